@@ -36,6 +36,8 @@ WIDTH = 100
 OTHER_VARIABLES = {
     "OPENAI_API_KEY": "the key of OpenAI's endpoint, or of the one that `OPENAI_BASE_URL` names",
     "OPENAI_BASE_URL": "the endpoint of every `openai:MODEL`; without it, OpenAI's",
+    "NOTIFY_SOCKET": "where systemd is told that `mergewise serve` is ready",
+    "PROMETHEUS_MULTIPROC_DIR": "where the workers of `mergewise serve` add up their figures; it is set by them",
     "FORCE_COLOR": "colours and bars also where standard output is no terminal",
     "RERANK_API_KEY": "the key of the endpoint that `--reranker http:URL` names",
     "XDG_CONFIG_HOME": "the folder of the user's own `mergewise/mergewise.toml`; `~/.config` on Linux",

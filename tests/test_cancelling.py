@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 import mergewise as mw
 from mergewise.index import pipeline
+from mergewise.models.scripted import ScriptedChat
 from tests.support import HashEmbedder
 
 TEXTS = {
@@ -91,3 +92,17 @@ def test_a_writer_waits_for_another_no_longer_than_it_is_told(tmp_path: Path) ->
     assert [report.added for report in done] == [4]
     with pytest.raises(mw.UsageError, match="wait for the lock"):
         mw.open(tmp_path / "index", lock_wait=-1)
+
+
+def test_what_a_chat_model_wrote_before_is_not_paid_for_again(tmp_path: Path) -> None:
+    chat = ScriptedChat(["A summary."])
+    views = {"slice": mw.SliceSettings(summary="abstractive")}
+    index = mw.open(tmp_path / "index", embedder="none", chat=chat, settings=views)
+    texts = [f"# {n}\n\n" + f"Cat {n} eats fish and sleeps all day long. " * 90 for n in range(6)]
+    with pytest.raises(mw.Cancelled):
+        index.add([mw.Document(str(n), text) for n, text in enumerate(texts)], cancel=lambda: len(chat.asked) > 2)
+    before = [request.text for request in chat.asked]
+    assert len(index) == 0 and index.check() == [] and len(before) < 12
+    assert index.add([mw.Document(str(n), text) for n, text in enumerate(texts)]).added == 6
+    after = [request.text for request in chat.asked[len(before) :]]
+    assert after and len(set(after) & set(before)) < len(before)

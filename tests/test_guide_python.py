@@ -28,7 +28,7 @@ def test_the_code_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: 
     monkeypatch.chdir(tmp_path)
     names: dict[str, Any] = {}
     code = [block for block in blocks() if "mergewise.integrations" not in block and "basicConfig" not in block]
-    assert len(code) == 6
+    assert len(code) == 7
     opening, *others = code
     exec(opening, names)
     assert names["report"].failed == () and names["answer"].found
@@ -39,6 +39,7 @@ def test_the_code_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: 
     assert names["own"].add(names["mw"].Document("d", "Cats eat fish.")).added == 1
     assert names["own"].context("What do cats eat?", budget=50).passages
     assert names["stream"].answer().text in capsys.readouterr().out
+    assert names["prepared"].answer().found
     assert names["then"].context.question == "And how is it added? view"
 
 

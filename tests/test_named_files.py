@@ -111,6 +111,10 @@ def test_what_cannot_be_read_or_stored_fails_alone_by_its_name(tmp_path: Path, i
     for wrong in (mw.File(good, name=5), mw.File(5), mw.File(good, id=""), mw.File(good, metadata=["a"])):  # type: ignore[arg-type]
         with pytest.raises(mw.UsageError):
             index.add(wrong)
+    with pytest.raises(mw.UsageError, match="an id is"):
+        index.describe([5], {"year": 1})  # type: ignore[list-item]
+    with pytest.raises(mw.UsageError):
+        index.describe(["good.md"], {"year": "soon"})
 
 
 def test_a_sync_leaves_them_alone_whatever_lies_in_the_folder(tmp_path: Path, index: mw.Index) -> None:

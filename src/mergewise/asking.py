@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from time import perf_counter
 from typing import Literal, TypeAlias
 
@@ -86,7 +86,7 @@ class PreparedAnswer:
 
     question: str
     mode: str
-    request: Request
+    request: Request = field(repr=False)
     preferred: str = ""
 
     @property

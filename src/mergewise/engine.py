@@ -214,7 +214,7 @@ class Index:
     ) -> AddReport:
         """Index files, folders and `Document`s. Unchanged content is skipped, changed content replaces the old.
 
-        Documents of LangChain, LlamaIndex and Haystack are taken as they are.
+        Documents of LangChain, LlamaIndex and Haystack are taken as they are. A `File` is read under another name than its own.
 
         A file that cannot be read is named in the report with its reason, and the others go on. Documents are
         written in batches, each of them atomically: after a kill, the same call does the rest. A document whose file is gone from
@@ -231,8 +231,8 @@ class Index:
         With `limits`, files whose formats others parse (PDF, DOCX and the like) are read in a process apart, so that one that
         crashes its parser, or takes more time or memory, fails alone.
 
-        `cancel` is asked before each document and after every few texts that are embedded. Once it says True, `Cancelled` is
-        raised: what was written stays, and the same call does the rest.
+        `cancel` is asked before each document and after every few texts that are embedded or written, from any thread. Once it
+        says True, `Cancelled` is raised: what was written stays, and the same call does the rest.
 
         Raises UsageError for patterns and metadata that cannot be, IndexBusy where another process writes for longer than the
         `lock_wait` of `open`, StoreError where it changed the views meanwhile, ModelError where the embedder or a model that
@@ -370,7 +370,8 @@ class Index:
         Raises UsageError for metadata that cannot be, and IndexBusy as `add` does.
         """
         described = self._storable(metadata)
-        standing = list(self.store.reader().digests(as_list("the ids are", doc_ids, "give a list of ids")))
+        ids = [text("an id is", one) for one in as_list("the ids are", doc_ids, "give a list of ids")]
+        standing = list(self.store.reader().digests(ids))
         if described and standing:
             self.store.describe(dict.fromkeys(standing, described))
         return len(standing)

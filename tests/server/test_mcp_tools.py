@@ -123,6 +123,23 @@ def test_every_tool_says_what_the_index_says(index: mw.Index, mode: str) -> None
     asked(mcp_server(lambda call: IndexLibrary(index, "pets")), work, mode)
 
 
+@pytest.mark.parametrize("unit", ['\n"', "\x01", "word\n", "文"])
+def test_what_is_fetched_fits_with_its_escapes_and_goes_on(tmp_path: Path, unit: str) -> None:
+    text = "# Escapes\n\nx" + unit * 12_000
+    with mw.open(tmp_path / "index", embedder="none") as index:
+        index.add(mw.Document("escapes.md", text))
+
+        async def work(client: Client) -> None:
+            place, end = "escapes.md", 0
+            while place:
+                metadata = json.loads(await told(client, "fetch", id=place))["metadata"]
+                assert metadata["start"] <= end < metadata["end"]
+                place, end = metadata.get("next", ""), metadata["end"]
+            assert end == len(text)
+
+        asked(mcp_server(lambda call: IndexLibrary(index)), work)
+
+
 def test_reading_on_gives_every_character_once(index: mw.Index) -> None:
     async def work(client: Client) -> None:
         start, read = 0, ""

@@ -176,6 +176,8 @@ def test_two_marks_of_one_address_stay_two_sources() -> None:
         "http://",
         "http://[",
         "http://a b",
+        "http://a]/",
+        "http://u:p@a/",
         "http://a\nb",
         None,
         3,
@@ -186,6 +188,15 @@ def test_an_address_that_is_none_of_the_web_is_left_out(url: object) -> None:
     given = answer("a [1]", (1,))
     given["citations"][0]["url"] = url
     assert marked_sources(given, [])[0].url == "urn:mergewise:document:k1#10-15"
+
+
+def test_an_address_brings_no_markup_into_the_footer() -> None:
+    given = answer("a [1]", (1,))
+    given["citations"][0]["url"] = "https://example.org/a![x](http://evil.example)<img>?q=[1]#s=ü"
+    address = "https://example.org/a%21%5Bx%5D%28http://evil.example%29%3Cimg%3E?q=%5B1%5D#s=%C3%BC"
+    assert footer(marked_sources(given, [])) == f"\n\nSources: [1] Title 1 ({address})"
+    assert web_address("http://[::1]:8077/#/c/x?s=1-2") == "http://[::1]:8077/#/c/x?s=1-2"
+    assert web_address("/#/c/x", "http://here:1/") == "http://here:1/#/c/x"
 
 
 def test_the_whole_and_the_chunks_say_the_same() -> None:

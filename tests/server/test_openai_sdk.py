@@ -68,7 +68,13 @@ def live(tmp_path_factory: pytest.TempPathFactory, scripted_key: None) -> Iterat
     rerankers = {"small": ModelConfig("cross-encoder:small")}
     with (
         pytest.MonkeyPatch.context() as patch,
-        live_server(tmp_path_factory.mktemp("profiles"), script, profiles=PROFILES, rerankers=rerankers) as live,
+        live_server(
+            tmp_path_factory.mktemp("profiles"),
+            script,
+            profiles=PROFILES,
+            rerankers=rerankers,
+            allow_writes_by_mcp=True,
+        ) as live,
     ):
         patch.setattr(scoring, "load_reranker", lambda spec: ByLength())
         make_collection(live.config, live.state, "hostile", {"![x](http://evil.example).md": HOSTILE})
@@ -144,7 +150,8 @@ def test_a_stream_says_what_the_whole_says(live: LiveServer, clients: list[Any])
     with client.chat.completions.stream(model="fleet", messages=QUESTION, stream_options=options) as stream:
         types = [event.type for event in stream]
         final = stream.get_final_completion()
-    assert types.count("content.delta") > 3
+    # the answer in one piece or more, and the footer
+    assert types.count("content.delta") >= 2
     assert final.choices[0].message.content == whole.choices[0].message.content
     assert final.choices[0].message.annotations == whole.choices[0].message.annotations
     assert final.choices[0].finish_reason == "stop" and final.usage == whole.usage
@@ -310,7 +317,7 @@ def test_a_vector_store_is_searched(live: LiveServer, clients: list[Any]) -> Non
     found = client.vector_stores.search("ships", query="Where was the Aurora built?", max_num_results=2)
     best = found.data[0]
     assert found.search_query == ["Where was the Aurora built?"] and len(found.data) == 2
-    assert "built in Lyme" in best.content[0].text and best.attributes == {"kind": "ships/fleet.md"}
+    assert "built in Lyme" in best.content[0].text and list(best.attributes) == ["kind"]
     assert best.mergewise["spans"][0]["end"] > best.mergewise["spans"][0]["start"]
     assert [one.score for one in found.data] == sorted((one.score for one in found.data), reverse=True)
     assert (
@@ -411,3 +418,28 @@ def test_a_reranker_orders_texts_as_cohere_does(live: LiveServer) -> None:
     for wrong, status in (({"documents": []}, 422), ({"model": "rerank-v3.5"}, 404), ({"query": ""}, 422)):
         answer = ask(**wrong)
         assert answer.status_code == status and answer.json()["error"]["message"], wrong
+
+
+def test_tools_of_mcp_write_by_jobs_where_the_token_may(live: LiveServer) -> None:
+    pytest.importorskip("mcp")
+    from tests.server.test_mcp_tools import over_http, refusal, told
+
+    async def write(client: Any) -> None:
+        added = {"id": "newts/more.md", "text": "Crested newts bask.", "title": "Newts", "collection": "birds"}
+        assert await told(client, "add_text", **added) == "The text is indexed."
+        assert "Crested newts bask." in await told(client, "read_document", id="newts/more.md", collection="birds")
+        # a folder is no document
+        assert "there is no such document" in await refusal(client, "read_document", id="newts", collection="birds")
+        removed = await told(client, "remove_document", id="newts/more.md", collection="birds")
+        assert removed == "The document is removed."
+        assert "there is no such document" in await refusal(
+            client, "remove_document", id="newts/more.md", collection="birds"
+        )
+
+    async def only_read(client: Any) -> None:
+        said = await refusal(client, "add_text", id="x.md", text="y", collection="birds")
+        assert "the scope write" in said
+        assert "the scope write" in await refusal(client, "remove_document", id="birds.md", collection="birds")
+
+    over_http(live, write, "both")
+    over_http(live, only_read, "read")

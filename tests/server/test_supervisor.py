@@ -171,6 +171,7 @@ class Died:
     """A process that has ended."""
 
     exitcode = -9
+    pid = 0
     sentinel = 0
 
     def is_alive(self) -> bool:

@@ -154,6 +154,8 @@ def test_the_other_kinds(make: Callable[..., Bench], tmp_path: Path) -> None:
     assert refused.state == "failed" and refused.error is not None and "/etc" not in json.dumps(refused.error)
     assert bench.run("add_view", {"view": "slice", "settings": {"chunk": 300}}).state == "done"
     assert bench.index().manifest.views["slice"].settings["chunk"] == 300
+    other = bench.run("add_view", {"view": "slice", "settings": {"chunk": 200}})
+    assert other.error is not None and other.error["detail"] == "a has a slice view with other settings"
     assert bench.run("add_view", {"view": "nonsense"}).state == "failed"
     for kind in ("check", "repair"):
         assert bench.run(kind).report == {"problems": []}
@@ -162,7 +164,36 @@ def test_the_other_kinds(make: Callable[..., Bench], tmp_path: Path) -> None:
     assert bench.run("remove", {"prefix": "y/"}).report == {"removed": 1}
     assert bench.run("remove", {"ids": ["x", "none"]}).state == "done"
     assert [Path(doc_id).name for doc_id in bench.ids()] == ["d.md"] and "x" not in bench.statuses()
-    assert bench.run("evaluate").state == "failed"
+
+
+def test_an_evaluation(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    bench.add(bench.upload("cats"))
+    questions = [
+        {"question": "When do cats purr?", "answers": ["at night"]},
+        {"question": "Who barks?", "answers": ["dogs"]},
+    ]
+    job = bench.run(
+        "evaluate", {"questions": questions, "strategies": ["topk", "weave"], "budgets": [64], "name": "Cats"}
+    )
+    assert job.state == "done" and job.report is not None, job.error
+    assert len(job.report["rows"]) == 4 and job.report["report"]["name"] == "Cats"
+    (table,) = job.report["report"]["tables"]
+    assert [line["strategy"] for line in table["lines"]] == ["topk", "weave"]
+    json.dumps(job.report)
+    assert job.as_dict()["report"] == {} and "rows" not in json.dumps(bench.state.events(job.id)[-1].job)
+    for request in (
+        {},
+        {"questions": [3]},
+        {"questions": questions, "strategies": ["none"]},
+        {"questions": questions * 9999},
+    ):
+        failed = bench.run("evaluate", request)
+        assert failed.error is not None and failed.error["code"] == "invalid" and "/" not in failed.error["detail"]
+    # nobody else asks whether it is to go on
+    monkeypatch.setattr(writing._Watch, "cancels", lambda self: True)
+    other = bench.state.enqueue("evaluate", "a", {"questions": questions})
+    bench.writer.run_round()
+    assert bench.after(other).state == "queued"
 
 
 def test_a_collection_is_dropped_with_what_is_the_servers(bench: Bench) -> None:
@@ -200,7 +231,11 @@ def test_a_model_that_fails_fails_its_job_alone(make: Callable[..., Bench], monk
     monkeypatch.setattr(mw.Index, "add", add)
     bad = bench.run("add", uploads=[bench.upload("bad", "Bad text.")])
     assert bad.state == "failed" and bad.error is not None
-    assert (bad.error["code"], bad.error["detail"], bad.error["hint"]) == ("model", "the model is gone", "start it")
+    assert (bad.error["code"], bad.error["detail"], bad.error["hint"]) == (
+        "model-failed",
+        "the model is gone",
+        "start it",
+    )
     assert bench.ids() == ["x"] and bench.statuses() == {"bad": "failed", "x": "indexed"}
     monkeypatch.setattr(mw.Index, "add", lambda *a, **k: 1 / 0)
     defect = bench.add(bench.upload("y"))
@@ -307,3 +342,26 @@ def test_a_backup_waits_for_the_job_and_the_job_for_the_backup(bench: Bench) -> 
             pass
     thread.join()
     assert bench.after(job).state == "done"
+
+
+def test_folders_are_synchronised_at_start_and_after_changes(
+    make: Callable[..., Bench], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench, stop, asked = make(folders=(tmp_path,)), threading.Event(), []
+
+    def bursts(folders: Any, left_out: Any, given: Any, seconds: float) -> Iterator[None]:
+        asked.append((tuple(folders), set(left_out)))
+        if len(asked) == 1:
+            raise OSError("the folder is gone for a moment")
+        yield
+        # a second burst before the first was looked at asks for nothing more
+        yield
+        bench.writer.run_round()
+        yield
+        stop.set()
+
+    monkeypatch.setattr(writing, "bursts", bursts)
+    monkeypatch.setattr(writing, "LOOK_AT_FOLDERS_SECONDS", 0.0)
+    writing._follow(bench.config, bench.state, "a", stop)
+    assert asked == [((tmp_path,), {bench.config.data, bench.path})] * 2
+    assert [(job.kind, job.state) for job in bench.state.jobs()] == [("sync", "queued"), ("sync", "done")]

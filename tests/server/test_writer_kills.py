@@ -33,7 +33,7 @@ SPAWN = multiprocessing.get_context("spawn")
 
 
 def start(config: ServerConfig) -> Any:
-    process = SPAWN.Process(target=run_writer, args=(config,))
+    process = SPAWN.Process(target=run_writer, args=(config, os.getpid()))
     process.start()
     return process
 
@@ -107,7 +107,7 @@ def poisoned(config: ServerConfig) -> None:
         return add(self, sources, **options)
 
     mw.Index.add = die  # type: ignore[assignment, method-assign]
-    run_writer(config)
+    run_writer(config, os.getppid())
 
 
 def test_a_document_that_kills_the_writer_fails_its_job_alone(tmp_path: Path) -> None:

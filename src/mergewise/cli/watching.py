@@ -7,11 +7,12 @@ from pathlib import Path
 
 from mergewise.cli.output import say_aside, say_error
 from mergewise.errors import MergewiseError
-from mergewise.readers.watching import bursts
 
 
 def follow(folders: Sequence[Path], index_dir: Path, synchronise: Callable[[], None]) -> None:
     """Synchronise now, and after every burst of changes. An error of one round is printed, and the next one comes."""
+    from mergewise.readers.watching import bursts
+
     try:
         for number, _ in enumerate(bursts(folders, [index_dir])):
             one_round(synchronise)

@@ -6,7 +6,7 @@ from typing import Any
 
 from mergewise.generate import extractive, prompts
 from mergewise.generate.mode import CHAT, NO_MODEL, Mode, Request
-from mergewise.generate.writer import Writer
+from mergewise.generate.writer import AnswerWriter
 from mergewise.models.record import Models
 from mergewise.protocols import ChatModel
 from mergewise.types import Answer
@@ -15,7 +15,7 @@ from mergewise.types import Answer
 async def answer_closed_book(request: Request, chat: ChatModel) -> Answer:
     """The question alone, answered from what the chat model knows."""
     messages = prompts.own_knowledge(request.context.question, request.models.prompts)
-    return await Writer(request, chat).finish(messages, [])
+    return await AnswerWriter(request, chat).finish(messages, [])
 
 
 def answer_by_quotations(request: Request, models: Models) -> Answer:

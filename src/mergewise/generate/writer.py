@@ -56,7 +56,7 @@ class ShownUnlessRefused:
             self._show(text)
 
 
-class Writer:
+class AnswerWriter:
     """The calls of one answer by a chat model. `code` stands in the lines around quotations, `document` reads each one once."""
 
     def __init__(self, request: Request, chat: ChatModel) -> None:

@@ -98,21 +98,21 @@ def plan(inputs: Sequence[Input], reader: StoreReader, tell: Callable[[str], Non
         for given in batch:
             if tell is not None:
                 tell(given.name)
-            try:
-                metadata = storable_metadata(given.metadata, kinds)
-            except ValueError as error:
-                failed.append(Failure(given.name, str(error)))
-                continue
-            given = replace(given, metadata=metadata)
-            kinds |= {key: type(value) for key, value in metadata.items()}
+            if given.metadata:
+                try:
+                    given = replace(given, metadata=storable_metadata(given.metadata, kinds))
+                except ValueError as error:
+                    failed.append(Failure(given.name, str(error)))
+                    continue
+                kinds |= {key: type(value) for key, value in given.metadata.items()}
             digest, known = given.digest(), standing.of(given)
             if known is None or not given.is_same(known.digest, digest):
                 tasks.append(IndexingTask(given, standing.id_for(given, known), digest, known is not None))
                 continue
-            if metadata.items() <= stored.get(known.id, {}).items():
+            if given.metadata.items() <= stored.get(known.id, {}).items():
                 unchanged += 1
             else:
-                updates[known.id] = metadata
+                updates[known.id] = given.metadata
             if given.is_file and known.origin is None:
                 try:
                     origin = given.origin()
@@ -184,9 +184,9 @@ def plan_sync(
 
 
 def lost_files(folders: Sequence[Path], inputs: Sequence[Input], reader: StoreReader, root: Path) -> tuple[str, ...]:
-    """The ids of documents whose files were in these folders and are there no more. `inputs` are the files found there."""
+    """The ids of documents whose files were in these folders and are there no more. `inputs` hold the files found there."""
     known = _known_files(reader, root)
-    found = {root / given.name for given in inputs}
+    found = {root / given.name for given in inputs if given.is_file}
     lost = {path: None for folder in folders for path in within(folder, known) if path not in found and _is_gone(path)}
     return tuple(known[path].id for path in lost)
 

@@ -67,9 +67,9 @@ def create_app(config: ServerConfig, state: State) -> ASGIApp:
     )
     problems.install(app)
     for router in native.ROUTERS:
-        app.include_router(router)
+        app.include_router(router, responses=problems.documented_problems())
     for prefix, router in openai.ROUTERS:
-        app.include_router(router, prefix=prefix)
+        app.include_router(router, prefix=prefix, responses=problems.documented_problems(openai=True))
     _serve_page(app, page_files())
     inner: ASGIApp = app
     if config.allowed_origins:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import mergewise as mw
 from mergewise.models import load_chat, release
+from mergewise.ranges import AT_ONCE
 from mergewise.server.admission import PausingChat
 from mergewise.server.configuration import ModelConfig, ServerConfig
 from mergewise.server.problems import HTTPProblem, invalid, unknown
@@ -180,7 +181,7 @@ class Chats:
             raise invalid("/chat", f"there is no chat model {name!r}", f"one of: {', '.join(names)}")
         with self._lock:
             if name not in self._models:
-                self._models[name] = PausingChat(_loaded(self._config.chats[name]))
+                self._models[name] = PausingChat(_loaded(self._config.chats[name], self._config.limits.streams))
             return self._models[name]
 
     def close(self) -> None:
@@ -191,8 +192,9 @@ class Chats:
             release(model.chat)
 
 
-def _loaded(model: ModelConfig) -> ChatModel:
-    chat = model.chat()
+def _loaded(model: ModelConfig, streams: int) -> ChatModel:
+    # who waits for it has a place already
+    chat = model.chat(at_once=min(streams, int(AT_ONCE.high)))
     if not isinstance(chat, str):
         return chat
     loaded = load_chat(chat, model.window)

@@ -90,21 +90,26 @@ class ModelConfig:
         """The key, which is masked from now on; None where none is named. Raises UsageError where it is not there."""
         if self.key_env is None and self.key_file is None:
             return None
-        key = os.environ.get(self.key_env or "", "") or _first_line(self.key_file)
+        environment = os.environ
+        key = environment.get(self.key_env or "", "") or _first_line(self.key_file)
         if not key:
             place = f"the environment has no {self.key_env}" if self.key_file is None else f"{self.key_file} is empty"
             raise UsageError(f"{place}, which holds the key of {self.spec}", "set it where the server is started")
         remember_key(key)
         return key
 
-    def chat(self) -> str | ChatModel:
-        """The chat model, as `mergewise.open` takes it. Raises UsageError, MissingExtra and ModelError."""
+    def chat(self, at_once: int | None = None) -> str | ChatModel:
+        """The chat model, as `mergewise.open` takes it, for so many requests at once.
+
+        Raises UsageError, MissingExtra and ModelError.
+        """
         import mergewise
 
         kind, _, model = self.spec.partition(":")
         if kind != "openai":
             return self.spec
-        return mergewise.OpenAIChat(model, base_url=self.base_url, api_key=self.key(), window=self.window)
+        many = {} if at_once is None else {"concurrency": at_once}
+        return mergewise.OpenAIChat(model, base_url=self.base_url, api_key=self.key(), window=self.window, **many)
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,11 +45,11 @@ class Metrics:
             registry = CollectorRegistry()
             MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
         standing = CollectorRegistry()
-        standing.register(_Standing(self._state, self._changed_at))
+        standing.register(_Gauges(self._state, self._changed_at))
         return generate_latest(registry) + generate_latest(standing)
 
 
-class _Standing(Collector):
+class _Gauges(Collector):
     """What is the same for all processes: jobs by state, and the time since each collection was changed."""
 
     def __init__(self, state: State, changed_at: Callable[[], Mapping[str, float]]) -> None:

@@ -179,6 +179,27 @@ def openai_error(problem: HTTPProblem, request_id: str) -> dict[str, Any]:
     return {"error": {"message": said, "type": kind, "param": param, "code": problem.code, "request_id": request_id}}
 
 
+_TEXT, _TEXTS = {"type": "string"}, {"type": "array", "items": {"type": "object"}}
+_PROBLEM = {
+    "type": "object",
+    "required": ["type", "title", "status", "detail", "instance", "code"],
+    "properties": {
+        **dict.fromkeys(("type", "title", "detail", "instance", "code", "hint"), _TEXT),
+        "status": {"type": "integer"},
+        "retry_after": {"type": "number"},
+        "errors": _TEXTS,
+    },
+}
+_OPENAI_ERROR = {"type": "object", "required": ["error"], "properties": {"error": {"type": "object"}}}
+
+
+def documented_problems(openai: bool = False) -> dict[int | str, dict[str, Any]]:
+    """The answers of routes that have a problem, for the OpenAPI document."""
+    kind, schema = ("application/json", _OPENAI_ERROR) if openai else ("application/problem+json", _PROBLEM)
+    told = {"description": "What is wrong, and what to do", "content": {kind: {"schema": schema}}}
+    return {"default": told, 422: told}
+
+
 def problem_response(problem: HTTPProblem, path: str, request_id: str) -> Response:
     """The answer to a request for `path` that has this problem."""
     openai = path.startswith(OPENAI_PATHS)

@@ -21,7 +21,7 @@ import asyncio
 import json
 import secrets
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, aclosing, nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from time import perf_counter
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from mergewise.asking import PreparedAnswer
     from mergewise.engine import Index
 
-Include: TypeAlias = Literal["trace", "evidence", "streams", "surroundings"]
+Include: TypeAlias = Literal["trace", "evidence", "streams"]
 EventName: TypeAlias = Literal["started", "context", "delta", "citations", "done"]
 
 # Defaults of a collection that stand in for what a question does not say.
@@ -135,11 +135,11 @@ class _Clock:
     def passed(self) -> float:
         return perf_counter() - self.began
 
-    def note(self, assembly: Assembly) -> None:
-        """The context is there. Who found it waiting waited for no slot."""
-        self.assembled = self.passed()
-        self.queued = min(assembly.queued, self.assembled)
-        self.assembled -= self.queued
+    def note(self, assembly: Assembly, was_done: bool) -> None:
+        """The context is there. Who found it done, or under way, waited for no slot, or for less."""
+        passed = self.passed()
+        self.queued = 0.0 if was_done else min(assembly.queued, passed)
+        self.assembled = passed - self.queued
 
     def timings(self) -> dict[str, float | None]:
         seconds = {
@@ -176,15 +176,16 @@ class Questions:
             async with shared as assembling:
                 yield QuestionEvent("started", {"id": id, "snapshot": index.snapshot})
                 assembly = await assembling
-            clock.note(assembly)
+            clock.note(assembly, shared.was_done)
             yield QuestionEvent("context", assembly.form)
             done = assembly.answer
             if done is None:
-                async for piece in self._written(collection, assembly, question, clock, streamed):
-                    if isinstance(piece, str):
-                        yield QuestionEvent("delta", {"text": piece})
-                    else:
-                        done = piece
+                async with aclosing(self._written(collection, assembly, question, clock, streamed)) as pieces:
+                    async for piece in pieces:
+                        if isinstance(piece, str):
+                            yield QuestionEvent("delta", {"text": piece})
+                        else:
+                            done = piece
             elif done["answer"]:
                 yield QuestionEvent("delta", {"text": done["answer"]})
             assert done is not None
@@ -200,19 +201,16 @@ class Questions:
     async def answer(self, question: QuestionRequest, token: Token) -> dict[str, Any]:
         """The whole Answer, with its context."""
         told: dict[str, Mapping[str, Any]] = {}
-        events = self.events(question, token, streamed=False)
-        try:
+        async with aclosing(self.events(question, token, streamed=False)) as events:
             async for event in events:
                 told[event.name] = event.data
-        finally:
-            await events.aclose()
         return {**told["done"], "context": told["context"]}
 
     async def context(self, question: QuestionRequest, token: Token) -> dict[str, Any]:
         """{id, question, searched_for, context, snapshot, timings, cached}."""
         clock = _Clock()
         assembly, cached = await self._assembled(question, token)
-        clock.note(assembly)
+        clock.note(assembly, cached)
         timings = clock.timings()
         del timings["first_token_ms"]
         return {

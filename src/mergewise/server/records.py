@@ -57,7 +57,8 @@ class Job:
     - `remove`: {ids} or {prefix} or {filter}
     - `metadata`: {id, metadata}
     - `sync`: {} for all folders that the configuration names, or {folders}, some of them
-    - `add_view`: {view, settings}; `evaluate`: {questions, ...}; `check`, `repair`, `optimize`, `embed`, `drop`: {}
+    - `add_view`: {view, settings}; `evaluate`: {questions, strategies, budgets, name}
+    - `check`, `repair`, `optimize`, `embed`, `drop`: {}
 
     `report` is what it did, once it is done; `error` is {code, detail, hint, document}. `attempt` counts how often it was begun,
     `kills` how often in a row the writer died at it without getting any further. `number` orders jobs as they came.
@@ -84,14 +85,15 @@ class Job:
         return self.state in ENDED
 
     def as_dict(self) -> dict[str, Any]:
-        """The job as clients are told of it."""
+        """The job as clients are told of it. What an evaluation found, row by row, is asked for by itself."""
+        found = None if self.report is None else {k: v for k, v in self.report.items() if k not in ("rows", "report")}
         return {
             "id": self.id,
             "kind": self.kind,
             "collection": self.collection,
             "state": self.state,
             "progress": asdict(self.progress),
-            "report": None if self.report is None else dict(self.report),
+            "report": found,
             "error": None if self.error is None else dict(self.error),
             "created": self.created,
             "started": self.started,

@@ -66,7 +66,7 @@ class EventStream(EventSourceResponse):
     ) -> EventStream:
         """The stream, once its first event is there: what is raised before that is an ordinary answer of its own status."""
         try:
-            first = await until_disconnect(request, anext(events))
+            first = await until_disconnect(request, anext(events, b""))
         except BaseException:
             await events.aclose()
             raise

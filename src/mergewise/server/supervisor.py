@@ -13,6 +13,7 @@ import errno
 import logging
 import multiprocessing
 import os
+import shutil
 import signal
 import socket
 import time
@@ -89,6 +90,7 @@ class Child:
         code = self.process.exitcode
         self.reason = self.reason or (f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}")
         log.warning("the %s died after %.1f s (%s); starting it again in %.1f s", self.name, lived, self.reason, pause)
+        _end_metrics(self.process.pid)
         self.process.join()
         self.process = None
         if self.messages is not None:
@@ -117,11 +119,12 @@ class Supervisor:
         with _only_one(self.config.data), self._signals():
             with State(self.config.database) as state:
                 self._secret = prepare(self.config, state)
+            _begin_metrics(self.config.data / "metrics")
             with listening_socket(self.config) as listener:
                 spawn = multiprocessing.get_context("spawn")
 
                 def start(target: Callable[..., None], *values: object) -> Any:
-                    process = spawn.Process(target=target, args=values)
+                    process = spawn.Process(target=target, args=(os.getpid(), *values))
                     process.start()
                     return process
 
@@ -251,6 +254,21 @@ def listening_socket(config: ServerConfig) -> Iterator[socket.socket]:
         yield listener
 
 
+def _begin_metrics(folder: Path) -> None:
+    """Where the workers of this run add up their figures."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(mode=0o700)
+    os.environ["PROMETHEUS_MULTIPROC_DIR"] = str(folder.absolute())
+
+
+def _end_metrics(pid: int) -> None:
+    """What a process that has died measured at the moment does not count any more."""
+    with suppress(ImportError):
+        from prometheus_client.multiprocess import mark_process_dead
+
+        mark_process_dead(pid)  # type: ignore[no-untyped-call]
+
+
 def tell_systemd(message: str) -> None:
     """Where systemd waits for word, say so; where nobody listens, nothing happens."""
     place = os.environ.get("NOTIFY_SOCKET", "")
@@ -264,14 +282,14 @@ def tell_systemd(message: str) -> None:
 # -- the processes
 
 
-def _writer(config: ServerConfig, told: Connection) -> None:
+def _writer(parent: int, config: ServerConfig, told: Connection) -> None:
     log_as_json()
     with _reasons(told):
         _send(told, "ready")
-        run_writer(config)
+        run_writer(config, parent)
 
 
-def _worker(config: ServerConfig, app: str, listener: socket.socket, told: Connection) -> None:
+def _worker(parent: int, config: ServerConfig, app: str, listener: socket.socket, told: Connection) -> None:
     log_as_json()
     with _reasons(told):
         import uvicorn
@@ -283,18 +301,17 @@ def _worker(config: ServerConfig, app: str, listener: socket.socket, told: Conne
         if config.tls_certificate is not None:
             options |= {"ssl_certfile": config.tls_certificate, "ssl_keyfile": config.tls_key}
         uvicorn_config = uvicorn.Config(room.create_app(config, state), **options)
-        server = draining_server(uvicorn_config, state, on_started=partial(_send, told, "ready"))
+        server = draining_server(uvicorn_config, state, parent, on_started=partial(_send, told, "ready"))
         server.run(sockets=[listener])
         state.close()
 
 
-def draining_server(config: Any, state: State, on_started: Callable[[], None]) -> Any:
+def draining_server(config: Any, state: State, parent: int, on_started: Callable[[], None]) -> Any:
     """A uvicorn server that goes on answering for a while once it is to end: what is new gets a 503 from the application."""
     import uvicorn
 
     class DrainingServer(uvicorn.Server):
         _since: float | None = None
-        _parent = os.getppid()
 
         @contextmanager
         def capture_signals(self) -> Any:
@@ -309,7 +326,7 @@ def draining_server(config: Any, state: State, on_started: Callable[[], None]) -
                 on_started()
 
         async def on_tick(self, counter: int) -> bool:
-            if os.getppid() != self._parent:
+            if os.getppid() != parent:
                 state.draining.set()
             if state.draining.is_set():
                 self._since = self._since or time.monotonic()

@@ -26,11 +26,12 @@ from typing import TYPE_CHECKING, Any
 from filelock import FileLock, Timeout
 
 import mergewise as mw
-from mergewise.errors import Cancelled, IndexBusy, MergewiseError, ModelError, UsageError
+from mergewise.errors import Cancelled, IndexBusy, MergewiseError, UsageError
 from mergewise.jsonable import problem_json, report_json
 from mergewise.models import release
 from mergewise.readers.watching import bursts
 from mergewise.server.configuration import CollectionConfig, ServerConfig
+from mergewise.server.evaluations import evaluate
 from mergewise.server.records import CollectionRecord, Job, JobProgress, JobState, Upload
 from mergewise.server.spool import blob_path, sweep_blobs, sweep_spool
 from mergewise.server.state import State
@@ -117,8 +118,7 @@ class Writer:
             self._settle_cancelled(jobs)
         except Exception as error:
             # a model that is gone, a full disk, a damaged index, a defect: the next job may fare better
-            if not isinstance(error, MergewiseError):
-                log.exception("%s failed", jobs[0].id)
+            log.warning("%s failed: %s", jobs[0].id, error, exc_info=not isinstance(error, MergewiseError))
             self._fail(jobs, error)
 
     def _do(self, jobs: Sequence[Job], index: Index | None, watch: _Watch) -> None:
@@ -153,6 +153,8 @@ class Writer:
             return asdict(index.embed(progress=watch.tell, cancel=watch.cancels)), {}
         if job.kind in ("check", "repair"):
             return {"problems": [problem_json(one) for one in index.check(repair=job.kind == "repair")]}, {}
+        if job.kind == "evaluate":
+            return evaluate(index, job.request, watch.tell_or_end), {}
         if job.kind == "optimize":
             index.store.optimize()
             return _OPTIMIZED, {}
@@ -241,7 +243,11 @@ class Writer:
                 else:
                     self._settle_cancelled([job])
             return
-        self.state.finish(jobs[0].id, "failed", error=error_json(error))
+        name = jobs[0].collection
+        record = self.state.collection(name)
+        # the longest first: an index may stand in the server's data
+        places = {} if record is None else {record.path: name, os.path.realpath(record.path): name}
+        self.state.finish(jobs[0].id, "failed", error=error_json(error, places | {str(self.config.data): "the server"}))
 
     # -- indexes
 
@@ -315,6 +321,12 @@ class _Watch:
         for job in self._jobs:
             progress = JobProgress(done, total, document=self._document)
             self._cancelled |= self._state.set_progress(job.id, progress, is_event=is_event) == "cancelling"
+
+    def tell_or_end(self, done: int, total: int, document: str) -> None:
+        """The same for work that asks nobody whether it is to go on. Raises Cancelled."""
+        self.tell(done, total, document)
+        if self.cancels():
+            raise Cancelled("the job was cancelled", "ask for it again")
 
     def cancels(self) -> bool:
         """Whether the engine is to end here: one of the jobs is to be cancelled, or the writer is to end."""
@@ -420,17 +432,15 @@ def _embedder_spec(config: ServerConfig, name: str | None, *, is_new: bool) -> s
 # -- errors
 
 
-def error_json(error: Exception) -> dict[str, Any]:
-    """An error as clients are told of it: of a defect, only that there was one."""
-    if not isinstance(error, MergewiseError):
-        return {
-            "code": "internal",
-            "detail": f"the job failed ({type(error).__name__})",
-            "hint": "the log says more",
-            "document": None,
-        }
-    code = "model" if isinstance(error, ModelError) else "failed"
-    return {"code": code, "detail": error.message, "hint": error.hint, "document": None}
+def error_json(error: Exception, places: Mapping[str, str]) -> dict[str, Any]:
+    """An error as clients are told of it. `places` are directories, and what is said instead of them."""
+    from mergewise.server.problems import problem_of
+
+    problem = problem_of(error)
+    texts = {"detail": problem.message, "hint": problem.hint}
+    for place, name in places.items():
+        texts = {field: text.replace(place, name) for field, text in texts.items()}
+    return {"code": problem.code, **texts, "document": None}
 
 
 def _unreadable(reason: str) -> dict[str, Any]:
@@ -453,8 +463,8 @@ def lock_file(data: Path, name: str) -> Path:
     return folder / name
 
 
-def run_writer(config: ServerConfig) -> None:
-    """The process: it ends by SIGTERM, or with its parent. Raises what ends it too early."""
+def run_writer(config: ServerConfig, parent: int) -> None:
+    """The process: it ends by SIGTERM, or with the process `parent`. Raises what ends it too early."""
     state = State(config.database)
     with waiting_lock(lock_file(config.data, "writer"), WAIT_SECONDS):
         writer = Writer(config, state)
@@ -466,7 +476,6 @@ def run_writer(config: ServerConfig) -> None:
         for name, own in config.collections.items() if config.watch else ():
             if own.folders:
                 Thread(target=_follow, args=(config, state, name, writer.stopping), daemon=True).start()
-        parent = os.getppid()
         while working.is_alive() and not writer.stopping.is_set() and os.getppid() == parent:
             state.beat(os.getpid())
             working.join(BEAT_SECONDS)

@@ -73,7 +73,7 @@ def parse_condition(text: str, kinds: Mapping[str, type]) -> Condition:
 
 
 @dataclass(frozen=True, slots=True)
-class _Token:
+class _Lexeme:
     kind: str
     text: str
     at: int
@@ -102,16 +102,16 @@ class _Parser:
             self._refuse("nothing may follow here", "join conditions by and, or")
         return self._of_kind(condition, "truth", self._tokens[0])
 
-    def _split(self) -> list[_Token]:
-        tokens: list[_Token] = []
+    def _split(self) -> list[_Lexeme]:
+        tokens: list[_Lexeme] = []
         at = 0
         while not tokens or tokens[-1].kind != "end":
             match = _TOKEN.match(self._text, at)
             if match is None:
                 at += len(self._text[at:]) - len(self._text[at:].lstrip())
-                self._refuse("this cannot stand here", "texts go in single quotes", _Token("", self._text[at], at))
+                self._refuse("this cannot stand here", "texts go in single quotes", _Lexeme("", self._text[at], at))
             kind = str(match.lastgroup)
-            tokens.append(_Token(kind, match[kind], match.start(kind)))
+            tokens.append(_Lexeme(kind, match[kind], match.start(kind)))
             at = match.end()
         return tokens
 
@@ -159,7 +159,7 @@ class _Parser:
             return left
         return self._operation("not", [test], at) if negated else test
 
-    def _state_of(self, left: Condition, at: _Token) -> Condition:
+    def _state_of(self, left: Condition, at: _Lexeme) -> Condition:
         """What stands behind `is`."""
         negated, state = self._takes("not"), self._advance()
         if state.word not in ("null", "true", "false"):
@@ -184,7 +184,7 @@ class _Parser:
             left = self._arithmetic(sign, left, self._factor(), at)
         return left
 
-    def _arithmetic(self, sign: str, left: Condition, right: Condition, at: _Token) -> Condition:
+    def _arithmetic(self, sign: str, left: Condition, right: Condition, at: _Lexeme) -> Condition:
         if sign == "||":
             return self._operation(sign, [self._of_kind(part, "text", at) for part in (left, right)], at, "text")
         both = self._alike([self._number(left, at), self._number(right, at)], at)
@@ -199,7 +199,7 @@ class _Parser:
             return self._operation("negative", [self._number(with_sign, at)], at, with_sign.kind)
         return self._casts(self._atom(), at)
 
-    def _casts(self, value: Condition, at: _Token) -> Condition:
+    def _casts(self, value: Condition, at: _Lexeme) -> Condition:
         while self._takes("::"):
             value = self._cast(value, at)
         return value
@@ -247,16 +247,16 @@ class _Parser:
             self._refuse("the number is too large", "write a smaller number", token)
         return Constant(fraction, "fraction")
 
-    def _unquoted(self, token: _Token) -> str:
+    def _unquoted(self, token: _Lexeme) -> str:
         return token.text[1:-1].replace("''", "'")
 
-    def _day(self, token: _Token) -> Constant:
+    def _day(self, token: _Lexeme) -> Constant:
         try:
             return Constant(date.fromisoformat(self._unquoted(token)), "date")
         except ValueError:
             self._refuse("this is no day", "date '2024-05-01'", token)
 
-    def _column(self, token: _Token, name: str) -> ColumnReference:
+    def _column(self, token: _Lexeme, name: str) -> ColumnReference:
         if name not in self._kinds:
             same = [known for known in self._kinds if known.lower() == name.lower()]
             if len(same) != 1:
@@ -264,7 +264,7 @@ class _Parser:
             name = same[0]
         return ColumnReference(name, self._kinds[name])
 
-    def _call(self, token: _Token) -> Condition:
+    def _call(self, token: _Lexeme) -> Condition:
         name = token.word
         function = FUNCTIONS.get(name)
         if function is None:
@@ -281,7 +281,7 @@ class _Parser:
             operands[function.fixed] = self._fixed(operands[function.fixed], token)
         return self._operation(name, operands, token, function.gives)
 
-    def _fixed(self, operand: Condition, token: _Token) -> Constant:
+    def _fixed(self, operand: Condition, token: _Lexeme) -> Constant:
         if isinstance(operand, Constant) and isinstance(operand.value, str):
             return self._pattern(operand, token)
         if isinstance(operand, Constant) and isinstance(operand.value, int) and operand.value > 0:
@@ -290,14 +290,14 @@ class _Parser:
             "an argument must be written out here", "a text in single quotes, or a number above 0", token
         )
 
-    def _pattern(self, operand: Condition, token: _Token) -> Constant:
+    def _pattern(self, operand: Condition, token: _Lexeme) -> Constant:
         if isinstance(operand, Constant) and isinstance(operand.value, str) and len(operand.value) <= LONGEST_PATTERN:
             return operand
         return self._refuse(
             "a pattern is missing", f"a text in single quotes, up to {LONGEST_PATTERN} characters", token
         )
 
-    def _cast(self, value: Condition, at: _Token) -> Condition:
+    def _cast(self, value: Condition, at: _Lexeme) -> Condition:
         token = self._advance()
         kind = _CASTS.get(token.word)
         if kind is None:
@@ -312,7 +312,7 @@ class _Parser:
 
     # -- kinds
 
-    def _alike(self, operands: Sequence[Condition], at: _Token) -> list[Condition]:
+    def _alike(self, operands: Sequence[Condition], at: _Lexeme) -> list[Condition]:
         """All of one kind: whole numbers become fractions beside fractions."""
         kinds = {operand.kind for operand in operands}
         if kinds == {"whole", "fraction"}:
@@ -327,10 +327,10 @@ class _Parser:
             self._refuse("a list is compared with nothing", "array_has(string_to_array(keywords, ', '), 'owls')", at)
         return list(operands)
 
-    def _number(self, operand: Condition, at: _Token) -> Condition:
+    def _number(self, operand: Condition, at: _Lexeme) -> Condition:
         return operand if operand.kind == "whole" else self._of_kind(operand, "fraction", at)
 
-    def _of_kind(self, operand: Condition, kind: Kind, at: _Token) -> Condition:
+    def _of_kind(self, operand: Condition, kind: Kind, at: _Lexeme) -> Condition:
         if operand.kind == kind:
             return operand
         if kind == "fraction" and operand.kind == "whole":
@@ -341,7 +341,7 @@ class _Parser:
             f"this is {_NAMES[operand.kind]}, not {_NAMES[kind]}", "such as year > 2020 and lang = 'en'", at
         )
 
-    def _operation(self, name: str, operands: Sequence[Condition], at: _Token, kind: Kind = "truth") -> Operation:
+    def _operation(self, name: str, operands: Sequence[Condition], at: _Lexeme, kind: Kind = "truth") -> Operation:
         depth = 1 + max(operand.depth if isinstance(operand, Operation) else 0 for operand in operands)
         if depth > DEEPEST:
             self._refuse("this is too deep", f"at most {DEEPEST} operations within each other", at)
@@ -350,14 +350,14 @@ class _Parser:
     # -- tokens
 
     @property
-    def _token(self) -> _Token:
+    def _token(self) -> _Lexeme:
         return self._tokens[self._next]
 
     @property
     def _columns(self) -> str:
         return f"columns: {', '.join(self._kinds)}"
 
-    def _advance(self) -> _Token:
+    def _advance(self) -> _Lexeme:
         token = self._token
         self._next = min(self._next + 1, len(self._tokens) - 1)
         return token
@@ -388,7 +388,7 @@ class _Parser:
         self._brackets -= 1
         return inner
 
-    def _refuse(self, reason: str, hint: str, token: _Token | None = None) -> NoReturn:
+    def _refuse(self, reason: str, hint: str, token: _Lexeme | None = None) -> NoReturn:
         token = token or self._token
         near = "its end" if token.kind == "end" else f"{short_repr(token.text)} (character {token.at + 1})"
         shown = short_repr(self._text)

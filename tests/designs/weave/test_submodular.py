@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mergewise.designs.weave.submodular import Objective, State, maximise
+from mergewise.designs.weave.submodular import GrowingSelection, Objective, maximise
 
 SHARES = st.sampled_from([0.0, 0.1, 0.25, 0.5, 0.9, 1.0])
 
@@ -48,7 +48,7 @@ def subsets(count: int) -> list[tuple[int, ...]]:
 @given(objectives())
 def test_the_value_is_the_formula(objective: Objective) -> None:
     for chosen in subsets(len(objective.worth)):
-        state = State(objective)
+        state = GrowingSelection(objective)
         for candidate in chosen:
             state.take((candidate,))
         assert state.value == pytest.approx(literal(objective, chosen), rel=1e-4, abs=1e-4)
@@ -90,7 +90,7 @@ def test_laziness_changes_nothing(objective: Objective, budget: int) -> None:
     count = len(objective.worth)
     costs = [1 + i % 4 for i in range(count)]
     found = maximise(objective, [(i,) for i in range(count)], lambda new, _: sum(costs[i] for i in new), budget)
-    state, left, gains = State(objective), budget, []
+    state, left, gains = GrowingSelection(objective), budget, []
     rest = set(range(count))
     while True:
         ratios = {i: state.gain((i,)) / costs[i] for i in rest if costs[i] <= left}

@@ -33,7 +33,7 @@ from mergewise.generate import prompts
 from mergewise.generate.mode import CHAT, Mode, Request
 from mergewise.generate.notes import Notes, take_notes
 from mergewise.generate.sources import Source, base_sources, batches, each_long_source, fit, long_sources
-from mergewise.generate.writer import Writer
+from mergewise.generate.writer import AnswerWriter
 from mergewise.prompting.replies import json_in
 from mergewise.protocols import ChatModel
 from mergewise.types import Answer, Step
@@ -46,7 +46,7 @@ async def answer(
     request: Request, chat: ChatModel, *, reads: Text, extracts: Text | None = None, filters: bool = False
 ) -> Answer:
     """Extract and filter where the mode says so, then answer from what fits into the window."""
-    writer = Writer(request, chat)
+    writer = AnswerWriter(request, chat)
     base = base_sources(writer.context, writer.document)
     notes, kept = await both(_extract(writer, base, extracts), _filter(writer, base, filters))
     room = writer.room(prompts.answer(writer.question, [], notes.text, writer.code, writer.prompts))
@@ -64,7 +64,7 @@ async def answer(
     return await writer.finish(messages, sources, notes, steps)
 
 
-async def _extract(writer: Writer, base: Sequence[Source], extracts: Text | None) -> Notes:
+async def _extract(writer: AnswerWriter, base: Sequence[Source], extracts: Text | None) -> Notes:
     """I_g: what the documents, or the passages, say about the question."""
     if extracts is None:
         return Notes()
@@ -88,7 +88,7 @@ class _FilteredSources:
     steps: tuple[Step, ...] = ()
 
 
-async def _filter(writer: Writer, base: Sequence[Source], filters: bool) -> _FilteredSources:
+async def _filter(writer: AnswerWriter, base: Sequence[Source], filters: bool) -> _FilteredSources:
     """I_d: the passages that help. One call thinks, and each passage is judged by these thoughts."""
     if not filters:
         return _FilteredSources(tuple(base))
@@ -109,7 +109,7 @@ async def _filter(writer: Writer, base: Sequence[Source], filters: bool) -> _Fil
     return _FilteredSources(kept, (*unread, *dropped))
 
 
-async def _judge(writer: Writer, thoughts: str, source: Source) -> bool | None:
+async def _judge(writer: AnswerWriter, thoughts: str, source: Source) -> bool | None:
     """Whether the passage helps, None where the reply does not tell. Of a passage that does not fit into the window no model is
     asked: it is kept."""
     messages = prompts.judge(writer.question, thoughts, source, writer.code, writer.prompts)

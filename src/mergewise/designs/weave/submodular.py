@@ -37,7 +37,7 @@ class Objective:
 
 
 @dataclass(slots=True)
-class State:
+class GrowingSelection:
     """A selection as it grows: what is said already, and how much of each aspect is uncovered."""
 
     objective: Objective
@@ -97,7 +97,7 @@ def maximise(
     when i is taken. With `stop`, selection ends where the gain per token falls below this share of the best one's at the
     beginning. The bundles `first` are taken before all others, in their order, whatever they gain, as far as they fit.
     """
-    state, left = State(objective), budget
+    state, left = GrowingSelection(objective), budget
     chosen: list[int] = []
     gains: list[float] = []
     taken: frozenset[int] = frozenset()
@@ -155,6 +155,6 @@ class _Entry(NamedTuple):
     round: int
 
 
-def _ratio(state: State, bundle: Sequence[int], cost: Cost, taken: frozenset[int]) -> float:
+def _ratio(state: GrowingSelection, bundle: Sequence[int], cost: Cost, taken: frozenset[int]) -> float:
     new = [j for j in bundle if j not in taken]
     return state.gain(new) / max(1, cost(new, taken))

@@ -17,6 +17,7 @@ from starlette.requests import Request
 from starlette.routing import BaseRoute
 
 from mergewise.concurrency import in_thread
+from mergewise.errors import UsageError
 from mergewise.server.collections import Collection, key_of
 from mergewise.server.configuration import ServerConfig
 from mergewise.server.leaves import best_leaves
@@ -100,13 +101,13 @@ class TokenLibrary:
         return await in_thread(partial(self._document, self._collection(collection), doc_id))
 
     def _document(self, collection: Collection, doc_id: str) -> Document:
-        if (
-            not collection.is_made
-            or not self._may_read(collection, doc_id)
-            or not collection.index.find(doc_id)[doc_id]
-        ):
-            raise unknown("document", "list_documents lists them")
-        return collection.index.document(doc_id)
+        missing = unknown("document", "list_documents lists them")
+        if not collection.is_made or not self._may_read(collection, doc_id):
+            raise missing
+        try:
+            return collection.index.document(doc_id)
+        except UsageError:
+            raise missing from None
 
     def _may_read(self, collection: Collection, doc_id: str) -> bool:
         """Whether the token's condition is met."""

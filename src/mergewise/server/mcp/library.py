@@ -120,7 +120,10 @@ class IndexLibrary:
         return [document_json(document) for document in found]
 
     async def document(self, collection: str, doc_id: str) -> Document:
-        return await in_thread(lambda: self.index.document(doc_id))
+        try:
+            return await in_thread(lambda: self.index.document(doc_id))
+        except UsageError as error:
+            raise UsageError(error.message, "list_documents lists them") from None
 
     async def add(self, collection: str, document: Document) -> str:
         report = await in_thread(lambda: self.index.add(document))

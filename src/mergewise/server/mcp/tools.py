@@ -27,6 +27,7 @@ from mergewise.server.mcp.library import Inquiry, Json, Library
 from mergewise.server.mcp.places import TEMPLATE, DocumentPlace, parse_place
 from mergewise.server.mcp.results import (
     MOST_TOKENS,
+    ROOM,
     Quoted,
     answer_text,
     beginning,
@@ -54,9 +55,12 @@ PAGE = 100
 LONGEST_PART = 20_000
 LONGEST_RESOURCE = 200_000
 LONGEST_NEW_TEXT = 200_000
+# an id of 1,000 characters as a key, within an address
+LONGEST_ID = 6_000
 # before the place that was found, so that a reader sees what leads to it
 _LEAD = 1_000
 _EXCERPT_TOKENS = 500
+_LEAST = 20  # tokens of a text that is fetched, whatever its address takes
 _PIECES = 25  # of an answer, between two reports of progress
 
 READS = ToolAnnotations(read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False)
@@ -81,7 +85,7 @@ DocumentFilter = Annotated[
         'nin, or {"type": "and", "filters": [...]}; keys are id, title and metadata.'
     ),
 ]
-DocumentName = Annotated[str, Field(min_length=1, max_length=1500, description="The document's id, as listed.")]
+DocumentName = Annotated[str, Field(min_length=1, max_length=LONGEST_ID, description="The document's id, as listed.")]
 
 
 class FoundDocument(BaseModel):
@@ -188,26 +192,24 @@ class Tools:
         return results
 
     async def fetch(
-        self, id: Annotated[str, Field(max_length=2000, description="An id from search.")], ctx: Context[Any, Any]
+        self, id: Annotated[str, Field(max_length=LONGEST_ID, description="An id from search.")], ctx: Context[Any, Any]
     ) -> FetchedDocument:
         """Read a document around the place that search found. metadata.next is the id by which to read on."""
         library = self.library_for(ctx)
         with _failures_as(ToolError):
             place = await _place(library, id)
             document = await library.document(place.collection, place.doc_id)
-        start = _line_start(document.text, place.start - _LEAD)
-        part, end = document_part(document, start, LONGEST_PART)
-        metadata: dict[str, str | int | float | bool] = {"characters": len(document.text), "start": start, "end": end}
-        if end < len(document.text):
-            metadata["next"] = str(DocumentPlace(place.collection, place.doc_id, end + min(_LEAD, end)))
-        address = web_address(document.metadata.get("url")) or library.url(place.collection, document.id, start, end)
-        return FetchedDocument(
-            id=id,
-            title=short_title(document.title or document.id),
-            text=fenced([Quoted("document", part)]),
-            url=address or str(DocumentPlace(place.collection, place.doc_id)),
-            metadata=metadata,
+        address = web_address(document.metadata.get("url")) or library.url(
+            place.collection, document.id, place.start, place.start
         )
+        most = ROOM
+        while True:
+            fetched = _fetched_document(document, place, id, address, most)
+            tokens = mw.count_tokens([fetched.model_dump_json(indent=2)])[0]
+            if tokens <= MOST_TOKENS or most < _LEAST:
+                return fetched
+            # the escapes of JSON cost tokens too
+            most = most * MOST_TOKENS * 9 // (tokens * 10)
 
     async def build_context(
         self,
@@ -259,7 +261,7 @@ class Tools:
     async def list_documents(
         self,
         ctx: Context[Any, Any],
-        cursor: Annotated[str | None, Field(max_length=1500, description="Where the last list ended.")] = None,
+        cursor: Annotated[str | None, Field(max_length=LONGEST_ID, description="Where the last list ended.")] = None,
         collection: CollectionName = None,
     ) -> str:
         """The documents of a collection with their ids and sizes; of several collections, first their names."""
@@ -356,6 +358,23 @@ def _found_document(library: Library, collection: str, passage: Json, text: str)
     url = web_address(passage["url"]) or library.url(collection, place.doc_id, place.start, place.end or 0)
     title = on_one_line(heading_path(document["title"] or document["id"], passage["headings"]))
     return FoundDocument(id=str(place), title=short_title(title), url=url or str(place), text=text)
+
+
+def _fetched_document(
+    document: Document, place: DocumentPlace, id: str, address: str | None, most: int
+) -> FetchedDocument:
+    start = _line_start(document.text, place.start - _LEAD)
+    part, end = document_part(document, start, LONGEST_PART, most)
+    metadata: dict[str, str | int | float | bool] = {"characters": len(document.text), "start": start, "end": end}
+    if end < len(document.text):
+        metadata["next"] = str(DocumentPlace(place.collection, place.doc_id, end + _LEAD))
+    return FetchedDocument(
+        id=id,
+        title=short_title(document.title or document.id),
+        text=fenced([Quoted("document", part)]),
+        url=address or str(DocumentPlace(place.collection, place.doc_id)),
+        metadata=metadata,
+    )
 
 
 def _line_start(text: str, position: int) -> int:

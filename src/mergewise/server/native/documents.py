@@ -19,7 +19,15 @@ from starlette.responses import FileResponse
 from mergewise.concurrency import in_thread
 from mergewise.server.answers import document_form
 from mergewise.server.collections import Collection, id_of
-from mergewise.server.native.forms import DocumentsForm, Form, MetadataForm, Name, RemoveForm, UploadOptions
+from mergewise.server.native.forms import (
+    DocumentForm,
+    DocumentsForm,
+    Form,
+    MetadataForm,
+    Name,
+    RemoveForm,
+    UploadOptions,
+)
 from mergewise.server.native.pages import Cursor, Limit, cursor_position, page
 from mergewise.server.native.replies import (
     AcceptedReply,
@@ -44,11 +52,21 @@ IdempotencyKey = Annotated[str | None, Header(alias="Idempotency-Key", max_lengt
 _LONGEST_TEXT = 200_000
 _SHOWN = 200
 _CHUNK = 1 << 20
+# of a body that is read by hand, FastAPI knows no component
+_DOCUMENT = DocumentForm.model_json_schema()
+_DOCUMENTS = DocumentsForm.model_json_schema()
+_INLINE = {
+    **{name: value for name, value in _DOCUMENTS.items() if name != "$defs"},
+    "properties": {
+        **_DOCUMENTS["properties"],
+        "documents": {**_DOCUMENTS["properties"]["documents"], "items": _DOCUMENT},
+    },
+}
 _UPLOAD_BODY = {
     "requestBody": {
         "required": True,
         "content": {
-            "application/json": {"schema": {"$ref": "#/components/schemas/DocumentsForm"}},
+            "application/json": {"schema": _INLINE},
             "multipart/form-data": {
                 "schema": {
                     "type": "object",

@@ -4,8 +4,22 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
+
+def _number(value: object) -> object:
+    """JSON tells numbers from texts and switches, as pydantic does not."""
+    if isinstance(value, bool | str):
+        raise ValueError("a number is wanted")
+    return value
+
+
+Number: TypeAlias = Annotated[float, BeforeValidator(_number)]
+Whole: TypeAlias = Annotated[int, BeforeValidator(_number)]
+Budget: TypeAlias = Annotated[Whole, Field(ge=16, le=32_768)] | Literal["auto"]
+Rounds: TypeAlias = Annotated[Whole, Field(ge=1, le=4)]
+Parameters: TypeAlias = dict[str, str | int | float | bool | None]
+Includes: TypeAlias = set[Literal["trace", "evidence", "streams"]]
 Strategy: TypeAlias = Annotated[str, Field(min_length=1, max_length=200)]
 Name: TypeAlias = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,62}$")]
 DocumentId: TypeAlias = Annotated[str, Field(min_length=1, max_length=1000)]
@@ -27,19 +41,19 @@ class ContextForm(Form):
 
     question: Annotated[str, Field(min_length=1, max_length=8000)]
     strategy: Strategy | None = None
-    parameters: dict[str, str | int | float | bool | None] | None = None
+    parameters: Parameters | None = None
     then: Strategy | None = None
-    budget: Annotated[int, Field(ge=16, le=32_768)] | Literal["auto"] | None = None
-    rounds: Annotated[int, Field(ge=1, le=4)] = 1
+    budget: Budget | None = None
+    rounds: Rounds = 1
     filter: Filter | None = None
     history: Annotated[list[TurnForm], Field(max_length=50)] = []
     chat: str | None = None
-    include: set[Literal["trace", "evidence", "streams", "surroundings"]] = set()
+    include: Includes = set()
 
 
 class AskForm(ContextForm):
     mode: str | None = None
-    max_tokens: Annotated[int, Field(ge=1, le=4096)] | None = None
+    max_tokens: Annotated[Whole, Field(ge=1, le=4096)] | None = None
     stream: bool = False
 
 
@@ -48,19 +62,19 @@ class CompareForm(Form):
 
     question: Annotated[str, Field(min_length=1, max_length=8000)]
     runs: Annotated[list[RunForm], Field(min_length=2, max_length=4)]
-    budget: Annotated[int, Field(ge=16, le=32_768)] | Literal["auto"] | None = None
+    budget: Budget | None = None
     filter: Filter | None = None
     chat: str | None = None
-    include: set[Literal["trace", "evidence", "streams", "surroundings"]] = set()
+    include: Includes = set()
     stream: bool = False
 
 
 class RunForm(Form):
     strategy: Strategy | None = None
-    parameters: dict[str, str | int | float | bool | None] | None = None
+    parameters: Parameters | None = None
     then: Strategy | None = None
-    budget: Annotated[int, Field(ge=16, le=32_768)] | Literal["auto"] | None = None
-    rounds: Annotated[int, Field(ge=1, le=4)] = 1
+    budget: Budget | None = None
+    rounds: Rounds = 1
 
 
 class CollectionForm(Form):
@@ -127,15 +141,9 @@ class TokenForm(Form):
     title: Annotated[str, Field(max_length=200)] = ""
     collections: list[Name] | None = None
     filter: Filter | None = None
-    expires: float | None = None
-    rate: Annotated[float, Field(gt=0, le=1000)] | None = None
+    expires: Number | None = None
+    rate: Annotated[Number, Field(ge=0.01, le=1000)] | None = None
 
 
 class SessionForm(Form):
     token: Annotated[str, Field(max_length=200)]
-
-
-class SettingsForm(Form):
-    """Settings that are changed while the server runs. A key is written, never read."""
-
-    title: Annotated[str, Field(max_length=200)] | None = None

@@ -15,20 +15,18 @@ from mergewise.jsonable import report_json
 from mergewise.server.collections import Collection, key_of, knows_of
 from mergewise.server.native.forms import JobForm, Name
 from mergewise.server.native.pages import Cursor, Limit, cursor_position
-from mergewise.server.native.questions import begun_stream, event_bytes
+from mergewise.server.native.questions import event_bytes, failure_event
 from mergewise.server.native.replies import EstimateReply, EvaluationReply, JobReply, PageOf, StartedReply
 from mergewise.server.problems import invalid, unknown
 from mergewise.server.records import ENDED, Job, JobState, Token
 from mergewise.server.routing import READ, WRITE, Caller, ScopedRoute, Server, Service
+from mergewise.server.streams import EventStream
 
 router = APIRouter(prefix="/api/v1", tags=["jobs"], route_class=ScopedRoute)
 
 JobId = Annotated[str, Path(max_length=100)]
 _EVENTS: dict[int | str, dict[str, Any]] = {
-    200: {
-        "description": "An event `job` for each change",
-        "content": {"text/event-stream": {"schema": {"type": "string"}}},
-    }
+    200: {"description": "An event `job` for each change", "content": {"text/event-stream": {}}}
 }
 # Seconds between two looks at a job that is watched.
 _LOOK = 0.25
@@ -154,7 +152,8 @@ async def watch_job(
                 return
             await asyncio.sleep(_LOOK)
 
-    return await begun_stream(request, service, events())
+    # nothing may happen for long, so that the stream begins without an event
+    return EventStream(events(), failure_event(request), service.ending)
 
 
 @router.get("/collections/{c}/evaluations/{id}", response_model=EvaluationReply, openapi_extra=READ)

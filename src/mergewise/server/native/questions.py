@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
@@ -19,7 +19,7 @@ from mergewise.types import Message
 
 router = APIRouter(prefix="/api/v1/collections/{c}", tags=["questions"], route_class=ScopedRoute)
 
-_EVENTS: dict[str, Any] = {"text/event-stream": {"schema": {"type": "string"}}}
+_EVENTS: dict[str, Any] = {"text/event-stream": {}}
 _STREAMED: dict[int | str, dict[str, Any]] = {200: {"description": "The whole, or its events", "content": _EVENTS}}
 
 
@@ -80,8 +80,8 @@ def event_bytes(name: str, data: Mapping[str, Any], id: int | None = None) -> by
 
 async def begun_stream(request: Request, service: Server, events: AsyncGenerator[bytes, None]) -> Response:
     """The stream of events, once the first one is there; a later problem is an event `error`."""
+    return await EventStream.begun(request, events, failure_event(request), service.ending)
 
-    def failure(problem: HTTPProblem) -> bytes:
-        return event_bytes("error", problem_json(problem, request_id_of(request)))
 
-    return await EventStream.begun(request, events, failure, service.ending)
+def failure_event(request: Request) -> Callable[[HTTPProblem], bytes]:
+    return lambda problem: event_bytes("error", problem_json(problem, request_id_of(request)))

@@ -30,20 +30,20 @@ _TASK_TOKENS = 300
 
 
 @router.get("/models", openapi_extra=READ)
-async def list_models(service: Server, token: Caller) -> dict[str, Any]:
+def list_models(service: Server, token: Caller) -> dict[str, Any]:
     """The models of this server: profiles, or collections with their strategies."""
     return {"object": "list", "data": [profile.as_dict() for profile in profiles(service, token)]}
 
 
 @router.get("/models/{model:path}", openapi_extra=READ)
-async def get_model(model: str, service: Server, token: Caller) -> dict[str, Any]:
+def get_model(model: str, service: Server, token: Caller) -> dict[str, Any]:
     return profile_named(service, token, model).as_dict()
 
 
 @router.post("/chat/completions", openapi_extra=READ)
 async def complete_chat(form: ChatForm, request: Request, service: Server, token: Caller) -> Response:
     """An answer from the documents, with its sources as annotations."""
-    profile = profile_named(service, token, form.model)
+    profile = await in_thread(partial(profile_named, service, token, form.model))
     _check(form)
     conversation = chat_question(form.messages)
     extras = [*form.ignored(), *(["tools"] if form.tools else []), *conversation.ignored]

@@ -7,12 +7,13 @@ of one address.
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
-from urllib.parse import urlsplit
+from urllib.parse import quote
 
 from mergewise.server.openai.markup import ImageEscaper, literal, position_without_images, without_images
 from mergewise.server.questions import QuestionEvent
@@ -20,6 +21,8 @@ from mergewise.types import Usage
 
 Json: TypeAlias = Mapping[str, Any]
 _LONGEST_EXCERPT = 2_000
+_WEB = re.compile(r"https?://(?:[\w.-]+|\[[0-9a-fA-F:.]+\])(?::\d+)?(?=[/?#]|\Z)", re.ASCII | re.IGNORECASE)
+_PLAIN_IN_URLS = "/?#%&=+,;:@~$-._"
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +83,7 @@ def _marked_source(
         url,
         " ".join((document["title"] or document["id"]).split()),
         place["page"],
-        (passage or place)["text"][:_LONGEST_EXCERPT],
+        without_images((passage or place)["text"][:_LONGEST_EXCERPT]),
         f"mw:{anchor}",
         (0, 0) if first is None else tuple(position_without_images(text, first[side]) for side in ("start", "end")),
         None if passage is None else passage["score"],
@@ -88,16 +91,16 @@ def _marked_source(
 
 
 def web_address(url: object, base: str = "") -> str | None:
-    """The address where it is one of the web, or a path of the server at `base`; a document may name any."""
+    """The address where it is one of the web, or a path of the server at `base`; a document may name any.
+
+    What could be mark-up is percent-encoded, so that the address can stand in Markdown.
+    """
     if not isinstance(url, str):
         return None
     if url.startswith("/") and not url.startswith("//"):
         url = base.rstrip("/") + url
-    try:
-        parts = urlsplit(url)
-    except ValueError:
-        return None
-    return url if parts.scheme in ("http", "https") and parts.netloc and url.isprintable() and " " not in url else None
+    found = _WEB.match(url)
+    return None if found is None or not url.isprintable() else found[0] + quote(url[found.end() :], safe=_PLAIN_IN_URLS)
 
 
 def url_citations(sources: Sequence[MarkedSource]) -> list[dict[str, Any]]:

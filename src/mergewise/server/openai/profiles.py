@@ -77,8 +77,12 @@ def profiles(service: Service, token: Token) -> list[Profile]:
 
 
 def profile_named(service: Service, token: Token, id: str) -> Profile:
-    """Raises HTTPProblem 404, as clients of OpenAI expect it."""
-    for profile in profiles(service, token):
-        if profile.id == id:
-            return profile
-    raise unknown_model(id, "GET /v1/models lists them")
+    """The profile of this id. Raises HTTPProblem 404, as clients of OpenAI expect it, also where the token may not see it."""
+    known = service.config.profiles
+    name, colon, strategy = id.partition(":")
+    config = known.get(id) if known else ProfileConfig(name, strategy=strategy or None)
+    visible = {collection.name: collection for collection in service.collections.visible(token)}
+    collection = None if config is None else visible.get(config.collection)
+    if config is None or collection is None or (not known and colon and strategy not in collection.strategies()):
+        raise unknown_model(id, "GET /v1/models lists them")
+    return Profile(id, config, collection.record.created)

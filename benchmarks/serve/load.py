@@ -1,0 +1,243 @@
+"""How much a whole server answers, how evenly, and what it does with more: on loopback, bounded in time and in number.
+
+    python -m benchmarks.serve.load                          # a few minutes on a small collection
+    python -m benchmarks.serve.load --index my.index --seconds 600 --workers 2
+
+Five parts, each with a line of JSON at the end:
+
+- `cpu`: processor seconds of a question, asked by one client after the other
+- `throughput`: contexts a second from twice as many clients as cores, held against cores / seconds of a question of this run
+- `readers`: so many readers that pause between questions, beside one writer that sends a document a second
+- `overload`: five times as many clients as can be answered, and how soon all is as before
+- `streams`: contexts beside many answers that wait for a slow model
+
+Questions differ, so that nothing is answered from what is kept. Figures are for a machine with nothing else to do.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import shutil
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import httpx2 as httpx
+
+import mergewise as mw
+from benchmarks.serve.running import RunningServer, running_server
+from mergewise.models.scripted import Turn
+
+COLLECTION = "load"
+CONTEXT, ASK = f"/api/v1/collections/{COLLECTION}/context", f"/api/v1/collections/{COLLECTION}/ask"
+HOLDING = 60.0
+"""Seconds in which all streams are to be under way."""
+SLOW = Turn("It is told in the first source [1]. " * 20, pause_per_token=0.25)
+WORDS = (
+    "harbour winter copper engine river valley letter garden signal market bridge window forest captain ledger station "
+    "mill glacier orchard lantern census quarry ferry canal archive treaty compass meadow furnace gallery"
+).split()
+
+
+@dataclass
+class Tally:
+    """What was answered, and how long it took."""
+
+    seconds: list[float] = field(default_factory=list)
+    statuses: Counter[int] = field(default_factory=Counter)
+    mixed: int = 0
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def add(self, status: int, seconds: float, mixed: bool = False) -> None:
+        with self._lock:
+            self.statuses[status] += 1
+            self.mixed += mixed
+            if status == 200:
+                self.seconds.append(seconds)
+
+    def told(self) -> dict[str, Any]:
+        seconds = sorted(self.seconds)
+        shares = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
+        latencies = {name: round(1000 * seconds[int(share * (len(seconds) - 1))], 1) for name, share in shares.items()}
+        return {"answered": len(seconds), "statuses": dict(self.statuses), **(latencies if seconds else {})}
+
+
+class Load:
+    """Clients of a server, each with questions that nobody has asked before."""
+
+    def __init__(self, server: RunningServer, seed: int) -> None:
+        self.server = server
+        self._random, self._numbers = random.Random(seed), count()
+
+    def question(self) -> str:
+        return f"What is told of the {' and the '.join(self._random.sample(WORDS, 3))} in {next(self._numbers)}?"
+
+    def ask(self, client: httpx.Client, tally: Tally) -> int:
+        began = time.perf_counter()
+        answer = client.post(CONTEXT, json={"question": self.question()})
+        took, mixed = time.perf_counter() - began, False
+        if answer.status_code == 200:
+            told = answer.json()
+            mixed = told["snapshot"] != told["context"]["snapshot"]
+        tally.add(answer.status_code, took, mixed)
+        return answer.status_code
+
+    def by_clients(self, clients: int, seconds: float, pause: Callable[[], float] = lambda: 0.0) -> Tally:
+        """So many clients ask for so long, each one question after the other."""
+        tally, until = Tally(), time.monotonic() + seconds
+
+        def go_on(_: int) -> None:
+            with self.server.client() as client:
+                while time.monotonic() < until:
+                    self.ask(client, tally)
+                    time.sleep(pause())
+
+        with ThreadPoolExecutor(clients) as pool:
+            list(pool.map(go_on, range(clients)))
+        return tally
+
+    # -- the parts
+
+    def cpu(self, questions: int) -> dict[str, Any]:
+        with self.server.client() as client:
+            for _ in range(10):
+                self.ask(client, Tally())
+            before, tally = self.server.cpu_seconds(), Tally()
+            for _ in range(questions):
+                self.ask(client, tally)
+            spent = (self.server.cpu_seconds() - before) / questions
+        return {"cpu_ms": round(1000 * spent, 2), **tally.told()}
+
+    def throughput(self, seconds: float, cpu_ms: float, cores: int) -> dict[str, Any]:
+        tally = self.by_clients(2 * cores, seconds)
+        rate, possible = len(tally.seconds) / seconds, cores / (cpu_ms / 1000)
+        return {
+            "per_second": round(rate, 1),
+            "possible": round(possible, 1),
+            "share": round(rate / possible, 3),
+            **tally.told(),
+        }
+
+    def readers(self, readers: int, seconds: float) -> dict[str, Any]:
+        before, sent, ended = self.server.memory(), count(), threading.Event()
+
+        def write() -> None:
+            with self.server.client() as client:
+                while not ended.wait(1.0):
+                    text = " ".join(self._random.choices(WORDS, k=120)) + "."
+                    client.post(
+                        f"/api/v1/collections/{COLLECTION}/documents",
+                        json={"documents": [{"id": f"written/{next(sent)}", "text": text}]},
+                    ).raise_for_status()
+
+        writer = threading.Thread(target=write)
+        writer.start()
+        tally = self.by_clients(readers, seconds, lambda: self._random.uniform(1.0, 2.0))
+        ended.set()
+        writer.join()
+        grown = self.server.memory() / before - 1
+        return {"written": next(sent), "mixed": tally.mixed, "memory": round(grown, 3), **tally.told()}
+
+    def overload(self, clients: int, seconds: float) -> dict[str, Any]:
+        tally = self.by_clients(clients, seconds, lambda: 0.02)
+        began = time.monotonic()
+        with self.server.client() as client:
+            while self.ask(client, Tally()) != 200 and time.monotonic() < began + 30:
+                time.sleep(0.05)
+        after = round(time.monotonic() - began, 2)
+        return {"strange": sorted({*tally.statuses} - {200, 429}), "normal_after": after, **tally.told()}
+
+    def streams(self, streams: int, questions: int) -> dict[str, Any]:
+        alone = self._contexts(questions)
+        opened, ended = threading.Semaphore(0), threading.Event()
+
+        def hold(_: int) -> None:
+            with self.server.client() as client:
+                while not ended.wait(0.1):
+                    body = {"question": self.question(), "stream": True}
+                    with client.stream("POST", ASK, json=body) as answer:
+                        for line in answer.iter_lines() if answer.status_code == 200 else ():
+                            if line == "event: delta":
+                                opened.release()
+                                ended.wait()
+                            if ended.is_set():
+                                return
+
+        with ThreadPoolExecutor(streams) as pool:
+            holding = pool.map(hold, range(streams))
+            until = time.monotonic() + HOLDING
+            held = sum(opened.acquire(timeout=max(0.0, until - time.monotonic())) for _ in range(streams))
+            beside = self._contexts(questions)
+            ended.set()
+            list(holding)
+        return {"held": held, "alone": alone, "beside": beside, "slower": round(beside["p95"] / alone["p95"] - 1, 3)}
+
+    def _contexts(self, questions: int) -> dict[str, Any]:
+        tally = Tally()
+        with self.server.client() as client:
+            for _ in range(questions):
+                self.ask(client, tally)
+        return tally.told()
+
+
+def make_index(directory: Path, documents: int) -> None:
+    """A collection of made-up documents."""
+    made = random.Random(0)
+
+    def text(number: int) -> str:
+        paragraphs = (" ".join(made.choices(WORDS, k=60)) + f" {made.randrange(1000)}." for _ in range(8))
+        return f"# Document {number}\n\n" + "\n\n".join(paragraphs)
+
+    with mw.open(directory) as index:
+        index.add([mw.Document(f"made/{number}", text(number)) for number in range(documents)])
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--index", type=Path, help="an index to be copied; else one is made up")
+    parser.add_argument("--documents", type=int, default=200, help="of the index that is made up")
+    parser.add_argument("--workers", type=int, default=min(os.cpu_count() or 1, 4))
+    parser.add_argument("--seconds", type=float, default=20.0, help="of each part")
+    parser.add_argument("--questions", type=int, default=100, help="of the parts that count them")
+    parser.add_argument("--readers", type=int, default=50)
+    parser.add_argument("--streams", type=int, default=120)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--only", default="", help="some of the parts, with commas")
+    asked = parser.parse_args(arguments)
+    with tempfile.TemporaryDirectory(prefix="mergewise-load-") as directory:
+        data = Path(directory)
+        index = data / "collections" / COLLECTION / "index"
+        if asked.index is None:
+            make_index(index, asked.documents)
+        else:
+            shutil.copytree(asked.index, index)
+        with running_server(data, [SLOW], workers=asked.workers, collections=[COLLECTION]) as server:
+            load = Load(server, asked.seed)
+            cpu = load.cpu(asked.questions)
+            parts: dict[str, Callable[[], dict[str, Any]]] = {
+                "throughput": lambda: load.throughput(asked.seconds, cpu["cpu_ms"], asked.workers),
+                "readers": lambda: load.readers(asked.readers, asked.seconds),
+                "overload": lambda: load.overload(max(10, 5 * 32 * asked.workers // 4), min(asked.seconds, 20)),
+                "streams": lambda: load.streams(asked.streams, asked.questions),
+            }
+            print(json.dumps({"part": "cpu", **cpu}), flush=True)
+            for name, part in parts.items():
+                if not asked.only or name in asked.only.split(","):
+                    print(json.dumps({"part": name, **part()}), flush=True)
+                    time.sleep(1)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

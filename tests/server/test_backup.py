@@ -1,0 +1,119 @@
+"""A server's data in one file, and back: whole, or refused."""
+
+from __future__ import annotations
+
+import io
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import mergewise as mw
+from mergewise.errors import CorruptIndex, IndexBusy, UsageError
+from mergewise.server.backup import read_backup, write_backup
+from mergewise.server.configuration import CollectionConfig, ServerConfig
+from mergewise.server.records import Upload
+from mergewise.server.spool import keep_bytes
+from mergewise.server.state import State
+from mergewise.server.supervisor import prepare
+from mergewise.server.writer import Writer, lock_file, waiting_lock
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """A server with an indexed document in its own collection, and a collection whose index stands elsewhere."""
+    data = tmp_path / "data"
+    collections = {"a": CollectionConfig(embedder="none"), "b": CollectionConfig(tmp_path / "b.index", embedder="none")}
+    config = ServerConfig(data, collections=collections)
+    with State(config.database) as state:
+        prepare(config, state)
+        blob = keep_bytes(config.spool, Path(state.collection("a").blobs), b"Cats purr at night.")  # type: ignore[union-attr]
+        state.enqueue("replace", "a", uploads=[Upload("cats", blob.sha256, "cats.md", blob.bytes)])
+        with state._change() as rows:
+            rows.execute("UPDATE jobs SET created = created - 1")
+        writer = Writer(config, state)
+        writer.run_round()
+        state.enqueue("check", "a")
+        writer.close()
+    (data / "serve.toml").write_text("[server]\nport = 9000\n")
+    return data
+
+
+def test_there_and_back(data: Path, tmp_path: Path) -> None:
+    file, new = tmp_path / "backup.tar", tmp_path / "sub" / "new"
+    assert write_backup(data, file) == ["b"]
+    assert file.stat().st_mode & 0o077 == 0
+    read_backup(new, file)
+    assert (new / "serve.toml").read_text() == "[server]\nport = 9000\n"
+    assert not (new / "token").exists() and new.stat().st_mode & 0o077 == 0
+    with State(data / "server.sqlite") as old, State(new / "server.sqlite") as state:
+        assert state.tokens() == old.tokens() and state.jobs() == old.jobs()
+        assert state.document_states("a") == old.document_states("a")
+        record = state.collection("a")
+        assert record is not None and record.path == str(new / "collections/a/index")
+        (blob,) = state.blobs_needed("a")
+        assert (Path(record.blobs) / blob[:2] / blob).read_bytes() == b"Cats purr at night."
+    with mw.open(record.path, create=False) as index:
+        assert index.check() == [] and index.document("cats").text == "Cats purr at night."
+
+
+def test_a_backup_waits_for_the_job_under_way(data: Path, tmp_path: Path) -> None:
+    with waiting_lock(lock_file(data, "changes"), 1), pytest.raises(IndexBusy):
+        write_backup(data, tmp_path / "backup.tar", lock_wait=0.05)
+    assert (
+        sorted(path.name for path in tmp_path.iterdir()) == ["b.index", "data"]
+        or not (tmp_path / "backup.tar").exists()
+    )
+    assert not list(tmp_path.glob(".backup*"))
+
+
+def test_only_a_server_is_backed_up_and_only_an_empty_place_restored(data: Path, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no server"):
+        write_backup(tmp_path, tmp_path / "backup.tar")
+    write_backup(data, tmp_path / "backup.tar")
+    with pytest.raises(UsageError, match="not empty"):
+        read_backup(data, tmp_path / "backup.tar")
+
+
+def rewritten(file: Path, change: Callable[[tarfile.TarInfo, bytes], list[tuple[tarfile.TarInfo, bytes]]]) -> None:
+    with tarfile.open(file) as archive:
+        members = [(member, archive.extractfile(member).read()) for member in archive]  # type: ignore[union-attr]
+    with tarfile.open(file, "w") as archive:
+        for member, content in (pair for one in members for pair in change(*one)):
+            member.size = len(content)
+            archive.addfile(member, io.BytesIO(content))
+
+
+def named(name: str, kind: bytes = tarfile.REGTYPE, target: str = "") -> tarfile.TarInfo:
+    member = tarfile.TarInfo(name)
+    member.type, member.linkname = kind, target
+    return member
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda m, c: [] if m.name == "checksums.json" else [(m, c)],
+        lambda m, c: [] if m.name == "server.sqlite" else [(m, c)],
+        lambda m, c: [(m, c[:-1] + b"?" if m.name == "server.sqlite" else c)],
+        lambda m, c: [(m, c), *([(named("collections/a/more"), b"x")] if m.name == "server.sqlite" else [])],
+        lambda m, c: [(named("../../escaped"), b"x"), (m, c)],
+        lambda m, c: [(named("/tmp/escaped"), b"x"), (m, c)],
+        lambda m, c: [(named("collections/a/link", tarfile.SYMTYPE, "/etc/passwd"), b""), (m, c)],
+        lambda m, c: [(named("token"), b"x"), (m, c)],
+        lambda m, c: [(m, c), (m, c)],
+    ],
+    ids="cut lacking changed more above absolute link token twice".split(),
+)
+def test_what_is_no_whole_backup_restores_nothing(data: Path, tmp_path: Path, change: object) -> None:
+    file = tmp_path / "backup.tar"
+    write_backup(data, file)
+    rewritten(file, change)  # type: ignore[arg-type]
+    before = {path for path in tmp_path.rglob("*") if "data" not in path.parts}
+    with pytest.raises(CorruptIndex):
+        read_backup(tmp_path / "new", file)
+    assert {path for path in tmp_path.rglob("*") if "data" not in path.parts} == before
+    file.write_bytes(file.read_bytes()[:5000])
+    with pytest.raises(CorruptIndex):
+        read_backup(tmp_path / "new", file)

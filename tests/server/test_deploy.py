@@ -1,0 +1,107 @@
+"""The files in `deploy`: what they call is there, and they promise what the guide says of them."""
+
+from __future__ import annotations
+
+import configparser
+import json
+import re
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer.main
+import yaml
+
+from mergewise.cli.main import app
+from mergewise.server.configuration import PORT, load_config
+from mergewise.server.supervisor import END_SECONDS
+
+ROOT = Path(__file__).parents[2]
+DEPLOY = ROOT / "deploy"
+
+
+def demand_command(words: Sequence[str]) -> None:
+    """The command line parses: its command and all its options are there."""
+    command: Any = typer.main.get_command(app)
+    rest = list(words)
+    while commands := getattr(command, "commands", None):
+        assert rest[0] in commands, f"no such command: {rest[0]}"
+        command, rest = commands[rest[0]], rest[1:]
+    command.make_context(command.name, rest)
+
+
+def instructions() -> list[tuple[str, str]]:
+    text = re.sub(r"\\\n\s*", " ", re.sub(r"^#.*\n", "", (DEPLOY / "Containerfile").read_text(), flags=re.M))
+    return [(line.partition(" ")[0], line.partition(" ")[2].strip()) for line in text.splitlines() if line.strip()]
+
+
+def extras(spec: str) -> set[str]:
+    return set(re.search(r"\[([\w,-]+)\]", spec)[1].split(","))  # type: ignore[index]
+
+
+def known_extras() -> set[str]:
+    import tomllib
+
+    return set(tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"])
+
+
+def test_the_container(tmp_path: Path) -> None:
+    told: dict[str, list[str]] = {}
+    for name, rest in instructions():
+        told.setdefault(name, []).append(rest)
+    assert told["USER"] == ["10001:10001"] and told["VOLUME"] == ["/data"] and told["EXPOSE"] == [str(PORT)]
+    assert all("slim" in image for image in told["FROM"]) and told["STOPSIGNAL"] == ["SIGTERM"]
+    assert json.loads(told["ENTRYPOINT"][0]) == ["mergewise"]
+    demand_command(json.loads(told["CMD"][0]))
+    (health,) = told["HEALTHCHECK"]
+    words = json.loads(health.partition("CMD ")[2])
+    compile(words[2], "health", "exec")
+    assert f":{PORT}/readyz" in words[2]
+    environment = dict(pair.split("=", 1) for pair in shlex.split(told["ENV"][0]))
+    assert load_config(tmp_path, environment=environment).host == "0.0.0.0"
+    assert Path(environment["MERGEWISE_SERVE_DATA"]).is_relative_to("/data")
+    assert Path(environment["XDG_STATE_HOME"]).is_relative_to("/data")
+    assert extras(next(run for run in told["RUN"] if "pip install" in run)) <= known_extras()
+
+
+def test_the_services() -> None:
+    text = (DEPLOY / "compose.yaml").read_text()
+    services = yaml.safe_load(text)["services"]
+    own, model = services["mergewise"], services["llama"]
+    demand_command(own["command"])
+    assert (ROOT / "deploy" / own["build"]["context"] / own["build"]["dockerfile"]).samefile(DEPLOY / "Containerfile")
+    assert own["ports"] == [f"127.0.0.1:{PORT}:{PORT}"] and own["volumes"] == ["data:/data"]
+    for service in services.values():
+        assert service["read_only"] and service["cap_drop"] == ["ALL"]
+        assert service["security_opt"] == ["no-new-privileges:true"]
+    assert int(own["stop_grace_period"].removesuffix("s")) > END_SECONDS
+    alias, port = (model["command"][model["command"].index(name) + 1] for name in ("--alias", "--port"))
+    assert own["environment"]["OPENAI_BASE_URL"] == f"http://llama:{port}/v1"
+    assert own["command"][own["command"].index("--chat") + 1] == f"{alias}=openai:{alias}"
+    commented = text.partition("# vllm:")[2].partition("\n\n")[0]
+    other = yaml.safe_load("vllm:" + re.sub(r"^  # ", "  ", commented, flags=re.M))["vllm"]
+    assert other["command"][other["command"].index("--served-model-name") + 1] == alias
+
+
+def test_the_unit() -> None:
+    unit = configparser.ConfigParser(interpolation=None, strict=True)
+    unit.optionxform = str  # type: ignore[assignment, method-assign]
+    unit.read(DEPLOY / "mergewise.service")
+    service = unit["Service"]
+    expected = {"Type": "notify", "DynamicUser": "yes", "ProtectSystem": "strict", "TimeoutStopSec": "15"}
+    assert {name: service[name] for name in expected} == expected and service["MemoryMax"]
+    assert int(service["TimeoutStopSec"]) > END_SECONDS
+    program, *words = shlex.split(service["ExecStart"])
+    assert Path(program).name == "mergewise"
+    demand_command(words)
+    assert words[words.index("--port") + 1] == str(PORT)
+    comments = (DEPLOY / "mergewise.service").read_text()
+    assert extras(comments) <= known_extras()
+
+
+def test_a_command_that_is_not_there_is_noticed() -> None:
+    for words in (["serve", "--prot", "1"], ["serve", "--port", "many"], ["server", "nothing"], ["serv"]):
+        with pytest.raises(Exception, match=r"(?i)no such|valid integer"):
+            demand_command(words)

@@ -1,0 +1,134 @@
+"""The commands `serve` and `server`: what they make of their words, without starting a process."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+import mergewise as mw
+from mergewise.cli import main, serving
+from mergewise.cli.main import app
+from mergewise.errors import MissingExtra, UsageError
+from mergewise.server import supervisor
+from mergewise.server.configuration import ServerConfig
+from mergewise.server.state import State
+from mergewise.server.supervisor import Supervisor, prepare
+
+pytest.importorskip("fastapi")
+
+
+@pytest.fixture
+def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[ServerConfig]:
+    """The configurations that were served: the records are made, no process is started."""
+    configs: list[ServerConfig] = []
+
+    def run(self: Supervisor) -> None:
+        configs.append(self.config)
+        with State(self.config.database) as state:
+            self.on_ready(self.config.url, prepare(self.config, state))
+
+    monkeypatch.setattr(supervisor.Supervisor, "run", run)
+    monkeypatch.setattr("mergewise.server.logs.log_as_json", lambda: None)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "docs").mkdir()
+    return configs
+
+
+def run(*words: object) -> Result:
+    return CliRunner().invoke(app, [str(word) for word in words], catch_exceptions=False)
+
+
+def test_the_first_start_prints_the_token_and_no_later_one(served: list[ServerConfig], tmp_path: Path) -> None:
+    first, second = run("serve", "--docs", "docs"), run("serve", "--docs", "docs")
+    secret = (served[0].data / "token").read_text().strip()
+    assert first.stdout.splitlines()[0] == f"http://127.0.0.1:8077/#t={secret}"
+    assert second.stdout.splitlines()[0] == "http://127.0.0.1:8077" and secret not in second.output
+    config = served[0]
+    assert config.watch and list(config.collections) == ["docs"] and config.data == served[1].data
+    assert not (tmp_path / "mergewise.index").exists()
+
+
+def test_flags_reach_the_configuration(served: list[ServerConfig], tmp_path: Path) -> None:
+    (tmp_path / "own.toml").write_text('[server]\nport = 1\n[chats.slow]\nspec = "hf:slow"\n')
+    words = ["--host", "localhost", "--workers", 3, "--config", "own.toml", "--no-auth"]
+    told = run("serve", "data", *words, "-c", "openai:gpt", "-c", "fast=openai:m:2", "-c", "extractive")
+    (config,) = served
+    assert (config.data, config.host, config.port, config.workers) == (Path("data"), "localhost", 1, 3)
+    assert {name: chat.spec for name, chat in config.chats.items()} == {
+        "gpt": "openai:gpt",
+        "fast": "openai:m:2",
+        "slow": "hf:slow",
+    }
+    assert not config.needs_token and not config.watch and "#t=" not in told.output
+    assert "everybody on this machine" in " ".join(told.output.split())
+    with pytest.raises(UsageError, match="no-auth"):
+        run("serve", "data", "--host", "0.0.0.0", "--no-auth")
+
+
+def test_an_index_keeps_its_embedder(served: list[ServerConfig]) -> None:
+    mw.open("mergewise.index", embedder="none").close()
+    run("serve", "--embedder", "none")
+    assert [one.embedder for one in served[0].collections.values()] == ["none"]
+    with pytest.raises(UsageError, match="no index"):
+        Path("mergewise.index").rename("elsewhere")
+        run("serve")
+
+
+def test_tokens_are_made_listed_and_taken_back(served: list[ServerConfig]) -> None:
+    with pytest.raises(UsageError, match="no server"):
+        run("server", "tokens", "data")
+    run("serve", "data")
+    secret = run(
+        "server", "add-token", "data", "-s", "read", "-s", "write", "-n", "a", "--title", "Ann", "--days", 2
+    ).stdout.strip()
+    listed = json.loads(run("server", "tokens", "data", "--json").stdout)
+    assert [(one["title"], one["scopes"], one["collections"]) for one in listed] == [
+        ("the first start", ["read", "write", "admin"], None),
+        ("Ann", ["read", "write"], ["a"]),
+    ]
+    shown = run("server", "tokens", "data").stdout
+    assert "Ann" in shown and "until" in shown and secret.rsplit("_", 1)[1] not in shown
+    with State(Path("data/server.sqlite")) as state:
+        token = state.authenticate(secret)
+        assert token is not None
+        assert run("server", "remove-token", token.id, "data").exit_code == 0
+        assert state.authenticate(secret) is None
+    for words in (("remove-token", token.id, "data"), ("add-token", "data", "-s", "root")):
+        with pytest.raises(UsageError):
+            run("server", *words)
+
+
+def test_backup_and_restore(served: list[ServerConfig], tmp_path: Path) -> None:
+    run("serve", "data")
+    assert "bytes" in run("server", "backup", "b.tar", "data").stdout
+    assert "mergewise serve new" in run("server", "restore", "b.tar", "new").stdout
+    with State(tmp_path / "new" / "server.sqlite") as state:
+        assert [token.title for token in state.tokens()] == ["the first start"]
+
+
+def test_a_folder_may_not_open_a_server(served: list[ServerConfig], tmp_path: Path) -> None:
+    """What a file that came with a folder says of who may reach a server is ignored."""
+    (tmp_path / "mergewise.toml").write_text(
+        '[serve]\nhost = "0.0.0.0"\nport = 1\nauth = false\nconfig = "evil.toml"\nchat = ["openai:evil"]\n'
+        'docs = ["/etc"]\ndata = "/tmp"\nworkers = 2\n["server add-token"]\nscope = ["admin"]\n'
+    )
+    known = main.configuration()
+    assert known["serve"] == {"workers": 2} and known["server add-token"] == {}
+
+
+def test_without_the_extra_the_command_says_so(served: list[ServerConfig], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "uvicorn", None)
+    with pytest.raises(MissingExtra, match=r"serv"):
+        serving.demand_extra()
+
+
+def test_help_says_what_there_is() -> None:
+    assert all(
+        word in run("server", "--help").stdout for word in ("add-token", "tokens", "remove-token", "backup", "restore")
+    )
+    assert "--docs" in run("serve", "--help").stdout
