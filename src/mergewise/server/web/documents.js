@@ -2,7 +2,7 @@
 
 import { html, useEffect, useRef, useState } from "./vendor/preact.js";
 import { isAbort, request, upload, within } from "./api.js";
-import { ErrorNote, href, Icon, Waiting } from "./parts.js";
+import { ErrorNote, href, Icon, Meter, Waiting } from "./parts.js";
 import { Store, useStore } from "./store.js";
 import { counted, moment, number, printable, sentence, shorten, size } from "./text.js";
 
@@ -104,7 +104,8 @@ export function DocumentsView({ collection, changed }) {
     );
     return () => controller.abort();
   }, [collection, search, status, turn, landed]);
-  const isMoving = (list?.items ?? []).some((one) => one.status === "queued" || one.status === "indexing") || Object.values(jobs).some((job) => !ENDED.has(job.state));
+  const isUnderWay = (/** @type {any} */ one) => one.status === "queued" || one.status === "indexing";
+  const isMoving = (list?.items ?? []).some(isUnderWay) || Object.values(jobs).some((job) => !ENDED.has(job.state));
   useEffect(() => {
     if (!isMoving) { if (list) changed(); return undefined; }
     const timer = setInterval(() => document.hidden || look(), POLL);
@@ -215,12 +216,6 @@ function SendingRow({ one }) {
       </div>
     </li>
   `;
-}
-
-/** @param {{done: number, total: number, label: string}} props */
-function Meter({ done, total, label }) {
-  const share = total > 0 ? Math.min(1, done / total) : 0;
-  return html`<div class="meter" role="progressbar" aria-label=${label} aria-valuemin="0" aria-valuemax="100" aria-valuenow=${Math.round(100 * share)}><span style=${{ "--share": share }}></span></div>`;
 }
 
 /** What is under way in the collection as a whole. @param {{list: {items: any[], next: string | null}, jobs: Record<string, any>, collection: string, look: () => void}} props */

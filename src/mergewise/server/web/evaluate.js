@@ -2,7 +2,7 @@
 
 import { html, useEffect, useState } from "./vendor/preact.js";
 import { all, Problem, request, within } from "./api.js";
-import { Empty, ErrorNote, namesOf, Waiting } from "./parts.js";
+import { Empty, ErrorNote, Meter, namesOf, Waiting } from "./parts.js";
 import { useLoaded } from "./store.js";
 import { counted, duration, moment, number, printable, sentence, shorten } from "./text.js";
 
@@ -115,13 +115,12 @@ function Runs({ runs, shown, choose, reload }) {
     <h2>Runs</h2>
     <ul class="rows">
       ${runs.slice(0, 20).map((job) => {
-        const share = job.progress?.total ? job.progress.done / job.progress.total : 0;
         const took = job.started && job.finished ? duration(1000 * (job.finished - job.started)) : "";
         return html`<li key=${job.id} class="row">
           <div class="what"><p class="name">${moment(job.created)}${job.id === shown ? html` <span class="where">shown below</span>` : null}</p>
             <p class="where">${[job.progress?.total ? `${number(job.progress.done)} of ${number(job.progress.total)} ${shorten(job.progress.unit, 20)}` : "", took].filter(Boolean).join(" · ")}</p>
             ${job.error ? html`<p class="reason" dir="auto">${sentence(job.error.detail ?? job.error)} ${sentence(job.error.hint)}</p>` : null}
-            ${ENDED.has(job.state) ? null : html`<div class="meter" role="progressbar" aria-label="Progress" aria-valuemin="0" aria-valuemax="100" aria-valuenow=${Math.round(100 * share)}><span style=${{ "--share": share }}></span></div>`}
+            ${ENDED.has(job.state) ? null : html`<${Meter} done=${job.progress?.done ?? 0} total=${job.progress?.total ?? 0} label="Progress" />`}
           </div>
           <span class=${`state ${job.state}`}>${printable(job.state)}</span>
           <div class="acts">
@@ -226,11 +225,18 @@ function Questions({ questions }) {
   const isMissed = (/** @type {any} */ question) => question.attempts.some((/** @type {any} */ attempt) => !attempt.is_good);
   const differs = (/** @type {any} */ question) => new Set(question.attempts.map((/** @type {any} */ attempt) => `${attempt.is_good} ${attempt.verdict}`)).size > 1;
   const shown = questions.map((question, i) => ({ question, place: i + 1 })).filter(({ question }) => (filter === "missed" ? isMissed(question) : filter === "differ" ? differs(question) : true));
+  const choose = (/** @type {string} */ value) => {
+    setFilter(value);
+    setCount(QUESTIONS_AT_FIRST);
+  };
   const filters = [["all", "all"], ["missed", "missed by some"], ["differ", "where strategies differ"]];
   return html`
     <section class="questions">
       <h3 class="label">Question by question: ${number(questions.filter(isMissed).length)} of ${number(questions.length)} missed by some</h3>
-      <p class="filters" role="radiogroup" aria-label="Which questions">Show ${filters.map(([value, label]) => html`<label><input type="radio" name="questions" value=${value} checked=${filter === value} onChange=${() => { setFilter(value); setCount(QUESTIONS_AT_FIRST); }} />${label}</label>`)}</p>
+      <p class="filters" role="radiogroup" aria-label="Which questions">Show
+        ${filters.map(([value, label]) => html`
+          <label><input type="radio" name="questions" value=${value} checked=${filter === value} onChange=${() => choose(value)} />${label}</label>`)}
+      </p>
       ${shown.length ? null : html`<p class="where">None.</p>`}
       ${shown.slice(0, count).map(({ question, place }) => html`<${Question} key=${place} question=${question} place=${place} />`)}
       ${shown.length > count ? html`<p class="more"><button type="button" onClick=${() => setCount(count + 200)}>${number(shown.length - count)} more</button></p>` : null}

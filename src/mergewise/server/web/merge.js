@@ -133,7 +133,8 @@ function Stepper({ trace, step, setStep }) {
   return html`
     <div class="stepper">
       <button type="button" class="round" aria-label="Step back" disabled=${step <= 0} onClick=${() => setStep(step - 1)}>‹</button>
-      <input type="range" min="0" max=${trace.length} value=${step} aria-label="Steps of the trace" aria-valuetext=${`Step ${step} of ${trace.length}: ${words}`} onInput=${(/** @type {any} */ event) => setStep(Number(event.target.value))} />
+      <input type="range" min="0" max=${trace.length} value=${step} aria-label="Steps of the trace"
+        aria-valuetext=${`Step ${step} of ${trace.length}: ${words}`} onInput=${(/** @type {any} */ event) => setStep(Number(event.target.value))} />
       <button type="button" class="round" aria-label="Step on" disabled=${step >= trace.length} onClick=${() => setStep(step + 1)}>›</button>
       <p class="where" dir="auto"><b>${number(step)} of ${number(trace.length)}</b> ${words}</p>
     </div>

@@ -8,6 +8,7 @@ import { kept, useLoaded } from "./store.js";
 import { counted, duration, moment, number, printable, shorten, size } from "./text.js";
 
 const SCOPES = ["read", "write", "admin"];
+const SCHEMES = [["auto", "As the system"], ["light", "Light"], ["dark", "Dark"]];
 const DAY = 86_400; // seconds
 const NO_TOKEN = { title: "", scopes: ["read"], collection: "", days: "" };
 
@@ -35,7 +36,8 @@ function Appearance() {
   return html`
     <section class="setting"><h2>Colours</h2>
       <fieldset class="pills"><legend class="sr">Colours</legend>
-        ${[["auto", "As the system"], ["light", "Light"], ["dark", "Dark"]].map(([value, label]) => html`<label><input type="radio" name="scheme" checked=${scheme === value} onChange=${() => choose(value)} /><span>${label}</span></label>`)}
+        ${SCHEMES.map(([value, label]) => html`
+          <label><input type="radio" name="scheme" checked=${scheme === value} onChange=${() => choose(value)} /><span>${label}</span></label>`)}
       </fieldset>
     </section>`;
 }

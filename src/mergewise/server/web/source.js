@@ -108,9 +108,13 @@ function DocumentText({ collection, address, document, span, itemKey }) {
         ${span ? html`<p class="path where" dir="auto">${above || "The cited place"}</p>` : null}
         ${error ? html`<${ErrorNote} error=${error} retry=${() => { setWindows(null); setGoal(goal ? { ...goal } : null); }} />` : null}
         ${!windows && !error ? html`<${Waiting} />` : null}
-        ${windows && windows.start > 0 ? html`<p class="more"><button type="button" onClick=${() => extend(true)}>Earlier text</button> <span class="where">${number(windows.start)} characters before</span></p>` : null}
+        ${windows && windows.start > 0 ? html`<p class="more">
+          <button type="button" onClick=${() => extend(true)}>Earlier text</button>
+          <span class="where">${number(windows.start)} characters before</span></p>` : null}
         ${windows ? html`<${TextOf} part=${windows} span=${span} others=${others} name=${document.id} language=${document.language} outline=${outline} pages=${document.pages ?? []} />` : null}
-        ${windows && windows.end < length ? html`<p class="more"><button type="button" onClick=${() => extend(false)}>Later text</button> <span class="where">${number(length - windows.end)} characters after</span></p>` : null}
+        ${windows && windows.end < length ? html`<p class="more">
+          <button type="button" onClick=${() => extend(false)}>Later text</button>
+          <span class="where">${number(length - windows.end)} characters after</span></p>` : null}
       </div>
     </div>
   `;
@@ -143,7 +147,11 @@ function Outline({ collection, itemKey, outline, at }) {
     <details class="outline" open=${isWide}>
       <summary>Headings (${number(outline.length)})</summary>
       <nav aria-label="Headings"><ul>
-        ${shown.map((heading) => html`<li data-depth=${Math.min(4, heading.level - top)}><a class="quiet" dir="auto" aria-current=${heading === current ? "location" : undefined} href=${placeHref(collection, itemKey, heading)}>${shorten(heading.title, 90)}</a></li>`)}
+        ${shown.map((heading) => {
+          const here = heading === current ? "location" : undefined;
+          const to = placeHref(collection, itemKey, heading);
+          return html`<li data-depth=${Math.min(4, heading.level - top)}><a class="quiet" dir="auto" aria-current=${here} href=${to}>${shorten(heading.title, 90)}</a></li>`;
+        })}
       </ul></nav>
     </details>
   `;
