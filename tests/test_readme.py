@@ -17,7 +17,7 @@ from mergewise.designs import STRATEGIES
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-GUIDE = (ROOT / "docs/guide.md").read_text(encoding="utf-8")
+GUIDE = "".join((ROOT / "docs" / name).read_text(encoding="utf-8") for name in ("guide.md", "serve.md"))
 
 
 def blocks(language: str) -> list[str]:
