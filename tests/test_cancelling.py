@@ -32,7 +32,7 @@ def documents() -> list[mw.Document]:
     return [mw.Document(name, text) for name, text in TEXTS.items()]
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=4, deadline=None)
 @given(calls=st.integers(0, 24), later=st.booleans(), small=st.booleans())
 def test_wherever_it_is_called_off_the_same_call_does_the_rest(
     tmp_path_factory: pytest.TempPathFactory, calls: int, later: bool, small: bool

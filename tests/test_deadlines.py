@@ -128,8 +128,6 @@ def test_the_nearest_deadline_counts_and_a_timeout_of_another_stays_one() -> Non
     [
         ("weave(k=501)", None),
         ("weave", {"k": 10_000}),
-        ("weave(onward=501)", None),
-        ("topk(k=501)", {}),
         ("mergerag-sym(k=501)", None),
         ("sentence(among=2001)", None),
         ("recomp(n=2001)", None),

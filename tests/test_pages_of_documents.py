@@ -23,7 +23,7 @@ def index(tmp_path_factory: pytest.TempPathFactory) -> mw.Index:
     return index
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(
     prefix=st.sampled_from(TEXTS) | st.text(max_size=2),
     after=st.none() | st.sampled_from(TEXTS) | st.text(max_size=2),
@@ -43,7 +43,7 @@ def test_a_page_is_a_part_of_the_sorted_list(
 
 
 @given(st.integers(1, 13))
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=4, deadline=None)
 def test_pages_one_after_the_other_are_all_documents(index: mw.Index, limit: int) -> None:
     listed: list[str] = []
     after = None

@@ -93,7 +93,7 @@ def index(tmp_path_factory: pytest.TempPathFactory) -> mw.Index:
     return index
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(FILTERS, st.none() | FILTERS)
 def test_a_filter_means_what_it_says(index: mw.Index, given: dict[str, Any], forced: dict[str, Any] | None) -> None:
     where: Any = [forced, given] if forced else given
@@ -106,7 +106,7 @@ def test_a_filter_means_what_it_says(index: mw.Index, given: dict[str, Any], for
     assert index.find("*", where=where)["*"] == wanted
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(FILTERS)
 def test_what_a_filter_becomes_is_a_condition_whatever_its_size(given: dict[str, Any]) -> None:
     """Values and keys stay inside their quotes: the parser finds no other columns than those of the filter."""
