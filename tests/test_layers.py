@@ -74,6 +74,7 @@ def test_the_records_know_nothing_but_records() -> None:
 @pytest.mark.parametrize("module", ["mergewise", "mergewise.designs", "mergewise.cli.main"])
 def test_importing_brings_nothing_heavy(module: str) -> None:
     heavy = {"lancedb", "pyarrow", "numpy", "onnxruntime", "tokenizers", "lxml", "docutils", "torch"}
+    heavy |= {"fastapi", "uvicorn", "starlette", "mcp"}
     heavy |= {"rich", "typer"} if module != "mergewise.cli.main" else set()
     code = f"import sys, {module}; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()

@@ -158,10 +158,14 @@ def test_who_waits_for_a_model_gives_up_the_slot(metrics: Metrics) -> None:
         with pytest.raises(HTTPProblem) as refused:
             await admission.enter().start(work)
         assert refused.value.status == 429
+        # who has a place already takes no second one
+        third = admission.enter(has_place=True).start(work)
+        await until(lambda: slow.asked == 3)
+        assert admission.busy == (0, 2)
         second.cancel()
         await until(lambda: admission.busy == (0, 1))
         slow.may_answer.set()
-        assert await first == "slow"
+        assert await first == await third == "slow"
         assert admission.busy == (0, 0)
         assert await asyncio.gather(*(admission.enter().start(work) for _ in range(2))) == ["slow"] * 2
         assert await admission.enter().start(lambda _: "last") == "last"

@@ -197,14 +197,10 @@ def test_streams_end_with_an_event_where_the_server_ends(
 def test_what_was_shown_is_the_answer(start_server: Callable[..., LiveServer]) -> None:
     """Also where the model refuses in words of its own, or names sources that there are not."""
     refusal = "I am sorry. Nothing relevant was found in the indexed documents."
-    for written in (
-        refusal,
-        "nothing relevant was found in the indexed documents",
-        f"  {ANSWER}\n\n",
-        "It was 1871 [9][1].",
-    ):
-        server = start_server(script=[written])
-        body = {"question": "When was the Aurora built?", "stream": True}
+    answers = [refusal, "nothing relevant was found in the indexed documents", f"  {ANSWER}\n\n", "It was 1871 [9][1]."]
+    server = start_server(script=answers)
+    for number, written in enumerate(answers):
+        body = {"question": f"When was the Aurora built, in {number} words?", "stream": True}
         events = list(events_of(server.client().post(ASK, json=body)))
         shown = "".join(data["text"] for name, data in events if name == "delta")
         assert shown == events[-1][1]["answer"] and shown == shown.strip()

@@ -73,3 +73,15 @@ def test_the_pure_parts_by_node(tmp_path: Path) -> None:
     (tmp_path / "package.json").write_text('{"type": "module"}')
     ran = subprocess.run(["node", "--test", "web_units.mjs"], cwd=tmp_path, capture_output=True, text=True, timeout=120)
     assert ran.returncode == 0, ran.stdout[-4000:] + ran.stderr[-2000:]
+
+
+@pytest.mark.skipif(shutil.which("tsc") is None, reason="tsc (TypeScript 5 or later) is not installed")
+def test_the_types_in_the_comments_hold(tmp_path: Path) -> None:
+    types = Path(__file__).with_name("web_types")
+    for path in OWN:
+        shutil.copy(path, tmp_path)
+    shutil.copy(types / "tsconfig.json", tmp_path)
+    (tmp_path / "vendor").mkdir()
+    shutil.copy(types / "preact.d.ts", tmp_path / "vendor")
+    ran = subprocess.run(["tsc", "-p", str(tmp_path)], capture_output=True, text=True, timeout=300)
+    assert ran.returncode == 0, ran.stdout[-4000:]

@@ -351,7 +351,10 @@ def test_a_long_document_is_read_in_windows(browser: Browser) -> None:
         other = words.index("Paragraph 17.")
         browser.js(f"location.hash = '#/c/cats/d/{key_of(name)}?s={other}-{other + 13}'")
         until(browser, "document.querySelector('#place')?.textContent === 'Paragraph 17.'")
-        until(browser, "(r => r.top > 0 && r.bottom < innerHeight)(document.querySelector('#place').getBoundingClientRect())")
+        until(
+            browser,
+            "(r => r.top > 0 && r.bottom < innerHeight)(document.querySelector('#place').getBoundingClientRect())",
+        )
 
 
 def test_a_trace_is_a_tree_that_can_be_gone_through_step_by_step(browser: Browser) -> None:

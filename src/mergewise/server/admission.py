@@ -56,13 +56,16 @@ class Admission:
         """Questions that wait for a slot, and that wait for a model."""
         return len(self._queue), self._streams
 
-    def enter(self) -> Slot:
-        """A slot, or a place in the queue for one. Raises HTTPProblem 429 where the queue is full."""
+    def enter(self, has_place: bool = False) -> Slot:
+        """A slot, or a turn in the queue for one. Raises HTTPProblem 429 where the queue is full.
+
+        `has_place`: the caller waits for models in a place that he has already.
+        """
         if self._free <= 0 and len(self._queue) >= self.longest_queue:
             self._metrics.rejected.labels("queue").inc()
             wait = max(0.05, len(self._queue) * self._mean)
             raise HTTPProblem(429, "busy", "more is asked than can be answered", "ask again later", retry_after=wait)
-        return Slot(self)
+        return Slot(self, has_place)
 
     @contextmanager
     def place(self) -> Iterator[None]:
@@ -139,8 +142,8 @@ class Slot:
 
     current: ContextVar[Slot | None] = ContextVar("mergewise-slot", default=None)
 
-    def __init__(self, admission: Admission) -> None:
-        self._admission = admission
+    def __init__(self, admission: Admission, has_place: bool) -> None:
+        self._admission, self._has_place = admission, has_place
         # what is waited for, until the slot is taken
         self._turn: asyncio.Future[None] | None = admission.turn(first=False)
         self._since: float | None = None
@@ -205,11 +208,13 @@ class Slot:
             await self._in_its_loop(self._resume)
 
     async def _pause(self) -> None:
-        self._admission.take_place()
+        if not self._has_place:
+            self._admission.take_place()
         self._release()
 
     async def _resume(self) -> None:
-        self._admission.leave_place()
+        if not self._has_place:
+            self._admission.leave_place()
         if not self._has_left:
             self._turn = self._admission.turn(first=True)
             try:

@@ -7,11 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from mergewise.generate.marks import marked_texts
-from mergewise.jsonable import step_json
+from mergewise.jsonable import citation_json, passage_json, step_json
 from mergewise.server.collections import key_of
 from mergewise.types import Answer, Citation, Context, Evidence, Location, Passage, Span
-
-NOWHERE = Location()
 
 
 class Addresses(Protocol):
@@ -43,19 +41,13 @@ class Describer:
         return told
 
     def _passage(self, mark: int, passage: Passage) -> dict[str, Any]:
-        span = passage.spans[0] if passage.spans else None
-        location = NOWHERE if span is None else self._locations.get(span, NOWHERE)
+        told = passage_json(mark, passage, self._locations)
+        doc_id, title, first = told.pop("doc"), told.pop("title"), next(iter(passage.spans), None)
         return {
-            "mark": mark,
-            "document": None if span is None else document_form(span.doc_id, passage.title),
-            "headings": list(passage.headings),
-            "page": location.page,
-            "line": location.line,
-            "text": passage.text,
-            "score": passage.score,
-            "verbatim": passage.verbatim,
+            **told,
+            "document": None if doc_id is None else document_form(doc_id, title),
             "spans": [span_form(span) for span in passage.spans],
-            "url": None if span is None else location.url or self._url(span),
+            "url": told["url"] or (None if first is None else self._url(first)),
         }
 
     def _evidence(self, evidence: Evidence) -> dict[str, Any]:
@@ -97,16 +89,12 @@ class Describer:
         return [self._citation(citation, places.get(citation.number, [])) for citation in answer.citations]
 
     def _citation(self, citation: Citation, places: Sequence[tuple[int, int]]) -> dict[str, Any]:
-        span = citation.span
-        known = next((self._locations[one].url for one in self._locations if one.doc_id == span.doc_id), None)
+        span, told = citation.span, citation_json(citation)
+        known = next((place.url for one, place in self._locations.items() if one.doc_id == span.doc_id), None)
         return {
-            "mark": citation.number,
+            **{name: value for name, value in told.items() if name != "title"},
             "answer_spans": [{"start": start, "end": end} for start, end in places],
             "document": document_form(span.doc_id, citation.title),
-            "headings": list(citation.headings),
-            "page": citation.page,
-            "line": citation.line,
-            "text": citation.text,
             "span": span_form(span),
             "url": known or self._url(span),
         }

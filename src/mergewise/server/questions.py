@@ -21,7 +21,7 @@ import asyncio
 import json
 import secrets
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import aclosing, nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from time import perf_counter
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from mergewise.asking import PreparedAnswer
     from mergewise.engine import Index
 
-Include: TypeAlias = Literal["trace", "evidence", "streams", "surroundings"]
+Include: TypeAlias = Literal["trace", "evidence", "streams"]
 EventName: TypeAlias = Literal["started", "context", "delta", "citations", "done"]
 
 # Defaults of a collection that stand in for what a question does not say.
@@ -135,11 +135,11 @@ class _Clock:
     def passed(self) -> float:
         return perf_counter() - self.began
 
-    def note(self, assembly: Assembly) -> None:
-        """The context is there. Who found it waiting waited for no slot."""
-        self.assembled = self.passed()
-        self.queued = min(assembly.queued, self.assembled)
-        self.assembled -= self.queued
+    def note(self, assembly: Assembly, was_done: bool) -> None:
+        """The context is there. Who found it done, or under way, waited for no slot, or for less."""
+        passed = self.passed()
+        self.queued = 0.0 if was_done else min(assembly.queued, passed)
+        self.assembled = passed - self.queued
 
     def timings(self) -> dict[str, float | None]:
         seconds = {
@@ -170,49 +170,42 @@ class Questions:
         """
         clock = _Clock()
         collection, index, question = await self._asked(question, token)
-        with self._place(index, question):
+        has_place = _may_wait(index, question)
+        with self._admission.place() if has_place else nullcontext():
             id = "ans_" + secrets.token_hex(12)
-            shared = self._join(collection, index, question, token, answers=True)
+            shared = self._join(collection, index, question, token, answers=True, has_place=has_place)
             async with shared as assembling:
                 yield QuestionEvent("started", {"id": id, "snapshot": index.snapshot})
                 assembly = await assembling
-            clock.note(assembly)
+            clock.note(assembly, shared.was_done)
             yield QuestionEvent("context", assembly.form)
             done = assembly.answer
             if done is None:
-                async for piece in self._written(collection, assembly, question, clock, streamed):
-                    if isinstance(piece, str):
-                        yield QuestionEvent("delta", {"text": piece})
-                    else:
-                        done = piece
+                async with aclosing(self._written(collection, assembly, question, clock, streamed)) as pieces:
+                    async for piece in pieces:
+                        if isinstance(piece, str):
+                            yield QuestionEvent("delta", {"text": piece})
+                        else:
+                            done = piece
             elif done["answer"]:
                 yield QuestionEvent("delta", {"text": done["answer"]})
             assert done is not None
             yield QuestionEvent("citations", {"citations": done["citations"]})
             yield QuestionEvent("done", {"id": id, **done, "timings": clock.timings(), "cached": shared.was_done})
 
-    def _place(self, index: Index, question: QuestionRequest) -> AbstractContextManager[None]:
-        """A place among those who wait for a model, where one may write the answer. Raises HTTPProblem 429 where none is free."""
-        mode = None if question.mode is None else mw.MODES.get(question.mode)
-        needs_model = index.chat is not None and (mode is None or mode.needs is not mw.NO_MODEL)
-        return self._admission.place() if needs_model else nullcontext()
-
     async def answer(self, question: QuestionRequest, token: Token) -> dict[str, Any]:
         """The whole Answer, with its context."""
         told: dict[str, Mapping[str, Any]] = {}
-        events = self.events(question, token, streamed=False)
-        try:
+        async with aclosing(self.events(question, token, streamed=False)) as events:
             async for event in events:
                 told[event.name] = event.data
-        finally:
-            await events.aclose()
         return {**told["done"], "context": told["context"]}
 
     async def context(self, question: QuestionRequest, token: Token) -> dict[str, Any]:
         """{id, question, searched_for, context, snapshot, timings, cached}."""
         clock = _Clock()
         assembly, cached = await self._assembled(question, token)
-        clock.note(assembly)
+        clock.note(assembly, cached)
         timings = clock.timings()
         del timings["first_token_ms"]
         return {
@@ -275,14 +268,21 @@ class Questions:
         return collection, index, question
 
     def _join(
-        self, collection: Collection, index: Index, question: QuestionRequest, token: Token, *, answers: bool
+        self,
+        collection: Collection,
+        index: Index,
+        question: QuestionRequest,
+        token: Token,
+        *,
+        answers: bool,
+        has_place: bool = False,
     ) -> Shared[Assembly]:
         """The assembly that is to come, or is there. Raises HTTPProblem 429 where it cannot be admitted."""
         record, asked = collection.record, asdict(question) | {"include": sorted(question.include)}
         same = [record.name, record.created, index.snapshot, asked, token.filter, answers]
         work = partial(self._assemble, collection, index, question, token, answers)
         shared = self._assemblies.join(
-            json.dumps(same, sort_keys=True, default=str), lambda: self._admission.enter().start(work)
+            json.dumps(same, sort_keys=True, default=str), lambda: self._admission.enter(has_place).start(work)
         )
         if shared.was_done:
             self._metrics.cache_hits.inc()
@@ -380,6 +380,12 @@ class Questions:
         self._metrics.tokens.labels("input").inc(usage.input_tokens)
         self._metrics.tokens.labels("output").inc(usage.output_tokens)
         return Describer(collection, prepared.locations()).answer(answer, question.include)
+
+
+def _may_wait(index: Index, question: QuestionRequest) -> bool:
+    """Whether a model may write the answer."""
+    mode = None if question.mode is None else mw.MODES.get(question.mode)
+    return index.chat is not None and (mode is None or mode.needs is not mw.NO_MODEL)
 
 
 def _as_shown(answer: Answer, shown: str, show: Callable[[str], None]) -> Answer:

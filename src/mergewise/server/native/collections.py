@@ -9,7 +9,7 @@ from fastapi import APIRouter
 
 import mergewise as mw
 from mergewise.defaults import SHIPPED_EMBEDDERS
-from mergewise.server.native.forms import CollectionChangeForm, CollectionForm, ContextForm, Name
+from mergewise.server.native.forms import AskForm, CollectionChangeForm, CollectionForm, Name, validated
 from mergewise.server.native.pages import Cursor, Limit, cursor_position, page
 from mergewise.server.native.replies import CollectionReply, PageOf, StartedReply
 from mergewise.server.problems import HTTPProblem, invalid
@@ -60,9 +60,7 @@ def change_collection(c: Name, form: CollectionChangeForm, service: Server, toke
             raise invalid(
                 f"/defaults/{unknown_names[0]}", "there is no such default", f"some of: {', '.join(sorted(DEFAULTS))}"
             )
-        ContextForm.model_validate(
-            {"question": "?", **{n: v for n, v in form.defaults.items() if n in ContextForm.model_fields}}
-        )
+        validated(AskForm, {"question": "?", **form.defaults}, ("defaults",))
     service.state.update_collection(c, title=form.title, defaults=form.defaults)
     return service.collections.get(c, token).info()
 

@@ -8,11 +8,9 @@ from dataclasses import asdict
 from email.message import Message
 from functools import partial
 from hashlib import sha256
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Header, Path, Query, Request
-from fastapi.exceptions import RequestValidationError
-from pydantic import ValidationError
 from starlette.datastructures import UploadFile
 from starlette.responses import FileResponse
 
@@ -22,11 +20,11 @@ from mergewise.server.collections import Collection, id_of
 from mergewise.server.native.forms import (
     DocumentForm,
     DocumentsForm,
-    Form,
     MetadataForm,
     Name,
     RemoveForm,
     UploadOptions,
+    validated,
 )
 from mergewise.server.native.pages import Cursor, Limit, cursor_position, page
 from mergewise.server.native.replies import (
@@ -227,7 +225,7 @@ async def add_documents(
     collection = service.collections.get(c, token)
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind == "application/json":
-        sent = _validated(DocumentsForm, await request.body())
+        sent = validated(DocumentsForm, await request.body())
         on_conflict: OnConflict = sent.on_conflict
         uploads = await in_thread(partial(_texts, service, collection, sent))
     elif kind == "multipart/form-data":
@@ -239,25 +237,6 @@ async def add_documents(
         partial(_enqueue, service, token, "add", c, {"on_conflict": on_conflict}, uploads, idempotency_key)
     )
     return _accepted(job, uploads)
-
-
-FormT = TypeVar("FormT", bound=Form)
-
-
-def _validated(form: type[FormT], body: bytes, within: tuple[str, ...] = ()) -> FormT:
-    """The form in the body. Raises RequestValidationError as FastAPI does."""
-    try:
-        return form.model_validate_json(body)
-    except ValidationError as error:
-        errors = [{**one, "loc": ("body", *within, *one["loc"])} for one in error.errors(include_url=False)]
-        raise RequestValidationError(errors, body=_json(body)) from None
-
-
-def _json(body: bytes) -> Any:
-    try:
-        return json.loads(body)
-    except ValueError:
-        return None
 
 
 def _texts(service: Service, collection: Collection, form: DocumentsForm) -> list[Upload]:
@@ -280,7 +259,7 @@ async def _files(service: Service, collection: Collection, request: Request) -> 
         if not files or len(files) != len(form.getlist("files")):
             raise invalid("/files", "no file was sent, or one without a name", "send parts `files` with file names")
         said = form.get("options", "{}")
-        options = _validated(UploadOptions, said.encode() if isinstance(said, str) else await said.read(), ("options",))
+        options = validated(UploadOptions, said.encode() if isinstance(said, str) else await said.read(), ("options",))
         names = [_label(file.filename or "") for file in files]
         ids = options.ids or [None] * len(files)
         metadata = options.metadata if isinstance(options.metadata, list) else [options.metadata] * len(files)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, TypeAlias
+import json
+from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from fastapi.exceptions import RequestValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 
 def _number(value: object) -> object:
@@ -19,7 +21,7 @@ Whole: TypeAlias = Annotated[int, BeforeValidator(_number)]
 Budget: TypeAlias = Annotated[Whole, Field(ge=16, le=32_768)] | Literal["auto"]
 Rounds: TypeAlias = Annotated[Whole, Field(ge=1, le=4)]
 Parameters: TypeAlias = dict[str, str | int | float | bool | None]
-Includes: TypeAlias = set[Literal["trace", "evidence", "streams", "surroundings"]]
+Includes: TypeAlias = set[Literal["trace", "evidence", "streams"]]
 Strategy: TypeAlias = Annotated[str, Field(min_length=1, max_length=200)]
 Name: TypeAlias = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,62}$")]
 DocumentId: TypeAlias = Annotated[str, Field(min_length=1, max_length=1000)]
@@ -29,6 +31,9 @@ Filter: TypeAlias = dict[str, Any]
 
 class Form(BaseModel):
     model_config = ConfigDict(extra="forbid")
+
+
+FormT = TypeVar("FormT", bound=Form)
 
 
 class TurnForm(Form):
@@ -147,3 +152,22 @@ class TokenForm(Form):
 
 class SessionForm(Form):
     token: Annotated[str, Field(max_length=200)]
+
+
+def validated(form: type[FormT], given: Any, within: tuple[str, ...] = ()) -> FormT:
+    """The form of what stands at `within` in a body: JSON as bytes, or a value. Raises RequestValidationError as FastAPI does."""
+    try:
+        return form.model_validate_json(given) if isinstance(given, bytes) else form.model_validate(given)
+    except ValidationError as error:
+        errors = [{**one, "loc": ("body", *within, *one["loc"])} for one in error.errors(include_url=False)]
+        body = _json(given) if isinstance(given, bytes) else given
+        for name in reversed(within):
+            body = {name: body}
+        raise RequestValidationError(errors, body=body) from None
+
+
+def _json(given: bytes) -> Any:
+    try:
+        return json.loads(given)
+    except ValueError:
+        return None

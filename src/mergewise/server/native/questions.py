@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import aclosing
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
@@ -35,8 +36,13 @@ async def ask(c: Name, form: AskForm, request: Request, service: Server, token: 
     question = question_of(c, form)
     if not wants_events(request, form.stream):
         return await until_disconnect(request, service.questions.answer(question, token))
-    events = (event_bytes(event.name, event.data) async for event in service.questions.events(question, token))
-    return await begun_stream(request, service, events)
+
+    async def events() -> AsyncGenerator[bytes, None]:
+        async with aclosing(service.questions.events(question, token)) as coming:
+            async for event in coming:
+                yield event_bytes(event.name, event.data)
+
+    return await begun_stream(request, service, events())
 
 
 @router.post("/compare", openapi_extra=READ, response_model=ComparisonReply, responses=_STREAMED)
@@ -47,12 +53,12 @@ async def compare(c: Name, form: CompareForm, request: Request, service: Server,
         question_of(c, ContextForm.model_validate({**shared, **run.model_dump(exclude_unset=True)}))
         for run in form.runs
     ]
-    work = service.questions.contexts(questions, token)
     if not wants_events(request, form.stream):
-        return {"question": form.question, "runs": await until_disconnect(request, work)}
+        runs = await until_disconnect(request, service.questions.contexts(questions, token))
+        return {"question": form.question, "runs": runs}
 
     async def events() -> AsyncGenerator[bytes, None]:
-        for run in await work:
+        for run in await service.questions.contexts(questions, token):
             yield event_bytes("run", run)
         yield event_bytes("done", {"question": form.question})
 

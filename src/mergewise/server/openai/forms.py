@@ -43,7 +43,7 @@ class ChatExtras(Form):
     rounds: Annotated[int, Field(ge=1, le=4)] | None = None
     filter: Filter | None = None
     mode: str | None = None
-    include: frozenset[Literal["trace", "evidence", "streams", "surroundings"]] = frozenset()
+    include: frozenset[Literal["trace", "evidence", "streams"]] = frozenset()
     footer: bool | None = None
 
 

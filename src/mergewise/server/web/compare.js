@@ -40,6 +40,7 @@ export function CompareView({ collection, info }) {
     kept.write("compared", next);
   };
   const isReady = question.trim() && picked.length >= FEWEST;
+  const isFull = picked.length >= MOST;
   const send = async () => {
     if (!isReady || comparison?.isBusy) return;
     controller.current = new AbortController();
@@ -73,12 +74,20 @@ export function CompareView({ collection, info }) {
           : html`<button type="submit" class="round primary" aria-label="Compare" title="Compare" disabled=${!isReady}><${Icon} name="send" /></button>`}
       </${QuestionField}>
       <fieldset class="pills"><legend class="sr">Two to four strategies</legend>
-        ${strategies.map((name) => html`<label><input type="checkbox" checked=${picked.includes(name)} disabled=${!picked.includes(name) && picked.length >= MOST} onChange=${() => toggle(name)} /><span>${shorten(name, 40)}</span></label>`)}
+        ${strategies.map((name) => html`
+          <label>
+            <input type="checkbox" checked=${picked.includes(name)} disabled=${isFull && !picked.includes(name)} onChange=${() => toggle(name)} />
+            <span>${shorten(name, 40)}</span>
+          </label>`)}
       </fieldset>
       <div class="beneath"><${WayChoice} info=${info} ways=${ways} onChange=${setWays} hasMode=${false} hasStrategy=${false} />
         ${picked.length < FEWEST ? html`<p class="where">Choose two to four strategies.</p>` : null}</div>
     </div>
-    ${comparison ? html`<${Columns} collection=${collection} comparison=${comparison} isAsked=${comparison.question === question.trim()} />` : html`<${Empty} title="Nothing was compared yet"><p>Each strategy merges in its own way. Here you see what each of them gives to a model, and what it alone has.</p></${Empty}>`}
+    ${comparison
+      ? html`<${Columns} collection=${collection} comparison=${comparison} isAsked=${comparison.question === question.trim()} />`
+      : html`<${Empty} title="Nothing was compared yet">
+          <p>Each strategy merges in its own way. Here you see what each of them gives to a model, and what it alone has.</p>
+        </${Empty}>`}
     ${comparison?.error ? html`<${ErrorNote} error=${comparison.error} retry=${send} />` : null}
   `;
 }

@@ -7,8 +7,10 @@ import { contextOf, spanOf } from "./trace.js";
 
 /**
  * @typedef {import("./trace.js").Context} Context
- * @typedef {{mark: number, answer_spans: {start: number, end: number}[], document: {key: string, id: string, title: string}, headings: string[], page: number | null, line: number | null, text: string, span: import("./trace.js").Span}} Citation
- * @typedef {{id: number, question: string, state: "asking" | "reading" | "writing" | "done" | "stopped" | "failed", context: Context | null, text: string, citations: Citation[], answer: any, error: any, controller: AbortController | null}} Turn
+ * @typedef {{mark: number, span: import("./trace.js").Span}} Citation what the page reads of it
+ * @typedef {"asking" | "reading" | "writing" | "done" | "stopped" | "failed"} TurnState
+ * @typedef {{id: number, question: string, state: TurnState, context: Context | null, text: string, citations: Citation[],
+ *   answer: any, error: any, controller: AbortController | null}} Turn
  */
 
 /** @type {Map<string, Store<Turn[]>>} */

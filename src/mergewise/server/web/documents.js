@@ -2,7 +2,7 @@
 
 import { html, useEffect, useRef, useState } from "./vendor/preact.js";
 import { isAbort, request, upload, within } from "./api.js";
-import { ErrorNote, href, Icon, Waiting } from "./parts.js";
+import { ErrorNote, href, Icon, Meter, Waiting } from "./parts.js";
 import { Store, useStore } from "./store.js";
 import { counted, moment, number, printable, sentence, shorten, size } from "./text.js";
 
@@ -104,7 +104,8 @@ export function DocumentsView({ collection, changed }) {
     );
     return () => controller.abort();
   }, [collection, search, status, turn, landed]);
-  const isMoving = (list?.items ?? []).some((one) => one.status === "queued" || one.status === "indexing") || Object.values(jobs).some((job) => !ENDED.has(job.state));
+  const isUnderWay = (/** @type {any} */ one) => one.status === "queued" || one.status === "indexing";
+  const isMoving = (list?.items ?? []).some(isUnderWay) || Object.values(jobs).some((job) => !ENDED.has(job.state));
   useEffect(() => {
     if (!isMoving) { if (list) changed(); return undefined; }
     const timer = setInterval(() => document.hidden || look(), POLL);
@@ -152,7 +153,10 @@ async function readDocuments(collection, prefix, status, most, signal) {
     items.push(...page.items);
     cursor = page.next ?? "";
   } while (cursor && items.length < most);
-  const found = await request(`jobs?limit=100&collection=${encodeURIComponent(collection)}`, { signal }).catch((problem) => { if (isAbort(problem)) throw problem; return { items: [] }; });
+  const found = await request(`jobs?limit=100&collection=${encodeURIComponent(collection)}`, { signal }).catch((problem) => {
+    if (isAbort(problem)) throw problem;
+    return { items: [] };
+  });
   const jobs = Object.fromEntries(/** @type {any[]} */ (found.items ?? []).filter((job) => job.collection === collection).map((job) => [job.id, job]));
   return { list: { items, next: cursor || null }, jobs };
 }
@@ -186,26 +190,32 @@ function SendingList({ list }) {
   return html`
     <section class="sendings" aria-label="Uploads">
       <ul class="rows">
-        ${list.map((one) => html`
-          <li key=${one.id} class="row">
-            <div class="what"><p class="name" dir="auto">${shorten(one.name, 120)}</p>
-              <p class="where">${one.state === "failed" ? html`<span class="reason">${sentence(one.error?.message)} ${sentence(one.error?.hint)}</span>` : one.state === "waiting" ? "waits" : one.state === "sent" ? "sent" : `${size(one.sent)} of ${size(one.file.size)}`}</p>
-              ${one.state === "sending" ? html`<${Meter} done=${one.sent} total=${one.file.size} label=${`Sent of ${shorten(one.name, 60)}`} />` : null}
-            </div>
-            <div class="acts">
-              ${one.state === "failed" ? html`<button type="button" onClick=${() => retry(one)}>Retry</button>` : null}
-              ${one.state === "sent" ? null : html`<button type="button" class="plain" aria-label=${`${one.state === "failed" ? "Dismiss" : "Cancel"} ${shorten(one.name, 60)}`} onClick=${() => (one.state === "sending" ? one.controller.abort() : putSending(one.id, null))}>${one.state === "failed" ? "Dismiss" : "Cancel"}</button>`}
-            </div>
-          </li>`)}
+        ${list.map((one) => html`<${SendingRow} key=${one.id} one=${one} />`)}
       </ul>
     </section>
   `;
 }
 
-/** @param {{done: number, total: number, label: string}} props */
-function Meter({ done, total, label }) {
-  const share = total > 0 ? Math.min(1, done / total) : 0;
-  return html`<div class="meter" role="progressbar" aria-label=${label} aria-valuemin="0" aria-valuemax="100" aria-valuenow=${Math.round(100 * share)}><span style=${{ "--share": share }}></span></div>`;
+/** @param {{one: Sending}} props */
+function SendingRow({ one }) {
+  const name = shorten(one.name, 60);
+  const isFailed = one.state === "failed";
+  const words = { waiting: "waits", sending: `${size(one.sent)} of ${size(one.file.size)}`, sent: "sent", failed: "" }[one.state];
+  const act = isFailed ? "Dismiss" : "Cancel";
+  const end = () => (one.state === "sending" ? one.controller.abort() : putSending(one.id, null));
+  return html`
+    <li class="row">
+      <div class="what">
+        <p class="name" dir="auto">${shorten(one.name, 120)}</p>
+        ${isFailed ? html`<p class="reason">${sentence(one.error?.message)} ${sentence(one.error?.hint)}</p>` : html`<p class="where">${words}</p>`}
+        ${one.state === "sending" ? html`<${Meter} done=${one.sent} total=${one.file.size} label=${`Sent of ${name}`} />` : null}
+      </div>
+      <div class="acts">
+        ${isFailed ? html`<button type="button" aria-label=${`Retry ${name}`} onClick=${() => retry(one)}>Retry</button>` : null}
+        ${one.state === "sent" ? null : html`<button type="button" class="plain" aria-label=${`${act} ${name}`} onClick=${end}>${act}</button>`}
+      </div>
+    </li>
+  `;
 }
 
 /** What is under way in the collection as a whole. @param {{list: {items: any[], next: string | null}, jobs: Record<string, any>, collection: string, look: () => void}} props */
@@ -215,12 +225,18 @@ function Summary({ list, jobs, look }) {
   const [first] = running.filter((job) => job.state !== "queued").concat(running);
   const failed = list.items.filter((one) => one.status === "failed").length;
   const cancel = (/** @type {string} */ id) => request(`jobs/${encodeURIComponent(id)}/cancel`, { method: "POST" }).then(look, setError);
+  const facts = [
+    counted(list.items.length, "document") + (list.next ? " shown, and there are more" : ""),
+    failed ? `${number(failed)} failed` : "",
+    running.length ? `${counted(running.length, "job")} under way` : "",
+  ];
+  const at = first?.progress?.document;
   return html`
     <div class="summary">
-      <p class="where" role="status">${counted(list.items.length, "document")}${list.next ? " shown, and there are more" : ""}${failed ? `, ${number(failed)} failed` : ""}${running.length ? `, ${counted(running.length, "job")} under way` : ""}.</p>
+      <p class="where" role="status">${facts.filter(Boolean).join(", ")}.</p>
       ${first ? html`
         <div class="job">
-          <p class="where"><b>${WORDS[first.kind] ?? shorten(first.kind, 30)}</b> ${STATES[first.state] ?? shorten(first.state, 30)}${first.progress?.document ? html`: <span dir="auto">${shorten(first.progress.document, 70)}</span>` : ""}</p>
+          <p class="where"><b>${WORDS[first.kind] ?? shorten(first.kind, 30)}</b> ${STATES[first.state] ?? shorten(first.state, 30)}${at ? html`: <bdi>${shorten(at, 70)}</bdi>` : ""}</p>
           <${Meter} done=${first.progress?.done ?? 0} total=${first.progress?.total ?? 0} label="Progress of the job" />
           <button type="button" class="plain" disabled=${first.state === "cancelling"} onClick=${() => cancel(first.id)}>Cancel</button>
         </div>` : null}
@@ -241,6 +257,7 @@ function Row({ collection, one, job, look }) {
     setState({ isAsking: false, isBusy: true, error: null });
     doing.then(() => { look(); setState({ isAsking: false, isBusy: false, error: null }); }, (error) => setState({ isAsking: false, isBusy: false, error }));
   };
+  const asks = (/** @type {boolean} */ isAsking) => setState({ ...state, isAsking });
   const remove = () => act(request(within(collection, `/documents/${encodeURIComponent(one.key)}`), { method: "DELETE" }));
   const again = () => act(request(`jobs/${encodeURIComponent(idOf(one.job))}/retry`, { method: "POST" }));
   const name = shorten(one.title || one.id, 120);
@@ -259,8 +276,11 @@ function Row({ collection, one, job, look }) {
       <div class="acts">
         ${one.status === "failed" && one.job ? html`<button type="button" disabled=${state.isBusy} aria-label=${`Retry ${name}`} onClick=${again}>Retry</button>` : null}
         ${state.isAsking
-          ? html`<span class="confirm">Remove it? <button type="button" class="danger" onClick=${remove}>Remove</button> <button type="button" ref=${keep} class="plain" onClick=${() => setState({ ...state, isAsking: false })}>Keep</button></span>`
-          : html`<button type="button" class="round small" disabled=${state.isBusy} aria-label=${`Remove ${name}`} title="Remove" onClick=${() => setState({ ...state, isAsking: true })}><${Icon} name="close" /></button>`}
+          ? html`<span class="confirm">Remove it?
+              <button type="button" class="danger" onClick=${remove}>Remove</button>
+              <button type="button" ref=${keep} class="plain" onClick=${() => asks(false)}>Keep</button></span>`
+          : html`<button type="button" class="round small" disabled=${state.isBusy} aria-label=${`Remove ${name}`} title="Remove" onClick=${() => asks(true)}>
+              <${Icon} name="close" /></button>`}
       </div>
     </li>
   `;

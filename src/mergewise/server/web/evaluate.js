@@ -2,7 +2,7 @@
 
 import { html, useEffect, useState } from "./vendor/preact.js";
 import { all, Problem, request, within } from "./api.js";
-import { Empty, ErrorNote, namesOf, Waiting } from "./parts.js";
+import { Empty, ErrorNote, Meter, namesOf, Waiting } from "./parts.js";
 import { useLoaded } from "./store.js";
 import { counted, duration, moment, number, printable, sentence, shorten } from "./text.js";
 
@@ -46,7 +46,7 @@ export function questionsOf(text) {
       try {
         return JSON.parse(line);
       } catch {
-        throw new Problem({ detail: `Line ${i + 1} is no JSON.`, hint: "A question set is JSON, or has one JSON object a line: {\"question\": …, \"answers\": […]}." });
+        throw new Problem({ detail: `Line ${i + 1} is no JSON.`, hint: 'A question set has one JSON object a line: {"question": …, "answers": […]}.' });
       }
     });
   }
@@ -115,13 +115,12 @@ function Runs({ runs, shown, choose, reload }) {
     <h2>Runs</h2>
     <ul class="rows">
       ${runs.slice(0, 20).map((job) => {
-        const share = job.progress?.total ? job.progress.done / job.progress.total : 0;
         const took = job.started && job.finished ? duration(1000 * (job.finished - job.started)) : "";
         return html`<li key=${job.id} class="row">
           <div class="what"><p class="name">${moment(job.created)}${job.id === shown ? html` <span class="where">shown below</span>` : null}</p>
             <p class="where">${[job.progress?.total ? `${number(job.progress.done)} of ${number(job.progress.total)} ${shorten(job.progress.unit, 20)}` : "", took].filter(Boolean).join(" · ")}</p>
             ${job.error ? html`<p class="reason" dir="auto">${sentence(job.error.detail ?? job.error)} ${sentence(job.error.hint)}</p>` : null}
-            ${ENDED.has(job.state) ? null : html`<div class="meter" role="progressbar" aria-label="Progress" aria-valuemin="0" aria-valuemax="100" aria-valuenow=${Math.round(100 * share)}><span style=${{ "--share": share }}></span></div>`}
+            ${ENDED.has(job.state) ? null : html`<${Meter} done=${job.progress?.done ?? 0} total=${job.progress?.total ?? 0} label="Progress" />`}
           </div>
           <span class=${`state ${job.state}`}>${printable(job.state)}</span>
           <div class="acts">
@@ -162,16 +161,25 @@ function SetReport({ report }) {
 
 /** @param {{table: any}} props */
 function Figures({ table }) {
+  const columns = /** @type {any[]} */ (table.columns);
+  const lines = /** @type {any[]} */ (table.lines);
   return html`
     <div class="scroll" tabindex="0" role="region" aria-label=${shorten(table.title, 120)}>
       <table>
         <caption>${shorten(table.title, 200)}</caption>
-        <thead><tr><th scope="col">Strategy</th><th scope="col">Budget</th>${table.columns.map((/** @type {any} */ column) => html`<th scope="col" title=${shorten(column.about, 300)}>${shorten(column.label, 40)}</th>`)}</tr></thead>
-        <tbody>${table.lines.map((/** @type {any} */ line) => html`<tr><th scope="row" dir="auto">${shorten(line.strategy, 80)}</th><td>${number(line.budget)}</td>
-          ${line.cells.map((/** @type {any} */ cell, /** @type {number} */ i) => html`<${Cell} cell=${cell} column=${table.columns[i]} />`)}</tr>`)}</tbody>
+        <thead><tr>
+          <th scope="col">Strategy</th><th scope="col">Budget</th>
+          ${columns.map((column) => html`<th scope="col" title=${shorten(column.about, 300)}>${shorten(column.label, 40)}</th>`)}
+        </tr></thead>
+        <tbody>${lines.map((line) => html`<tr>
+          <th scope="row" dir="auto">${shorten(line.strategy, 80)}</th><td>${number(line.budget)}</td>
+          ${line.cells.map((/** @type {any} */ cell, /** @type {number} */ i) => html`<${Cell} cell=${cell} column=${columns[i]} />`)}
+        </tr>`)}</tbody>
       </table>
     </div>
-    <dl class="about">${table.columns.filter((/** @type {any} */ column) => column.about).map((/** @type {any} */ column) => html`<div><dt>${shorten(column.label, 40)}</dt><dd>${shorten(column.about, 300)}</dd></div>`)}</dl>
+    <dl class="about">
+      ${columns.map((column) => (column.about ? html`<div><dt>${shorten(column.label, 40)}</dt><dd>${shorten(column.about, 300)}</dd></div>` : null))}
+    </dl>
   `;
 }
 
@@ -217,11 +225,18 @@ function Questions({ questions }) {
   const isMissed = (/** @type {any} */ question) => question.attempts.some((/** @type {any} */ attempt) => !attempt.is_good);
   const differs = (/** @type {any} */ question) => new Set(question.attempts.map((/** @type {any} */ attempt) => `${attempt.is_good} ${attempt.verdict}`)).size > 1;
   const shown = questions.map((question, i) => ({ question, place: i + 1 })).filter(({ question }) => (filter === "missed" ? isMissed(question) : filter === "differ" ? differs(question) : true));
+  const choose = (/** @type {string} */ value) => {
+    setFilter(value);
+    setCount(QUESTIONS_AT_FIRST);
+  };
   const filters = [["all", "all"], ["missed", "missed by some"], ["differ", "where strategies differ"]];
   return html`
     <section class="questions">
       <h3 class="label">Question by question: ${number(questions.filter(isMissed).length)} of ${number(questions.length)} missed by some</h3>
-      <p class="filters" role="radiogroup" aria-label="Which questions">Show ${filters.map(([value, label]) => html`<label><input type="radio" name="questions" value=${value} checked=${filter === value} onChange=${() => { setFilter(value); setCount(QUESTIONS_AT_FIRST); }} />${label}</label>`)}</p>
+      <p class="filters" role="radiogroup" aria-label="Which questions">Show
+        ${filters.map(([value, label]) => html`
+          <label><input type="radio" name="questions" value=${value} checked=${filter === value} onChange=${() => choose(value)} />${label}</label>`)}
+      </p>
       ${shown.length ? null : html`<p class="where">None.</p>`}
       ${shown.slice(0, count).map(({ question, place }) => html`<${Question} key=${place} question=${question} place=${place} />`)}
       ${shown.length > count ? html`<p class="more"><button type="button" onClick=${() => setCount(count + 200)}>${number(shown.length - count)} more</button></p>` : null}
@@ -231,18 +246,37 @@ function Questions({ questions }) {
 
 /** @param {{question: any, place: number}} props */
 function Question({ question, place }) {
-  const wrong = question.attempts.filter((/** @type {any} */ attempt) => !attempt.is_good);
+  const attempts = /** @type {any[]} */ (question.attempts);
+  const gold = /** @type {string[]} */ (question.gold);
+  const wrong = attempts.filter((attempt) => !attempt.is_good);
   return html`
     <article class="passage asked" aria-label=${`Question ${place}`}>
       <header><span class="number" title=${printable(question.id)}>${place}</span><h3 dir="auto">${shorten(question.text, 600)}</h3></header>
-      <p class="gold">Gold: ${question.gold.length ? question.gold.slice(0, 6).map((/** @type {string} */ gold, /** @type {number} */ i) => html`${i ? " or " : ""}<q dir="auto">${shorten(gold, 600)}</q>`) : html`<i>no answer in the documents</i>`}</p>
-      <ul class="verdicts">${question.attempts.map((/** @type {any} */ attempt) => html`<li>${shorten(attempt.strategy, 60)} ${number(attempt.budget)} <span class=${`verdict ${attempt.is_good ? "good" : "bad"}`}>${attempt.is_good ? "✓" : "✗"} ${shorten(attempt.verdict, 60)}</span></li>`)}</ul>
-      ${wrong.length ? html`<details><summary>What was found instead</summary>${wrong.map((/** @type {any} */ attempt) => html`
-        <div class="wrong"><h4>${shorten(attempt.strategy, 60)} at ${number(attempt.budget)}: ${shorten(attempt.verdict, 60)}</h4>
-          ${attempt.said ? html`<p>It said: <bdi>${shorten(attempt.said, 600)}</bdi></p>` : null}
-          ${(attempt.lost ?? []).map((/** @type {string[]} */ [text, stage]) => html`<p>Lost <q dir="auto">${shorten(text, 600)}</q> <span class="where">${shorten(stage, 120)}</span></p>`)}
-          ${attempt.found?.length ? html`<ul>${attempt.found.map((/** @type {string[]} */ [where, text]) => html`<li><q dir="auto">${shorten(text, 600)}</q> <span class="where">${shorten(where, 80)}</span></li>`)}</ul>` : html`<p class="where">Nothing was found.</p>`}
-        </div>`)}</details>` : null}
+      <p class="gold">Gold: ${gold.slice(0, 6).map((one, i) => html`${i ? " or " : ""}<q dir="auto">${shorten(one, 600)}</q>`)}
+        ${gold.length ? null : html`<i>no answer in the documents</i>`}</p>
+      <ul class="verdicts">
+        ${attempts.map((attempt) => html`
+          <li>${shorten(attempt.strategy, 60)} ${number(attempt.budget)}${" "}
+            <span class=${`verdict ${attempt.is_good ? "good" : "bad"}`}>${attempt.is_good ? "✓" : "✗"} ${shorten(attempt.verdict, 60)}</span></li>`)}
+      </ul>
+      ${wrong.length ? html`
+        <details><summary>What was found instead</summary>${wrong.map((attempt) => html`<${WrongAttempt} attempt=${attempt} />`)}</details>` : null}
     </article>
+  `;
+}
+
+/** @param {{attempt: any}} props */
+function WrongAttempt({ attempt }) {
+  const lost = /** @type {[string, string][]} */ (attempt.lost ?? []);
+  const found = /** @type {[string, string][]} */ (attempt.found ?? []);
+  const quoted = (/** @type {string} */ words, /** @type {string} */ about) => html`
+    <q dir="auto">${shorten(words, 600)}</q> <span class="where">${shorten(about, 120)}</span>`;
+  return html`
+    <div class="wrong">
+      <h4>${shorten(attempt.strategy, 60)} at ${number(attempt.budget)}: ${shorten(attempt.verdict, 60)}</h4>
+      ${attempt.said ? html`<p>It said: <bdi>${shorten(attempt.said, 600)}</bdi></p>` : null}
+      ${lost.map(([words, stage]) => html`<p>Lost ${quoted(words, stage)}</p>`)}
+      ${found.length ? html`<ul>${found.map(([where, words]) => html`<li>${quoted(words, where)}</li>`)}</ul>` : html`<p class="where">Nothing was found.</p>`}
+    </div>
   `;
 }

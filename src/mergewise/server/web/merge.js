@@ -52,7 +52,10 @@ export function MergeView({ collection, info }) {
     ${state.error ? html`<${ErrorNote} error=${state.error} retry=${send} />` : null}
     ${state.isBusy ? html`<${Waiting}>Assembling</${Waiting}>` : null}
     ${shown?.context ? html`<${ContextPart} key=${shown.question + shown.context.strategy} collection=${collection} shown=${shown} isAsked=${shown.question === question.trim()} />` : null}
-    ${!shown && !state.isBusy && !state.error ? html`<${Empty} title="Nothing was asked yet"><p>A context is what a model reads: passages that fit a budget, each with the reason why it is there.</p></${Empty}>` : null}
+    ${shown || state.isBusy || state.error ? null : html`
+      <${Empty} title="Nothing was asked yet">
+        <p>A context is what a model reads: passages that fit a budget, each with the reason why it is there.</p>
+      </${Empty}>`}
   `;
 }
 
@@ -68,7 +71,11 @@ function ContextPart({ collection, shown, isAsked }) {
   const counts = /** @type {Record<string, number>} */ ({});
   for (const stretch of stretches.flat()) if (stretch.kind) counts[stretch.kind] = (counts[stretch.kind] ?? 0) + 1;
   const documents = new Set(context.passages.map((passage) => passage.document.id)).size;
-  const facts = [context.strategy, `${counted(context.passages.length, "passage")} of ${counted(documents, "document")}`, shown.timings?.assemble_ms != null ? duration(shown.timings.assemble_ms) : ""].filter(Boolean);
+  const facts = [
+    context.strategy,
+    `${counted(context.passages.length, "passage")} of ${counted(documents, "document")}`,
+    duration(shown.timings?.assemble_ms),
+  ].filter(Boolean);
   return html`
     <section class="merged-context" aria-labelledby="context-of">
       <h2 class=${isAsked ? "sr" : "asked"} id="context-of" dir="auto">${printable(shown.question)}</h2>
@@ -78,7 +85,8 @@ function ContextPart({ collection, shown, isAsked }) {
       ${trace.length ? html`<${Tree} collection=${collection} context=${context} step=${step} />` : html`<p class="where">This context came without a trace.</p>`}
       <h3 class="label">Passages</h3>
       <ul class="legend" aria-label="Legend">
-        ${Object.keys(KINDS).filter((kind) => counts[kind]).map((kind) => html`<li><mark class=${`k ${kind}`}>${KINDS[kind].label}</mark><span>${KINDS[kind].meaning} (${counts[kind]})</span></li>`)}
+        ${Object.entries(KINDS).filter(([kind]) => counts[kind]).map(([kind, { label, meaning }]) => html`
+          <li><mark class=${`k ${kind}`}>${label}</mark><span>${meaning} (${counts[kind]})</span></li>`)}
       </ul>
       ${context.passages.length ? null : html`<p class="where">Nothing was found.</p>`}
       ${context.passages.map((passage, i) => {
@@ -93,11 +101,14 @@ function ContextPart({ collection, shown, isAsked }) {
   `;
 }
 
+const TOOK_NOTHING = ["link", "left", "skip", "drop", "stop", "missing"];
+
 /** The first step that says something of a passage. @param {import("./trace.js").Passage} passage @param {import("./trace.js").Step[]} trace */
 function firstStep(passage, trace) {
   const parts = partsOf(passage);
-  const found = trace.findIndex((step) => !["link", "left", "skip", "drop", "stop", "missing"].includes(step.cause) && (step.output ? [step.output] : step.inputs).some((span) => parts.some((part) => part.doc === span.doc && part.start < span.end && span.start < part.end)));
-  return found < 0 ? 0 : found;
+  const isHere = (/** @type {import("./trace.js").Span} */ span) => parts.some((part) => part.doc === span.doc && part.start < span.end && span.start < part.end);
+  const found = trace.findIndex((step) => !TOOK_NOTHING.includes(step.cause) && (step.output ? [step.output] : step.inputs).some(isHere));
+  return Math.max(0, found);
 }
 
 /** @param {import("./trace.js").Stretch} stretch */
@@ -122,7 +133,8 @@ function Stepper({ trace, step, setStep }) {
   return html`
     <div class="stepper">
       <button type="button" class="round" aria-label="Step back" disabled=${step <= 0} onClick=${() => setStep(step - 1)}>‹</button>
-      <input type="range" min="0" max=${trace.length} value=${step} aria-label="Steps of the trace" aria-valuetext=${`Step ${step} of ${trace.length}: ${words}`} onInput=${(/** @type {any} */ event) => setStep(Number(event.target.value))} />
+      <input type="range" min="0" max=${trace.length} value=${step} aria-label="Steps of the trace"
+        aria-valuetext=${`Step ${step} of ${trace.length}: ${words}`} onInput=${(/** @type {any} */ event) => setStep(Number(event.target.value))} />
       <button type="button" class="round" aria-label="Step on" disabled=${step >= trace.length} onClick=${() => setStep(step + 1)}>›</button>
       <p class="where" dir="auto"><b>${number(step)} of ${number(trace.length)}</b> ${words}</p>
     </div>
@@ -178,7 +190,6 @@ function Node({ collection, context, node, step }) {
   const kind = isLink ? "hop" : node.kind === "evidence" ? "taken" : node.kind;
   const section = passage ? shorten(headingPath(passage.document.title, passage.headings).split(" › ").at(-1), 60) : shorten(node.doc.split("/").at(-1), 40);
   const label = isLink ? (node.step?.hop?.name ? `“${shorten(node.step.hop.name, 60)}”` : "hop") : node.kind === "evidence" ? "evidence" : KINDS[kind].label;
-  const score = node.step?.score;
   const words = isLink || node.kind === "merged" || !quote ? section : quote;
   return html`
     <li class=${[at < 0 ? "pale" : "", node.first >= step ? "later" : ""].filter(Boolean).join(" ") || undefined}>
@@ -186,7 +197,7 @@ function Node({ collection, context, node, step }) {
       ${isLink ? html`<span aria-hidden="true">→ </span>` : null}
       <a class=${isLink || node.kind === "merged" ? "section quiet" : "evidence quiet"} dir="auto" href=${placeHref(collection, passage?.document.key ?? keyOf(node.doc), node)}>${words}</a>
       ${mark ? html` <button type="button" class="cite" aria-label=${`To passage ${mark}`} onClick=${() => focusOn(document.getElementById(`p${mark}`))}>${mark}</button>` : null}
-      ${score == null ? null : html` <span class="score">${score.toFixed(2)}</span>`}
+      <${Score} value=${node.step?.score} />
       ${node.children.length ? html`<ul>${node.children.map((child) => html`<${Node} key=${child.id} collection=${collection} context=${context} node=${child} step=${step} />`)}</ul>` : null}
     </li>
   `;
@@ -205,12 +216,17 @@ function Reasons({ passage, stretches }) {
             <span class=${`chip ${stretch.kind}`}>${KINDS[stretch.kind].label}</span>
             <q dir="auto">${shorten(passage.text.slice(stretch.from, stretch.to), 72)}</q>
             <span class="because" dir="auto">${[...new Set(stretch.reasons.map((reason) => shorten(reason.why, 240)))].join("; ") || KINDS[stretch.kind].meaning}</span>
-            ${score == null ? null : html`<span class="score">${score.toFixed(2)}</span>`}
+            <${Score} value=${score} />
           </li>`;
         })}
       </ul>
     </details>
   `;
+}
+
+/** @param {{value: number | null | undefined}} props */
+function Score({ value }) {
+  return value == null ? null : html`<span class="score">${value.toFixed(2)}</span>`;
 }
 
 const LEFT_AT_FIRST = 6;
@@ -240,7 +256,10 @@ function LeftOut({ collection, context }) {
     <ul class="leftover">
       ${shown.map((span) => html`<li>
         <p class="quote" dir="auto">${shorten(texts[`${span.doc} ${span.start}`] ?? "", 260) || " "}</p>
-        <p class="where"><a class="quiet" dir="auto" href=${placeHref(collection, keyOf(span.doc), span)}>${shorten(span.doc, 60)}</a> · ${span.label}${span.why ? `: ${shorten(span.why, 200)}` : ""}${span.score == null ? null : html`<span class="score">${span.score.toFixed(2)}</span>`}</p>
+        <p class="where">
+          <a class="quiet" dir="auto" href=${placeHref(collection, keyOf(span.doc), span)}>${shorten(span.doc, 60)}</a>
+          ${` · ${span.label}${span.why ? `: ${shorten(span.why, 200)}` : ""}`}<${Score} value=${span.score} />
+        </p>
       </li>`)}
     </ul>
     ${out.length > count ? html`<button type="button" class="plain" onClick=${() => setCount(count + 12)}>${number(out.length - count)} more</button>` : null}
@@ -254,7 +273,8 @@ function Steps({ trace }) {
   return html`
     <details class="trace"><summary>Every step (${number(trace.length)})</summary>
       <ol class="steps">
-        ${trace.slice(0, count).map((step) => html`<li><b>${shorten(step.action, 40)}</b> <span dir="auto">${shorten(step.reason, 240)}</span>${step.score == null ? null : html`<span class="score">${step.score.toFixed(2)}</span>`}</li>`)}
+        ${trace.slice(0, count).map((step) => html`
+          <li><b>${shorten(step.action, 40)}</b> <span dir="auto">${shorten(step.reason, 240)}</span><${Score} value=${step.score} /></li>`)}
       </ol>
       ${trace.length > count ? html`<button type="button" class="plain" onClick=${() => setCount(count + 400)}>${number(trace.length - count)} more</button>` : null}
     </details>

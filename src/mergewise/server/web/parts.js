@@ -91,7 +91,9 @@ export function placeWords(place) {
 }
 
 /**
- * @param {{collection: string, passage: Passage, ranges: Range[], prefix?: string, facts?: string[], isActive?: boolean, isFolding?: boolean, isSought?: boolean, target?: {start: number, end: number}, children?: any}} props
+ * A passage as a card; its heading leads to the document, at `target` or where the passage begins.
+ * @param {{collection: string, passage: Passage, ranges: Range[], prefix?: string, facts?: string[], isActive?: boolean, isFolding?: boolean,
+ *   isSought?: boolean, target?: {start: number, end: number}, children?: any}} props
  */
 export function PassageCard({ collection, passage, ranges, prefix = "p", facts = [], isActive = false, isFolding = false, isSought = false, target, children }) {
   const mark = passage.mark;
@@ -209,6 +211,16 @@ export function Waiting({ children = "Loading" }) {
   return html`<p class="waiting" role="status"><span class="dots" aria-hidden="true"></span>${children}</p>`;
 }
 
+/** How much of something is done. @param {{done: number, total: number, label: string}} props */
+export function Meter({ done, total, label }) {
+  const share = total > 0 ? Math.min(1, done / total) : 0;
+  const percent = Math.round(100 * share);
+  return html`
+    <div class="meter" role="progressbar" aria-label=${label} aria-valuemin="0" aria-valuemax="100" aria-valuenow=${percent}>
+      <span style=${{ "--share": share }}></span>
+    </div>`;
+}
+
 /** What the server asked to wait for, with the seconds that are left. */
 export function WaitingLine() {
   const { until, why } = useStore(waiting);
@@ -263,8 +275,9 @@ export function Icon({ name }) {
 
 /** Strategy, budget, mode and chat model of a question, tucked away. @typedef {{strategy: string, budget: string, mode: string, rounds: string, chat: string}} Ways */
 
-/** What the library takes where nobody says otherwise. */
-export const DEFAULT_STRATEGY = "weave";
+// what the library takes where nobody says otherwise
+const DEFAULT_STRATEGY = "weave";
+const DEFAULT_BUDGET = 1200;
 
 /** @type {Ways} */
 export const DEFAULT_WAYS = { strategy: "", budget: "", mode: "", rounds: "", chat: "" };
@@ -287,7 +300,12 @@ export function WayChoice({ info, ways, onChange, hasMode = true, hasStrategy = 
   const set = (/** @type {keyof Ways} */ name) => (/** @type {any} */ event) => onChange({ ...ways, [name]: event.target.value });
   const strategies = namesOf(info?.strategies);
   const chats = namesOf(info?.chats);
-  const summary = [ways.strategy || shorten(info?.defaults?.strategy ?? DEFAULT_STRATEGY, 40), ways.budget === "auto" ? "budget by itself" : `${number(Number(ways.budget || info?.defaults?.budget || 1200))} tokens`, ways.mode].filter(Boolean).join(" · ");
+  const budget = String(ways.budget || info?.defaults?.budget || DEFAULT_BUDGET);
+  const summary = [
+    hasStrategy ? ways.strategy || shorten(info?.defaults?.strategy ?? DEFAULT_STRATEGY, 40) : "",
+    budget === "auto" ? "as many tokens as it takes" : `${number(Number(budget))} tokens`,
+    hasMode ? ways.mode : "",
+  ].filter(Boolean).join(" · ");
   const choice = (/** @type {keyof Ways} */ name, /** @type {string} */ label, /** @type {string[]} */ values, /** @type {string} */ none) => html`
     <label><span>${label}</span><select value=${ways[name]} onChange=${set(name)}>
       <option value="">${none}</option>
@@ -295,10 +313,12 @@ export function WayChoice({ info, ways, onChange, hasMode = true, hasStrategy = 
     </select></label>`;
   return html`
     <details class="ways">
-      <summary><${Icon} name="gear" /><span>${hasStrategy ? summary : summary.split(" · ").slice(1).join(" · ") || "Options"}</span></summary>
+      <summary><${Icon} name="gear" /><span>${summary}</span></summary>
       <div class="choices">
         ${hasStrategy ? choice("strategy", "Strategy", strategies, "default") : null}
-        <label><span>Budget, tokens</span><input type="text" inputmode="numeric" value=${ways.budget} placeholder=${String(info?.defaults?.budget ?? 1200)} pattern="auto|[0-9]{2,5}" onInput=${set("budget")} list="budgets" /></label>
+        <label><span>Budget, tokens</span>
+          <input type="text" inputmode="numeric" list="budgets" pattern="auto|[0-9]{2,5}" value=${ways.budget} placeholder=${budget} onInput=${set("budget")} />
+        </label>
         <datalist id="budgets"><option value="auto" /><option value="600" /><option value="1200" /><option value="4000" /></datalist>
         ${choice("rounds", "Rounds of search", ["1", "2", "3", "4"], "1")}
         ${hasMode ? choice("mode", "Mode", namesOf(info?.modes), "default") : null}

@@ -8,7 +8,9 @@ import { kept, useLoaded } from "./store.js";
 import { counted, duration, moment, number, printable, shorten, size } from "./text.js";
 
 const SCOPES = ["read", "write", "admin"];
+const SCHEMES = [["auto", "As the system"], ["light", "Light"], ["dark", "Dark"]];
 const DAY = 86_400; // seconds
+const NO_TOKEN = { title: "", scopes: ["read"], collection: "", days: "" };
 
 /** @param {{collections: any[], changed: () => void}} props */
 export function SettingsView({ collections, changed }) {
@@ -34,7 +36,8 @@ function Appearance() {
   return html`
     <section class="setting"><h2>Colours</h2>
       <fieldset class="pills"><legend class="sr">Colours</legend>
-        ${[["auto", "As the system"], ["light", "Light"], ["dark", "Dark"]].map(([value, label]) => html`<label><input type="radio" name="scheme" checked=${scheme === value} onChange=${() => choose(value)} /><span>${label}</span></label>`)}
+        ${SCHEMES.map(([value, label]) => html`
+          <label><input type="radio" name="scheme" checked=${scheme === value} onChange=${() => choose(value)} /><span>${label}</span></label>`)}
       </fieldset>
     </section>`;
 }
@@ -58,7 +61,7 @@ function Collections({ collections, changed }) {
     <section class="setting"><h2>Collections</h2>
       <ul class="rows">${collections.map((one) => html`<li key=${one.name} class="row"><div class="what">
         <p class="name" dir="auto"><a class="quiet" href=${href(one.name, "ask")}>${shorten(one.title || one.name, 100)}</a></p>
-        <p class="where">${[one.title ? one.name : "", one.documents == null ? "" : counted(one.documents, "document"), shorten(one.embedder?.name ?? one.embedder, 60), (one.views ?? []).length ? namesLine(one.views) : ""].filter(Boolean).join(" · ")}</p></div></li>`)}</ul>
+        <p class="where">${[one.title ? one.name : "", counted(one.documents, "document"), shorten(one.embedder, 60), namesLine(one.views)].filter(Boolean).join(" · ")}</p></div></li>`)}</ul>
       <details class="make"><summary>New collection</summary>
         <form onSubmit=${make} class="line">
           <label>Name <input type="text" required pattern="[a-z0-9][a-z0-9\\-]{0,62}" value=${name} placeholder="handbook" onInput=${(/** @type {any} */ event) => setName(event.target.value)} /></label>
@@ -96,7 +99,12 @@ const MODEL_KINDS = [["chats", "Chat"], ["embedders", "Embedders"], ["rerankers"
 /** What a record says, but its name. @param {any} record */
 function factsOf(record) {
   if (!record || typeof record !== "object") return "";
-  return Object.entries(record).filter(([name, value]) => name !== "name" && value != null && value !== "" && value !== false).map(([name, value]) => (value === true ? name.replaceAll("_", " ") : name === "spec" ? plain(value) : `${name.replaceAll("_", " ")} ${plain(value)}`)).join(" · ");
+  const told = Object.entries(record).filter(([name, value]) => name !== "name" && value && plain(value));
+  const words = (/** @type {string} */ name, /** @type {any} */ value) => {
+    if (name === "spec") return plain(value);
+    return value === true ? name.replaceAll("_", " ") : `${name.replaceAll("_", " ")} ${plain(value)}`;
+  };
+  return told.map(([name, value]) => words(name, value)).join(" · ");
 }
 
 /** @param {any} value @returns {string} */
@@ -116,9 +124,6 @@ function Facts({ rows }) {
 function Tokens({ collections }) {
   const { value: tokens, error, reload } = useLoaded((signal) => all("tokens", signal), []);
   const [secret, setSecret] = useState(/** @type {any} */ (null));
-  const [problem, setProblem] = useState(/** @type {any} */ (null));
-  const [asking, setAsking] = useState("");
-  const remove = (/** @type {string} */ id) => request(`tokens/${encodeURIComponent(id)}`, { method: "DELETE" }).then(() => { setAsking(""); reload(); }, setProblem);
   return html`
     <section class="setting"><h2>Tokens</h2>
       ${error ? html`<${Refused} error=${error} retry=${reload} />` : null}
@@ -126,40 +131,75 @@ function Tokens({ collections }) {
       ${secret ? html`<div class="note" role="status"><p><b>The new token, shown this once.</b></p><p class="secret"><code>${printable(secret)}</code></p>
         <p><button type="button" onClick=${() => navigator.clipboard?.writeText(secret)}>Copy</button> <button type="button" class="plain" onClick=${() => setSecret(null)}>Hide</button></p></div>` : null}
       ${tokens ? html`
-        ${tokens.length ? html`<ul class="rows">${tokens.map((token) => html`<li key=${token.id} class="row"><div class="what">
-          <p class="name" dir="auto">${shorten(token.title || token.id, 80)}</p>
-          <p class="where">${[(token.scopes ?? []).join(", "), token.collections ? namesLine(token.collections) : "every collection", token.expires ? `until ${moment(token.expires)}` : "", token.rate ? `${number(token.rate)} a second` : "", token.title ? token.id : ""].filter(Boolean).join(" · ")}</p></div>
-          <div class="acts">${asking === token.id
-            ? html`<span class="confirm">It ends at once. <button type="button" class="danger" onClick=${() => remove(token.id)}>Remove</button> <button type="button" class="plain" onClick=${() => setAsking("")}>Keep</button></span>`
-            : html`<button type="button" class="plain" aria-label=${`Remove the token ${shorten(token.title || token.id, 60)}`} onClick=${() => setAsking(token.id)}>Remove</button>`}</div></li>`)}</ul>` : null}
+        ${tokens.length ? html`<ul class="rows">${tokens.map((token) => html`<${TokenRow} key=${token.id} token=${token} removed=${reload} />`)}</ul>` : null}
         <${NewToken} collections=${collections} made=${(/** @type {any} */ made) => { setSecret(made.secret ?? made.token ?? ""); reload(); }} />` : null}
-      ${problem ? html`<${ErrorNote} error=${problem} />` : null}
     </section>`;
+}
+
+/** @param {{token: any, removed: () => void}} props */
+function TokenRow({ token, removed }) {
+  const [isAsking, setAsking] = useState(false);
+  const [error, setError] = useState(/** @type {any} */ (null));
+  const name = shorten(token.title || token.id, 80);
+  const facts = [
+    (token.scopes ?? []).join(", "),
+    token.collections ? namesLine(token.collections) : "every collection",
+    token.expires ? `until ${moment(token.expires)}` : "",
+    token.rate ? `${number(token.rate)} a second` : "",
+    token.title ? token.id : "",
+  ];
+  const remove = () => request(`tokens/${encodeURIComponent(token.id)}`, { method: "DELETE" }).then(removed, setError);
+  return html`
+    <li class="row">
+      <div class="what">
+        <p class="name" dir="auto">${name}</p>
+        <p class="where">${facts.filter(Boolean).join(" · ")}</p>
+        ${error ? html`<${ErrorNote} error=${error} />` : null}
+      </div>
+      <div class="acts">
+        ${isAsking
+          ? html`<span class="confirm">It ends at once.
+              <button type="button" class="danger" onClick=${remove}>Remove</button>
+              <button type="button" class="plain" onClick=${() => setAsking(false)}>Keep</button></span>`
+          : html`<button type="button" class="plain" aria-label=${`Remove the token ${name}`} onClick=${() => setAsking(true)}>Remove</button>`}
+      </div>
+    </li>`;
 }
 
 /** @param {{collections: any[], made: (token: any) => void}} props */
 function NewToken({ collections, made }) {
-  const [fields, setFields] = useState({ title: "", scopes: ["read"], collection: "", days: "" });
+  const [fields, setFields] = useState(NO_TOKEN);
   const [error, setError] = useState(/** @type {any} */ (null));
   const make = (/** @type {Event} */ event) => {
     event.preventDefault();
     setError(null);
+    const days = Number(fields.days);
     const body = {
       title: fields.title,
       scopes: fields.scopes,
       ...(fields.collection ? { collections: [fields.collection] } : {}),
-      ...(Number(fields.days) > 0 ? { expires: Math.floor(Date.now() / 1000 + Number(fields.days) * DAY) } : {}),
+      ...(days > 0 ? { expires: Math.floor(Date.now() / 1000 + days * DAY) } : {}),
     };
-    request("tokens", { body }).then((token) => { setFields({ title: "", scopes: ["read"], collection: "", days: "" }); made(token); }, setError);
+    request("tokens", { body }).then((token) => { setFields(NO_TOKEN); made(token); }, setError);
   };
-  const toggle = (/** @type {string} */ scope) => setFields({ ...fields, scopes: fields.scopes.includes(scope) ? fields.scopes.filter((one) => one !== scope) : [...fields.scopes, scope] });
+  const set = (/** @type {string} */ name) => (/** @type {any} */ event) => setFields({ ...fields, [name]: event.target.value });
+  const toggle = (/** @type {string} */ scope) => {
+    const others = fields.scopes.filter((one) => one !== scope);
+    setFields({ ...fields, scopes: others.length < fields.scopes.length ? others : [...others, scope] });
+  };
   return html`
     <details class="make"><summary>New token</summary>
       <form onSubmit=${make} class="line">
-        <label>For <input type="text" maxlength="200" dir="auto" value=${fields.title} placeholder="who or what has it" onInput=${(/** @type {any} */ event) => setFields({ ...fields, title: event.target.value })} /></label>
-        <fieldset class="pills"><legend class="sr">Scopes</legend>${SCOPES.map((scope) => html`<label><input type="checkbox" checked=${fields.scopes.includes(scope)} onChange=${() => toggle(scope)} /><span>${scope}</span></label>`)}</fieldset>
-        <label>Collection <select value=${fields.collection} onChange=${(/** @type {any} */ event) => setFields({ ...fields, collection: event.target.value })}><option value="">every one</option>${collections.map((one) => html`<option value=${one.name}>${shorten(one.title || one.name, 40)}</option>`)}</select></label>
-        <label>Days <input type="number" class="short" min="1" max="3650" value=${fields.days} placeholder="no end" onInput=${(/** @type {any} */ event) => setFields({ ...fields, days: event.target.value })} /></label>
+        <label>For <input type="text" maxlength="200" dir="auto" value=${fields.title} placeholder="who or what has it" onInput=${set("title")} /></label>
+        <fieldset class="pills"><legend class="sr">Scopes</legend>
+          ${SCOPES.map((scope) => html`
+            <label><input type="checkbox" checked=${fields.scopes.includes(scope)} onChange=${() => toggle(scope)} /><span>${scope}</span></label>`)}
+        </fieldset>
+        <label>Collection <select value=${fields.collection} onChange=${set("collection")}>
+          <option value="">every one</option>
+          ${collections.map((one) => html`<option value=${one.name}>${shorten(one.title || one.name, 40)}</option>`)}
+        </select></label>
+        <label>Days <input type="number" class="short" min="1" max="3650" value=${fields.days} placeholder="no end" onInput=${set("days")} /></label>
         <button type="submit" class="primary" disabled=${!fields.scopes.length}>Make</button>
       </form>
       ${error ? html`<${ErrorNote} error=${error} />` : null}

@@ -8,6 +8,7 @@ import { useLoaded } from "./store.js";
 import { counted, number, Offsets, printable, shorten, size } from "./text.js";
 
 const WINDOW = 40_000; // characters that are fetched at a time
+const LARGEST = 150_000; // the same where a cited place is longer
 const BEFORE = 6_000; // of them before the place
 const MARKDOWN = /\.(md|markdown|mdx|qmd)$/i;
 const SIGILS = /^ {0,3}#{1,6} +|\*{1,3}(?=\S)|(?<=\S)\*{1,3}|`+|^[ \t]*\|[-| :]+\|[ \t]*$|\|/gm; // what writes headings, emphasis, code and tables
@@ -58,7 +59,8 @@ function DocumentText({ collection, address, document, span, itemKey }) {
     const controller = new AbortController();
     const start = goal ? Math.max(0, goal.start - BEFORE) : 0;
     setError(null);
-    load(start, Math.min(length || start + WINDOW, Math.max(start + WINDOW, goal ? Math.min(goal.end, start + 150_000) : 0)), controller.signal).then(setWindows, (problem) => controller.signal.aborted || setError(problem));
+    const end = Math.max(start + WINDOW, Math.min(goal?.end ?? 0, start + LARGEST));
+    load(start, Math.min(length || end, end), controller.signal).then(setWindows, (problem) => controller.signal.aborted || setError(problem));
     return () => controller.abort();
   }, [address, goal?.start, goal?.end]);
   const extend = (/** @type {boolean} */ isAbove) => {
@@ -86,7 +88,13 @@ function DocumentText({ collection, address, document, span, itemKey }) {
   const outline = /** @type {any[]} */ (document.outline ?? []);
   const path = span ? headingsAt(outline, span.start) : [];
   const page = span ? /** @type {any[]} */ (document.pages ?? []).find((one) => one.start <= span.start && span.start < one.end) : null;
-  const facts = [counted(length, "character"), size(document.bytes), document.media_type && shorten(document.media_type, 40), document.pages?.length ? counted(document.pages.length, "page") : ""].filter(Boolean);
+  const facts = [
+    counted(length, "character"),
+    size(document.bytes),
+    shorten(document.media_type, 40),
+    document.pages?.length ? counted(document.pages.length, "page") : "",
+  ].filter(Boolean);
+  const above = [page ? `Page ${number(page.number)}` : "", path.map((title) => shorten(title, 80)).join(" › ")].filter(Boolean).join(" · ");
   return html`
     <div class="document">
       <header class="top">
@@ -97,12 +105,16 @@ function DocumentText({ collection, address, document, span, itemKey }) {
       </header>
       ${outline.length > 1 ? html`<${Outline} collection=${collection} itemKey=${itemKey} outline=${outline} at=${span?.start ?? -1} />` : null}
       <div class="paper">
-        ${span ? html`<p class="path where">${[page ? `Page ${number(page.number)}` : "", path.map((title) => shorten(title, 80)).join(" › ")].filter(Boolean).join(" · ") || "The cited place"}</p>` : null}
+        ${span ? html`<p class="path where" dir="auto">${above || "The cited place"}</p>` : null}
         ${error ? html`<${ErrorNote} error=${error} retry=${() => { setWindows(null); setGoal(goal ? { ...goal } : null); }} />` : null}
         ${!windows && !error ? html`<${Waiting} />` : null}
-        ${windows && windows.start > 0 ? html`<p class="more"><button type="button" onClick=${() => extend(true)}>Earlier text</button> <span class="where">${number(windows.start)} characters before</span></p>` : null}
-        ${windows ? html`<${TextOf} part=${windows} span=${span} others=${others} name=${document.id} outline=${outline} pages=${document.pages ?? []} />` : null}
-        ${windows && windows.end < length ? html`<p class="more"><button type="button" onClick=${() => extend(false)}>Later text</button> <span class="where">${number(length - windows.end)} characters after</span></p>` : null}
+        ${windows && windows.start > 0 ? html`<p class="more">
+          <button type="button" onClick=${() => extend(true)}>Earlier text</button>
+          <span class="where">${number(windows.start)} characters before</span></p>` : null}
+        ${windows ? html`<${TextOf} part=${windows} span=${span} others=${others} name=${document.id} language=${document.language} outline=${outline} pages=${document.pages ?? []} />` : null}
+        ${windows && windows.end < length ? html`<p class="more">
+          <button type="button" onClick=${() => extend(false)}>Later text</button>
+          <span class="where">${number(length - windows.end)} characters after</span></p>` : null}
       </div>
     </div>
   `;
@@ -135,14 +147,18 @@ function Outline({ collection, itemKey, outline, at }) {
     <details class="outline" open=${isWide}>
       <summary>Headings (${number(outline.length)})</summary>
       <nav aria-label="Headings"><ul>
-        ${shown.map((heading) => html`<li data-depth=${Math.min(4, heading.level - top)}><a class="quiet" dir="auto" aria-current=${heading === current ? "location" : undefined} href=${placeHref(collection, itemKey, heading)}>${shorten(heading.title, 90)}</a></li>`)}
+        ${shown.map((heading) => {
+          const here = heading === current ? "location" : undefined;
+          const to = placeHref(collection, itemKey, heading);
+          return html`<li data-depth=${Math.min(4, heading.level - top)}><a class="quiet" dir="auto" aria-current=${here} href=${to}>${shorten(heading.title, 90)}</a></li>`;
+        })}
       </ul></nav>
     </details>
   `;
 }
 
-/** @param {{part: TextWindow, span: {start: number, end: number} | null, others: {start: number, end: number}[], name: string, outline: any[], pages: any[]}} props */
-function TextOf({ part, span, others, name, outline, pages }) {
+/** @param {{part: TextWindow, span: {start: number, end: number} | null, others: {start: number, end: number}[], name: string, language?: string, outline: any[], pages: any[]}} props */
+function TextOf({ part, span, others, name, language, outline, pages }) {
   const offsets = useMemo(() => new Offsets(part.text), [part]);
   const nodes = useMemo(() => {
     const range = (/** @type {{start: number, end: number}} */ one, /** @type {string} */ value) => ({ start: offsets.unit(one.start - part.start), end: offsets.unit(one.end - part.start), value });
@@ -159,7 +175,7 @@ function TextOf({ part, span, others, name, outline, pages }) {
     ];
     return cutText(unwrapped(part.text, name), ranges);
   }, [part, span?.start, span?.end, others, offsets]);
-  return html`<div class="text" dir="auto">${nodes}</div>`;
+  return html`<div class="text" dir="auto" lang=${language || undefined}>${nodes}</div>`;
 }
 
 /** @param {string} text @param {{start: number, end: number, value: string}[]} ranges */
