@@ -160,17 +160,16 @@ def test_a_newer_upload_of_a_document_stays_queued(own: State) -> None:
 def test_the_writer_dies(own: State) -> None:
     job = own.enqueue("add", "a", uploads=[upload("x"), upload("y")])
     with_it = own.enqueue("add", "a", uploads=[upload("z")])
-    own.claim(0)
-    own.set_progress(job.id, JobProgress(1, 6, document="x"))
-    assert [one.state for one in own.put_back(3)] == ["queued", "queued"]
-    # what it died at is found out one by one
+    together = [job.id, with_it.id]
+    for document in ("x", "y", "y"):
+        assert [one.id for one in own.claim(0)] == together
+        for one in together:
+            own.set_progress(one, JobProgress(1, 9, document=document))
+        assert [one.state for one in own.put_back(3)] == ["queued", "queued"]
+    # what it died at twice is found out one by one
     assert [one.id for one in own.claim(0)] == [job.id]
     own.set_progress(job.id, JobProgress(1, 6, document="y"))
-    own.put_back(3)
-    for _ in range(2):
-        own.claim(0)
-        own.set_progress(job.id, JobProgress(1, 6, document="y"))
-        own.put_back(3)
+    assert [one.state for one in own.put_back(3)] == ["failed"]
     failed = own.job(job.id)
     assert failed is not None and failed.error is not None
     assert (failed.state, failed.error["code"], failed.error["document"]) == ("failed", "writer_killed", "y")

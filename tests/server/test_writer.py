@@ -135,6 +135,14 @@ def test_what_stands_is_kept_where_that_is_asked(bench: Bench) -> None:
     assert bench.statuses()["x"] == "indexed"
 
 
+def test_one_job_keeps_what_another_that_ran_with_it_brings(bench: Bench) -> None:
+    first = bench.state.enqueue("add", "a", uploads=[bench.upload("x")])
+    second = bench.add(bench.upload("x", "Other.", on_conflict="skip"))
+    assert bench.after(first).report["indexed"] == 1 and second.report["skipped"] == ["x"]  # type: ignore[index]
+    (x,) = bench.state.document_states("a")
+    assert x.status == "indexed" and x.indexed_at and bench.index().document("x").text == CATS.decode()
+
+
 def test_the_other_kinds(make: Callable[..., Bench], tmp_path: Path) -> None:
     docs = tmp_path / "docs"
     docs.mkdir()
@@ -201,6 +209,8 @@ def test_a_collection_is_dropped_with_what_is_the_servers(bench: Bench) -> None:
     assert bench.run("drop").state == "done"
     assert not bench.path.exists() and not bench.blobs.exists() and bench.state.collections() == []
     assert bench.run("check").state == "failed"
+    # begun again after a kill between its steps
+    assert bench.run("drop").state == "done"
 
 
 def test_an_index_that_stands_elsewhere_is_not_dropped(make: Callable[..., Bench], tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ from mergewise.server.writer import run_writer
 pytest.importorskip("openai")
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif("MERGEWISE_ATTACK" not in os.environ, reason="half a minute: make attack"),
+    pytest.mark.skipif("MERGEWISE_ATTACK" not in os.environ, reason="half a minute: make chaos"),
 ]
 KILLS = int(os.environ.get("MERGEWISE_KILLS", "4"))
 SPAWN = multiprocessing.get_context("spawn")
@@ -38,7 +38,7 @@ def start(config: ServerConfig) -> Any:
     return process
 
 
-def wait_for(condition: Any, seconds: float = 60.0) -> None:
+def wait_for(condition: Any, seconds: float = 240.0) -> None:
     until = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < until

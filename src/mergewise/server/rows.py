@@ -32,6 +32,8 @@ MOST_TOGETHER = 500
 """Documents of uploads that are taken together."""
 LONGEST_WAIT = 5.0
 """Seconds after which uploads that do not cease are taken as they are."""
+ALONE_AFTER = 2
+"""Deaths of the writer at one document after which the jobs that were under way are run one by one."""
 UNDER_WAY = ("waiting_lock", "running", "cancelling")
 WAITS_FOR_WRITER = ("queued", *UNDER_WAY)
 
@@ -298,8 +300,8 @@ def groups_to_run(rows: sqlite3.Connection, queue: Sequence[sqlite3.Row]) -> Ite
 
 
 def _may_be_joined(row: sqlite3.Row) -> bool:
-    """Uploads, unless the writer died at them: which one it was is found out one by one."""
-    return row["kind"] in ("add", "replace") and not row["kills"]
+    """Uploads, unless the writer died at them twice: which one it was is then found out one by one."""
+    return row["kind"] in ("add", "replace") and row["kills"] < ALONE_AFTER
 
 
 def is_ripe(group: Sequence[sqlite3.Row], quiet: float, now: float) -> bool:

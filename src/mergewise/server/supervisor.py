@@ -263,10 +263,12 @@ def _begin_metrics(folder: Path) -> None:
 
 def _end_metrics(pid: int) -> None:
     """What a process that has died measured at the moment does not count any more."""
+    folder = os.environ.get("PROMETHEUS_MULTIPROC_DIR")
     with suppress(ImportError):
         from prometheus_client.multiprocess import mark_process_dead
 
-        mark_process_dead(pid)  # type: ignore[no-untyped-call]
+        if folder is not None:
+            mark_process_dead(pid, folder)  # type: ignore[no-untyped-call]
 
 
 def tell_systemd(message: str) -> None:

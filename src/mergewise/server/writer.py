@@ -54,6 +54,8 @@ LOOK_SECONDS = 0.2
 TELL_SECONDS = 0.5
 """Between two messages on how far a job is, and between two looks whether it is to be cancelled."""
 SWEEP_SECONDS = 600.0
+AGAIN_SECONDS = 60.0
+"""After which an index that could not be made is tried again."""
 _LOCK_SECONDS = 60.0
 _OPTIMIZED = {"optimized": True}
 
@@ -67,6 +69,7 @@ class Writer:
         self.under_way: list[Job] = []
         self._indexes: dict[str, Index] = {}
         self._chats: dict[str, Any] = {}
+        self._not_before: dict[str, float] = {}
         self._changes = FileLock(lock_file(config.data, "changes"))
         self._swept = time.monotonic()
 
@@ -118,7 +121,8 @@ class Writer:
             self._settle_cancelled(jobs)
         except Exception as error:
             # a model that is gone, a full disk, a damaged index, a defect: the next job may fare better
-            log.warning("%s failed: %s", jobs[0].id, error, exc_info=not isinstance(error, MergewiseError))
+            foreseen = isinstance(error, MergewiseError)
+            log.warning("%s failed: %s", jobs[0].id, error if foreseen else "a defect", exc_info=not foreseen)
             self._fail(jobs, error)
 
     def _do(self, jobs: Sequence[Job], index: Index | None, watch: _Watch) -> None:
@@ -165,11 +169,11 @@ class Writer:
         record = self._record(jobs[0].collection)
         standing = _standing(index, [upload for own in uploads.values() for upload in own])
         taken: dict[str, Upload] = {}
-        kept: dict[str, str] = {}
-        for own in uploads.values():
+        kept: dict[str, dict[str, str]] = {job.id: {} for job in jobs}
+        for job_id, own in uploads.items():
             for upload in own:
                 if upload.on_conflict != "replace" and (upload.id in standing or upload.id in taken):
-                    kept[upload.id] = upload.on_conflict
+                    kept[job_id][upload.id] = upload.on_conflict
                 else:
                     taken[upload.id] = upload
         report = index.add(
@@ -179,7 +183,7 @@ class Writer:
             limits=mw.Limits(),
         )
         for job in jobs:
-            self._settle(job, uploads[job.id], kept, report, counts=len(jobs) == 1)
+            self._settle(job, uploads[job.id], kept[job.id], report, counts=len(jobs) == 1)
 
     def _settle(
         self, job: Job, uploads: Sequence[Upload], kept: Mapping[str, str], report: mw.AddReport, *, counts: bool
@@ -210,17 +214,17 @@ class Writer:
 
     def _drop(self, job: Job) -> None:
         """The collection with all that it holds. An index that the configuration names stays: it is not the server's."""
-        record = self._record(job.collection)
         index = self._indexes.pop(job.collection, None)
         if index is not None:
             index.close()
-        own = collection_directory(self.config.data, record.name)
+        # each step may have been taken before a kill
+        own = collection_directory(self.config.data, job.collection)
+        gone = own.with_name(f".{own.name}.{job.id}")
         if own.exists():
-            gone = own.with_name(f".{own.name}.{job.id}")
             own.rename(gone)
-            shutil.rmtree(gone, ignore_errors=True)
-        self.state.forget_collection(record.name)
-        self.state.finish(job.id, "done", report={"dropped": record.name})
+        shutil.rmtree(gone, ignore_errors=True)
+        self.state.forget_collection(job.collection)
+        self.state.finish(job.id, "done", report={"dropped": job.collection})
 
     def _settle_cancelled(self, jobs: Sequence[Job]) -> None:
         """Those that are to be cancelled end; what the index has of them by now is indexed. The others wait again."""
@@ -254,11 +258,14 @@ class Writer:
     def make_indexes(self) -> None:
         """Make the indexes of collections that have none yet."""
         for record in self.state.collections():
-            if record.name not in self._indexes and not (Path(record.path) / "manifest.json").exists():
-                try:
-                    self._index(record.name)
-                except MergewiseError as error:
-                    log.warning("the index of %s cannot be made: %s", record.name, error)
+            known = record.name in self._indexes or (Path(record.path) / "manifest.json").exists()
+            if known or time.monotonic() < self._not_before.get(record.name, 0):
+                continue
+            try:
+                self._index(record.name)
+            except (MergewiseError, OSError) as error:
+                self._not_before[record.name] = time.monotonic() + AGAIN_SECONDS
+                log.warning("the index of %s cannot be made: %s", record.name, error)
 
     def _index(self, name: str) -> Index:
         """The index of a collection, open for writing; made where there is none."""

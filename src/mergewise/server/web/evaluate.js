@@ -62,7 +62,7 @@ function Start({ collection, info, begun }) {
   const [picked, setPicked] = useState(/** @type {string[] | null} */ (null));
   const [budgets, setBudgets] = useState("1200");
   const [state, setState] = useState({ isBusy: false, error: /** @type {any} */ (null) });
-  const chosen = picked ?? strategies.filter((name) => FIRST.includes(name));
+  const chosen = picked ?? FIRST.filter((name) => strategies.includes(name));
   const read = async (/** @type {any} */ event) => {
     const file = /** @type {File | undefined} */ (event.target.files?.[0]);
     if (!file) return;
@@ -80,7 +80,7 @@ function Start({ collection, info, begun }) {
     setState({ isBusy: true, error: null });
     const body = { kind: "evaluate", request: { questions: questions?.list, name: questions?.name, strategies: chosen, budgets: budgets.split(/[\s,]+/).filter(Boolean).map(Number) } };
     await request(within(collection, "/jobs"), { body }).then(
-      () => { setQuestions(null); setState({ isBusy: false, error: null }); begun(); },
+      () => { setState({ isBusy: false, error: null }); begun(); },
       (error) => setState({ isBusy: false, error }),
     );
   };
@@ -118,7 +118,7 @@ function Runs({ runs, shown, choose, reload }) {
         const took = job.started && job.finished ? duration(1000 * (job.finished - job.started)) : "";
         return html`<li key=${job.id} class="row">
           <div class="what"><p class="name">${moment(job.created)}${job.id === shown ? html` <span class="where">shown below</span>` : null}</p>
-            <p class="where">${[job.progress?.total ? `${number(job.progress.done)} of ${number(job.progress.total)} ${shorten(job.progress.unit, 20)}` : "", took].filter(Boolean).join(" · ")}</p>
+            <p class="where">${[job.progress?.total && !ENDED.has(job.state) ? `${number(job.progress.done)} of ${number(job.progress.total)}` : "", took].filter(Boolean).join(" · ")}</p>
             ${job.error ? html`<p class="reason" dir="auto">${sentence(job.error.detail ?? job.error)} ${sentence(job.error.hint)}</p>` : null}
             ${ENDED.has(job.state) ? null : html`<${Meter} done=${job.progress?.done ?? 0} total=${job.progress?.total ?? 0} label="Progress" />`}
           </div>
