@@ -218,6 +218,12 @@ def test_documents_are_sent_and_queued(start_server: Callable[..., LiveServer]) 
     ]  # fmt: skip
     assert listed[0]["metadata"] == {"year": 2020} and listed[0]["job"] == answer.json()["job"]["id"]
     assert [row["id"] for row in client.get(f"{SHIPS_API}/documents?status=queued&prefix=p").json()["items"]] == ["pic"]
+    first = client.get(f"{SHIPS_API}/documents?status=queued&status=failed&limit=1").json()
+    rest = client.get(f"{SHIPS_API}/documents?status=queued&limit=1&cursor={first['next']}").json()
+    assert [first["items"], rest["items"]] == [[listed[0]], [listed[1]]] and rest["next"] is None
+    pages = [client.get(f"{SHIPS_API}/documents?limit=2").json()]
+    pages.append(client.get(f"{SHIPS_API}/documents?limit=2&cursor={pages[0]['next']}").json())
+    assert [row for page in pages for row in page["items"]] == listed and pages[1]["next"] is None
     # names are labels: nothing was written but below the server's own folders
     written = [path for path in live.config.data.rglob("*") if path.is_file() and path.read_bytes() == b"root"]
     assert len(written) == 1 and "blobs" in written[0].parts

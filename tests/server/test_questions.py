@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import socket
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from typing import Any
@@ -15,6 +16,7 @@ from typing import Any
 import pytest
 
 from mergewise.models.scripted import Turn
+from mergewise.server.streams import EventStream
 from tests.server.conftest import ANSWER, LiveServer
 from tests.server.test_native import events_of
 
@@ -206,3 +208,29 @@ def test_what_was_shown_is_the_answer(start_server: Callable[..., LiveServer]) -
         assert shown == events[-1][1]["answer"] and shown == shown.strip()
         assert events[-1][1]["found"] == ("1871" in written)
         assert "[9]" not in shown
+
+
+def test_who_reads_no_more_is_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mergewise.server.streams.STALLED_SECONDS", 0.02)
+    closed, sent = [], []
+
+    async def events() -> AsyncGenerator[bytes, None]:
+        try:
+            while True:
+                yield b"data: x\n\n"
+        finally:
+            closed.append(True)
+
+    async def send(message: Any) -> None:
+        sent.append(message["type"])
+        if len(sent) == 4:
+            # a full buffer that nobody empties
+            await asyncio.sleep(60)
+
+    async def stream() -> None:
+        response = EventStream(events(), lambda problem: b"", asyncio.Event())
+        async with asyncio.timeout(15):
+            await response({"type": "http"}, asyncio.Event().wait, send)
+
+    asyncio.run(stream())
+    assert closed == [True] and sent == ["http.response.start", *["http.response.body"] * 3]

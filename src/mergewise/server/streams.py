@@ -9,13 +9,15 @@ from typing import Any, TypeVar
 
 from fastapi import Request
 from fastapi.sse import KEEPALIVE_COMMENT, EventSourceResponse
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from mergewise.server.problems import HTTPProblem, log_failure, problem_of
 
 Result = TypeVar("Result")
 
 PING_SECONDS = 15.0
+STALLED_SECONDS = 60.0
+"""How long a client may leave unread what is sent."""
 DRAINED = HTTPProblem(503, "draining", "the server is ending", "ask again", retry_after=1.0)
 
 
@@ -41,6 +43,18 @@ async def _cancelled(*tasks: asyncio.Future[Any]) -> None:
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
+
+
+class _Stalled(Exception):
+    """The client reads no more."""
+
+
+async def _send_in_time(send: Send, message: Message) -> None:
+    try:
+        async with asyncio.timeout(STALLED_SECONDS):
+            await send(message)
+    except TimeoutError:
+        raise _Stalled from None
 
 
 class EventStream(EventSourceResponse):
@@ -78,7 +92,9 @@ class EventStream(EventSourceResponse):
         try:
             await asyncio.wait({sending, gone}, return_when=asyncio.FIRST_COMPLETED)
             if sending.done():
-                sending.result()
+                # the connection of whom reads no more is closed, since the answer has no end
+                with suppress(_Stalled):
+                    sending.result()
         finally:
             await _cancelled(sending, gone)
             await self._events.aclose()
@@ -87,12 +103,15 @@ class EventStream(EventSourceResponse):
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
         try:
             async for piece in self._pieces():
-                await send({"type": "http.response.body", "body": piece, "more_body": True})
+                await _send_in_time(send, {"type": "http.response.body", "body": piece, "more_body": True})
+        except _Stalled:
+            raise
         except Exception as error:
             problem = problem_of(error)
             if problem.status >= 500 and error is not DRAINED:
                 log_failure(error, problem, "stream")
-            await send({"type": "http.response.body", "body": self._failure(problem), "more_body": True})
+            told = {"type": "http.response.body", "body": self._failure(problem), "more_body": True}
+            await _send_in_time(send, told)
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def _pieces(self) -> AsyncGenerator[bytes, None]:

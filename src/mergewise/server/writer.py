@@ -121,7 +121,8 @@ class Writer:
             self._settle_cancelled(jobs)
         except Exception as error:
             # a model that is gone, a full disk, a damaged index, a defect: the next job may fare better
-            log.warning("%s failed: %s", jobs[0].id, error, exc_info=not isinstance(error, MergewiseError))
+            foreseen = isinstance(error, MergewiseError)
+            log.warning("%s failed: %s", jobs[0].id, error if foreseen else "a defect", exc_info=not foreseen)
             self._fail(jobs, error)
 
     def _do(self, jobs: Sequence[Job], index: Index | None, watch: _Watch) -> None:

@@ -95,9 +95,11 @@ def list_documents(
     """The documents by id, with those that wait, are being indexed or failed."""
     collection = service.collections.get(c, token)
     after, found = cursor_position(cursor), list[dict[str, Any]]()
+    allowed = None if token.filter is None else collection.ids_within(token.filter)
+    # most documents are indexed: the others are not looked for among them
+    rows_behind = _merged if status is None or "indexed" in status else partial(_others, statuses=status)
     while len(found) <= limit:
-        rows, after = _merged(service, collection, prefix, after, limit + 1)
-        allowed = None if token.filter is None else collection.ids_within(token.filter)
+        rows, after = rows_behind(service, collection, prefix, after, limit + 1)
         found += [
             row
             for row in rows
@@ -121,6 +123,26 @@ def _merged(
     # what was indexed and is no more there has been removed
     ids = sorted({*indexed, *(id for id, state in known.items() if state.status != "indexed")})
     return [_row(id, indexed.get(id), known.get(id)) for id in ids], last
+
+
+def _others(
+    service: Service,
+    collection: Collection,
+    prefix: str,
+    after: str | None,
+    limit: int,
+    statuses: Sequence[DocumentStatus],
+) -> tuple[list[dict[str, Any]], str | None]:
+    """The next documents that wait, are being indexed or failed."""
+    states = service.state.document_states(collection.name, prefix=prefix, statuses=statuses, after=after, limit=limit)
+    rows = [_row(state.id, _indexed(collection, state.id), state) for state in states]
+    return rows, states[-1].id if len(states) == limit else None
+
+
+def _indexed(collection: Collection, doc_id: str) -> DocumentInfo | None:
+    """What the index knows of a document."""
+    found = collection.index.documents(doc_id, limit=1) if collection.is_made else []
+    return found[0] if found and found[0].id == doc_id else None
 
 
 def _row(doc_id: str, info: DocumentInfo | None, state: DocumentState | None) -> dict[str, Any]:
@@ -164,8 +186,7 @@ def _outline(document: Document | None) -> Sequence[Heading]:
 
 def _known(service: Service, collection: Collection, doc_id: str) -> tuple[DocumentInfo | None, DocumentState | None]:
     """What the index and the state know of a document. Raises HTTPProblem 404 where neither does."""
-    found = collection.index.documents(doc_id, limit=1) if collection.is_made else []
-    info = found[0] if found and found[0].id == doc_id else None
+    info = _indexed(collection, doc_id)
     state = next(iter(service.state.document_states(collection.name, ids=[doc_id])), None)
     if info is None and (state is None or state.status == "indexed"):
         raise unknown("document")
