@@ -57,7 +57,8 @@ def main() -> int:
             known = Path(directory) / "schemathesis.toml"
             known.write_text(KNOWN)
             words = [
-                str(Path(sys.executable).with_name("schemathesis")), "--config-file", str(known), "run", f"{server.url}/api/v1/openapi.json",
+                str(Path(sys.executable).with_name("schemathesis")), "--config-file", str(known),
+                "run", f"{server.url}/api/v1/openapi.json",
                 "--header", f"Authorization: Bearer {server.token}", "--checks", ",".join(CHECKS),
                 "--phases", asked.phases, "--max-time", str(asked.seconds), "--max-examples", str(asked.examples),
                 "--continue-on-failure", "--no-color", "--request-timeout", "30", "--generation-database", "none",
