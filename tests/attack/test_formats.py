@@ -161,10 +161,10 @@ def hook_reader(patch: pytest.MonkeyPatch, before: Hook, after: Hook = lambda pa
     """Call these with the path, before and after each file is read."""
     read_file = apart.read_file
 
-    def read(path: Path, *, id: str | None = None) -> ReadFile:
+    def read(path: Path, *, id: str | None = None, name: str | None = None) -> ReadFile:
         before(path)
         try:
-            return read_file(path, id=id)
+            return read_file(path, id=id, name=name)
         finally:
             after(path)
 

@@ -14,6 +14,7 @@ import pytest
 from tests.support import HashEmbedder
 
 import mergewise as mw
+from mergewise import models
 from mergewise.designs import VIEWS
 from mergewise.models import load_embedder, minilm
 from mergewise.models.embedders import QUESTIONS, QuestionMemory
@@ -37,7 +38,8 @@ class Counting(HashEmbedder):
 def test_all_open_indexes_share_one_network_and_let_it_go_with_the_last(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    gc.collect()
+    # other tests of this process may have indexes open
+    monkeypatch.setitem(models.EMBEDDERS, "minilm", models._shared(lambda name: minilm.MiniLM(name)))
     loaded: list[object] = []
     load = minilm.load_session
 
@@ -50,7 +52,7 @@ def test_all_open_indexes_share_one_network_and_let_it_go_with_the_last(
     with ThreadPoolExecutor(3) as pool:
         list(pool.map(lambda index: index.add(mw.Document("d", "Cats eat fish.")), indexes))
         contexts = list(pool.map(lambda index: index.context(QUESTION, budget=40), indexes))
-    assert len({context.text for context in contexts}) == 1 and len(loaded) <= 1
+    assert len({context.text for context in contexts}) == 1 and len(loaded) == 1
     embedder = indexes[0].embedder
     assert embedder is not None and all(index.embedder is embedder for index in indexes)
     left = weakref.ref(embedder)
