@@ -39,7 +39,7 @@ def test_all_open_indexes_share_one_network_and_let_it_go_with_the_last(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # other tests of this process may have indexes open
-    monkeypatch.setitem(models.EMBEDDERS, "minilm", models._shared(lambda name: minilm.MiniLM(name)))
+    monkeypatch.setitem(models.EMBEDDERS, "minilm", models._shared(lambda name: minilm.MiniLM()))
     loaded: list[object] = []
     load = minilm.load_session
 
