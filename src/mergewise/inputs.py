@@ -74,11 +74,11 @@ class Input:
         if isinstance(self.source, Document):
             return "" if _what_is_wrong(self.source) else _document_digest(self.source)
         try:
-            return self._named(digest_of(file_bytes(self._path)))
+            return self._digest_with_name(digest_of(file_bytes(self._path)))
         except ReadError:
             return ""
 
-    def _named(self, digest: str) -> str:
+    def _digest_with_name(self, digest: str) -> str:
         """The digest of a file's bytes with what else decides how it is read."""
         if not isinstance(self.source, File):
             return digest
@@ -116,7 +116,7 @@ class Input:
             named = self.source if isinstance(self.source, File) else None
             label = None if named is None else _label(named)
             document, digest, textless = self.reader(self._path, id=self.name if doc_id is None else doc_id, name=label)
-            digest = self._named(digest)
+            digest = self._digest_with_name(digest)
             if named is not None and named.title is not None:
                 document = replace(document, title=named.title)
         if not document.text.strip():

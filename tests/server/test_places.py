@@ -45,6 +45,13 @@ def test_other_directories_are_a_servers_data(here: Path) -> None:
     assert (name, own.path, own.folders) == ("docs", None, (here / "docs",))
 
 
+def test_a_name_of_an_index_is_none_of_a_servers_data(here: Path) -> None:
+    (own,) = served_place(Path("birds.index"), [Path("docs")]).collections.values()
+    assert own.path == here / "birds.index" and own.folders == (here / "docs",)
+    with pytest.raises(UsageError, match=r"there is no index at birds\.index"):
+        served_place(Path("birds.index"))
+
+
 def test_what_cannot_be_served_is_said(here: Path) -> None:
     (here / "file").write_text("x")
     for named, docs in ((None, []), (Path("file"), []), (Path("data"), [Path("none")])):

@@ -181,7 +181,7 @@ class Chats:
             raise invalid("/chat", f"there is no chat model {name!r}", f"one of: {', '.join(names)}")
         with self._lock:
             if name not in self._models:
-                self._models[name] = PausingChat(_loaded(self._config.chats[name], self._config.limits.streams))
+                self._models[name] = PausingChat(_load_chat(self._config.chats[name], self._config.limits.streams))
             return self._models[name]
 
     def close(self) -> None:
@@ -192,7 +192,7 @@ class Chats:
             release(model.chat)
 
 
-def _loaded(model: ModelConfig, streams: int) -> ChatModel:
+def _load_chat(model: ModelConfig, streams: int) -> ChatModel:
     # who waits for it has a place already
     chat = model.chat(at_once=min(streams, int(AT_ONCE.high)))
     if not isinstance(chat, str):

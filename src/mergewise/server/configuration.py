@@ -238,7 +238,7 @@ def load_config(
         options[name] = {**options.get(name, {}), **own, **options.get(name, {})}
     limits = _table(path, tables, "limits")
     options["limits"] = ServeLimits(**_fields(ServeLimits, f"{path}: limits.", limits, path.parent))
-    return _checked(ServerConfig(data=data, **options))
+    return _valid_config(ServerConfig(data=data, **options))
 
 
 _TABLES: Mapping[str, type] = {
@@ -252,7 +252,7 @@ _KNOWN_TABLES = ("server", *_TABLES, "limits")
 _SERVER = [f.name for f in fields(ServerConfig) if f.name not in ("data", "limits", "needs_token", *_TABLES)]
 
 
-def _checked(config: ServerConfig) -> ServerConfig:
+def _valid_config(config: ServerConfig) -> ServerConfig:
     """Raises UsageError for what contradicts itself."""
     is_open = not config.needs_token
     if is_open and (config.host not in LOOPBACK or config.allowed_hosts or config.public_url):

@@ -329,16 +329,16 @@ class _BoundedBody:
             async with asyncio.timeout(min(self._idle, self._until - monotonic())):
                 message = await self._receive()
         except TimeoutError:
-            raise self._refused(
+            raise self._note_refusal(
                 HTTPProblem(408, "slow-body", "the body did not come in time", "send it faster")
             ) from None
         self._left -= len(message.get("body", b""))
         if self._left < 0:
-            raise self._refused(too_large(self._longest))
+            raise self._note_refusal(too_large(self._longest))
         self._complete = message["type"] != "http.request" or not message.get("more_body", False)
         return message
 
-    def _refused(self, problem: HTTPProblem) -> HTTPProblem:
+    def _note_refusal(self, problem: HTTPProblem) -> HTTPProblem:
         self._answer.refusal = problem
         return problem
 

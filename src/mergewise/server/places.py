@@ -34,7 +34,7 @@ class ServedPlace:
 def served_place(named: Path | None, docs: Sequence[Path] = ()) -> ServedPlace:
     """What is served where `named` (default: `mergewise.index` here) and folders of documents are given.
 
-    - an index, or none yet at the default place but `docs`: this index, as one collection
+    - an index, or a place for one (the default, or a name such as `my.index`) and `docs`: this index, as one collection
     - else a server's data, with a collection for `docs`
 
     Raises UsageError where there is nothing that could be served.
@@ -44,11 +44,12 @@ def served_place(named: Path | None, docs: Sequence[Path] = ()) -> ServedPlace:
         if not folder.is_dir():
             raise UsageError(f"{folder} is not a folder", "name a folder of documents")
     folders = tuple(Path(os.path.realpath(folder)) for folder in docs)
-    if (path / _MANIFEST).exists() or (named is None and docs):
+    is_for_index = named is None or (path.suffix == DEFAULT_INDEX.suffix and not path.exists())
+    if (path / _MANIFEST).exists() or (is_for_index and docs):
         title = folders[0].name if folders else _telling_name(path)
         own = CollectionConfig(Path(os.path.realpath(path)), title, folders)
         return ServedPlace(_state_of(path), {collection_name(title): own})
-    if named is None:
+    if is_for_index:
         raise UsageError(
             f"there is no index at {path}",
             "mergewise serve --docs FOLDER indexes one and serves it; mergewise serve DATA serves a directory of data",

@@ -60,9 +60,9 @@ def marks(values: Collection[object]) -> str:
     return ", ".join("?" * len(values))
 
 
-def columns(record: object) -> dict[str, Any]:
+def columns(record: Any) -> dict[str, Any]:
     """The fields of a record as SQLite takes them: collections as JSON; `number` is SQLite's own."""
-    values = {f.name: getattr(record, f.name) for f in fields(record) if f.name != "number"}  # type: ignore[arg-type]
+    values = {f.name: getattr(record, f.name) for f in fields(record) if f.name != "number"}
     return {name: _column(value) for name, value in values.items()}
 
 

@@ -20,7 +20,7 @@ from hmac import compare_digest
 from pathlib import Path
 from secrets import token_hex, token_urlsafe
 from threading import Event, Lock
-from typing import Any
+from typing import Any, cast
 
 from mergewise.errors import StoreError, UsageError
 from mergewise.ranges import choice
@@ -163,11 +163,11 @@ class State:
         rate: float | None = None,
     ) -> tuple[Token, str]:
         """A new token, and its secret form `mw_ID_SECRET`, which nobody can learn again."""
-        own = frozenset(choice("a scope is", scope, SCOPES) for scope in scopes)
+        own = frozenset(cast(Scope, choice("a scope is", scope, SCOPES)) for scope in scopes)
         if not own:
             raise UsageError("the token has no scope", f"one of: {', '.join(SCOPES)}")
         among = None if collections is None else frozenset(collections)
-        token = Token(token_hex(6), own, among, title, filter, expires, rate, time.time())  # type: ignore[arg-type]
+        token = Token(token_hex(6), own, among, title, filter, expires, rate, time.time())
         secret = token_urlsafe(32)
         with self._change() as rows:
             insert(rows, "tokens", {**columns(token), "secret_sha256": digest(secret)})

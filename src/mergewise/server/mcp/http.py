@@ -85,7 +85,8 @@ class TokenLibrary:
 
     async def context(self, collection: str, inquiry: Inquiry) -> Json:
         told = await self.service.questions.context(_request(collection, inquiry), self.token)
-        return told["context"]  # type: ignore[no-any-return]
+        context: Json = told["context"]
+        return context
 
     def events(self, collection: str, inquiry: Inquiry) -> AsyncGenerator[QuestionEvent, None]:
         return self.service.questions.events(_request(collection, inquiry), self.token)

@@ -37,7 +37,7 @@ class Quoted:
     text: str
 
 
-def fenced(texts: Sequence[Quoted], note: str = "") -> str:
+def fence_texts(texts: Sequence[Quoted], note: str = "") -> str:
     """The texts, each between two lines with a code, below a warning; the note, which is ours, stands behind them."""
     code = code_for([part for one in texts for part in (one.name, one.text)])
     return "\n\n".join([warning(code), *(quotation(one.name, one.text, code) for one in texts), *filter(None, [note])])
@@ -83,7 +83,7 @@ def context_text(context: Json, collection: str) -> str:
     if len(shown) < len(passages):
         note.append(f"{len(passages) - len(shown)} more did not fit: ask with a smaller budget, or for less at once.")
     note.append("To read on around a passage, call read_document with its id, and with start.")
-    return fenced(shown, " ".join(note))
+    return fence_texts(shown, " ".join(note))
 
 
 def answer_text(answer: Json, collection: str) -> str:
@@ -105,7 +105,7 @@ def answer_text(answer: Json, collection: str) -> str:
         note.append(f"{len(answer['unverified'])} of its sentences are not supported by what they cite.")
     if not answer["complete"]:
         note.append("The model stopped at its limit of tokens.")
-    return fenced(shown, " ".join(note))
+    return fence_texts(shown, " ".join(note))
 
 
 def document_part(document: Document, start: int, length: int, most: int = ROOM) -> tuple[str, int]:
@@ -123,7 +123,7 @@ def fitting_documents(documents: Sequence[Json]) -> int:
 def documents_text(documents: Sequence[Json], collection: str, note: str) -> str:
     """A line for each document."""
     lines = "\n".join(_document_line(document) for document in documents)
-    return fenced([Quoted(f"documents of {collection}", lines)], note)
+    return fence_texts([Quoted(f"documents of {collection}", lines)], note)
 
 
 def _document_line(document: Json) -> str:

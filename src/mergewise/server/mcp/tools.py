@@ -34,7 +34,7 @@ from mergewise.server.mcp.results import (
     context_text,
     document_part,
     documents_text,
-    fenced,
+    fence_texts,
     fitting_documents,
     short_title,
 )
@@ -300,7 +300,7 @@ class Tools:
         part, end = document_part(document, start, length)
         note = f"These are the characters {start} to {end} of {characters}. "
         note += f"To go on, call read_document with start {end}." if end < characters else "The document ends here."
-        return fenced([Quoted(f"document {short_title(document.id)}", part)], note)
+        return fence_texts([Quoted(f"document {short_title(document.id)}", part)], note)
 
     async def document(self, collection: str, key: str, ctx: Context[Any, Any]) -> str:
         """The text of a document, as a resource."""
@@ -308,7 +308,7 @@ class Tools:
         with _failures_as(ResourceNotFoundError):
             document = await library.document(collection, id_of(key))
         note = "" if len(document.text) <= LONGEST_RESOURCE else "It is cut here: read_document reads on."
-        return fenced([Quoted(f"document {short_title(document.id)}", document.text[:LONGEST_RESOURCE])], note)
+        return fence_texts([Quoted(f"document {short_title(document.id)}", document.text[:LONGEST_RESOURCE])], note)
 
     async def add_text(
         self,
@@ -371,7 +371,7 @@ def _fetched_document(
     return FetchedDocument(
         id=id,
         title=short_title(document.title or document.id),
-        text=fenced([Quoted("document", part)]),
+        text=fence_texts([Quoted("document", part)]),
         url=address or str(DocumentPlace(place.collection, place.doc_id)),
         metadata=metadata,
     )

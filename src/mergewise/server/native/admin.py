@@ -79,15 +79,15 @@ def list_models(service: Server, token: Caller) -> dict[str, list[dict[str, Any]
     config, is_admin = service.config, token.may("admin")
     shipped = [{"name": name} for name in sorted(SHIPPED_EMBEDDERS)]
     return {
-        "chats": [*_told(config.chats, is_admin), {"name": NO_CHAT}],
-        "embedders": [*_told(config.embedders, is_admin), *shipped],
-        "rerankers": _told(config.rerankers, is_admin),
+        "chats": [*_model_entries(config.chats, is_admin), {"name": NO_CHAT}],
+        "embedders": [*_model_entries(config.embedders, is_admin), *shipped],
+        "rerankers": _model_entries(config.rerankers, is_admin),
         "strategies": [{"name": name, "summary": strategy.summary} for name, strategy in mw.STRATEGIES.items()],
         "modes": [{"name": name, "summary": mode.summary, "needs": mode.needs.name} for name, mode in mw.MODES.items()],
     }
 
 
-def _told(models: Any, is_admin: bool) -> list[dict[str, Any]]:
+def _model_entries(models: Any, is_admin: bool) -> list[dict[str, Any]]:
     def form(name: str, model: ModelConfig) -> dict[str, Any]:
         if not is_admin:
             return {"name": name}
