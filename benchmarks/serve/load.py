@@ -11,7 +11,8 @@ Five parts, each with a line of JSON at the end:
 - `overload`: five times as many clients as can be answered, and how soon all is as before
 - `streams`: contexts beside many answers that wait for a slow model
 
-Questions differ, so that nothing is answered from what is kept. Figures are for a machine with nothing else to do.
+Questions differ, so that nothing is answered from what is kept. Figures are for a machine with nothing else to do. With `--apart`
+the server has as many cores as workers to itself, and the clients and the chat model have all others.
 """
 
 from __future__ import annotations
@@ -68,9 +69,9 @@ class Tally:
 
     def told(self) -> dict[str, Any]:
         seconds = sorted(self.seconds)
-        shares = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
+        shares = {"p50": 0.5, "p95": 0.95, "p99": 0.99} if seconds else {}
         latencies = {name: round(1000 * seconds[int(share * (len(seconds) - 1))], 1) for name, share in shares.items()}
-        return {"answered": len(seconds), "statuses": dict(self.statuses), **(latencies if seconds else {})}
+        return {"answered": len(seconds), "statuses": dict(self.statuses), **latencies}
 
 
 class Load:
@@ -208,6 +209,12 @@ def make_index(directory: Path, documents: int) -> None:
         index.add([mw.Document(f"made/{number}", text(number)) for number in range(documents)])
 
 
+def _move_to(cores: Sequence[int]) -> None:
+    """This process with all of its threads, but none of those that it started."""
+    for thread in Path("/proc/self/task").iterdir():
+        os.sched_setaffinity(int(thread.name), cores)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--index", type=Path, help="an index to be copied; else one is made up")
@@ -217,6 +224,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--questions", type=int, default=100, help="of the parts that count them")
     parser.add_argument("--readers", type=int, default=50)
     parser.add_argument("--streams", type=int, default=120)
+    parser.add_argument("--apart", action="store_true", help="the server on cores of its own, as many as workers")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", default="", help="some of the parts, with commas")
     asked = parser.parse_args(arguments)
@@ -227,7 +235,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
             make_index(index, asked.documents)
         else:
             shutil.copytree(asked.index, index)
+        cores = sorted(os.sched_getaffinity(0))
+        own, others = (cores[: asked.workers], cores[asked.workers :]) if asked.apart else (cores, cores)
+        os.sched_setaffinity(0, own)  # what is started from here on stays there
         with running_server(data, [SLOW], workers=asked.workers, collections=[COLLECTION]) as server:
+            _move_to(others)
             load = Load(server, asked.seed)
             cpu = load.cpu(asked.questions)
             parts: dict[str, Callable[[], dict[str, Any]]] = {
