@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -91,7 +92,7 @@ if TYPE_CHECKING:
     assert [(change.kind, change.function) for change in changes(source)] == [("statement", "f")]
 
 
-@pytest.mark.parametrize("path", ["text/sentences.py", "store/tables.py", "cli/options.py"])
+@pytest.mark.parametrize("path", ["text/sentences.py", "cli/options.py"])
 def test_every_change_is_python_and_another_program(path: str) -> None:
     source = (ROOT / sample.SOURCE / path).read_text(encoding="utf-8")
     before = ast.dump(ast.parse(source))
@@ -206,6 +207,7 @@ print(json.dumps(found))
 """
 
 
+@pytest.mark.skipif("MERGEWISE_ATTACK" not in os.environ, reason="half a minute: make chaos")
 def test_a_mutant_is_judged_by_the_tests_that_call_it_in_a_copy(small: Path, tmp_path: Path) -> None:
     """In a process of its own: forks of the process that runs this suite would take its threads' locks along."""
     pytest.importorskip("coverage")

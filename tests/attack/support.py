@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.command import run
+
 LONG = "MERGEWISE_ATTACK" in os.environ
 COMMAND = [sys.executable, "-c", "from mergewise.cli.main import main; main()"]
 ROOT = Path(__file__).parents[2]
@@ -43,7 +45,10 @@ def environment(**more: str) -> dict[str, str]:
 
 
 def command(cwd: Path, *words: str, stdin: str | None = None, **more: str) -> Done:
-    """The command with its output in pipes."""
+    """The command with its output in pipes; in a process that imports anew where the environment says how Python is to run."""
+    if not LONG and not any(name.startswith(("PYTHON", "LC_", "LANG")) for name in more):
+        forked = run(words, cwd, environment(**more), (stdin or "").encode())
+        return Done(forked.returncode, forked.stdout.decode(), forked.stderr.decode()).held()
     done = subprocess.run(
         [*COMMAND, *words],
         cwd=cwd,

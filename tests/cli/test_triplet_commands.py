@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
+from tests.command import run_text
 from tests.designs.aed.tripling import good
 from typer.testing import CliRunner
 
@@ -17,7 +16,6 @@ from mergewise.errors import UsageError
 from mergewise.models.scripted import ChatServer, Turn
 from mergewise.types import Message
 
-MERGEWISE = (sys.executable, "-c", "from mergewise.cli.main import main; main()")
 QUESTION = "Who built the mill?"
 
 
@@ -53,7 +51,7 @@ def run(*words: str, code: int = 0) -> str:
 
 def of_its_own(*words: str) -> str:
     """The command in a process of its own, which takes its connections along when it ends."""
-    done = subprocess.run([*MERGEWISE, *words], capture_output=True, text=True)
+    done = run_text(words)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 

@@ -89,7 +89,7 @@ def serve() -> Iterator[Serve]:
         script: Callable[[int, dict[str, Any]], Answer], suffix: str = "", **options: Any
     ) -> tuple[Endpoint, HTTPReranker]:
         endpoint = Endpoint(script)
-        thread = Thread(target=endpoint.serve_forever, daemon=True)
+        thread = Thread(target=endpoint.serve_forever, args=(0.01,), daemon=True)
         thread.start()
         reranker = HTTPReranker(endpoint.url + suffix, **{"retries": 2, "pause": 0.01, "scale": "shares", **options})
         open_ones.append((endpoint, thread, reranker))

@@ -101,7 +101,7 @@ def algorithm_2_and_4(world: World, budget: int, batched: bool) -> list[Set]:
     return c
 
 
-@settings(max_examples=700)
+@settings(max_examples=300)
 @given(st.integers(0, 10**6), st.integers(0, 13), st.sampled_from([2, 5, 1000]), st.integers(0, 60), st.integers(1, 9))
 @pytest.mark.parametrize("form", FORMS)
 def test_the_algorithms_are_the_papers(
@@ -113,7 +113,7 @@ def test_the_algorithms_are_the_papers(
     assert [chunk.content for chunk in world.merged(form, budget, at_once).chunks] == wanted
 
 
-@settings(max_examples=400)
+@settings(max_examples=200)
 @given(
     st.integers(0, 10**6), st.integers(1, 40), st.sampled_from([2, 1000]), st.integers(0, 9000), st.integers(1, 9),
     st.booleans(),
