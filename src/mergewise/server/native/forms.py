@@ -6,7 +6,7 @@ import json
 from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 
 from fastapi.exceptions import RequestValidationError
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictBool, ValidationError
 
 
 def _number(value: object) -> object:
@@ -21,7 +21,9 @@ Whole: TypeAlias = Annotated[int, BeforeValidator(_number)]
 Budget: TypeAlias = Annotated[Whole, Field(ge=16, le=32_768)] | Literal["auto"]
 Rounds: TypeAlias = Annotated[Whole, Field(ge=1, le=4)]
 Parameters: TypeAlias = dict[str, str | int | float | bool | None]
-Includes: TypeAlias = set[Literal["trace", "evidence", "streams"]]
+# who says a thing twice is not refused
+REPEATED: dict[str, Any] = {"uniqueItems": False}
+Includes: TypeAlias = Annotated[set[Literal["trace", "evidence", "streams"]], Field(json_schema_extra=REPEATED)]
 Strategy: TypeAlias = Annotated[str, Field(min_length=1, max_length=200)]
 Name: TypeAlias = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,62}$")]
 DocumentId: TypeAlias = Annotated[str, Field(min_length=1, max_length=1000)]
@@ -59,7 +61,7 @@ class ContextForm(Form):
 class AskForm(ContextForm):
     mode: str | None = None
     max_tokens: Annotated[Whole, Field(ge=1, le=4096)] | None = None
-    stream: bool = False
+    stream: StrictBool = False
 
 
 class CompareForm(Form):
@@ -71,7 +73,7 @@ class CompareForm(Form):
     filter: Filter | None = None
     chat: str | None = None
     include: Includes = set()
-    stream: bool = False
+    stream: StrictBool = False
 
 
 class RunForm(Form):
@@ -130,7 +132,7 @@ class RemoveForm(Form):
     ids: Annotated[list[DocumentId], Field(max_length=10_000)] | None = None
     prefix: Annotated[str, Field(min_length=1)] | None = None
     filter: Filter | None = None
-    dry_run: bool = False
+    dry_run: StrictBool = False
 
 
 class JobForm(Form):
@@ -138,11 +140,11 @@ class JobForm(Form):
 
     kind: Literal["sync", "add_view", "embed", "evaluate", "check", "repair", "optimize"]
     request: dict[str, Any] = {}
-    dry_run: bool = False
+    dry_run: StrictBool = False
 
 
 class TokenForm(Form):
-    scopes: Annotated[set[Literal["read", "write", "admin"]], Field(min_length=1)]
+    scopes: Annotated[set[Literal["read", "write", "admin"]], Field(min_length=1, json_schema_extra=REPEATED)]
     title: Annotated[str, Field(max_length=200)] = ""
     collections: list[Name] | None = None
     filter: Filter | None = None
