@@ -87,7 +87,7 @@ def measure_queries(directory: Path, strategy: str, count: int = 300, warm_up: i
     with (
         timed(HybridReader, "_both_searches", "both searches, embedding the question"),
         timed(HybridReader, "question_vector", "of these: embedding the question"),
-        timed(HybridReader, "_fused", "fusing"),
+        timed(HybridReader, "_fuse", "fusing"),
         timed(LanceReader, "rows", "rows by id"),
     ):
         for question in asked[warm_up:]:
