@@ -370,8 +370,9 @@ class Candidates:
 
     def _spread(self, leaf: FloatArray) -> tuple[FloatArray, FloatArray]:
         """The features "document" and "elsewhere": the scores in its document, with its section and without, over the largest."""
-        whole = np.bincount(self._documents, leaf)[self._documents].astype(np.float32)
-        elsewhere = whole - np.bincount(self._sections, leaf)[self._sections].astype(np.float32)
+        documents, sections = np.array(self._documents), np.array(self._sections)
+        whole = np.bincount(documents, leaf)[documents].astype(np.float32)
+        elsewhere = whole - np.bincount(sections, leaf)[sections].astype(np.float32)
         return whole / max(whole.max(), 1e-6), elsewhere / max(elsewhere.max(), 1e-6)
 
     def _best_of_named(self, scores: FloatArray) -> FloatArray:
