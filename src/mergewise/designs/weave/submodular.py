@@ -51,13 +51,16 @@ class GrowingSelection:
 
     def gain(self, candidates: Sequence[int]) -> float:
         """F(S + candidates) - F(S)."""
-        objective = self.objective
-        covered, uncovered = self._after(candidates)
-        return float(objective.worth @ (covered - self.covered) + objective.weights @ (self.uncovered - uncovered))
+        return self._gain(*self._after(candidates))
 
     def take(self, candidates: Sequence[int]) -> None:
-        self.value += self.gain(candidates)
-        self.covered, self.uncovered = self._after(candidates)
+        covered, uncovered = self._after(candidates)
+        self.value += self._gain(covered, uncovered)
+        self.covered, self.uncovered = covered, uncovered
+
+    def _gain(self, covered: FloatArray, uncovered: FloatArray) -> float:
+        objective = self.objective
+        return float(objective.worth @ (covered - self.covered) + objective.weights @ (self.uncovered - uncovered))
 
     def _after(self, candidates: Sequence[int]) -> tuple[FloatArray, FloatArray]:
         covered, uncovered = self.covered, self.uncovered
@@ -124,17 +127,22 @@ def maximise(
     rounds = 0
     while heap:
         entry = heapq.heappop(heap)
-        new = tuple(j for j in bundles[entry.bundle] if j not in taken)
-        if entry.bundle in taken or cost(new, taken) > left:
+        if entry.bundle in taken:
+            continue
+        new = bundles[entry.bundle]
+        if not taken.isdisjoint(new):
+            new = tuple(j for j in new if j not in taken)
+        price = cost(new, taken)
+        if price > left:
             continue
         if entry.negative >= 0:
             break  # nothing left would add anything
         if entry.round != rounds:
-            heapq.heappush(heap, _Entry(-_ratio(state, new, cost, taken), entry.bundle, rounds))
+            heapq.heappush(heap, _Entry(-state.gain(new) / max(1, price), entry.bundle, rounds))
             continue
         if gains and -entry.negative < stop * highest:
             return Selection(tuple(chosen), tuple(gains), state.value, stopped=True)
-        left -= cost(new, taken)
+        left -= price
         state.take(new)
         chosen += new
         gains.append(-entry.negative)
