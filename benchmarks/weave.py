@@ -73,12 +73,12 @@ def cases_of(task: Task, index: Index, limit: int, half: Half = "first") -> Iter
         candidates = weave.gather(question.text, reader, weave.Weave(), [])
         if candidates.sentences:
             gold = [
-                any(_mostly(sentence.span, span) for span, _ in question.evidence) for sentence in candidates.sentences
+                any(mostly(sentence.span, span) for span, _ in question.evidence) for sentence in candidates.sentences
             ]
             yield Case(question, candidates, candidates.features().astype(float), np.array(gold, float))
 
 
-def _mostly(span: mergewise.Span, gold: mergewise.Span) -> bool:
+def mostly(span: mergewise.Span, gold: mergewise.Span) -> bool:
     shared = min(span.end, gold.end) - max(span.start, gold.start)
     return span.doc_id == gold.doc_id and 2 * shared > len(span)
 
