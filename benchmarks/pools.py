@@ -2,7 +2,7 @@
 
 python -m benchmarks.pools rank DIR...      recall of gold documents by strategy [--half second] [--limit N]
 python -m benchmarks.pools fit DIR...       the weights, from the first halves, and without each set
-python -m benchmarks.pools others DIR...    recall by the first DIR's second half, all weights fitted on the other ones' first halves
+python -m benchmarks.pools others DIR...    the second half of the first DIR, by weights fitted on the first halves of the others
 
 A document's rank is that of its best passage in a context of 4,000 tokens. Each set has an index of its own in --cache DIR, named
 by the last two parts of its path.
@@ -22,16 +22,18 @@ import numpy as np
 
 import mergewise
 from benchmarks.fitting import Array, logistic
-from benchmarks.weave import cases_of, climb, mostly, rows_of
-from mergewise.designs import STRATEGIES, VIEWS, weave
-from mergewise.designs.weave import ranking
+from benchmarks.weave import MODELS, cases_of, climb, mostly, rows_of
+from mergewise.designs import STRATEGIES, VIEWS
+from mergewise.designs.weave import ranking, strategy
 from mergewise.designs.weave.evidence import FEATURES
+from mergewise.designs.weave.parameters import Weave
 from mergewise.designs.weave.ranking import SECTION_FEATURES, SECTION_WEIGHTS, best_by_section, section_features
 from mergewise.designs.weave.selection import select
 from mergewise.engine import Index
+from mergewise.evaluate.loaders import load_task
 from mergewise.evaluate.ranking import ranked_documents, ranking_score
 from mergewise.evaluate.run import Half, chosen_questions
-from mergewise.evaluate.tasks import Question, Task, load_task
+from mergewise.evaluate.tasks import Question, Task
 from mergewise.retrieve.hybrid import HybridReader, SearchSettings
 
 BUDGET = 4000
@@ -58,11 +60,13 @@ def opened(folder: Path, cache: Path) -> tuple[Task, Index]:
 # -- ranks
 
 
-def recalls(index: Index, questions: Sequence[Question], strategy: str) -> Array:
+def recalls(index: Index, questions: Sequence[Question], spec: str) -> Array:
     """Shape (questions, METRICS)."""
     rows = []
     for question in questions:
-        ranked = [document for document, _ in ranked_documents(index.context(question.text, strategy, BUDGET))]
+        ranked = [
+            document for document, _ in ranked_documents(index.context(question.text, strategy=spec, budget=BUDGET))
+        ]
         rows.append([ranking_score(name, ranked, question.gains) for name in METRICS])
     return np.array(rows, float)
 
@@ -80,9 +84,9 @@ def rank(folders: Sequence[Path], cache: Path, half: Half, limit: int | None) ->
         print(f"\n{folder}: {len(questions)} questions, {len(task.documents)} documents\n")
         print("| | " + " | ".join(METRICS) + " |\n| --- |" + " --- |" * len(METRICS))
         _print_row("a perfect ranking", most_possible(questions))
-        for label, (strategy, weight) in ROWS.items():
+        for label, (spec, weight) in ROWS.items():
             index.search_settings = SearchSettings() if weight is None else SearchSettings(weight=weight)
-            _print_row(label, recalls(index, questions, strategy))
+            _print_row(label, recalls(index, questions, spec))
         index.search_settings = SearchSettings()
         with by_best_sentence():
             _print_row("weave, passages by their best sentence", recalls(index, questions, "weave"))
@@ -102,7 +106,7 @@ def by_best_sentence() -> Iterator[None]:
 @contextmanager
 def section_weights(weights: Array) -> Iterator[None]:
     with patch.object(
-        weave.strategy,
+        strategy,
         "scored_passages",
         partial(ranking.scored_passages, weights=dict(zip(("bias", *SECTION_FEATURES), weights, strict=True))),
     ):
@@ -118,10 +122,10 @@ def section_rows(task: Task, index: Index, limit: int | None) -> tuple[Array, Ar
     questions = chosen_questions(task, "first", limit)
     for question in questions:
         reader = HybridReader(index.store.reader(), index.embedder, VIEWS, None, index.search_settings)
-        candidates = weave.gather(question.text, reader, weave.Weave(), [])
+        candidates = strategy.gather(question.text, reader, Weave(), [])
         if not candidates.sentences:
             continue
-        chosen, _ = select(candidates, BUDGET, index.models, weave.Weave(), [])
+        chosen, _ = select(candidates, BUDGET, MODELS, Weave(), [])
         shown = best_by_section(candidates, chosen)
         features.append(section_features(candidates, shown).astype(float))
         for section in shown:
@@ -163,7 +167,7 @@ def others(folder: Path, fitted: Sequence[Path], cache: Path, limit: int | None)
 @contextmanager
 def sentence_weights(weights: Mapping[str, float]) -> Iterator[None]:
     original = STRATEGIES["weave"]
-    STRATEGIES["weave"] = replace(original, assemble=partial(weave.strategy.assemble, weights=weights))
+    STRATEGIES["weave"] = replace(original, assemble=partial(strategy.assemble, weights=weights))
     try:
         yield
     finally:
