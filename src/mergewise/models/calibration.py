@@ -6,7 +6,8 @@ needed, and by it the scores show how well the reranker tells needed texts from 
 - `separated_evidence` wants nothing else. Scores of needed texts are taken to be normal, and to lie `d` standard deviations above
   those of the others. `d` is not known: every one of `SEPARATIONS` counts as much as it explains the scores of this question.
   Below 0 a reranker has it the wrong way round. It is then no evidence, as at 0.
-- a `Calibration` replaces that rule. `calibrate` fits one on questions whose evidence is known.
+- a `Calibration` replaces that rule. `calibrate` fits one on questions whose evidence is known, and the spec of a `Calibrated`
+  reranker names it.
 
 No evidence goes below `LEAST` or above `MOST`, since no reranker is that sure.
 """
@@ -21,7 +22,8 @@ import numpy as np
 import numpy.typing as npt
 
 from mergewise.errors import UsageError
-from mergewise.protocols import FloatArray
+from mergewise.models.scores import RememberingReranker, logits_of
+from mergewise.protocols import CountsCut, FloatArray, Reranker
 
 Values = npt.NDArray[np.float64]
 
@@ -37,7 +39,7 @@ _RIDGE = 1e-3
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """What a reranker's logits say: `slope * logit + bias` are log-odds. Raises UsageError for a slope below 0, and no numbers."""
+    """What a reranker's logits say: `slope * logit + bias` are log-odds. Raises UsageError for a slope below 0."""
 
     slope: float
     bias: float
@@ -61,6 +63,56 @@ class ScoredTexts:
     prior: FloatArray
     logits: FloatArray
     needed: npt.NDArray[np.bool_]
+
+
+class Calibrated:
+    """A `Reranker` whose scores are another's, with a calibration of them: `calibrated:SLOPE,BIAS:` before the other's spec."""
+
+    def __init__(self, reranker: Reranker, calibration: Calibration) -> None:
+        self.spec = f"calibrated:{calibration.slope:.4g},{calibration.bias:.4g}:{reranker.spec}"
+        self.reranker = reranker
+        self.calibration = calibration
+
+    def score(self, question: str, texts: Sequence[str]) -> FloatArray:
+        return self.reranker.score(question, texts)
+
+    def logits(self, question: str, texts: Sequence[str]) -> FloatArray:
+        return logits_of(self.reranker, question, texts)
+
+    def count_cut(self, question: str, texts: Sequence[str]) -> int:
+        return self.reranker.count_cut(question, texts) if isinstance(self.reranker, CountsCut) else 0
+
+    async def aclose(self) -> None:
+        aclose = getattr(self.reranker, "aclose", None)
+        if aclose is not None:
+            await aclose()
+
+
+def load_calibrated(spec: str) -> Reranker:
+    """The reranker of `SLOPE,BIAS:RERANKER`. Raises UsageError for what is none."""
+    from mergewise.models import load_reranker
+
+    numbers, _, inner = spec.partition(":")
+    slope, _, bias = numbers.partition(",")
+    try:
+        calibration = Calibration(float(slope), float(bias))
+    except ValueError:
+        raise UsageError(f"{numbers!r} is no calibration", "write calibrated:SLOPE,BIAS:RERANKER") from None
+    reranker = load_reranker(inner)
+    if reranker is None:
+        raise UsageError("there is no reranker to calibrate", "write calibrated:SLOPE,BIAS:RERANKER")
+    return Calibrated(reranker, calibration)
+
+
+def calibration_of(reranker: Reranker) -> Calibration | None:
+    """None where nobody fitted one."""
+    inner = reranker.reranker if isinstance(reranker, RememberingReranker) else reranker
+    return inner.calibration if isinstance(inner, Calibrated) else None
+
+
+def evidence_of(reranker: Reranker, question: str, texts: Sequence[str], prior: FloatArray) -> FloatArray:
+    """What the reranker adds to the log-odds `prior` of these texts, shape (texts,). It is asked in one call."""
+    return evidence(prior, logits_of(reranker, question, texts), calibration_of(reranker))
 
 
 def evidence(prior: FloatArray, logits: FloatArray, calibration: Calibration | None) -> FloatArray:
@@ -110,7 +162,9 @@ def calibrate(questions: Sequence[ScoredTexts]) -> Calibration:
     asked = [question for question in questions if len(question.logits)]
     needed = np.concatenate([question.needed for question in asked] or [np.empty(0)]).astype(np.float64)
     if not 0 < needed.sum() < len(needed):
-        raise UsageError("a reranker cannot be calibrated on these questions", "some texts are to be needed, others not")
+        raise UsageError(
+            "a reranker cannot be calibrated on these questions", "some texts are to be needed, others not"
+        )
     prior = np.concatenate([question.prior for question in asked]).astype(np.float64)
     logits = np.concatenate([question.logits for question in asked]).astype(np.float64)
     middle, spread = float(logits.mean()), max(float(logits.std()), 1e-9)

@@ -13,6 +13,7 @@ from mergewise.models.scores import Pair, PairMemory, logits_of
 from mergewise.protocols import CountsCut, Embedder, Reranker, UtilityPredictor
 from mergewise.text.terms import content_terms
 
+
 def utilities_of(reranker: Reranker | None, embedder: Embedder | None) -> UtilityPredictor:
     if reranker is not None:
         return RerankerUtilities(reranker)
