@@ -29,6 +29,7 @@ from mergewise.designs.weave.hops import (
 )
 from mergewise.designs.weave.parameters import Weave
 from mergewise.designs.weave.pointing import Pointed, point
+from mergewise.designs.weave.ranking import scored_passages
 from mergewise.designs.weave.reranking import ask_reranker
 from mergewise.designs.weave.selection import CONSIDERED, select
 from mergewise.errors import UsageError
@@ -65,9 +66,10 @@ def assemble(
     chosen = chosen or [i for i in most_relevant(candidates, SMALLEST) if candidates.bundle(i) == (i,)]
     ranked = [Candidate((candidates.sentences[i].fragment,), float(candidates.relevance[i])) for i in chosen]
     context = pack(question, ranked, budget, models, "document", trace, counts)
+    passages = scored_passages(context.passages, candidates, chosen)
     candidates.relevance = own  # how sure an answer is was measured by weave's own judgement
     evidence = candidates.evidence(chosen, previous=parameters.previous)
-    return replace(context, usage=pointed.usage, evidence=evidence)
+    return replace(context, passages=passages, usage=pointed.usage, evidence=evidence)
 
 
 def gather(
