@@ -28,6 +28,7 @@ from mergewise.designs.weave.parameters import Weave
 from mergewise.designs.weave.strategy import assemble
 from mergewise.evaluate.loaders import load_task
 from mergewise.evaluate.run import chosen_questions
+from mergewise.evaluate.tasks import Evidence
 from mergewise.models.record import Models
 from mergewise.models.tokens import count_tokens
 from mergewise.protocols import FloatArray
@@ -111,14 +112,15 @@ def main() -> None:
             ]
             standing = standing or contexts
             held = [
-                np.mean([_holds(row[at], [span for span, _ in one.evidence]) for row, one in zip(contexts, questions)])
+                np.mean([_holds(row[at], one.evidence) for row, one in zip(contexts, questions, strict=True)])
                 for at in range(len(BUDGETS))
             ]
-            same = np.mean([a.text == b.text for row, other in zip(contexts, standing) for a, b in zip(row, other)])
+            texts, kept = ([context.text for row in rows for context in row] for rows in (contexts, standing))
+            same = np.mean([one == other for one, other in zip(texts, kept, strict=True)])
             print(f"| {label} | " + " ".join(f"{share:.3f}" for share in held) + f" | {same:.2f} |", flush=True)
 
 
-def _holds(context: Context, gold: Sequence[Span]) -> bool:
+def _holds(context: Context, gold: Evidence) -> bool:
     """Whether each of the gold spans lies within spans of the context, which may touch."""
     spans = sorted(span for passage in context.passages for span in passage.spans)
 
@@ -129,7 +131,7 @@ def _holds(context: Context, gold: Sequence[Span]) -> bool:
                 position = max(position, span.end)
         return position >= wanted.end
 
-    return all(map(is_covered, gold))
+    return all(is_covered(span) for span, _ in gold)
 
 
 if __name__ == "__main__":
