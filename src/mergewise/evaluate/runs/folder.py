@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,6 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from mergewise.errors import UsageError
-from mergewise.evaluate.runs.keys import question_digest
 from mergewise.evaluate.runs.lines import known_lines
 from mergewise.evaluate.runs.plan import PlannedMethod, PlannedRows, PlannedSet, RunPlan, plan_text, read_plan
 from mergewise.evaluate.runs.rows import RunPassage, RunRow, row_of
@@ -61,11 +61,7 @@ class Run:
 
     def run_rows(self) -> Iterator[RunRow]:
         """The rows as records, one after the other."""
-        names = scores_of(self._rows)
-        for batch in self._rows.to_batches(GROUP):
-            for values in batch.to_pylist():
-                scores = {name: values.pop(name) for name in names}
-                yield row_of({**values, "scores": scores})
+        return rows_of(self._rows)
 
     def set_questions(self, name: str) -> list[Question]:
         """The questions of one set, in its order."""
@@ -99,6 +95,15 @@ class Run:
         return read_table(path, schema) if path.exists() else schema.empty_table()
 
 
+def rows_of(table: pa.Table) -> Iterator[RunRow]:
+    """The rows of a table as records. Raises LookupError, TypeError or ValueError where a value cannot be."""
+    names = scores_of(table)
+    for batch in table.to_batches(GROUP):
+        for values in batch.to_pylist():
+            scores = {name: values.pop(name) for name in names}
+            yield row_of({**values, "scores": scores})
+
+
 def open_run(folder: Path) -> Run:
     """The run in this folder. Raises UsageError where there is none."""
     path = folder / PLAN
@@ -126,21 +131,23 @@ def read_table(path: Path, schema: pa.Schema) -> pa.Table:
 def all_rows(folder: Path) -> pa.Table:
     """All rows that the folder holds, those of `rows.parquet` first; of two with one key the later one, unless it failed."""
     path = folder / ROWS_FILE
-    tables = [read_table(path, ROWS)] if path.exists() else []
-    lines = known_lines(folder / LINES)
-    for first in range(0, len(lines), GROUP):
-        rows = lines[first : first + GROUP]
-        scores = list(dict.fromkeys(name for row in rows for name in row["scores"]))
-        try:
-            tables.append(rows_table(rows, scores))
-        except (pa.ArrowException, TypeError) as error:
-            raise UsageError(
-                f"{folder / LINES} holds what is no row: {error}", "delete it, or name another folder"
-            ) from None
+    tables = [*([read_table(path, ROWS)] if path.exists() else []), *line_tables(folder)]
     if not tables:
         return ROWS.empty_table()
     table = pa.concat_tables(tables, promote_options="default")
     return table.take(_last_of_each(table))
+
+
+def line_tables(folder: Path, pattern: str = "*.jsonl") -> Iterator[pa.Table]:
+    """The rows that the folder holds as lines, in portions. Raises UsageError where one is no row."""
+    lines = known_lines(folder / LINES, pattern)
+    try:
+        while rows := list(islice(lines, GROUP)):
+            yield rows_table(rows)
+    except (pa.ArrowException, TypeError) as error:
+        raise UsageError(
+            f"{folder / LINES} holds what is no row: {error}", "delete it, or name another folder"
+        ) from None
 
 
 def _last_of_each(table: pa.Table) -> list[int]:
@@ -192,8 +199,7 @@ def write_run(
 ) -> Run:
     """A finished run folder of rows in memory. `questions` are by set; `texts` are (set, document, title, text)."""
     folder.mkdir(parents=True, exist_ok=True)
-    scores = list(dict.fromkeys(name for row in rows for name in row.scores))
-    write_table(folder / ROWS_FILE, planned_rows(rows_table([row.as_dict() for row in rows], scores), plan))
+    write_table(folder / ROWS_FILE, planned_rows(rows_table([row.as_dict() for row in rows]), plan))
     write_table(folder / QUESTIONS_FILE, questions_table(questions))
     columns = list(zip(*texts, strict=True)) or [(), (), (), ()]
     write_table(folder / TEXTS_FILE, pa.table(dict(zip(TEXTS.names, columns, strict=True)), TEXTS))
@@ -234,7 +240,6 @@ def _question_dict(set_name: str, question: Question, cluster: int) -> dict[str,
     return {
         "set": set_name,
         "question": question.id,
-        "asked": question_digest(question),
         "text": question.text,
         "answers": list(question.answers),
         "evidence": None

@@ -16,6 +16,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from mergewise.evaluate.rows import ANSWER_SCORES, CONTEXT_SCORES
+
 SPAN = pa.struct([("doc", pa.string()), ("start", pa.int32()), ("end", pa.int32())])
 PASSAGE = pa.struct([("score", pa.float64()), ("spans", pa.list_(SPAN)), ("text", pa.string())])
 FOUND = pa.struct([("doc", pa.string()), ("line", pa.int32()), ("page", pa.int32()), ("text", pa.string())])
@@ -55,7 +57,6 @@ QUESTIONS = pa.schema(
     [
         ("set", pa.string()),
         ("question", pa.string()),
-        ("asked", pa.string()),
         ("text", pa.string()),
         ("answers", pa.list_(pa.string())),
         # null where nobody marked it
@@ -71,8 +72,9 @@ QUESTIONS = pa.schema(
 TEXTS = pa.schema([("set", pa.string()), ("doc", pa.string()), ("title", pa.string()), ("text", pa.string())])
 
 
-def rows_table(rows: Iterable[Mapping[str, Any]], scores: Sequence[str]) -> pa.Table:
-    """Rows as `RunRow.as_dict` makes them. Raises pa.ArrowException for what has another type."""
+def rows_table(rows: Sequence[Mapping[str, Any]]) -> pa.Table:
+    """Rows as `RunRow.as_dict` makes them. Raises pa.ArrowException or TypeError for what has another type."""
+    scores = in_order(name for row in rows for name in row["scores"])
     flat = [{**row, **row["scores"]} for row in rows]
     return pa.Table.from_pylist(flat, rows_schema(scores))
 
@@ -80,6 +82,12 @@ def rows_table(rows: Iterable[Mapping[str, Any]], scores: Sequence[str]) -> pa.T
 def rows_schema(scores: Sequence[str]) -> pa.Schema:
     fields = [*ROWS, *(pa.field(name, pa.float64()) for name in scores)]
     return pa.schema(fields, metadata={"scores": json.dumps(list(scores))})
+
+
+def in_order(scores: Iterable[str]) -> list[str]:
+    """The names of scores, each once: those of contexts, those of answers, and any others by their names."""
+    known = (*CONTEXT_SCORES, *ANSWER_SCORES)
+    return sorted(set(scores), key=lambda name: (known.index(name) if name in known else len(known), name))
 
 
 def scores_of(table: pa.Table) -> list[str]:
