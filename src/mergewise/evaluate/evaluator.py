@@ -19,12 +19,13 @@ from mergewise.defaults import STRATEGY
 from mergewise.designs import MODES, modes, strategies
 from mergewise.engine import Index
 from mergewise.errors import UsageError
-from mergewise.evaluate.answers import prediction_of, score_answer
+from mergewise.evaluate.answers import ANSWER_SCORES, prediction_of, score_answer
 from mergewise.evaluate.judged import ContextJudge, JudgedContext
 from mergewise.evaluate.methods import Method, lacking
-from mergewise.evaluate.rows import AnswerRow, QuestionRow
+from mergewise.evaluate.ranking import RANKING_SCORES, ranked_documents, ranking_score
+from mergewise.evaluate.rows import CONTEXT_SCORES, AnswerRow, QuestionRow
 from mergewise.evaluate.runs.keys import digest, question_digest
-from mergewise.evaluate.runs.rows import RowKey, RunRow, passages_of, ranked_documents
+from mergewise.evaluate.runs.rows import RankedDocument, RowKey, RunRow, passages_of
 from mergewise.evaluate.runs.store import RowStore
 from mergewise.evaluate.searches import SearchMemory, SharedState, shared_state
 from mergewise.evaluate.tasks import Question, Task, clusters
@@ -98,9 +99,11 @@ class MethodRows:
 
 def _judged(row: RunRow, question: Question) -> JudgedContext:
     """Of a question without an answer nothing is judged, whatever was kept."""
-    names = ("answer", "evidence", "all", "density")
-    answer, evidence, whole, density = (row.scores.get(name) if question.answerable else None for name in names)
-    return JudgedContext(answer, evidence, whole, density, row.tokens or 0, row.found, row.lost)
+    answer, evidence, whole, density = (
+        row.scores.get(name) if question.answerable else None for name in CONTEXT_SCORES
+    )
+    ranked = tuple(one.doc for one in row.ranking)
+    return JudgedContext(answer, evidence, whole, density, row.tokens or 0, row.found, row.lost, ranked)
 
 
 def _scores(row: RunRow, question: Question) -> Mapping[str, float | None]:
@@ -116,7 +119,7 @@ def _answer_row(row: RunRow) -> AnswerRow:
         prediction=row.prediction or "",
         refused=bool(row.refused),
         sure=row.sure,
-        **{name: row.scores[name] for name in ("em", "f1", "relaxed_em", "accuracy")},
+        **{name: row.scores[name] for name in ANSWER_SCORES},
         input_tokens=row.input_tokens,
         output_tokens=row.output_tokens,
         seconds=None if None in spent else sum(one or 0.0 for one in spent),
@@ -253,12 +256,12 @@ class Evaluator:
     def _row(self, one: MethodRows, question: Question, found: Context, timer: _Timer) -> RunRow:
         search_seconds, assembly_seconds = timer.stopped().seconds
         judged = self._judge().judge(question, found)
-        passages = passages_of(found)
+        rankings = {name: ranking_score(name, judged.ranked, question.gains) for name in RANKING_SCORES}
         return RunRow(
             **one.key(question)._asdict(),
             tokens=judged.tokens,
-            passages=passages,
-            ranking=ranked_documents(passages),
+            passages=passages_of(found),
+            ranking=tuple(RankedDocument(*one) for one in ranked_documents(found)),
             found=judged.found,
             lost=judged.lost,
             calls=found.usage.calls,
@@ -266,7 +269,7 @@ class Evaluator:
             output_tokens=found.usage.output_tokens,
             search_seconds=round(search_seconds, 6),
             assembly_seconds=round(assembly_seconds, 6),
-            scores={name: getattr(judged, name) for name in ("answer", "evidence", "all", "density")},
+            scores={**{name: getattr(judged, name) for name in CONTEXT_SCORES}, **rankings},
         )
 
     def _failed_row(self, one: MethodRows, question: Question, error: Exception) -> RunRow:
@@ -360,7 +363,7 @@ class _Timer:
 
 
 def _search(one: MethodRows, question: Question) -> Search:
-    return Search(one.method.strategy, one.budget, None, None, 1, None)
+    return Search(one.method.strategy, one.budget, question.where, None, 1, None)
 
 
 def _drawing(chat: ChatModel | None) -> Any:

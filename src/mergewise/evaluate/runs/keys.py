@@ -19,5 +19,5 @@ def question_digest(question: Question, with_gold: bool) -> str:
     """
     evidence = question.evidence
     spans = None if evidence is None else [(span.doc_id, span.start, span.end, text) for span, text in evidence]
-    gold = [list(question.answers), spans]
-    return digest([question.id, question.text, *(gold if with_gold else ())])
+    gold = [list(question.answers), spans, list(question.gold_docs), list(question.grades)]
+    return digest([question.id, question.text, list(question.scope), *(gold if with_gold else ())])

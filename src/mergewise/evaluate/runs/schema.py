@@ -16,7 +16,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from mergewise.evaluate.rows import ANSWER_SCORES, CONTEXT_SCORES
+from mergewise.evaluate.answers import ANSWER_SCORES
+from mergewise.evaluate.ranking import RANKING_SCORES
+from mergewise.evaluate.rows import CONTEXT_SCORES
 
 SPAN = pa.struct([("doc", pa.string()), ("start", pa.int32()), ("end", pa.int32())])
 PASSAGE = pa.struct([("score", pa.float64()), ("spans", pa.list_(SPAN)), ("text", pa.string())])
@@ -62,11 +64,14 @@ QUESTIONS = pa.schema(
         # null where nobody marked it
         ("evidence", pa.list_(EVIDENCE)),
         ("answerable", pa.bool_()),
+        # of questions that are not independent; `group` is what the set itself says of that
         ("cluster", pa.int32()),
+        ("group", pa.string()),
         ("kind", pa.string()),
         ("hops", pa.int32()),
         ("scope", pa.list_(pa.string())),
         ("gold_docs", pa.list_(pa.string())),
+        ("grades", pa.list_(pa.int32())),
     ]
 )
 TEXTS = pa.schema([("set", pa.string()), ("doc", pa.string()), ("title", pa.string()), ("text", pa.string())])
@@ -85,8 +90,8 @@ def rows_schema(scores: Sequence[str]) -> pa.Schema:
 
 
 def in_order(scores: Iterable[str]) -> list[str]:
-    """The names of scores, each once: those of contexts, those of answers, and any others by their names."""
-    known = (*CONTEXT_SCORES, *ANSWER_SCORES)
+    """The names of scores, each once: those of contexts, of rankings, of answers, and any others by their names."""
+    known = (*CONTEXT_SCORES, *RANKING_SCORES, *ANSWER_SCORES)
     return sorted(set(scores), key=lambda name: (known.index(name) if name in known else len(known), name))
 
 
