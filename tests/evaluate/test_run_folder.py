@@ -29,7 +29,9 @@ def row(number: int, method: str = "topk", budget: int = 100) -> RunRow:
     passages = (RunPassage(0.5, (Span(DOCUMENTS[number].id, 0, 7), Span(DOCUMENTS[number].id, 9, 18))),)
     scores = {"answer": 1.0, "evidence": None}
     key = ("towns", question.id, question_digest(question, True), method, f"of {method}", budget)
-    return RunRow(*key, tokens=9, passages=passages, ranking=(RankedDocument(DOCUMENTS[number].id, 0.5),), scores=scores)
+    return RunRow(
+        *key, tokens=9, passages=passages, ranking=(RankedDocument(DOCUMENTS[number].id, 0.5),), scores=scores
+    )
 
 
 def made_run(folder: Path, *rows: RunRow) -> Run:

@@ -176,22 +176,28 @@ class Evaluator:
     def complete(
         self, asked: Sequence[MethodRows], questions: Sequence[Question], progress: Progress | None = None
     ) -> None:
-        """Compute what is missing. A question that fails has its error in `failures`, and the next call asks it again."""
+        """Compute what is missing. A question that fails has its error in `failures`, and the next call asks it again.
+
+        Where several questions are asked together, methods of one mode are answered in the same batches.
+        """
         missing = {id(one): {question.id for question in one.missing(questions)} for one in asked}
         done, total = len(questions) * len(asked) - sum(map(len, missing.values())), len(questions) * len(asked)
         size = 1 if self.asking is None else self.asking.together
         if done < total:
             # a first question loads the models, so that no method is timed with that
             self.index.context(questions[0].text, strategy=STRATEGY, budget=1)
+        groups: dict[object, list[MethodRows]] = {}
+        for one in asked:
+            groups.setdefault(id(one) if size == 1 else one.mode, []).append(one)
         for first in range(0, len(questions), size):
             block = questions[first : first + size]
             state = shared_state(self.index.state(), self._searches)
             unwritten: list[RunRow] = []
-            for one in asked:
-                batch = [question for question in block if question.id in missing[id(one)]]
+            for group in groups.values():
+                batch = [(one, question) for question in block for one in group if question.id in missing[id(one)]]
                 if not batch:
                     continue
-                rows = self._context_rows(one, batch, state) if one.mode is None else self._answers(one, batch, state)
+                rows = self._context_rows(batch, state) if group[0].mode is None else self._answer_rows(batch, state)
                 unwritten += rows
                 if any(row.calls for row in rows):
                     # what was paid for is on the disk before more is
@@ -199,47 +205,46 @@ class Evaluator:
                     unwritten = []
                 done += len(batch)
                 if progress is not None:
-                    progress(done, total, f"{self.task.name} {one.method.name} {one.budget}")
+                    progress(done, total, f"{self.task.name} {batch[-1][0].method.name} {batch[-1][0].budget}")
             self.store.add(unwritten)
             self._searches.forget()
 
-    def _context_rows(self, one: MethodRows, batch: Sequence[Question], state: SharedState) -> list[RunRow]:
-        own = replace(state, models=self._models(one.method, state.models))
-        return [self._context_row(one, question, own) for question in batch]
+    def _context_rows(self, batch: Sequence[tuple[MethodRows, Question]], state: SharedState) -> list[RunRow]:
+        rows = []
+        for one, question in batch:
+            own = replace(state, models=self._models(one.method, state.models))
+            timer = _Timer(self._searches)
+            try:
+                found = context(question.text, _search(one, question), own)
+            except Exception as error:
+                rows.append(_failed_row(one, question, error))
+            else:
+                rows.append(self._row(one, question, found, timer))
+        return rows
 
-    def _context_row(self, one: MethodRows, question: Question, state: SharedState) -> RunRow:
-        timer = _Timer(self._searches)
-        try:
-            found = context(question.text, _search(one, question), state)
-        except Exception as error:
-            return self._failed_row(one, question, error)
-        return self._row(one, question, found, timer)
-
-    def _answers(self, one: MethodRows, batch: Sequence[Question], state: SharedState) -> list[RunRow]:
-        assert one.mode is not None and self.asking is not None
-        own = replace(state, models=self._models(one.method, state.models, one.repeat))
+    def _answer_rows(self, batch: Sequence[tuple[MethodRows, Question]], state: SharedState) -> list[RunRow]:
+        """Of methods of one mode."""
+        mode = batch[0][0].mode
+        assert mode is not None
         requests, timers = [], []
-        for question in batch:
+        for one, question in batch:
+            own = replace(state, models=self._models(one.method, state.models, one.repeat))
             timer = _Timer(self._searches)
             requests.append(self._request(one, question, own))
             timers.append(timer.stopped())
         ready = perf_counter()
-        answers = self._answered(one.mode, requests)
+        answers = self._answers(mode, requests)
         share = (perf_counter() - ready) / len(batch)
         rows = []
-        for question, answer, timer in zip(batch, answers, timers, strict=True):
+        for (one, question), answer, timer in zip(batch, answers, timers, strict=True):
             if isinstance(answer, Exception):
-                rows.append(self._failed_row(one, question, answer))
+                rows.append(_failed_row(one, question, answer))
                 continue
-            one.failures.pop(question.id, None)
-            # a kept answer of a chat model came in no time
-            is_kept = (
-                isinstance(own.models.chat, CachedChat) and not answer.usage.calls and bool(answer.context.passages)
-            )
             row = self._row(one, question, answer.context, timer)
+            is_kept = self._has_kept_answers and MODES[mode].needs is not NO_MODEL and not answer.usage.calls
             row = replace(
                 row,
-                mode=one.mode,
+                mode=mode,
                 prediction=prediction_of(answer),
                 refused=not answer.found,
                 sure=answer.found and answer.sure,
@@ -248,12 +253,18 @@ class Evaluator:
                 input_tokens=answer.usage.input_tokens,
                 output_tokens=answer.usage.output_tokens,
                 together=len(batch),
-                answer_seconds=None if is_kept and MODES[one.mode].needs is not NO_MODEL else round(share, 6),
+                answer_seconds=None if is_kept else round(share, 6),
             )
             rows.append(replace(row, scores=_scores(row, question)))
         return rows
 
+    @property
+    def _has_kept_answers(self) -> bool:
+        """Whether the chat model's answers may come from the disk, in no time."""
+        return isinstance(self.index.models.chat, CachedChat)
+
     def _row(self, one: MethodRows, question: Question, found: Context, timer: _Timer) -> RunRow:
+        one.failures.pop(question.id, None)
         search_seconds, assembly_seconds = timer.stopped().seconds
         judged = self._judge().judge(question, found)
         rankings = {name: ranking_score(name, judged.ranked, question.gains) for name in RANKING_SCORES}
@@ -272,10 +283,6 @@ class Evaluator:
             scores={**{name: getattr(judged, name) for name in CONTEXT_SCORES}, **rankings},
         )
 
-    def _failed_row(self, one: MethodRows, question: Question, error: Exception) -> RunRow:
-        one.failures[question.id] = error
-        return RunRow(**one.key(question)._asdict(), mode=one.mode, error=str(error) or type(error).__name__)
-
     def _request(self, one: MethodRows, question: Question, state: SharedState) -> Request | Exception:
         assert one.mode is not None and self.asking is not None
         try:
@@ -284,7 +291,7 @@ class Evaluator:
             return error
         return replace(request, backgrounds=self._backgrounds)
 
-    def _answered(self, mode: str, requests: Sequence[Request | Exception]) -> list[Answer | Exception]:
+    def _answers(self, mode: str, requests: Sequence[Request | Exception]) -> list[Answer | Exception]:
         if MODES[mode].answer_all is not None:
             return answer_together(requests, mode)
         ready = [request for request in requests if not isinstance(request, Exception)]
@@ -335,6 +342,11 @@ class Evaluator:
         for known in sorted(self.index.store.reader().known_documents(), key=lambda known: known.id):
             hashed.update(f"{known.id}\0{known.digest}\0".encode("utf-8", "replace"))
         return hashed.hexdigest()
+
+
+def _failed_row(one: MethodRows, question: Question, error: Exception) -> RunRow:
+    one.failures[question.id] = error
+    return RunRow(**one.key(question)._asdict(), mode=one.mode, error=str(error) or type(error).__name__)
 
 
 class _Timer:
