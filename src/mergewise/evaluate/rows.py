@@ -9,7 +9,7 @@ from typing import Any
 
 from mergewise.evaluate.answers import ANSWER_SCORES
 from mergewise.evaluate.judged import JudgedContext
-from mergewise.evaluate.metrics import mean
+from mergewise.evaluate.metrics import mean, mean_of_known
 from mergewise.evaluate.ranking import RANKING_SCORES, ranking_score
 from mergewise.evaluate.statistics import Interval, mean_interval
 from mergewise.evaluate.tasks import Question
@@ -27,7 +27,8 @@ ANSWER_FIGURES = (*ANSWER_SCORES, *REFUSALS, WITHHELD)
 class AnswerRow:
     """The answer to one question, and what it cost. Scores are None where there is no gold answer.
 
-    `refused` says that nothing was claimed. `sure` is None where that is not known.
+    `refused` says that nothing was claimed. `sure` is None where that is not known, seconds where they were not spent: a kept
+    answer came in no time.
     """
 
     mode: str
@@ -46,8 +47,8 @@ class AnswerRow:
     hotpot_f1: float | None = None
     input_tokens: int = 0
     output_tokens: int = 0
-    seconds: float = 0.0
-    answer_seconds: float = 0.0
+    seconds: float | None = 0.0
+    answer_seconds: float | None = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,8 +149,8 @@ class AnswerMeans:
     withheld: float | None
     input_tokens: float
     output_tokens: float
-    seconds: float
-    answer_seconds: float
+    seconds: float | None
+    answer_seconds: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,8 +230,8 @@ def _answer_means(rows: Sequence[QuestionRow], means: Mapping[str, float | None]
         **{name: means[name] for name in ANSWER_FIGURES},
         input_tokens=mean([float(one.input_tokens) for one in costs]),
         output_tokens=mean([float(one.output_tokens) for one in costs]),
-        seconds=mean([one.seconds for one in costs]),
-        answer_seconds=mean([one.answer_seconds for one in costs]),
+        seconds=mean_of_known([one.seconds for one in costs]),
+        answer_seconds=mean_of_known([one.answer_seconds for one in costs]),
     )
 
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from time import perf_counter
 from typing import Literal, TypeAlias, get_args
 
-from mergewise.defaults import STRATEGY
 from mergewise.engine import Index
 from mergewise.errors import UsageError
-from mergewise.evaluate.judged import ContextJudge
+from mergewise.evaluate.evaluator import Evaluator, evaluated_rows
 from mergewise.evaluate.loaders import find_tasks, load_task
+from mergewise.evaluate.methods import Method
 from mergewise.evaluate.rows import EvaluationRow, QuestionRow, mean_row
 from mergewise.evaluate.tasks import Question, Task
 from mergewise.store.views import Progress
@@ -85,23 +84,6 @@ def question_rows(
     questions: Sequence[Question],
     progress: Progress | None = None,
 ) -> Iterator[list[QuestionRow]]:
-    """For each strategy and budget, as soon as they are known, the rows of all questions. Raises UsageError without questions."""
-    if not questions:
-        raise UsageError(f"{task.name} has no questions to be asked", "use --half all")
-    done, total = 0, len(strategies) * len(budgets) * len(questions)
-    # a first question loads the models, so that no strategy is timed with that
-    index.context(questions[0].text, strategy=STRATEGY, budget=1)
-    judge = ContextJudge(index, questions)
-    for strategy in strategies:
-        for budget in budgets:
-            rows = []
-            for question, cluster in zip(questions, judge.clusters, strict=True):
-                started = perf_counter()
-                context = index.context(question.text, strategy=strategy, budget=budget, where=question.where)
-                milliseconds = 1000 * (perf_counter() - started)
-                judged = judge.judge(question, context)
-                rows.append(QuestionRow(task.name, strategy, budget, question, cluster, judged, milliseconds))
-                done += 1
-                if progress is not None:
-                    progress(done, total, f"{task.name} {strategy} {budget}")
-            yield rows
+    """For each strategy and budget the rows of all questions. Raises UsageError without questions, or where all of them fail."""
+    methods = [Method(strategy, strategy) for strategy in strategies]
+    return evaluated_rows(Evaluator(index, task), methods, budgets, questions, progress)
