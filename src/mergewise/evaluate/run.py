@@ -15,7 +15,7 @@ from mergewise.evaluate.methods import Method
 from mergewise.evaluate.rows import EvaluationRow, QuestionRow, mean_row
 from mergewise.evaluate.runs.keys import digest
 from mergewise.evaluate.tasks import Question, Task
-from mergewise.store.manifest import read_manifest
+from mergewise.store.manifest import NAME
 from mergewise.store.views import Progress
 
 Half: TypeAlias = Literal["first", "second", "all"]
@@ -86,7 +86,7 @@ def indexed_tasks(
     for found in find_tasks(path, form):
         task = load_task(found, form, is_strict)
         own = standing / task.name
-        place = own if read_manifest(standing) is None and read_manifest(own) is not None else standing
+        place = standing if (standing / NAME).exists() or not (own / NAME).exists() else own
         yield with_index(task) if task.documents else (open_index(place, create=False), task)
 
 
