@@ -80,7 +80,8 @@ class JudgedContext:
     """The scores of `metrics.Score`: None where the documents have no answer, and `answer` where only evidence is marked.
 
     `lost` is what the context lacks of the gold texts, and `found` what it holds instead. Both are empty where it lacks nothing;
-    where the documents have no answer there is only `found`. `density` is None where documents alone are gold. `ranked` are the documents of the context, best first.
+    where the documents have no answer there is only `found`. `density` is None where documents alone are gold. `ranked` are the
+    documents of the context, best first.
     """
 
     answer: float | None
