@@ -61,11 +61,13 @@ def lab_report(measured: Measured, presets: Sequence[Preset] = (), metrics: str 
 
 
 def layouts(measured: Measured, preset: Preset) -> list[LabTable]:
-    """The tables of a preset: by answers where there are some, and by what contexts hold where that is measured."""
+    """The tables of a preset: by answers, and without any by what contexts hold."""
     tables = preset_tables(measured, preset)
-    if any(metric in measured.metrics for metric in CONTEXT_METRICS) and not measured.answered:
-        tables += preset_tables(measured, preset.without_answers())
-    return tables
+    if measured.answered or not any(metric in measured.metrics for metric in CONTEXT_METRICS):
+        return tables
+    contexts = [one for one in preset_tables(measured, preset.without_answers()) if one.has_figures]
+    # of the paper's own layout, which stays empty, one table is enough
+    return [*contexts, *tables[: 0 if preset.shape == "curve" and contexts else 1]]
 
 
 def _facts(measured: Measured) -> str:

@@ -186,7 +186,10 @@ def _at_last(row: PresetRow, place: int, count: int) -> tuple[tuple[float | None
 def _preset_table(
     measured: Measured, preset: Preset, over: Sequence[PresetColumn], title: str, key: str
 ) -> LabTable:
-    groups = [*preset.groups, *_further_groups(measured, preset)]
+    known = {one.name for one in measured.sets}
+    # what neither is published nor was measured has no place
+    named = [g for g in preset.groups if any(row.published for row in preset.rows) or known & set(g.sets)]
+    groups = [*(named or preset.groups), *_further_groups(measured, preset)]
     variants = [(row, run, _row_note(measured, preset, row, run)) for row in preset.rows for run in _filling_runs(measured, row)]
     blocks = [_block(measured, preset, group, over, variants) for group in groups]
     rows = []

@@ -9,9 +9,11 @@ from math import ceil, floor, log10
 from mergewise.page.markup import Markup, join, shorten, tag
 
 WIDTH, HEIGHT = 640, 380
-LEFT, RIGHT, TOP, BOTTOM = 52, 172, 18, 46
+LEFT, RIGHT, TOP, BOTTOM = 48, 186, 30, 46
 COLOURED = 7
 """Lines that have a colour; the others are grey."""
+BANDS = 2
+"""The best lines that have a band, beside the reference."""
 GREY = "cx"
 LINE = 15
 """Between two names."""
@@ -81,11 +83,14 @@ def figure_svg(figure: CurveFigure, is_file: bool = False) -> Markup:
     xs, ys = _ticks(min(p.x for p in points), max(p.x for p in points)), _ticks(
         min(p.low for p in points), max(p.high for p in points)
     )
-    across = _Scale(xs[0], xs[-1], LEFT, WIDTH - RIGHT)
+    end = max(p.x for p in points)
+    xs = [x for x in xs if x <= end] if end > xs[0] else xs
+    across = _Scale(xs[0], max(end, xs[-1]), LEFT, WIDTH - RIGHT)
     upwards = _Scale(ys[0], ys[-1], HEIGHT - BOTTOM, TOP)
     classes = _classes(figure)
     ordered = sorted(figure.curves, key=lambda curve: (classes[curve.name] != GREY, curve.points[-1].y))
-    drawn = [_curve(curve, classes[curve.name], across, upwards) for curve in ordered]
+    banded = {curve.name for curve in ordered[-BANDS:]} | {figure.reference}
+    drawn = [_curve(curve, classes[curve.name], across, upwards, curve.name in banded) for curve in ordered]
     axes = [_grid(xs, ys, across, upwards), _labels(figure)]
     style = tag("style", Markup(STYLE + RULES)) if is_file else None
     names = _names(figure, classes, upwards, across)
@@ -135,16 +140,16 @@ def _labels(figure: CurveFigure) -> Markup:
     return join(
         [
             tag("text", figure.x_label, x=middle, y=HEIGHT - 8, text_anchor="middle", class_="axis"),
-            tag("text", figure.y_label, x=LEFT - 44, y=TOP - 6, class_="axis"),
+            tag("text", figure.y_label, x=LEFT - 40, y=TOP - 14, class_="axis"),
         ]
     )
 
 
-def _curve(curve: Curve, colour: str, across: _Scale, upwards: _Scale) -> Markup:
+def _curve(curve: Curve, colour: str, across: _Scale, upwards: _Scale, has_band: bool) -> Markup:
     places = [(across(point.x), upwards(point.y)) for point in curve.points]
     parts: list[Markup] = []
     if len(places) > 1:
-        if colour != GREY:
+        if has_band:
             upper = [f"{across(point.x)},{upwards(point.high)}" for point in curve.points]
             lower = [f"{across(point.x)},{upwards(point.low)}" for point in reversed(curve.points)]
             parts.append(tag("polygon", points=" ".join((*upper, *lower)), class_="band"))

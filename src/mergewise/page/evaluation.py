@@ -186,6 +186,11 @@ class LabTable:
     source: str = ""
     is_explained: bool = False
 
+    @property
+    def has_figures(self) -> bool:
+        """Whether anything of it was measured."""
+        return any(cell.value is not None for row in self.rows for cell in row.cells)
+
 
 @dataclass(frozen=True, slots=True)
 class LabPairs:
@@ -417,7 +422,8 @@ def _pair(cell: tuple[float, float] | None) -> Markup:
         return tag("td", "", class_="none")
     difference, probability = cell
     kind = ("up" if difference > 0 else "down") if probability < 0.05 else None
-    return tag("td", f"{difference:+.3f}", tag("span", probability_text(probability), class_="bounds"), class_=kind)
+    signed = f"{difference:+.3f}" if abs(difference) >= 0.0005 else "0.000"
+    return tag("td", signed.replace("-", "−"), tag("span", probability_text(probability), class_="bounds"), class_=kind)
 
 
 # -- questions and origin
