@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from time import perf_counter
 from typing import Literal, TypeAlias, get_args
 
-from mergewise.defaults import STRATEGY
 from mergewise.engine import Index
 from mergewise.errors import UsageError
-from mergewise.evaluate.judged import ContextJudge
+from mergewise.evaluate.evaluator import Evaluator, evaluated_rows
+from mergewise.evaluate.loaders import find_tasks, load_task
+from mergewise.evaluate.methods import Method
 from mergewise.evaluate.rows import EvaluationRow, QuestionRow, mean_row
-from mergewise.evaluate.tables import load_table
-from mergewise.evaluate.tasks import Question, Task, find_tasks, load_task
+from mergewise.evaluate.tasks import Question, Task
 from mergewise.store.views import Progress
 
 Half: TypeAlias = Literal["first", "second", "all"]
@@ -43,8 +42,11 @@ def indexed_tasks(
     views: Sequence[str],
     open_index: Callable[..., Index],
     progress: Callable[[str], AbstractContextManager[Progress]],
-) -> Iterable[tuple[Index, Task]]:
-    """The question sets of `path`, each with an index of its documents in `folder`; a file of questions with the `standing` one.
+    form: str | None = None,
+    is_strict: bool = False,
+) -> Iterator[tuple[Index, Task]]:
+    """The question sets of `path`, each with an index of its documents in `folder`; a set without documents with the `standing`
+    one. `form` and `is_strict` are those of `loaders.load_task`.
 
     `open_index` is `mergewise.open` or a version of it with models. `progress` is entered with what is done.
     """
@@ -55,9 +57,9 @@ def indexed_tasks(
             index.add(task.documents, progress=advance)
         return index, task
 
-    if path.is_file():
-        return [(open_index(standing, create=False), load_table(path))]
-    return (with_index(load_task(directory)) for directory in find_tasks(path))
+    for found in find_tasks(path, form):
+        task = load_task(found, form, is_strict)
+        yield with_index(task) if task.documents else (open_index(standing, create=False), task)
 
 
 def evaluate(
@@ -82,23 +84,6 @@ def question_rows(
     questions: Sequence[Question],
     progress: Progress | None = None,
 ) -> Iterator[list[QuestionRow]]:
-    """For each strategy and budget, as soon as they are known, the rows of all questions. Raises UsageError without questions."""
-    if not questions:
-        raise UsageError(f"{task.name} has no questions to be asked", "use --half all")
-    done, total = 0, len(strategies) * len(budgets) * len(questions)
-    # a first question loads the models, so that no strategy is timed with that
-    index.context(questions[0].text, strategy=STRATEGY, budget=1)
-    judge = ContextJudge(index, questions)
-    for strategy in strategies:
-        for budget in budgets:
-            rows = []
-            for question, cluster in zip(questions, judge.clusters, strict=True):
-                started = perf_counter()
-                context = index.context(question.text, strategy=strategy, budget=budget)
-                milliseconds = 1000 * (perf_counter() - started)
-                judged = judge.judge(question, context)
-                rows.append(QuestionRow(task.name, strategy, budget, question, cluster, judged, milliseconds))
-                done += 1
-                if progress is not None:
-                    progress(done, total, f"{task.name} {strategy} {budget}")
-            yield rows
+    """For each strategy and budget the rows of all questions. Raises UsageError without questions, or where all of them fail."""
+    methods = [Method(strategy, strategy) for strategy in strategies]
+    return evaluated_rows(Evaluator(index, task), methods, budgets, questions, progress)

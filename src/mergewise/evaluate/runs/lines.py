@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -51,17 +51,15 @@ class RowLines:
         self._is_torn = False
 
 
-def known_lines(folder: Path) -> list[dict[str, Any]]:
-    """The rows of all files in the folder, in the order of their names; what is no row is passed over."""
-    rows = []
-    for path in sorted(folder.glob("*.jsonl")):
+def known_lines(folder: Path, pattern: str = "*.jsonl") -> Iterator[dict[str, Any]]:
+    """The rows of all files of the folder, in the order of their names; what is no row is passed over."""
+    for path in sorted(folder.glob(pattern)):
         try:
             data = regular_bytes(path, _LONGEST)
         except OSError as error:
             reason = error.strerror or str(error)
             raise UsageError(f"{path} cannot be read: {reason}", "delete it, or name another folder") from None
-        rows += [row for line in data.splitlines() if (row := _row(line)) is not None]
-    return rows
+        yield from (row for line in data.splitlines() if (row := _row(line)) is not None)
 
 
 def _row(line: bytes) -> dict[str, Any] | None:
