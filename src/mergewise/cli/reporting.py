@@ -18,12 +18,18 @@ def report(
     runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Run folders, as eval --out writes them.")],
     html: Annotated[Path | None, typer.Option(metavar="FILE", help="Write one page that needs no network.")] = None,
     md: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the tables in Markdown.")] = None,
-    tex: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the tables in TeX (booktabs, xcolor).")] = None,
-    csv: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the figures of all tables, one a line.")] = None,
+    tex: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the tables in TeX (booktabs, xcolor).")
+    ] = None,
+    csv: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the figures of all tables, one a line.")
+    ] = None,
     svg: Annotated[Path | None, typer.Option(metavar="DIR", help="Write each curve to a file in this folder.")] = None,
     reference: Annotated[
         str | None,
-        typer.Option(metavar="METHOD", help="Method that the others are compared with.", show_default="the run's, else the first"),
+        typer.Option(
+            metavar="METHOD", help="Method that the others are compared with.", show_default="the run's, else the first"
+        ),
     ] = None,
     table: Annotated[
         str | None,

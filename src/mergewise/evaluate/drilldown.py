@@ -1,8 +1,8 @@
 """The questions of a page as data: scores of all, and of as many as there is room for what each context held.
 
-All are JSON, compressed and written as base64, which a page unpacks when it needs them. `head` has the questions and their scores.
-A block `q0`, `q1`, ... has the contexts of some questions, as spans; a block `t0`, `t1`, ... the stretches of some documents that
-any of them points into, each once. Where there is no room, the questions on which methods differ most come first.
+All are JSON, compressed and written as base64, which a page unpacks when it needs them. `head` has the questions and their
+scores. A block `q0`, `q1`, ... has the contexts of some questions, as spans; a block `t0`, `t1`, ... the stretches of some
+documents that any of them points into, each once. Where there is no room, the questions on which methods differ most come first.
 """
 
 from __future__ import annotations
@@ -74,7 +74,9 @@ def question_blocks(
         "stages": list(stages),
         "documents": where,
         "reference": measured.reference,
-        "questions": [_question(own.questions[at], own, measured, kept.get(n, -1)) for n, (own, at) in enumerate(asked)],
+        "questions": [
+            _question(own.questions[at], own, measured, kept.get(n, -1)) for n, (own, at) in enumerate(asked)
+        ],
         "scores": {metric: _scores(measured, metric, columns) for metric in metrics},
     }
     return [("head", packed(head)), *blocks, *texts], len(asked) - len(kept)
@@ -161,7 +163,7 @@ def _contexts(
         ]
         lost = [[_line(text), stages.setdefault(stage, len(stages))] for text, stage in one.lost]
         found = [] if passages else [[place, _line(text)] for place, text in one.found]
-        told = {"tokens": one.tokens, "passages": passages, "lost": lost, "found": found}
+        told: dict[str, Any] = {"tokens": one.tokens, "passages": passages, "lost": lost, "found": found}
         told |= {"said": _line(one.said), "error": _line(one.error)}
         return {key: value for key, value in told.items() if value not in (None, [], "")}
 

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Sequence
 
 from mergewise.page.curves import figure_svg
-from mergewise.page.evaluation import LabCell, LabColumn, LabReport, LabTable
+from mergewise.page.evaluation import LabCell, LabColumn, LabPairs, LabReport, LabTable, probability_text
 
 SIGNS = ("=", "+", "-", "@", "\t", "\r")
 """What a cell begins with that spreadsheets take for a formula."""
@@ -27,21 +27,35 @@ def markdown(report: LabReport) -> str:
     for part in report.parts:
         if part.tables:
             parts += [f"## {part.title}", *map(markdown_table, part.tables)]
+    parts += [f"## Pairs\n\n{_PAIRS}"] if report.pairs else []
+    parts += [_markdown_pairs(one) for one in report.pairs[:1]]
     for label, facts in report.provenance:
         told = "\n".join(f"- {name}: `{value.replace('`', chr(39))}`" for name, value in facts)
         parts += [f"## Where it comes from{f' ({in_markdown(label)})' if label else ''}", told]
     return "\n\n".join(filter(None, parts)) + "\n"
 
 
+_PAIRS = "Row less column, with p of the paired sign-flip test, corrected by Holm's method for all pairs of the table."
+
+
+def _markdown_pairs(pairs: LabPairs) -> str:
+    lines = [["", *map(in_markdown, pairs.names)], ["---"] * (len(pairs.names) + 1)]
+    for name, cells in zip(pairs.names, pairs.cells, strict=True):
+        lines.append(
+            [in_markdown(name), *("" if c is None else f"{c[0]:+.3f} ({probability_text(c[1])})" for c in cells)]
+        )
+    return "\n".join([f"### {in_markdown(pairs.title)}\n", *(f"| {' | '.join(line)} |" for line in lines)])
+
+
 def markdown_table(table: LabTable) -> str:
     """A table with its title and notes."""
     head = ["method", *(f"{column.group} {column.label}".strip() for column in table.columns)]
-    lines = [head, ["---"] * len(head)]
+    lines = [list(map(in_markdown, head)), ["---"] * len(head)]
     for section, rows in _sections(table):
         if section:
             lines.append([f"**{in_markdown(section)}**", *[""] * len(table.columns)])
         lines += [[in_markdown(name), *map(_markdown_cell, table.columns, cells)] for name, cells in rows]
-    drawn = "\n".join(f"| {' | '.join(line)} |" for line in [list(map(in_markdown, head)), *lines[1:]])
+    drawn = "\n".join(f"| {' | '.join(line)} |" for line in lines)
     notes = [table.about, table.source, *(f"{number}. {note}" for number, note in enumerate(table.notes, 1))]
     return "\n\n".join([f"### {in_markdown(table.title)}", drawn, "\n".join(filter(None, notes))]).strip()
 
@@ -68,7 +82,12 @@ def tex(report: LabReport) -> str:
 def tex_table(table: LabTable) -> str:
     """One `table` with its caption."""
     count = len(table.columns)
-    lines = [r"\begin{table}", rf"\caption{{{in_tex(table.title)}}}", rf"\begin{{tabular}}{{l{'r' * count}}}", r"\toprule"]
+    lines = [
+        r"\begin{table}",
+        rf"\caption{{{in_tex(table.title)}}}",
+        rf"\begin{{tabular}}{{l{'r' * count}}}",
+        r"\toprule",
+    ]
     if any(column.group for column in table.columns):
         groups: list[tuple[str, int]] = []
         for column in table.columns:
@@ -80,7 +99,10 @@ def tex_table(table: LabTable) -> str:
         if section:
             lines.append(rf"\multicolumn{{{count + 1}}}{{l}}{{\textit{{{in_tex(section)}}}}} \\")
         for name, cells in rows:
-            shown = [_cell(c, one, _TEX_MARKS, r"{{\color{{gray}}{}}}", in_tex) for c, one in zip(table.columns, cells, strict=True)]
+            shown = [
+                _cell(c, one, _TEX_MARKS, r"{{\color{{gray}}{}}}", in_tex)
+                for c, one in zip(table.columns, cells, strict=True)
+            ]
             lines.append(" & ".join([in_tex(name), *shown]) + r" \\")
     lines += [r"\bottomrule", r"\end{tabular}", r"\end{table}"]
     notes = [f"% {' '.join(note.split())}" for note in (table.source, *table.notes) if note]
@@ -119,9 +141,8 @@ def csv_table(report: LabReport) -> str:
     """A line for each cell of each table: figures as they are, no share as a percentage but published numbers as printed."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(
-        ["table", "section", "method", "group", "column", "value", "low", "high", "mark", "spread", "published", "published_spread", "note"]
-    )  # fmt: skip
+    measures = ("value", "low", "high", "mark", "spread", "published", "published_spread", "note")
+    writer.writerow(["table", "section", "method", "group", "column", *measures])
     for part in report.parts:
         for table in part.tables:
             for row in table.rows:

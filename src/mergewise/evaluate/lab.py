@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from mergewise.evaluate.drilldown import LIMIT, question_blocks
 from mergewise.evaluate.layout import (
     CONTEXT_METRICS,
     chosen_metrics,
+    column,
     column_of,
     cost_table,
     default_tables,
@@ -39,25 +40,31 @@ def lab_report(measured: Measured, presets: Sequence[Preset] = (), metrics: str 
     kept = tuple(dict.fromkeys((*shown, main, held, *(name for name in ("tokens",) if name in measured.metrics))))
     data, left_out = question_blocks(measured, kept, main, held, limit) if main else ([], 0)
     names = [one.name for one in measured.sets]
-    reach = reach_table(measured, main) if main else None
-    parts = [
-        LabPart("papers", "Tables of the papers", tuple(t for one in presets for t in layouts(measured, one)), tuple(f for one in presets for f in preset_figures(measured, one))),
-        LabPart("tables", "What was measured", tuple(default_tables(measured, shown, main)), notes=tuple(_set_facts(measured))),
-        LabPart("curves", f"{column_of(main).label} over tokens", (reach,) if reach else (), tuple(figures(measured, main)) if main else ()),
-        LabPart("costs", "Costs", (cost_table(measured),)),
-    ]  # fmt: skip
     return LabReport(
         title=f"Evaluation: {', '.join(names[:4])}{f' and {len(names) - 4} more' if len(names) > 4 else ''}",
         facts=_facts(measured),
         warning=PLUMBING if measured.is_plumbing else "",
         headline=tuple(headline(measured, main)),
         remarks=tuple(_remarks(measured, main)),
-        parts=tuple(parts),
+        parts=tuple(_parts(measured, presets, main, shown)),
         pairs=tuple(pair_tables(measured, main)),
         provenance=tuple((run.label, run.facts) for run in measured.runs if run.facts),
         data=tuple(data),
         left_out=left_out,
     )
+
+
+def _parts(measured: Measured, presets: Sequence[Preset], main: str, shown: Sequence[str]) -> Iterator[LabPart]:
+    papers = [table for one in presets for table in layouts(measured, one)]
+    drawn = [figure for one in presets for figure in preset_figures(measured, one)]
+    yield LabPart("papers", "Tables of the papers", tuple(papers), tuple(drawn))
+    own = default_tables(measured, shown, main)
+    yield LabPart("tables", "What was measured", tuple(own), notes=tuple(_set_facts(measured)))
+    if main:
+        reach = reach_table(measured, main)
+        label = column_of(main).label
+        yield LabPart("curves", f"{label} over tokens", (reach,) if reach else (), tuple(figures(measured, main)))
+    yield LabPart("costs", "Costs", (cost_table(measured),))
 
 
 def layouts(measured: Measured, preset: Preset) -> list[LabTable]:
@@ -104,11 +111,11 @@ def headline(measured: Measured, metric: str) -> list[str]:
         top = max(known, key=lambda name: known[name].mean or 0.0)
         low, high = measured.tests.interval(known[top]) or (0.0, 0.0)
         tied = [name for name, mark in marks.items() if mark == "best" and name != top]
-        named = ", ".join(f"**{name}**" for name in tied[:TOLD]) + (f" and {len(tied) - TOLD} more" if len(tied) > TOLD else "")
+        more = f" and {len(tied) - TOLD} more" if len(tied) > TOLD else ""
+        named = ", ".join(f"**{name}**" for name in tied[:TOLD]) + more
         rest = f"Not told apart from it: {named}." if tied else f"All {len(known) - 1} others are worse."
-        told.append(
-            f"At {budget:,} tokens **{top}** has the highest {label}: {known[top].mean:.3f} ({low:.2f} to {high:.2f}{where}). {rest}"
-        )
+        figure = f"{known[top].mean:.3f} ({low:.2f} to {high:.2f}{where})"
+        told.append(f"At {budget:,} tokens **{top}** has the highest {label}: {figure}. {rest}")
     return told
 
 
@@ -126,12 +133,15 @@ def _remarks(measured: Measured, metric: str) -> list[str]:
                     seen[own.name] = max(seen.get(own.name, 0.0), smallest or 0.0)
     spelled = [f"{size:.2f} on {name}" for name, size in seen.items() if size > 0]
     if spelled:
-        told.append(f"Differences in {column_of(metric).label} that this run could see four times out of five: {', '.join(spelled)}.")
+        what = f"Differences in {column_of(metric).label} that this run could see four times out of five"
+        told.append(f"{what}: {', '.join(spelled)}.")
     absent = dict.fromkeys(method for _, method in measured.needs)
     if absent:
         told.append(f"Could not run: {', '.join(absent)}; the tables say what they need.")
     if measured.is_plumbing:
-        told.append("A scripted model gave the answers: their scores show that all parts work together, and nothing else.")
+        told.append(
+            "A scripted model gave the answers: their scores show that all parts work together, and nothing else."
+        )
     return told
 
 
@@ -142,16 +152,14 @@ def pair_tables(measured: Measured, metric: str) -> list[LabPairs]:
     wheres: list[str | None] = [*([None] if several else []), *(one.name for one in measured.sets)]
     for where in wheres:
         for budget in reversed(measured.budgets):
-            scored = [
-                (one.name, measured.over_sets(one.name, budget, metric) if where is None else measured.scored(where, one.name, budget, metric))
-                for one in measured.methods
-            ]
+            scored = [(one.name, column(measured, where, one.name, budget, metric)) for one in measured.methods]
             known = sorted(
-                ((name, column) for name, column in scored if column is not None and column.mean is not None),
+                ((name, own) for name, own in scored if own is not None and own.mean is not None),
                 key=lambda one: -(one[1].mean or 0.0),
             )[:PAIRS]
-            if len(known) > 2 or (len(known) == 2 and not found):
-                found.append(_pairs(measured, f"{where or 'mean of all sets'}, {budget:,} tokens: {column_of(metric).label}", known))
+            if len(known) > 1:
+                title = f"{where or 'mean of all sets'}, {budget:,} tokens: {column_of(metric).label}"
+                found.append(_pairs(measured, title, known))
     return found
 
 
@@ -165,4 +173,3 @@ def _pairs(measured: Measured, title: str, rows: Sequence[tuple[str, Scored]]) -
             own.append(None if a == b or gain is None else (gain, probabilities[max(a, b), min(a, b)]))
         cells.append(tuple(own))
     return LabPairs(title, tuple(name for name, _ in rows), tuple(cells))
-

@@ -13,21 +13,20 @@ from dataclasses import dataclass, replace
 from mergewise.evaluate.measured import Measured, MeasuredMethod
 from mergewise.evaluate.pairs import Scored, mean_of, over_sets
 from mergewise.evaluate.presets import Preset, PresetColumn, PresetGroup, PresetRow
-from mergewise.evaluate.report import ANSWER_COLUMNS, CONTEXT_COLUMNS, REFUSAL_COLUMNS
+from mergewise.evaluate.report import ANSWER_COLUMNS, CONTEXT_COLUMNS, RANKING_COLUMNS, REFUSAL_COLUMNS
 from mergewise.page.curves import Curve, CurveFigure, CurvePoint
 from mergewise.page.evaluation import LabCell, LabColumn, LabRow, LabTable, ReportColumn
 
 MORE_COLUMNS = {
+    "accuracy": ReportColumn("accuracy", "share of answers that the gold answer is a part of, also within words"),
     "precision": ReportColumn("precision", "share of the words of an answer that the gold answer has"),
     "recall": ReportColumn("recall", "share of the words of the gold answer that an answer has"),
-    "avg": ReportColumn("Avg", "mean of the relaxed exact match and F1"),
     "answer_seconds": ReportColumn("answer s", "seconds of a question after its context stood, mean", 2, False),
     "calls": ReportColumn("calls", "calls of a model for a question, mean", 1, False),
 }
-DOCUMENT_METRIC = re.compile(r"(recall|all|ndcg|hit)@(\d+)|mrr")
 COSTS = ("tokens", "query_ms", "calls", "input_tokens", "output_tokens", "answer_seconds", "seconds")
 CONTEXT_METRICS = ("answer", "evidence", "all", "density")
-ANSWER_METRICS = ("em", "f1", "relaxed_em", "accuracy")
+ANSWER_METRICS = ("em", "f1", "relaxed_em", "refused")
 DOCUMENT_METRICS = ("recall@2", "recall@5")
 MAIN = ("f1", "evidence", "answer", "recall@5")
 """What methods are compared by, the first that there is."""
@@ -35,16 +34,14 @@ MAIN = ("f1", "evidence", "answer", "recall@5")
 
 def column_of(metric: str) -> ReportColumn:
     """The label of a metric, and what it says."""
-    known = {**CONTEXT_COLUMNS, **ANSWER_COLUMNS, **REFUSAL_COLUMNS, **MORE_COLUMNS}
-    if metric in known:
-        return known[metric]
-    if DOCUMENT_METRIC.fullmatch(metric):
-        return ReportColumn(metric.replace("ndcg", "nDCG").replace("mrr", "MRR"), "of whole documents, best first")
-    return ReportColumn(metric.replace("_", " "), metric.replace("_", " "))
+    known = {**CONTEXT_COLUMNS, **RANKING_COLUMNS, **ANSWER_COLUMNS, **REFUSAL_COLUMNS, **MORE_COLUMNS}
+    return known.get(metric) or ReportColumn(metric.replace("_", " "), "")
 
 
 def main_metric(measured: Measured) -> str:
-    return next((metric for metric in MAIN if metric in measured.metrics), measured.metrics[0] if measured.metrics else "")
+    return next(
+        (metric for metric in MAIN if metric in measured.metrics), measured.metrics[0] if measured.metrics else ""
+    )
 
 
 def chosen_metrics(measured: Measured, names: str = "") -> tuple[str, ...]:
@@ -101,7 +98,11 @@ def _table_over_sets(measured: Measured, metric: str) -> LabTable:
     sets = [
         one.name
         for one in measured.sets
-        if any(measured.scored(one.name, method.name, budget, metric) for method in measured.methods for budget in measured.budgets)
+        if any(
+            measured.scored(one.name, method.name, budget, metric)
+            for method in measured.methods
+            for budget in measured.budgets
+        )
     ]
     columns = [LabColumn(name, known.about, known.decimals, known.is_share) for name in sets]
     columns.append(LabColumn("mean", "the mean of the sets", known.decimals, known.is_share))
@@ -119,7 +120,9 @@ def _table_of_set(measured: Measured, name: str, metrics: Sequence[str]) -> LabT
     present = [
         metric
         for metric in (*metrics, *costs)
-        if any(measured.scored(name, one.name, budget, metric) for one in measured.methods for budget in measured.budgets)
+        if any(
+            measured.scored(name, one.name, budget, metric) for one in measured.methods for budget in measured.budgets
+        )
     ]
     columns = [_lab_column(metric) for metric in present]
 
@@ -133,7 +136,9 @@ def _table_of_set(measured: Measured, name: str, metrics: Sequence[str]) -> LabT
     return LabTable(f"set-{name}", name, "", tuple(columns), rows, is_explained=True)
 
 
-def _lab_column(metric: str, label: str = "", group: str = "", decimals: int | None = None, percent: bool = False) -> LabColumn:
+def _lab_column(
+    metric: str, label: str = "", group: str = "", decimals: int | None = None, percent: bool = False
+) -> LabColumn:
     known = column_of(metric)
     return LabColumn(
         label or known.label,
@@ -146,7 +151,10 @@ def _lab_column(metric: str, label: str = "", group: str = "", decimals: int | N
 
 
 def _sections(
-    measured: Measured, columns: Sequence[LabColumn], row: Callable[[str, int], list[_Filled]], set_name: str | None = None
+    measured: Measured,
+    columns: Sequence[LabColumn],
+    row: Callable[[str, int], list[_Filled]],
+    set_name: str | None = None,
 ) -> Iterator[LabRow]:
     """The rows of all methods, a section for each budget; those that could not run stand in a section of their own."""
     marked = [column.is_share for column in columns]
@@ -183,26 +191,27 @@ def _at_last(row: PresetRow, place: int, count: int) -> tuple[tuple[float | None
     return tuple((*[None] * (count - 1), numbers[place]) for numbers in row.published)
 
 
-def _preset_table(
-    measured: Measured, preset: Preset, over: Sequence[PresetColumn], title: str, key: str
-) -> LabTable:
+def _preset_table(measured: Measured, preset: Preset, over: Sequence[PresetColumn], title: str, key: str) -> LabTable:
     known = {one.name for one in measured.sets}
     # what neither is published nor was measured has no place
     named = [g for g in preset.groups if any(row.published for row in preset.rows) or known & set(g.sets)]
     groups = [*(named or preset.groups), *_further_groups(measured, preset)]
-    variants = [(row, run, _row_note(measured, preset, row, run)) for row in preset.rows for run in _filling_runs(measured, row)]
+    variants = [
+        (row, run, _row_note(measured, preset, row, run)) for row in preset.rows for run in _filling_runs(measured, row)
+    ]
     blocks = [_block(measured, preset, group, over, variants) for group in groups]
     rows = []
     for place, (row, run, note) in enumerate(variants):
         label = row.label if run is None or len(measured.runs) == 1 else f"{row.label} ({measured.runs[run].label})"
         rows.append((label, row, note, [block[place] for block in blocks]))
-    columns = [
-        [_preset_column(preset, column, group.label) for column in over] for group in groups
-    ]
+    columns = [[_preset_column(preset, column, group.label) for column in over] for group in groups]
     notes, about = preset.notes, preset.about
     if preset.shape != "stacked":
         flat = tuple(column for own in columns for column in own)
-        lines = [LabRow(label, "", row.section, tuple(c for own in cells for c in own), note) for label, row, note, cells in rows]
+        lines = [
+            LabRow(label, "", row.section, tuple(c for own in cells for c in own), note)
+            for label, row, note, cells in rows
+        ]
         return LabTable(key, title, about, flat, tuple(lines), notes, preset.source)
     lines = []
     for number, group in enumerate(groups):
@@ -229,11 +238,11 @@ def _block(
 ) -> list[list[LabCell]]:
     """The cells of one group of columns, for all rows."""
     filled = [[_fill(measured, preset, group, row, run, column) for column in over] for row, run, _ in variants]
-    for own in filled:
+    for line in filled:
         for place, column in enumerate(over):
             if column.is_mean:
-                rest = [one.scored for other, one in zip(over, own, strict=True) if not other.is_mean]
-                own[place] = _Filled(mean_of([one for one in rest if one] if all(rest) else []))
+                rest = [one.scored for other, one in zip(over, line, strict=True) if not other.is_mean]
+                line[place] = _Filled(mean_of([one for one in rest if one] if all(rest) else []))
     columns = [_preset_column(preset, column, group.label) for column in over]
     marked = [column.is_share for column in columns]
     cells: list[list[LabCell]] = [[] for _ in variants]
@@ -289,22 +298,20 @@ def _with_published(cell: LabCell, row: PresetRow, group: int | None, place: int
     if group is None or not row.published:
         return cell
     return replace(
-        cell,
-        published=row.published[group][place],
-        published_spread=row.spread[group][place] if row.spread else None,
+        cell, published=row.published[group][place], published_spread=row.spread[group][place] if row.spread else None
     )
 
 
 def _further_groups(measured: Measured, preset: Preset) -> list[PresetGroup]:
     """Sets that were measured and have no place in the preset."""
-    taken = {next((name for name in group.sets if name in {one.name for one in measured.sets}), None) for group in preset.groups}
+    taken = {
+        next((name for name in group.sets if name in {one.name for one in measured.sets}), None)
+        for group in preset.groups
+    }
     methods = {method.name for method in preset.methods()}
-    return [
-        PresetGroup(one.name, (one.name,))
-        for one in measured.sets
-        if one.name not in taken
-        and any(m.method in methods and any(k.set == one.name and k.method == m.name for k in measured.values) for m in measured.methods)
-    ]
+    own = {one.name for one in measured.methods if one.method in methods}
+    run = {key.set for key in measured.values if key.method in own}
+    return [PresetGroup(one.name, (one.name,)) for one in measured.sets if one.name in run - taken]
 
 
 def _filling_runs(measured: Measured, row: PresetRow) -> list[int | None]:
@@ -315,7 +322,9 @@ def _filling_runs(measured: Measured, row: PresetRow) -> list[int | None]:
     found = [
         number
         for number, run in enumerate(measured.runs)
-        if any(one.run == number and (one.method == stem or one.method.startswith(f"{stem} ")) for one in measured.methods)
+        if any(
+            one.run == number and (one.method == stem or one.method.startswith(f"{stem} ")) for one in measured.methods
+        )
         and all(_holds(run.models, name, value) for name, value in row.only.items())
     ]
     return list(found) or [None]
@@ -355,7 +364,9 @@ def preset_figures(measured: Measured, preset: Preset) -> list[CurveFigure]:
     metric = preset.columns[0].metric if preset.columns[0].metric in measured.metrics else main_metric(measured)
     names = {method.name for method in preset.methods()}
     methods = [one for one in measured.methods if one.method in names]
-    return figures(measured, metric, methods, [name for name in preset.sets if name in {one.name for one in measured.sets}])
+    return figures(
+        measured, metric, methods, [name for name in preset.sets if name in {one.name for one in measured.sets}]
+    )
 
 
 # -- figures
@@ -375,39 +386,51 @@ def figures(
         curves = [_curve(measured, method, metric, set_name) for method in methods or measured.methods]
         curves = [curve for curve in curves if curve.points]
         if curves:
-            found.append(CurveFigure(title, "tokens of a context, mean", known.label, tuple(curves), measured.reference))
+            found.append(
+                CurveFigure(title, "tokens of a context, mean", known.label, tuple(curves), measured.reference)
+            )
     return found
 
 
 def _curve(measured: Measured, method: MeasuredMethod, metric: str, set_name: str | None) -> Curve:
     points = []
     for budget in measured.budgets:
-        column = _column(measured, set_name, method.name, budget, metric)
-        tokens = _column(measured, set_name, method.name, budget, "tokens")
-        if column is not None and column.mean is not None:
-            low, high = measured.tests.interval(column) or (column.mean, column.mean)
+        scored = column(measured, set_name, method.name, budget, metric)
+        tokens = column(measured, set_name, method.name, budget, "tokens")
+        if scored is not None and scored.mean is not None:
+            low, high = measured.tests.interval(scored) or (scored.mean, scored.mean)
             at = tokens.mean if tokens is not None and tokens.mean is not None else float(budget)
-            points.append(CurvePoint(at, column.mean, low, high, budget))
+            points.append(CurvePoint(at, scored.mean, low, high, budget))
     return Curve(method.name, tuple(points))
 
 
-def _column(measured: Measured, set_name: str | None, method: str, budget: int, metric: str) -> Scored | None:
+def column(measured: Measured, set_name: str | None, method: str, budget: int, metric: str) -> Scored | None:
+    """One column of one set, or of all sets where none is named."""
     if set_name is None:
         return measured.over_sets(method, budget, metric)
     return measured.scored(set_name, method, budget, metric)
 
 
 def reach_table(measured: Measured, metric: str) -> LabTable | None:
-    """The tokens that each method needs to hold what the reference holds at each budget, between its budgets by a straight line."""
+    """The tokens that each method needs to hold what the reference holds at each budget."""
     if metric not in measured.metrics or len(measured.budgets) < 2:
         return None
-    curves = {one.name: _curve(measured, one, metric, None if len(measured.sets) > 1 else measured.sets[0].name) for one in measured.methods}
+    curves = {
+        one.name: _curve(measured, one, metric, None if len(measured.sets) > 1 else measured.sets[0].name)
+        for one in measured.methods
+    }
     wanted = curves[measured.reference].points
     if len(wanted) < 2:
         return None
     label = column_of(metric).label
     columns = tuple(
-        LabColumn(f"{point.y:.3f}", f"what {measured.reference} has at {point.budget:,} tokens", 0, False, f"{label} of {measured.reference}")
+        LabColumn(
+            f"{point.y:.3f}",
+            f"what {measured.reference} has at {point.budget:,} tokens",
+            0,
+            False,
+            f"{label} of {measured.reference}",
+        )
         for point in wanted
     )
     rows = []
@@ -419,7 +442,9 @@ def reach_table(measured: Measured, metric: str) -> LabTable | None:
                 cells.append(LabCell(needed, note="" if needed is not None else f"over {curve.points[-1].x:,.0f}"))
             rows.append(LabRow(name, "", "", tuple(cells)))
     title = f"Tokens for the {label} of {measured.reference}"
-    return LabTable("reach", title, "Fewer is better. Between two budgets the curve is taken as straight.", columns, tuple(rows))
+    return LabTable(
+        "reach", title, "Fewer is better. Between two budgets the curve is taken as straight.", columns, tuple(rows)
+    )
 
 
 def tokens_for(points: Sequence[CurvePoint], level: float) -> float | None:

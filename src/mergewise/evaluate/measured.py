@@ -6,7 +6,7 @@ set, method, budget and metric. Repeats are averaged. What a context held is rea
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -17,6 +17,7 @@ import numpy as np
 from mergewise.errors import UsageError
 from mergewise.evaluate.methods import METHODS
 from mergewise.evaluate.pairs import Numbers, PairedTests, Scored, over_sets
+from mergewise.evaluate.ranking import RANKING_SCORES
 from mergewise.evaluate.rows import ANSWER_FIGURES, CONTEXT_FIGURES, QuestionRow
 from mergewise.evaluate.runs.folder import Run
 from mergewise.evaluate.runs.schema import ROWS, scores_of
@@ -139,6 +140,14 @@ class Measured:
         """The names of all scores that say something of a question, as they come."""
         return tuple(dict.fromkeys(metric for _, metric in self._columns))
 
+    def is_scored(self, set_name: str, metric: str) -> bool:
+        """Whether any question of the set has this score."""
+        return (set_name, metric) in self._scored
+
+    @cached_property
+    def _scored(self) -> set[tuple[str, str]]:
+        return {(key.set, metric) for key, metric in self._columns}
+
     @property
     def answered(self) -> bool:
         return "f1" in self.metrics
@@ -159,7 +168,8 @@ def measured_runs(runs: Sequence[Run], reference: str | None = None) -> Measured
         for number, own in enumerate(keys)
         for method in dict.fromkeys(key.method for key in own)
     }
-    sets = _united_sets(runs)
+    asked = {(key.set, question) for own in keys for key, rows in own.items() for question, _, _ in rows}
+    sets = _united_sets(runs, asked)
     places = {one.name: {question.id: at for at, question in enumerate(one.questions)} for one in sets}
     values: dict[CellKey, dict[str, Numbers]] = {}
     deviations: dict[CellKey, dict[str, float]] = {}
@@ -186,8 +196,12 @@ def measured_runs(runs: Sequence[Run], reference: str | None = None) -> Measured
         budgets=tuple(sorted({key.budget for key in values})),
         values=values,
         deviations=deviations,
-        needs={key: told for key, told in needs.items() if not any(v.set == key[0] and v.method == key[1] for v in values)},
-        reference=_reference(reference or next((run.plan.reference for run in runs if run.plan.reference), ""), methods),
+        needs={
+            key: told for key, told in needs.items() if not any(v.set == key[0] and v.method == key[1] for v in values)
+        },
+        reference=_reference(
+            reference or next((run.plan.reference for run in runs if run.plan.reference), ""), methods
+        ),
         tables=tuple(dict.fromkeys(table for run in runs for table in run.plan.tables)),
         outcomes=lambda name, asked: _outcomes(runs, [rows.get(name, {}).get(question, {}) for question in asked]),
         texts=_texts(runs),
@@ -227,7 +241,8 @@ def measured_rows(groups: Sequence[Sequence[QuestionRow]], facts: Sequence[tuple
 
 
 def _row_values(group: Sequence[QuestionRow]) -> dict[str, Numbers]:
-    values = {name: _numbers([row.score(name) for row in group]) for name in (*CONTEXT_FIGURES, *ANSWER_FIGURES)}
+    names = (*CONTEXT_FIGURES, *RANKING_SCORES, *ANSWER_FIGURES)
+    values = {name: _numbers([row.score(name) for row in group]) for name in names}
     values["query_ms"] = _numbers([row.query_ms for row in group])
     if any(row.answers is not None for row in group):
         for name in ("input_tokens", "output_tokens", "seconds", "answer_seconds"):
@@ -286,8 +301,8 @@ def _names_of_several(keys: Sequence[Mapping[CellKey, object]]) -> set[str]:
     return {method for (_, method), count in seen.items() if count > 1}
 
 
-def _united_sets(runs: Sequence[Run]) -> list[MeasuredSet]:
-    """Each set once, with the questions of all runs."""
+def _united_sets(runs: Sequence[Run], asked: Container[tuple[str, str]]) -> list[MeasuredSet]:
+    """Each set once, with the questions that any run has rows of; clusters are those of the whole set."""
     found: dict[str, dict[str, Question]] = {}
     for run in runs:
         for planned in run.plan.sets:
@@ -296,9 +311,10 @@ def _united_sets(runs: Sequence[Run]) -> list[MeasuredSet]:
                 own.setdefault(question.id, question)
     sets = []
     for name, questions in found.items():
-        if questions:
-            asked = tuple(questions.values())
-            sets.append(MeasuredSet(name, asked, tuple(clusters(asked))))
+        whole = tuple(questions.values())
+        kept = [(one, own) for one, own in zip(whole, clusters(whole), strict=True) if (name, one.id) in asked]
+        if kept:
+            sets.append(MeasuredSet(name, *map(tuple, zip(*kept, strict=True))))
     if not sets:
         raise UsageError("the runs hold no questions", "let mergewise eval finish: it writes them at its end")
     return sets
@@ -365,7 +381,7 @@ def _about(method: str) -> str:
 
 
 def _reference(name: str, methods: Sequence[MeasuredMethod]) -> str:
-    """The name, as it is shown, of the method that others are compared with. Raises UsageError where there is none of that name."""
+    """The name, as it is shown, of the method that others are compared with. Raises UsageError where no method has it."""
     if not methods:
         raise UsageError("the runs hold no rows", "mergewise eval SETS... --out RUN")
     known = [one.name for one in methods if name in (one.name, one.method)]

@@ -1,7 +1,7 @@
 """Many methods on the same questions: intervals, paired tests of all pairs, and the methods that are not worse than the best.
 
 The draws of a set are made once and serve all its columns: a sign for each cluster (paired tests) and how often each cluster is
-drawn (intervals). So twenty methods at three budgets cost one product of matrices. What `statistics` gives exactly is asked there.
+drawn (intervals). What `statistics` gives exactly, or at little cost, is asked there.
 Over several sets a mean is the mean of the sets' means; draws of different sets are independent.
 """
 
@@ -15,15 +15,7 @@ from zlib import crc32
 import numpy as np
 import numpy.typing as npt
 
-from mergewise.evaluate.statistics import (
-    EXACT,
-    STUDENT,
-    Interval,
-    holm,
-    mean_interval,
-    sign_flip,
-    smallest_difference,
-)
+from mergewise.evaluate.statistics import EXACT, STUDENT, Interval, holm, mean_interval, sign_flip, smallest_difference
 
 Numbers = npt.NDArray[np.float64]
 
@@ -193,12 +185,14 @@ class PairedTests:
                 sums, sizes = self._sums(name, values)
                 drawn = self._cluster_draws(name)
                 weights = drawn @ sizes.astype(np.float32)
-                self._resampled[key] = (drawn @ sums.astype(np.float32)) / np.where(weights > 0, weights, np.nan)
+                means = (drawn @ sums.astype(np.float32)) / np.where(weights > 0, weights, np.nan)
+                self._resampled[key] = means.astype(np.float32)
                 self._kept.append(values)
             found.append(self._resampled[key])
         fewest = min(map(len, found))
-        means = np.mean([one[:fewest].astype(np.float64) for one in found], 0)
-        return means[~np.isnan(means)]
+        over: Numbers = np.mean([one[:fewest].astype(np.float64) for one in found], 0)
+        known: Numbers = over[~np.isnan(over)]
+        return known
 
     def _sums(self, name: str, values: Numbers) -> tuple[Numbers, Numbers]:
         """The sum of each cluster, and how many scores it has."""
@@ -217,7 +211,9 @@ class PairedTests:
     def _sign_draws(self, name: str) -> npt.NDArray[np.float32]:
         if name not in self._signs:
             count = self._resampled_clusters(name)[1]
-            bits = np.random.default_rng([self._seed, 1, crc32(name.encode())]).integers(0, 2, (_draws(count), count), np.int8)
+            bits = np.random.default_rng([self._seed, 1, crc32(name.encode())]).integers(
+                0, 2, (_draws(count), count), np.int8
+            )
             self._signs[name] = bits.astype(np.float32) * 2 - 1
         return self._signs[name]
 

@@ -80,8 +80,9 @@ class _Scale:
 def figure_svg(figure: CurveFigure, is_file: bool = False) -> Markup:
     """The figure as an `svg` element; as a file it brings its colours."""
     points = [point for curve in figure.curves for point in curve.points]
-    xs, ys = _ticks(min(p.x for p in points), max(p.x for p in points)), _ticks(
-        min(p.low for p in points), max(p.high for p in points)
+    xs, ys = (
+        _ticks(min(p.x for p in points), max(p.x for p in points)),
+        _ticks(min(p.low for p in points), max(p.high for p in points)),
     )
     end = max(p.x for p in points)
     xs = [x for x in xs if x <= end] if end > xs[0] else xs
@@ -97,7 +98,16 @@ def figure_svg(figure: CurveFigure, is_file: bool = False) -> Markup:
     told = tag("title", f"{figure.title}: {figure.y_label} over {figure.x_label}")
     attributes = {"xmlns": "http://www.w3.org/2000/svg"} if is_file else {}
     return tag(
-        "svg", style, told, *axes, *drawn, *names, viewBox=f"0 0 {WIDTH} {HEIGHT}", role="img", class_="curves", **attributes
+        "svg",
+        style,
+        told,
+        *axes,
+        *drawn,
+        *names,
+        viewBox=f"0 0 {WIDTH} {HEIGHT}",
+        role="img",
+        class_="curves",
+        **attributes,
     )
 
 
@@ -131,7 +141,9 @@ def _grid(xs: Sequence[float], ys: Sequence[float], across: _Scale, upwards: _Sc
         parts.append(tag("text", _figure_of(y), x=LEFT - 8, y=upwards(y) + 4, text_anchor="end", class_="axis"))
     for x in xs:
         parts.append(tag("line", x1=across(x), x2=across(x), y1=HEIGHT - BOTTOM, y2=HEIGHT - BOTTOM + 4, class_="grid"))
-        parts.append(tag("text", _figure_of(x), x=across(x), y=HEIGHT - BOTTOM + 18, text_anchor="middle", class_="axis"))
+        parts.append(
+            tag("text", _figure_of(x), x=across(x), y=HEIGHT - BOTTOM + 18, text_anchor="middle", class_="axis")
+        )
     return tag("g", *parts)
 
 
@@ -155,9 +167,7 @@ def _curve(curve: Curve, colour: str, across: _Scale, upwards: _Scale, has_band:
             parts.append(tag("polygon", points=" ".join((*upper, *lower)), class_="band"))
         parts.append(tag("polyline", points=" ".join(f"{x},{y}" for x, y in places), class_="line"))
     for point, (x, y) in zip(curve.points, places, strict=True):
-        told = (
-            f"{curve.name} at {point.budget:,}: {point.y:.3f} ({point.low:.3f} to {point.high:.3f}), {point.x:,.0f} tokens"
-        )
+        told = f"{curve.name} at {point.budget:,}: {point.y:.3f} ({point.low:.3f} to {point.high:.3f}), {point.x:,.0f} tokens"
         parts.append(tag("circle", tag("title", told), cx=x, cy=y, r=3, class_="dot"))
     return tag("g", *parts, class_=colour)
 
@@ -173,7 +183,9 @@ def _names(figure: CurveFigure, classes: dict[str, str], upwards: _Scale, across
     for curve, y, natural in zip(ends, places, wanted, strict=True):
         last = across(curve.points[-1].x)
         lead = tag("line", x1=last + 5, y1=natural, x2=WIDTH - RIGHT + 12, y2=y, class_="lead")
-        name = tag("text", shorten(curve.name, NAME), tag("title", curve.name), x=WIDTH - RIGHT + 16, y=y + 4, class_="end")
+        name = tag(
+            "text", shorten(curve.name, NAME), tag("title", curve.name), x=WIDTH - RIGHT + 16, y=y + 4, class_="end"
+        )
         reference = " reference" if curve.name == figure.reference else ""
         found.append(tag("g", lead, name, class_=classes[curve.name] + reference))
     return found

@@ -281,7 +281,11 @@ def _part(part: LabPart) -> Markup:
 
 def _figure(figure: CurveFigure) -> Markup:
     caption = tag("figcaption", figure.title, dir="auto")
-    return tag("figure", caption, tag("div", figure_svg(figure), class_="drawing", tabindex="0", role="group", aria_label=figure.title))
+    return tag(
+        "figure",
+        caption,
+        tag("div", figure_svg(figure), class_="drawing", tabindex="0", role="group", aria_label=figure.title),
+    )
 
 
 # -- tables
@@ -293,7 +297,11 @@ def _table(table: LabTable) -> Markup:
     source = tag("p", table.source, class_="where source") if table.source else None
     about = tag("p", table.about, class_="about-table") if table.about else None
     published = any(cell.published is not None for row in table.rows for cell in row.cells)
-    legend = tag("p", _legend(table, published), class_="where legend-line") if any(row.cells for row in table.rows) else None
+    legend = (
+        tag("p", _legend(table, published), class_="where legend-line")
+        if any(row.cells for row in table.rows)
+        else None
+    )
     drawn = tag(
         "table",
         tag("caption", table.title),
@@ -349,7 +357,9 @@ def _bodies(table: LabTable) -> list[Markup]:
     bodies = []
     for section in sections:
         rows = [_row(table, row) for row in table.rows if row.section == section]
-        head = tag("tr", tag("th", section, colspan=len(table.columns) + 1, scope="rowgroup", dir="auto"), class_="section")
+        head = tag(
+            "tr", tag("th", section, colspan=len(table.columns) + 1, scope="rowgroup", dir="auto"), class_="section"
+        )
         bodies.append(tag("tbody", head if section else None, *rows))
     return bodies
 
@@ -365,7 +375,9 @@ def _cell(column: LabColumn, cell: LabCell) -> Markup:
     parts: list[Markup] = []
     if cell.value is not None or cell.note or cell.published is None:
         figure = column.figure(cell.value) if not cell.note else cell.note
-        parts.append(tag("b", figure, class_=cell.mark) if cell.mark == "best" else tag("span", figure, class_=cell.mark or None))
+        parts.append(
+            tag("b", figure, class_=cell.mark) if cell.mark == "best" else tag("span", figure, class_=cell.mark or None)
+        )
     if cell.spread is not None:
         parts.append(tag("span", f" ± {column.figure(cell.spread)}", class_="spread"))
     if cell.published is not None:
@@ -388,8 +400,6 @@ def probability_text(probability: float) -> str:
     return "<0.001" if probability < 0.001 else f"{probability:.3f}"
 
 
-
-
 # -- pairs
 
 
@@ -404,7 +414,9 @@ def _pairs(pairs: Sequence[LabPairs]) -> Markup | None:
         tag("details", tag("summary", one.title), _pair_table(one), class_="pair", open=place == 0)
         for place, one in enumerate(pairs)
     ]
-    return tag("section", tag("h2", "Pairs", class_="set"), tag("p", note, class_="where"), *tables, id="pairs", class_="part")
+    return tag(
+        "section", tag("h2", "Pairs", class_="set"), tag("p", note, class_="where"), *tables, id="pairs", class_="part"
+    )
 
 
 def _pair_table(pairs: LabPairs) -> Markup:
@@ -413,7 +425,9 @@ def _pair_table(pairs: LabPairs) -> Markup:
         tag("tr", tag("th", name, scope="row", dir="auto"), *map(_pair, cells))
         for name, cells in zip(pairs.names, pairs.cells, strict=True)
     ]
-    drawn = tag("table", tag("caption", pairs.title, class_="sr"), tag("thead", head), tag("tbody", *rows), class_="matrix")
+    drawn = tag(
+        "table", tag("caption", pairs.title, class_="sr"), tag("thead", head), tag("tbody", *rows), class_="matrix"
+    )
     return tag("div", drawn, class_="scroll", tabindex="0", role="group", aria_label=pairs.title)
 
 
@@ -432,12 +446,19 @@ def _pair(cell: tuple[float, float] | None) -> Markup:
 def _questions(report: LabReport) -> Markup | None:
     if not report.data:
         return None
-    told = f"{report.left_out:,} questions are here without their contexts: the page would be too large." if report.left_out else ""
+    told = (
+        f"{report.left_out:,} questions are here without their contexts: the page would be too large."
+        if report.left_out
+        else ""
+    )
     return tag(
         "section",
         tag("h2", "Question by question", class_="set"),
         tag("p", told, class_="notice") if told else None,
-        tag("noscript", tag("p", "Questions are looked through by a script; tables and figures need none.", class_="notice")),
+        tag(
+            "noscript",
+            tag("p", "Questions are looked through by a script; tables and figures need none.", class_="notice"),
+        ),
         tag("div", class_="asked", id="asked"),
         id="sources",
         class_="part",

@@ -1,7 +1,7 @@
 """The frame of every page: its head with style and script, its controls. Nothing is fetched, and nothing else may run.
 
-The page's own policy lets it load nothing and run its own scripts alone, named by their hashes. Text of documents is escaped before that;
-the policy holds where a mistake would not.
+The page's own policy lets it load nothing and run its own scripts alone, named by their hashes. Text of documents is escaped
+before that; the policy holds where a mistake would not.
 """
 
 from __future__ import annotations
