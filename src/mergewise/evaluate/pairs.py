@@ -102,15 +102,24 @@ class PairedTests:
             return None
         if len(scored.by_set) == 1:
             ((name, values),) = scored.by_set.items()
-            known = ~np.isnan(values)
-            clusters = self._clusters[name][known]
-            alike, count = len(np.unique(values[known])), len(np.unique(clusters))
-            is_share = alike <= 2 and bool(np.isin(values[known], (0.0, 1.0)).all())
-            is_cheap = count <= len(STUDENT) or (is_share and (alike == 1 or count == known.sum()))
-            if is_cheap:
-                return mean_interval(list(values[known]), list(clusters))
-        low, high = np.quantile(self._means(scored), (0.025, 0.975))
-        return float(low), float(high)
+            if (exact := self._exact_interval(name, values)) is not None:
+                return exact
+        low, high = map(float, np.quantile(self._means(scored), (0.025, 0.975)))
+        if high - low > _SAME:
+            return low, high
+        # nothing spreads: what such scores leave open in each set
+        bounds = [self._exact_interval(name, values) or (low, high) for name, values in scored.by_set.items()]
+        return float(np.mean([one[0] for one in bounds])), float(np.mean([one[1] for one in bounds]))
+
+    def _exact_interval(self, name: str, values: Numbers) -> Interval | None:
+        """That of `statistics` where it needs no draws."""
+        known = ~np.isnan(values)
+        clusters, scores = self._clusters[name][known], values[known]
+        alike, count = len(np.unique(scores)), len(np.unique(clusters))
+        is_share = alike <= 2 and bool(np.isin(scores, (0.0, 1.0)).all())
+        if count <= len(STUDENT) or (is_share and (alike == 1 or count == len(scores))):
+            return mean_interval(list(scores), list(clusters))
+        return None
 
     def gain(self, ours: Scored, theirs: Scored) -> float | None:
         """The mean of the differences, question by question, over the sets that both have."""
