@@ -73,7 +73,7 @@ def test_what_is_written_is_read_again(tmp_path: Path) -> None:
 
 def test_a_plan_is_written_as_it_is_read() -> None:
     plan = RunPlan(
-        sets=(PlannedSet('a "b"\n\x7f', "c:\\d", 3, 2),),
+        sets=(PlannedSet('a "b"\n\x7f', 3, 2, "c:\\d"),),
         budgets=(128, 384),
         tables=("aed-1",),
         models={"chat": "openai:é"},

@@ -18,7 +18,7 @@ from mergewise.asking import Search, answer_together, context, prepare_request
 from mergewise.defaults import STRATEGY
 from mergewise.designs import MODES, modes, strategies
 from mergewise.engine import Index
-from mergewise.errors import UsageError
+from mergewise.errors import MissingExtra, UsageError
 from mergewise.evaluate.answers import ANSWER_SCORES, prediction_of, score_answer
 from mergewise.evaluate.citing import CITATION_SCORES, score_citations
 from mergewise.evaluate.judged import ContextJudge, JudgedContext
@@ -149,22 +149,28 @@ class Evaluator:
         self.store = store or RowStore()
         self._backgrounds = backgrounds
         self._searches = SearchMemory()
-        self._documents = cache(self._read_documents)
+        self.documents = cache(self._read_documents)
         self._judge = cache(partial(ContextJudge, index, task.questions))
 
     def lacking(self, method: Method) -> str:
         """What the method needs and cannot have here; empty where it can be run."""
         models = self._models(method, self.index.models)
-        return lacking(method, self.index.manifest.views, models, self.asking is not None)
+        if self.asking is not None and method.mode not in (None, *MODES):
+            # which says so
+            modes.mode_for(method.mode, models)
+        try:
+            return lacking(method, self.index.manifest.views, models, self.asking is not None)
+        except MissingExtra as error:
+            return f"needs {error}"
 
     def method_rows(self, method: Method, budget: int, repeat: int = 0) -> MethodRows:
         """What is known of a method's rows. Raises UsageError where the method cannot be, or lacks a model or a view."""
+        if needs := self.lacking(method):
+            raise UsageError(f"{method.name} {needs}", "leave it out, or give what it needs")
         mode = None
         if self.asking is not None:
             preferred = strategies.preferred_mode(method.strategy) if method.mode is None else ""
             mode = modes.mode_for(method.mode, self.index.models, preferred)
-        if needs := self.lacking(method):
-            raise UsageError(f"{method.name} {needs}", "leave it out, or give what it needs")
         spec = digest(self.settings(method, mode))
         return MethodRows(self.task, method, budget, repeat, mode, spec, self.store)
 
@@ -297,7 +303,8 @@ class Evaluator:
         if MODES[mode].answer_all is not None:
             return answer_together(requests, mode)
         ready = [request for request in requests if not isinstance(request, Exception)]
-        answers = iter(each(partial(modes.answer, mode), ready, len(requests)))
+        at_once = 1 if self.asking is None else self.asking.together
+        answers = iter(each(partial(modes.answer, mode), ready, at_once))
         return [request if isinstance(request, Exception) else next(answers) for request in requests]
 
     def _models(self, method: Method, models: Models, repeat: int = 0) -> Models:
@@ -336,7 +343,7 @@ class Evaluator:
             **({"prompts": own} if (own := models.prompts.digests()) else {}),
             "embedder": manifest.embedder,
             "views": {name: dict(state.settings) for name, state in manifest.views.items() if name in ("leaf", *views)},
-            "documents": self._documents(),
+            "documents": self.documents(),
         }
 
     def _read_documents(self) -> str:

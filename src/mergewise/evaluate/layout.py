@@ -51,7 +51,9 @@ def chosen_metrics(measured: Measured, names: str = "") -> tuple[str, ...]:
         return tuple(shares)
     if names:
         return tuple(name for name in (part.strip() for part in names.split(",")) if name in measured.metrics)
-    wanted = (*ANSWER_METRICS, "evidence") if measured.answered else (*CONTEXT_METRICS, *DOCUMENT_METRICS)
+    named = any(question.gold_docs for one in measured.sets for question in one.questions)
+    contexts = (*CONTEXT_METRICS, *DOCUMENT_METRICS) if named else CONTEXT_METRICS
+    wanted = (*ANSWER_METRICS, "evidence") if measured.answered else contexts
     return tuple(name for name in wanted if name in shares)
 
 

@@ -13,7 +13,9 @@ from mergewise.evaluate.evaluator import Evaluator, evaluated_rows
 from mergewise.evaluate.loaders import find_tasks, load_task
 from mergewise.evaluate.methods import Method
 from mergewise.evaluate.rows import EvaluationRow, QuestionRow, mean_row
+from mergewise.evaluate.runs.keys import digest
 from mergewise.evaluate.tasks import Question, Task
+from mergewise.store.manifest import read_manifest
 from mergewise.store.views import Progress
 
 Half: TypeAlias = Literal["first", "second", "all"]
@@ -28,11 +30,30 @@ def parse_half(text: str) -> Half:
     raise UsageError(f"unknown half {text!r}", f"one of: {', '.join(HALVES)}")
 
 
-def chosen_questions(task: Task, half: Half = "all", limit: int | None = None) -> Sequence[Question]:
-    """The first half of a set is for tuning, the second for reporting; `limit` takes the first of what is left."""
+def chosen_questions(
+    task: Task, half: Half = "all", limit: int | None = None, sample: int | None = None, seed: int = 0
+) -> Sequence[Question]:
+    """The first half of a set is for tuning, the second for reporting; `limit` takes the first of what is left.
+
+    `sample` draws so many of that, which stay in their order.
+    """
     middle = len(task.questions) // 2
     questions = {"first": task.questions[:middle], "second": task.questions[middle:], "all": task.questions}[half]
-    return questions[:limit]
+    questions = questions[:limit]
+    if sample is None:
+        return questions
+    # a larger sample holds the smaller one
+    drawn = sorted(questions, key=lambda question: digest([seed, task.name, question.id, question.text]))[:sample]
+    chosen = {id(question) for question in drawn}
+    return [question for question in questions if id(question) in chosen]
+
+
+def parse_shard(text: str) -> tuple[int, int]:
+    """The number of a shard, from 1, and how many there are. Raises UsageError for what is none."""
+    number, slash, count = text.partition("/")
+    if not (slash and number.isdecimal() and count.isdecimal() and 1 <= int(number) <= int(count)):
+        raise UsageError(f"{text!r} is no shard", "write its number and how many there are: 1/4")
+    return int(number), int(count)
 
 
 def indexed_tasks(
@@ -46,7 +67,7 @@ def indexed_tasks(
     is_strict: bool = False,
 ) -> Iterator[tuple[Index, Task]]:
     """The question sets of `path`, each with an index of its documents in `folder`; a set without documents with the `standing`
-    one. `form` and `is_strict` are those of `loaders.load_task`.
+    one, or one of its name in there. `form` and `is_strict` are those of `loaders.load_task`.
 
     `open_index` is `mergewise.open` or a version of it with models. `progress` is entered with what is done.
     """
@@ -59,7 +80,9 @@ def indexed_tasks(
 
     for found in find_tasks(path, form):
         task = load_task(found, form, is_strict)
-        yield with_index(task) if task.documents else (open_index(standing, create=False), task)
+        own = standing / task.name
+        place = own if read_manifest(standing) is None and read_manifest(own) is not None else standing
+        yield with_index(task) if task.documents else (open_index(place, create=False), task)
 
 
 def evaluate(

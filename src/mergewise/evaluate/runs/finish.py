@@ -27,6 +27,7 @@ from mergewise.evaluate.runs.folder import (
     planned_places,
     questions_table,
     read_table,
+    rows_at,
     texts_table,
     write_table,
 )
@@ -71,10 +72,10 @@ class RunTables:
         rows = all_rows(self._folder)
         keys = list(zip(self._questions["set"].to_pylist(), self._questions["question"].to_pylist(), strict=True))
         places = planned_places(rows, plan, {key: place for place, key in enumerate(keys)})
-        planned = rows.take(places)
+        planned = rows_at(rows, places)
         asked = set(zip(planned["set"].to_pylist(), planned["question"].to_pylist(), strict=True))
         questions = self._questions.filter(pa.array([key in asked for key in keys], pa.bool_()))
-        others = rows.take(sorted(set(range(len(rows))) - set(places)))
+        others = rows_at(rows, sorted(set(range(len(rows))) - set(places)))
         write_table(self._folder / TEXTS_FILE, self._texts.sort_by([("set", "ascending"), ("doc", "ascending")]))
         write_table(self._folder / QUESTIONS_FILE, questions)
         write_table(self._folder / ROWS_FILE, pa.concat_tables([planned, others]))

@@ -138,7 +138,7 @@ def all_rows(folder: Path) -> pa.Table:
     if not tables:
         return ROWS.empty_table()
     table = pa.concat_tables(tables, promote_options="default")
-    return table.take(_last_of_each(table))
+    return rows_at(table, _last_of_each(table))
 
 
 def line_tables(folder: Path, pattern: str = "*.jsonl") -> Iterator[pa.Table]:
@@ -169,7 +169,7 @@ def planned_rows(table: pa.Table, plan: RunPlan, asked: Mapping[tuple[str, str],
 
     `asked` is the place of each question, by set and id, of those that are in the plan. Without it rows stay in their order.
     """
-    return table.take(planned_places(table, plan, asked)).combine_chunks()
+    return rows_at(table, planned_places(table, plan, asked))
 
 
 def planned_places(table: pa.Table, plan: RunPlan, asked: Mapping[tuple[str, str], int] | None = None) -> list[int]:
@@ -183,6 +183,11 @@ def planned_places(table: pa.Table, plan: RunPlan, asked: Mapping[tuple[str, str
         if specs.get((set_name, method)) == spec and order is not None:
             found.append(((sets[set_name], methods[method], budget, repeat, order), place))
     return [place for _, place in sorted(found)]
+
+
+def rows_at(table: pa.Table, places: Sequence[int]) -> pa.Table:
+    """The rows at these places, in their order."""
+    return table.take(pa.array(places, pa.int64())).combine_chunks()
 
 
 def _places(names: Iterable[str]) -> dict[str, int]:

@@ -21,12 +21,11 @@ _NEEDED = {"set", "question", "asked", "method", "spec", "budget", "repeat", "sc
 
 
 class RowLines:
-    """A file of rows, gone on with. Raises UsageError where it cannot be written."""
+    """A file of rows, gone on with. Raises UsageError where it cannot be read."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
             data = regular_bytes(path, _LONGEST) if os.path.lexists(path) else b""
         except OSError as error:
             raise UsageError(f"{path} cannot be written: {error.strerror}", "name another folder") from None
@@ -37,6 +36,7 @@ class RowLines:
         text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
         data = (b"\n" if self._is_torn else b"") + text.encode("utf-8", "replace")
         try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
             handle = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o644)
             try:
                 while data:

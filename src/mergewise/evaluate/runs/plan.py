@@ -24,7 +24,6 @@ class PlannedSet:
     """
 
     name: str
-    path: str = ""
     questions: int = 0
     asked: int = 0
     digest: str = ""
