@@ -106,6 +106,8 @@ def file(report: LabReport, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def opened(browser: Browser, path: Path | str, scheme: str = "light", width: int = 1280) -> None:
     """The page with its questions."""
+    # another fragment of the same page would not load it again
+    browser.open("about:blank")
     browser.open(path, scheme, width)
     wait_for(browser, "document.querySelector('#asked').dataset.ready !== undefined")
 
