@@ -154,6 +154,8 @@ class Preset:
                 rows.setdefault((method.strategy, method.judge), kept)
         return replace(
             self,
+            name=f"{self.name}-contexts",
+            title=f"{self.title}: what contexts hold",
             columns=columns,
             rows=tuple(rows.values()),
             percent=False,
