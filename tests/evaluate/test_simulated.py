@@ -92,13 +92,13 @@ def test_draws_that_all_columns_share_err_as_rarely(sets: int, monkeypatch: pyte
     """Two methods that are equally good, on sets of documents with several questions each: how often they are told apart, and how
     often the interval holds the truth. Questions that are taken for independent would fail both.
     """
-    monkeypatch.setattr(pairs, "DRAWS", 4000 if LONG else 1000)
+    monkeypatch.setattr(pairs, "DRAWS", 4000 if LONG else 500)
     draw, names = np.random.default_rng(13), [f"set {i}" for i in range(sets)]
     clusters = np.repeat(np.arange(36), 6)
     shared = PairedTests({name: clusters.tolist() for name in names})
     alone = PairedTests({name: range(len(clusters)) for name in names})
     told = told_alone = held = held_alone = 0
-    runs = RUNS // 4
+    runs = RUNS // 2
     for _ in range(runs):
         ours, theirs = (Scored({name: rights(draw, clusters, 0.3) for name in names}) for _ in range(2))
         told += (shared.probability(ours, theirs) or 0) < 0.05
