@@ -20,6 +20,8 @@ from functools import partial
 from pathlib import Path
 from time import perf_counter
 
+from mergewise.evaluate.answering import Answering, Asking, MethodAnswers
+
 import mergewise
 from benchmarks.cells import Cells, averaged
 from benchmarks.corpus import bench_folder
@@ -27,7 +29,6 @@ from mergewise.concurrency import run as awaited
 from mergewise.designs.aed.ensemble import prompts
 from mergewise.designs.aed.units import map_triplets, retrieve
 from mergewise.engine import Index
-from mergewise.evaluate.answering import Answering, Asking, MethodAnswers
 from mergewise.evaluate.loaders import load_task
 from mergewise.evaluate.methods import GROUPS, METHODS, methods_of
 from mergewise.evaluate.metrics import mean

@@ -7,6 +7,7 @@ error. Evidence is marked where a set names sentences that stand in its document
 
 from __future__ import annotations
 
+import csv
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
@@ -44,7 +45,7 @@ LOADERS: Mapping[str, Loader] = {
 }
 """By name, in the order in which they are tried: what many files look like comes last."""
 
-UNREADABLE = (OSError, EOFError, zlib.error, UnicodeDecodeError)
+UNREADABLE = (OSError, EOFError, zlib.error, UnicodeDecodeError, csv.Error)
 
 
 def load_task(path: Path, form: str | None = None, is_strict: bool = False) -> Task:
