@@ -234,7 +234,7 @@ class Evaluation:
                 means.append(mean)
                 rows += own if files.paths() else []
             # after each set, so that a kill costs the set under way alone
-            files.write(reports, means, rows)
+            files.write(means, rows)
             for table in report.tables[1:]:
                 say_table(table)
             if len(reports) == 1:

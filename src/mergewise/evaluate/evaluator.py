@@ -20,6 +20,7 @@ from mergewise.designs import MODES, modes, strategies
 from mergewise.engine import Index
 from mergewise.errors import MissingExtra, UsageError
 from mergewise.evaluate.answers import ANSWER_SCORES, prediction_of, score_answer
+from mergewise.evaluate.citing import CITATION_SCORES, score_citations
 from mergewise.evaluate.judged import ContextJudge, JudgedContext
 from mergewise.evaluate.methods import Method, lacking
 from mergewise.evaluate.ranking import RANKING_SCORES, ranked_documents, ranking_score
@@ -119,7 +120,7 @@ def _answer_row(row: RunRow) -> AnswerRow:
         prediction=row.prediction or "",
         refused=bool(row.refused),
         sure=row.sure,
-        **{name: row.scores[name] for name in ANSWER_SCORES},
+        **{name: row.scores.get(name) for name in (*ANSWER_SCORES, *CITATION_SCORES)},
         input_tokens=row.input_tokens,
         output_tokens=row.output_tokens,
         seconds=None if None in spent else sum(one or 0.0 for one in spent),
@@ -261,7 +262,8 @@ class Evaluator:
                 together=len(batch),
                 answer_seconds=None if is_kept else round(share, 6),
             )
-            rows.append(replace(row, scores=_scores(row, question)))
+            cited = score_citations(answer.citations, question)
+            rows.append(replace(row, scores={**_scores(row, question), **cited}))
         return rows
 
     @property

@@ -8,6 +8,7 @@ from statistics import median
 from typing import Any
 
 from mergewise.evaluate.answers import ANSWER_SCORES
+from mergewise.evaluate.citing import CITATION_SCORES
 from mergewise.evaluate.judged import JudgedContext
 from mergewise.evaluate.metrics import mean, mean_of_known
 from mergewise.evaluate.ranking import RANKING_SCORES, ranking_score
@@ -20,7 +21,7 @@ REFUSALS = ("refused", "sure")
 WITHHELD = "withheld"
 """The same as `refused`, of questions that have an answer."""
 CONTEXT_FIGURES = (*CONTEXT_SCORES, "tokens")
-ANSWER_FIGURES = (*ANSWER_SCORES, *REFUSALS, WITHHELD)
+ANSWER_FIGURES = (*ANSWER_SCORES, *CITATION_SCORES, *REFUSALS, WITHHELD)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +46,8 @@ class AnswerRow:
     average: float | None = None
     rouge_l: float | None = None
     hotpot_f1: float | None = None
+    citation_precision: float | None = None
+    citation_recall: float | None = None
     input_tokens: int = 0
     output_tokens: int = 0
     seconds: float | None = 0.0
@@ -101,7 +104,7 @@ class QuestionRow:
         """Whether a score of answers says something of this question."""
         if name in REFUSALS:
             return not self.question.answerable
-        return self.question.answerable if name == WITHHELD else self.question.has_answers
+        return self.question.answerable if name in (WITHHELD, *CITATION_SCORES) else self.question.has_answers
 
     def as_dict(self) -> dict[str, Any]:
         """Flat; the keys of answers are there where answers were asked for."""
@@ -144,6 +147,8 @@ class AnswerMeans:
     average: float | None
     rouge_l: float | None
     hotpot_f1: float | None
+    citation_precision: float | None
+    citation_recall: float | None
     refused: float | None
     sure: float | None
     withheld: float | None

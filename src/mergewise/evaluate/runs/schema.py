@@ -17,6 +17,7 @@ from typing import Any
 import pyarrow as pa
 
 from mergewise.evaluate.answers import ANSWER_SCORES
+from mergewise.evaluate.citing import CITATION_SCORES
 from mergewise.evaluate.ranking import RANKING_SCORES
 from mergewise.evaluate.rows import CONTEXT_SCORES
 
@@ -91,7 +92,7 @@ def rows_schema(scores: Sequence[str]) -> pa.Schema:
 
 def in_order(scores: Iterable[str]) -> list[str]:
     """The names of scores, each once: those of contexts, of rankings, of answers, and any others by their names."""
-    known = (*CONTEXT_SCORES, *RANKING_SCORES, *ANSWER_SCORES)
+    known = (*CONTEXT_SCORES, *RANKING_SCORES, *ANSWER_SCORES, *CITATION_SCORES)
     return sorted(set(scores), key=lambda name: (known.index(name) if name in known else len(known), name))
 
 
