@@ -75,6 +75,11 @@ def indexed_tasks(
     def with_index(task: Task) -> tuple[Index, Task]:
         with progress(f"Indexing {task.name}") as advance:
             index = open_index(folder / task.name, views=views, progress=advance)
+            if others := {one.id for one in index.documents()} - {one.id for one in task.documents}:
+                raise UsageError(
+                    f"the index at {folder / task.name} holds {len(others):,} documents that are none of {task.name}",
+                    "name another folder of indexes (--index)",
+                )
             index.add(task.documents, progress=advance)
         return index, task
 
