@@ -8,7 +8,7 @@ To refine is to cut passages into strips of three sentences, to score each, and 
 
 Where we differ, and why:
 - the paper searches the web. Here the second search is one of the same index by keywords: nothing leaves the machine, and rows
-  of a table are comparable. What the first search found is left out of it;
+  of a table are comparable. What the first search found is left out of it, and stands where there is nothing else;
 - the evaluator is not the paper's (`evaluator`), so that its thresholds (0.592 and -0.995 on PopQA) mean nothing for ours. Ours
   are set on first halves (docs/evaluation.md);
 - a rest of one sentence belongs to the strip before it; strips stand under their headings, and not between semicolons.
@@ -78,6 +78,8 @@ def assemble(question: str, reader: IndexReader, budget: int, models: Models, pa
         again = search_passages(" ".join(named), reader, 2 * parameters.k, PASSAGE_TOKENS, trace, reranked=False)
         fresh = [one for one in again if known.isdisjoint(one.leaves)][: parameters.k]
         ranked += _refined(question, fresh, _sentences(fresh, reader), EXTERNAL, models, parameters, trace)
+    if not ranked:
+        ranked = _refined(question, found, leaves, parameters.n, models, parameters, trace)
     ranked.sort(key=lambda one: -one.score)
     context = pack(question, ranked, budget, models, parameters.order, trace)
     return replace(context, usage=context.usage + usage)
