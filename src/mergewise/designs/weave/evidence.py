@@ -15,6 +15,7 @@ import numpy as np
 
 from mergewise.assemble.fragments import SectionKey
 from mergewise.assemble.sentences import SentenceInLeaf, inverse_frequency, sentence_cosines, sentence_vectors
+from mergewise.designs.weave.reranking import Reranked, scale_to_fitted
 from mergewise.protocols import FloatArray
 from mergewise.text.keys import place_of
 from mergewise.text.markup import readable
@@ -129,6 +130,8 @@ class Candidates:
         self.links: dict[SectionKey, list[Link]] = {}  # sections that chains lead to
         self.onward: dict[int, float] = {}  # scores of leaves that only the second search found
         self.relevance: FloatArray = np.empty(0, np.float32)
+        self.rescaled = False  # whether the weights were fitted for another embedder
+        self.reranked: Reranked | None = None  # what a reranker says of them, where one was asked
         self._finder = TermFinder(asked.terms)
         self._path_terms: dict[SectionKey, frozenset[str]] = {}
         self._first: dict[int, int] = {}  # the first candidate of each leaf, which has as many as it has sentences
@@ -249,6 +252,7 @@ class Candidates:
             path_terms=self.share(self.covered_terms[candidate]),
             document_terms=self.share(documents[sentence.leaf.doc_id] | led),
             led_by=self.sentences[lead].span if lead is not None else None,
+            reranked=None if self.reranked is None else self.reranked.added.get(candidate),
         )
 
     def _terms_of(self, documents: Collection[str]) -> dict[str, set[str]]:
@@ -299,6 +303,11 @@ class Candidates:
             self._cosines = len(self._added), sentence_cosines(self._added, vectors, question)
         return self._cosines[1]
 
+    def cosine_scale(self) -> float:
+        """What cosines are multiplied by to spread as those do that the weights were fitted for."""
+        vectors = self.vectors() if self.rescaled else None
+        return 1.0 if vectors is None else scale_to_fitted(vectors)
+
     def term_weights(self) -> dict[str, float]:
         """The idf of the question's terms among the known leaves, scaled to add up to 1: what all leaves say tells none apart."""
         held: dict[int, set[str]] = defaultdict(set)
@@ -313,9 +322,14 @@ class Candidates:
         return fsum(map(self._term_weights.__getitem__, terms))
 
     def judge(self, weights: Mapping[str, float] = WEIGHTS) -> None:
-        """Set `relevance`, shape (candidates,), from the features as they are now."""
-        z = self.features() @ np.array([weights[name] for name in FEATURES], np.float32) + weights["bias"]
-        self.relevance = 1 / (1 + np.exp(-z))
+        """Set `relevance`, shape (candidates,), from the features as they are now, and from what a reranker says."""
+        z = self.log_odds(weights)
+        self.relevance = 1 / (1 + np.exp(-(z if self.reranked is None else z + self.reranked.evidence(z))))
+
+    def log_odds(self, weights: Mapping[str, float] = WEIGHTS) -> FloatArray:
+        """Log-odds that each candidate is needed, by its features alone, shape (candidates,)."""
+        z: FloatArray = self.features() @ np.array([weights[name] for name in FEATURES], np.float32) + weights["bias"]
+        return z
 
     def with_neighbours(self, share: float, most: float) -> FloatArray:
         """`relevance`, but in sections of up to `most` tokens at least `share` of the neighbour's, and of the next one's squared.
@@ -339,7 +353,7 @@ class Candidates:
             return np.empty((0, len(FEATURES)), np.float32)
         self._fixed = [np.concatenate(self._fixed)]
         leaf, terms, path_terms, first, length, offered = self._fixed[0].T
-        cosine = self.cosines()
+        cosine = self.cosines() * np.float32(self.cosine_scale())
         document, elsewhere = self._spread(leaf)
         columns = {
             "cosine": cosine - cosine.max(),
