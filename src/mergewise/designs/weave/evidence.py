@@ -108,6 +108,9 @@ class Link:
     near: bool
 
 
+_NONE: frozenset[str] = frozenset()
+
+
 class Candidates:
     """The sentences that may be selected for one question, numbered as they came; hops bring in further leaves.
 
@@ -173,7 +176,11 @@ class Candidates:
             self._leads[first + lead.number] = leaf.id - lead.back, lead.of
         self.sentences += [SentenceInLeaf(leaf, number) for number in range(count)]
         positions = [(leaf.start + at, term) for at, term in self._finder.positions(readable(leaf.text))]
-        terms = [frozenset([term for at, term in positions if s.start <= at < s.end]) for s in leaf.sentences]
+        terms = (
+            [frozenset([term for at, term in positions if s.start <= at < s.end]) for s in leaf.sentences]
+            if positions
+            else [_NONE] * count
+        )
         self.terms += terms
         above = self._path_terms[section]
         self.covered_terms += [held | above for held in terms] if above else terms
@@ -234,7 +241,7 @@ class Candidates:
         self, candidate: int, cosine: float | None, documents: Mapping[str, Set[str]], previous: bool
     ) -> Evidence:
         sentence, lead = self.sentences[candidate], self._led_by(candidate)
-        led = self.covered_terms[lead] if lead is not None else frozenset()
+        led = self.covered_terms[lead] if lead is not None else _NONE
         return Evidence(
             span=sentence.span,
             text=sentence.text,
