@@ -2,9 +2,9 @@
 
 python -m benchmarks.latency --index DIR --questions FILE... [--trees DIR...] [--rounds 5] [--limit 200]
 
-A question set is JSON lines with `question`, gzipped or not. Each tree of sources (a folder with `src/mergewise`; by default the
-one that runs) answers in a process of its own, and the trees take turns, strategy by strategy, so that a busy machine slows all of
-them down alike. The rounds' medians are of single questions; questions a second are of whole rounds, the fastest one.
+A question set is JSON lines with `question`, gzipped or not. Each tree of sources (a folder with `src/mergewise`; by
+default the one that runs) answers in a process of its own, and the trees take turns, strategy by strategy, so that a busy
+machine slows all of them down alike. Medians are of single questions, questions a second of the fastest round.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import sys
 from collections import defaultdict
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from statistics import median
 from time import perf_counter, process_time
@@ -77,7 +78,7 @@ def answer_rounds(index: Path, questions: Sequence[str]) -> None:
             single = [times(strategy, question) for question in questions]
         else:
             with ThreadPoolExecutor(threads) as pool:
-                single = list(pool.map(lambda question: times(strategy, question), questions))
+                single = list(pool.map(partial(times, strategy), questions))
         row = {
             "cpu": 1000 * (process_time() - used) / len(questions),
             "a second": len(questions) / (perf_counter() - began),

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import mergewise
-from mergewise.concurrency import in_thread, run, together
+from mergewise.concurrency import ThreadLoop, in_thread, run, together
 from mergewise.errors import ModelError
 
 
@@ -74,6 +74,38 @@ def test_a_coroutine_of_a_model_may_ask_a_store(tmp_path: Path) -> None:
         return index.document("d").text + index.context("cats", budget=50).text
 
     assert "fish" in run(ask())
+
+
+async def from_another_thread(value: int, done: list[int], gate: threading.Event) -> int:
+    loop = asyncio.get_running_loop()
+    future = loop.create_future()
+    done.append(threading.get_ident())
+
+    def finish() -> None:
+        assert gate.wait(10)
+        loop.call_soon_threadsafe(future.set_result, value)
+
+    threading.Thread(target=finish).start()
+    number: int = await future
+    if number < 0:
+        raise ModelError("negative", "hint")
+    return number
+
+
+def test_a_waiting_thread_turns_its_own_loop() -> None:
+    """What another thread finishes comes in any order, errors come as they are, and no loop is left running."""
+    gates = [threading.Event() for _ in range(3)]
+    steps: list[int] = []
+    begun = [ThreadLoop.start(from_another_thread(i, steps, gate)) for i, gate in zip((1, 2, -3), gates, strict=True)]
+    assert steps == [threading.get_ident()] * 3  # each has made its first step
+    for gate in reversed(gates):
+        gate.set()
+    assert [begun[1].result(), begun[0].result(), begun[1].result()] == [2, 1, 2]
+    with pytest.raises(ModelError, match="negative"):
+        begun[2].result()
+    with pytest.raises(RuntimeError):
+        asyncio.get_running_loop()
+    assert asyncio.run(after(0, 4)) == 4
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")

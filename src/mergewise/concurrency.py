@@ -16,17 +16,19 @@ import os
 from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from contextvars import ContextVar, copy_context
+from contextvars import Context, ContextVar, copy_context
 from math import inf
-from threading import Lock, Thread
+from queue import SimpleQueue
+from threading import Lock, Thread, local
 from time import monotonic
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, TypeVarTuple, Unpack
 
 from mergewise.errors import DeadlineExceeded
 
 Result = TypeVar("Result")
 Resource = TypeVar("Resource")
 Other = TypeVar("Other")
+Arguments = TypeVarTuple("Arguments")
 
 # Threads that work for coroutines, and those that wait for a model which writes: these do next to nothing.
 THREADS, WAITING_THREADS = 32, 256
@@ -166,6 +168,68 @@ class BackgroundLoop:
         except BaseException:
             future.cancel()
             raise
+
+
+class ThreadLoop(asyncio.AbstractEventLoop):
+    """An event loop that the waiting thread turns itself: no thread of its own has to be woken for each step.
+
+    It is for coroutines that wait for threads of a database alone: it has neither timers nor sockets.
+    """
+
+    _own = local()
+
+    def __init__(self) -> None:
+        self._ready: SimpleQueue[asyncio.Handle] = SimpleQueue()
+
+    @classmethod
+    def start(cls, coroutine: Coroutine[Any, Any, Result]) -> Future[Result]:
+        """Begin the coroutine in this thread. Its first step is done at once, the others while a `result` is waited for."""
+        if not hasattr(cls._own, "loop"):
+            cls._own.loop = cls()
+        loop = cls._own.loop
+        started = _ThreadFuture(loop, asyncio.Task(coroutine, loop=loop))
+        loop.turn(lambda: loop._ready.empty())
+        return started
+
+    def turn(self, until: Callable[[], bool]) -> None:
+        """Do what is ready, and wait for more, until that is so."""
+        before = asyncio._get_running_loop()
+        asyncio._set_running_loop(self)
+        try:
+            while not until():
+                self._ready.get()._run()
+        finally:
+            asyncio._set_running_loop(before)
+
+    def call_soon(
+        self, callback: Callable[[Unpack[Arguments]], object], *args: *Arguments, context: Context | None = None
+    ) -> asyncio.Handle:
+        handle = asyncio.Handle(callback, args, self, context)
+        self._ready.put(handle)
+        return handle
+
+    call_soon_threadsafe = call_soon
+
+    def create_future(self) -> asyncio.Future[Any]:
+        return asyncio.Future(loop=self)
+
+    def get_debug(self) -> bool:
+        return False
+
+    def call_exception_handler(self, context: dict[str, Any]) -> None:
+        """What nobody waits for any more fails in silence."""
+
+
+class _ThreadFuture(Future[Result]):
+    """The result of a coroutine on a `ThreadLoop`, for the thread that began it."""
+
+    def __init__(self, loop: ThreadLoop, task: asyncio.Task[Result]) -> None:
+        super().__init__()
+        self._loop, self._task = loop, task
+
+    def result(self, timeout: float | None = None) -> Result:
+        self._loop.turn(self._task.done)
+        return self._task.result()
 
 
 run = BackgroundLoop("mergewise-async").run

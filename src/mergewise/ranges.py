@@ -12,7 +12,7 @@ import numbers
 import operator
 from collections.abc import Collection
 from dataclasses import dataclass, fields
-from functools import cache
+from functools import cache, partial
 from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 from mergewise.errors import UsageError
@@ -84,10 +84,12 @@ def check_fields(record: Any) -> None:
             object.__setattr__(record, field.name, value)
 
 
-@cache
 def hints_of(kind: type) -> dict[str, Any]:
     """The types of a class's fields, with what stands beside them. Python compiles each of them, so that is done once."""
-    return get_type_hints(kind, include_extras=True)
+    return _hints(kind)
+
+
+_hints = cache(partial(get_type_hints, include_extras=True))
 
 
 def value_of(what: str, given: object, hint: Any) -> Any:

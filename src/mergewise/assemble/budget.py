@@ -127,6 +127,7 @@ class Packer(Generic[P]):
         self._count = count_tokens
         self._by_document: dict[str, list[P]] = {}
         self._headed: set[Hashable] = set()
+        self._lines: dict[HeadingParts, str] = {}
         self._counts = dict(counts or {})
         self._gap = self._tokens([GAP])
 
@@ -135,7 +136,7 @@ class Packer(Generic[P]):
         for number, portion in enumerate(ranked):
             if number % _AT_ONCE == 0:
                 ahead = ranked[number : number + _AT_ONCE]
-                self._tokens([text for one in ahead for text in (*one.texts, *_heading_lines(one).values())])
+                self._tokens([text for one in ahead for text in (*one.texts, *self._heading_lines(one).values())])
             self._consider(portion)
             if self._misses >= patience:
                 break
@@ -202,7 +203,7 @@ class Packer(Generic[P]):
             self._headed |= portion.headings.keys()
 
     def _cost(self, portion: P) -> int:
-        lines = [line for key, line in _heading_lines(portion).items() if key not in self._headed]
+        lines = [line for key, line in self._heading_lines(portion).items() if key not in self._headed]
         return self._tokens([*lines, *portion.texts]) + self._gap * (len(portion.texts) - len(lines))
 
     def _tokens(self, texts: Sequence[str]) -> int:
@@ -212,6 +213,10 @@ class Packer(Generic[P]):
             self._counts.update(zip(new, self._count(new), strict=True))
         return sum(self._counts[text] for text in texts)
 
-
-def _heading_lines(portion: Portion) -> dict[Hashable, str]:
-    return {key: heading_cost_line(*heading) for key, heading in portion.headings.items()}
+    def _heading_lines(self, portion: P) -> dict[Hashable, str]:
+        lines = self._lines
+        headings = portion.headings
+        for heading in headings.values():
+            if heading not in lines:
+                lines[heading] = heading_cost_line(*heading)
+        return {key: lines[heading] for key, heading in headings.items()}

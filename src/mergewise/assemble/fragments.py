@@ -49,7 +49,7 @@ class Fragment:
 
     def cut(self, start: int, end: int) -> Fragment:
         body, text = min(max(start, self.body), end), self.text[start - self.start : end - self.start]
-        return replace(self, start=start, end=end, body=body, text=text)
+        return Fragment(self.doc_id, self.title, self.headings, start, end, body, text)
 
     def beginnings(self) -> Iterator[Fragment]:
         """The fragment cut off after each of its sentences but the last, the longest piece first; none that says nothing."""
@@ -96,7 +96,7 @@ class Candidate:
         parts: list[Fragment] = []
         for fragment in self.fragments:
             parts += uncovered_parts(fragment, [*held, *parts])
-        return replace(self, fragments=tuple(parts)) if parts else None
+        return Candidate(tuple(parts), self.score, self.instead) if parts else None
 
     def beginnings(self, taken: Sequence[Candidate]) -> Iterator[Candidate]:
         """Those of its first part that is new."""
@@ -134,8 +134,15 @@ def split_runs(items: Iterable[T], joins: Callable[[T, T], bool]) -> list[list[T
 def uncovered_parts(fragment: Fragment, taken: Sequence[Fragment]) -> list[Fragment]:
     """The parts of the fragment that none of `taken` holds, in order."""
     parts: list[Fragment] = []
-    position = fragment.start
-    for start, end in sorted((other.start, other.end) for other in taken if other.span.overlaps(fragment.span)):
+    position, stop, doc_id = fragment.start, fragment.end, fragment.doc_id
+    overlapping = [
+        (other.start, other.end)
+        for other in taken
+        if other.start < stop and position < other.end and other.doc_id == doc_id
+    ]
+    if not overlapping:
+        return [fragment] if fragment.visible[2] else []
+    for start, end in sorted(overlapping):
         if start > position:
             parts.append(fragment.cut(position, start))
         position = max(position, end)

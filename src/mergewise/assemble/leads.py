@@ -28,8 +28,10 @@ class Leads:
 
     def before(self, ids: Collection[int]) -> tuple[Fragment, ...]:
         """The sentences outside of these leaves that theirs need, in the order of the document."""
-        needed: dict[tuple[int, int], None] = {}
         waiting = [place for i in ids for place in self._of(i)]
+        if not waiting:
+            return ()
+        needed: dict[tuple[int, int], None] = {}
         for leaf, number in waiting:
             if leaf not in ids and leaf in self._leaves and (leaf, number) not in needed:
                 needed[leaf, number] = None
@@ -38,5 +40,7 @@ class Leads:
 
     def _of(self, leaf: int, number: int | None = None) -> list[tuple[int, int]]:
         """The places of the leads of a leaf's sentences, or of one of them."""
-        leads = self._leaves[leaf].leads or () if leaf in self._leaves else ()
-        return [(leaf - lead.back, lead.of) for lead in leads if number is None or lead.number == number]
+        known = self._leaves.get(leaf)
+        if known is None or not known.leads:
+            return []
+        return [(leaf - lead.back, lead.of) for lead in known.leads if number is None or lead.number == number]

@@ -61,7 +61,11 @@ def _passages(pieces: Sequence[tuple[float, Fragment]]) -> list[Passage]:
 def _runs(fragments: Sequence[Fragment]) -> list[tuple[int, int, str]]:
     """Fragments of one section, in document order, as runs (start, end, text): those with nothing between them are joined."""
     runs = split_runs(fragments, lambda left, right: left.end == right.start)
-    return [replace(run[0], end=run[-1].end, text="".join(one.text for one in run)).visible for run in runs]
+    whole = (
+        run[0] if len(run) == 1 else replace(run[0], end=run[-1].end, text="".join(one.text for one in run))
+        for run in runs
+    )
+    return [fragment.visible for fragment in whole]
 
 
 WRITTEN = "(written, not quoted)"

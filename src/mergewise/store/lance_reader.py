@@ -21,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mergewise.concurrency import BackgroundLoop, demand_time
+from mergewise.concurrency import BackgroundLoop, ThreadLoop, demand_time
 from mergewise.errors import CorruptIndex, StoreError, UsageError
 from mergewise.protocols import FloatArray, Ranking
 from mergewise.ranges import short_repr
@@ -55,7 +55,7 @@ KEPT_DOCUMENTS, LONGEST_KEPT = 16, 200_000
 # all documents are looked at for a condition: a million take a few of them
 CONDITION_SECONDS = 60.0
 _LOOP = BackgroundLoop("mergewise-store")
-run, start = _LOOP.run, _LOOP.start
+run = _LOOP.run
 _ID, _ADDRESS = "id", "_rowid"
 
 
@@ -289,7 +289,7 @@ class LanceReader:
         column = None if spec is None else spec.table.words if words else spec.table.text
         if opened is None or not question.strip() or (words and column not in self._columns(table)):
             return start(_nothing())
-        query = opened.query().nearest_to_text(question, columns=[str(column)])
+        query = _query(opened).nearest_to_text(question, columns=[str(column)])
         return start(self._text_ranking(table, self._meeting(query, where), k))
 
     async def _text_ranking(self, table: str, query: Any, k: int) -> Ranking:
@@ -298,7 +298,7 @@ class LanceReader:
         with self._reading(self.directory, f"the table {table!r}"):
             while True:
                 hits = await self._select_addresses(table, query.limit(limit), "_score").to_arrow()
-                ranking = _best(await self._ids_of(table, hits), hits["_score"].to_pylist())
+                ranking = _best(await self._ids_of(table, hits), hits["_score"].to_numpy())
                 if len(ranking) < limit or ranking[-1][1] < ranking[k - 1][1]:
                     return ranking[:k]
                 limit *= 4
@@ -312,7 +312,7 @@ class LanceReader:
             return start(_nothing())
         half = vector.astype(np.float16)
         packed = pa.Array.from_buffers(pa.float16(), len(half), [None, pa.py_buffer(half)])
-        query = opened.query().nearest_to(packed).column(column).distance_type("dot").nprobes(NPROBES)
+        query = _query(opened).nearest_to(packed).column(column).distance_type("dot").nprobes(NPROBES)
         # then the candidates are compared exactly here, from the mapped vectors
         refines = self._is_mapped(table)
         query = query if refines else query.refine_factor(REFINE)
@@ -327,8 +327,8 @@ class LanceReader:
             ids = await self._ids_of(table, hits)
             cosines = 1.0 - hits["_distance"].to_numpy()
             if refines:
-                cosines = await self._compared(table, column, vector, np.asarray(ids, np.int64), cosines)
-            return _best(ids, cosines.tolist())[:k]
+                cosines = await self._compared(table, column, vector, ids, cosines)
+            return _best(ids, cosines)[:k]
 
     async def _compared(
         self, table: str, column: str, vector: FloatArray, ids: IntArray, cosines: FloatArray
@@ -369,10 +369,10 @@ class LanceReader:
     def _select_addresses(self, table: str, query: Any, score: str) -> Any:
         return query.select([score] if self._is_mapped(table) else [_ID, score]).with_row_id()
 
-    async def _ids_of(self, table: str, hits: pa.Table) -> list[int]:
+    async def _ids_of(self, table: str, hits: pa.Table) -> IntArray:
         """The ids of the rows that a search hits. An address that no file knows is asked for."""
         if _ID in hits.column_names:
-            stored: list[int] = hits[_ID].to_pylist()
+            stored: IntArray = hits[_ID].to_numpy()
             return stored
         addresses = hits[_ADDRESS].to_numpy().astype(np.int64)
         ids = self.mapped_rows(table).ids_at(addresses)
@@ -385,8 +385,7 @@ class LanceReader:
             known = dict(zip(rows[_ADDRESS].to_pylist(), rows[_ID].to_pylist(), strict=True))
             ids = ids.copy()
             ids[unknown] = [known[address] for address in addresses[unknown].tolist()]
-        located: list[int] = ids.tolist()
-        return located
+        return ids
 
     # -- rows
 
@@ -576,6 +575,18 @@ def _end(numbers: pa.ChunkedArray) -> int:
     return 1 + pc.max(numbers).as_py() if len(numbers) else 0
 
 
+def start(coroutine: Coroutine[Any, Any, Ranking]) -> Future[Ranking]:
+    """A search that is under way: in this thread, unless that turns another loop."""
+    return ThreadLoop.start(coroutine) if asyncio._get_running_loop() is None else _LOOP.start(coroutine)
+
+
+def _query(table: AsyncTable) -> Any:
+    """As `table.query()`, but it does not ask for the schema first, to look for columns of large objects: there are none."""
+    from lancedb.query import AsyncQuery
+
+    return AsyncQuery(table._inner.query())
+
+
 async def _nothing() -> Ranking:
     return []
 
@@ -612,9 +623,10 @@ def scan(table: AsyncTable, columns: Sequence[str] | None, condition: str | None
     return query.to_arrow() if condition is None else query.where(condition).to_arrow()
 
 
-def _best(ids: Iterable[int], scores: Iterable[float]) -> Ranking:
+def _best(ids: IntArray, scores: FloatArray) -> Ranking:
     """Best first; equal scores in the order of ids, so that results repeat."""
-    return sorted(zip(ids, scores, strict=True), key=lambda pair: (-pair[1], pair[0]))
+    order = np.lexsort((ids, -scores))
+    return list(zip(ids[order].tolist(), scores[order].tolist(), strict=True))
 
 
 def within(numbers: Sequence[int]) -> str:

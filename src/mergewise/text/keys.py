@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 
 _SEPARATORS = re.compile(r"[\W_]+")
 _SUFFIX = re.compile(r"\.\w{1,8}$")
@@ -22,6 +23,7 @@ def heading_path(title: str, headings: Sequence[str]) -> str:
     return PATH_MARK.join(part for part in (title, *headings) if part)
 
 
+@lru_cache(4096)
 def place_of(doc_id: str) -> str:
     """The words in the names of a file and of the two folders that it lies in: they often say what it is about."""
     names = _SUFFIX.sub("", doc_id).split("/")[-3:]

@@ -20,17 +20,20 @@ _IMAGE = r"[^)\n!]*+(?:!(?!\[)[^)\n!]*+)*+"
 _TARGET = r"[^)\s\]]*+(?:\](?!\()[^)\s\]]*+)*+"
 _MARKUP = re.compile(
     rf"""
-      ^[ \t]*(?:`{{3,}}|~{{3,}})[^\n`]*$                                     # the edge of a fenced code block
-    | ^[ \t]*\.\.[ \t]+_[^\n]*:[^\n]*$                                       # an anchor or the target of a link
-    | ^(?P<margin>[ \t]*)\.\.(?:[ \t]+(?![\w.+-]+::|\|[^|\n]+\||\[[\w\#*-]+\])[^\n]*)?$  # a comment
-    | ^[ \t]*\.\.[ \t]+(?:\|[^|\n]+\|[ \t]+)?(?:image|figure|contents|toctree|highlight|include|literalinclude|
+      ^(?:                                                                   # at the beginning of a line
+        [ \t]*(?:`{{3,}}|~{{3,}})[^\n`]*$                                     # the edge of a fenced code block
+    | [ \t]*\.\.[ \t]+_[^\n]*:[^\n]*$                                       # an anchor or the target of a link
+    | (?P<margin>[ \t]*)\.\.(?:[ \t]+(?![\w.+-]+::|\|[^|\n]+\||\[[\w\#*-]+\])[^\n]*)?$  # a comment
+    | [ \t]*\.\.[ \t]+(?:\|[^|\n]+\|[ \t]+)?(?:image|figure|contents|toctree|highlight|include|literalinclude|
         currentmodule|module|py:currentmodule|py:module|meta|raw|autoclass|automodule|autofunction|code|code-block|
         sourcecode|parsed-literal|prompt|console|ipython|doctest|testcode|math)::[^\n]*$
-    | ^[ \t]*\.\.[ \t]+[\w.+-]+::                                            # the mark of another directive
-    | ^[ \t]*[!?]{{3}}\+?[ \t]+[\w-]*                                        # the mark of an admonition
-    | ^[ ]{{0,3}}\[[^\]\n]+\]:[ \t]+<?[\w.#/][^\n]*$                         # where a link leads
-    | ^[ \t]*:(?:class|name|alt|width|height|target|align|maxdepth|caption|local|depth|hidden|titlesonly):[^\n]*$
-    | (?P<comment><!--)
+    | [ \t]*\.\.[ \t]+[\w.+-]+::                                            # the mark of another directive
+    | [ \t]*[!?]{{3}}\+?[ \t]+[\w-]*                                        # the mark of an admonition
+    | [ ]{{0,3}}\[[^\]\n]+\]:[ \t]+<?[\w.#/][^\n]*$                         # where a link leads
+    | [ \t]*:(?:class|name|alt|width|height|target|align|maxdepth|caption|local|depth|hidden|titlesonly):[^\n]*$
+    )
+    | (?=[<\[!:`{{*])(?:                                                     # with one of these: few places are tried
+        (?P<comment><!--)
     | </?(?:{_TAGS})(?:[ \t\n][^<>]*)?/?>
     | \[!\[{_ALT}\]\({_IMAGE}\)\]\({_IMAGE}\)                                # an image that is a link
     | !\[{_ALT}\](?:\({_IMAGE}\)|\[[^\]\n]{{0,99}}\])                        # an image
@@ -40,6 +43,7 @@ _MARKUP = re.compile(
     | (?<!`)`(?P<reference>[^`\n]+)`__?(?!\w)
     | \{{:?[ \t]*[.\#][\w-][^{{}}\n]*\}}                                     # an anchor or class in braces
     | \*\*+
+    )
     """,
     re.MULTILINE | re.VERBOSE | re.DOTALL,
 )

@@ -11,6 +11,7 @@ import re
 import unicodedata
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import NamedTuple
 
 from mergewise.text.terms import LETTERS, STOP_WORDS
@@ -62,6 +63,7 @@ def without_accents(word: str) -> str:
     return "".join(c for c in unicodedata.normalize("NFKD", word) if not unicodedata.combining(c))
 
 
+@lru_cache(100_000)
 def _fold(word: str) -> str:
     word = without_accents(word.lower())
     return word.removesuffix("'s").removesuffix("’s") if word[-1:] == "s" else word
@@ -107,13 +109,14 @@ def possible_names(words: Words, most: int = LONGEST) -> list[Mention]:
     possible: list[Mention] = []
     folded, marked = words.folded, words.marked
     count = len(folded)
+    ends = [mark or word not in STOP_WORDS for word, mark in zip(folded, marked, strict=True)]
     for first, word in enumerate(folded):
         starts = marked[first]
         if not starts and word in STOP_WORDS:
             continue
         longest = min(count, first + (most if starts else 3))
         for last in range(longest, first + 1, -1):
-            if marked[last - 1] or folded[last - 1] not in STOP_WORDS:
+            if ends[last - 1]:
                 possible.append(Mention(" ".join(folded[first:last]), first, last))
         if starts and len(word) > 1 and word not in STOP_WORDS:
             possible.append(Mention(word, first, first + 1))

@@ -102,11 +102,21 @@ def judged(draw: Callable[..., object]) -> Candidates:
     draws = np.random.default_rng(draw(st.integers(0, 999)))  # type: ignore[arg-type]
     candidates.relevance = np.clip(draws.uniform(-0.1, 1.1, COUNT), 0, 1).astype(np.float32)
     sections = st.sampled_from(list(candidates.members))
-    candidates.named = dict.fromkeys(draw(st.sets(sections, max_size=3)), "x")  # type: ignore[call-overload]
+    candidates.named = draw(st.dictionaries(sections, st.sampled_from(["silent rain", "older rain", "x"]), max_size=3))
     names = st.sampled_from(["ada moor", "silent rain", "snow", "loud snow", "elsewhere"])
     links = st.builds(Link, st.integers(0, COUNT - 1), names, shares, st.booleans())
     candidates.links = draw(st.dictionaries(sections, st.lists(links, min_size=1, max_size=4), max_size=5))  # type: ignore[assignment]
     return candidates
+
+
+def slow_named(candidates: Candidates, section: tuple[str, tuple[str, ...]]) -> float:
+    """The feature as its comment has it."""
+    name, members = candidates.named.get(section), candidates.members[section]
+    if name is None or min(candidates.sentences[i].leaf.start for i in members) > 0:
+        return 0.0
+    asked = candidates.asked.text.replace(",", " ").replace("?", " ").split()
+    with_capital = {word.lower() for word in asked if not word[0].islower()}
+    return len([word for word in name.split() if word in with_capital]) / len(name.split())
 
 
 def slow_led(candidates: Candidates, target: tuple[str, tuple[str, ...]]) -> float:
@@ -115,7 +125,7 @@ def slow_led(candidates: Candidates, target: tuple[str, tuple[str, ...]]) -> flo
     def names_whole(link: Link, section: tuple[str, tuple[str, ...]]) -> bool:
         leaf = candidates.sentences[candidates.members[section][0]].leaf
         titles = [leaf.title, *leaf.headings[-1:]]
-        return any(link.name in names_of_title(title) for title in titles)
+        return " " in link.name and any(link.name in names_of_title(title) for title in titles)
 
     def leads(source: object, section: tuple[str, tuple[str, ...]]) -> bool:
         return any(
@@ -139,10 +149,10 @@ def test_features_are_those_of_the_slow_transcription(candidates: Candidates) ->
     assert found.shape == (len(shown), len(SECTION_FEATURES)) and list(shown) == list(candidates.members)
     for row, (section, members) in zip(found.tolist(), candidates.members.items(), strict=True):
         sure = min(max(max(float(candidates.relevance[i]) for i in members), LEAST), 1 - LEAST)
-        named = section in candidates.named
-        compared = named and candidates.asked.kind == "comparison"
+        named = slow_named(candidates, section)
+        compared = named * (candidates.asked.kind == "comparison")
         assert row == pytest.approx(
-            [log(sure / (1 - sure)), float(named), float(compared), slow_led(candidates, section)], rel=1e-4, abs=1e-5
+            [log(sure / (1 - sure)), named, compared, slow_led(candidates, section)], rel=1e-4, abs=1e-5
         )
 
 

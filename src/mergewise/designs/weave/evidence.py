@@ -108,6 +108,9 @@ class Link:
     near: bool
 
 
+_NONE: frozenset[str] = frozenset()
+
+
 class Candidates:
     """The sentences that may be selected for one question, numbered as they came; hops bring in further leaves.
 
@@ -173,7 +176,11 @@ class Candidates:
             self._leads[first + lead.number] = leaf.id - lead.back, lead.of
         self.sentences += [SentenceInLeaf(leaf, number) for number in range(count)]
         positions = [(leaf.start + at, term) for at, term in self._finder.positions(readable(leaf.text))]
-        terms = [frozenset([term for at, term in positions if s.start <= at < s.end]) for s in leaf.sentences]
+        terms = (
+            [frozenset([term for at, term in positions if s.start <= at < s.end]) for s in leaf.sentences]
+            if positions
+            else [_NONE] * count
+        )
         self.terms += terms
         above = self._path_terms[section]
         self.covered_terms += [held | above for held in terms] if above else terms
@@ -234,7 +241,7 @@ class Candidates:
         self, candidate: int, cosine: float | None, documents: Mapping[str, Set[str]], previous: bool
     ) -> Evidence:
         sentence, lead = self.sentences[candidate], self._led_by(candidate)
-        led = self.covered_terms[lead] if lead is not None else frozenset()
+        led = self.covered_terms[lead] if lead is not None else _NONE
         return Evidence(
             span=sentence.span,
             text=sentence.text,
@@ -384,8 +391,9 @@ class Candidates:
 
     def _spread(self, leaf: FloatArray) -> tuple[FloatArray, FloatArray]:
         """The features "document" and "elsewhere": the scores in its document, with its section and without, over the largest."""
-        whole = np.bincount(self._documents, leaf)[self._documents].astype(np.float32)
-        elsewhere = whole - np.bincount(self._sections, leaf)[self._sections].astype(np.float32)
+        documents, sections = np.array(self._documents), np.array(self._sections)
+        whole = np.bincount(documents, leaf)[documents].astype(np.float32)
+        elsewhere = whole - np.bincount(sections, leaf)[sections].astype(np.float32)
         return whole / max(whole.max(), 1e-6), elsewhere / max(elsewhere.max(), 1e-6)
 
     def _best_of_named(self, scores: FloatArray) -> FloatArray:

@@ -133,15 +133,18 @@ class Prices:
             self.counts = dict(zip([*lines, *texts], models.count_tokens([*lines, *texts]), strict=True))
         self.tokens = np.array([self.counts[text] for text in texts], np.float32)
         self._costs = [self.counts[text] + self.counts[GAP] for text in texts]
-        # of a section's heading line, by the first sentence in it
-        self._headings = {
-            mates[0]: self.counts[line] for mates, line in zip(by_section.values(), lines[1:], strict=True)
-        }
+        of_lines = dict(zip(by_section, map(self.counts.__getitem__, lines[1:]), strict=True))
+        self._headings = [of_lines[sentence.section] for sentence in sentences]
 
     def cost(self, new: Sequence[int], taken: frozenset[int]) -> int:
-        sections = {self._mates[at][0] for at in new}
-        fresh = (first for first in sections if taken.isdisjoint(self._mates[first]))
-        return sum([self._costs[at] for at in new]) + sum([self._headings[first] for first in fresh])
+        cost, headed = 0, taken
+        for at in new:
+            cost += self._costs[at]
+            if headed.isdisjoint(self._mates[at]):
+                cost += self._headings[at]
+            if len(new) > 1:
+                headed |= {at}
+        return cost
 
     def same_section(self, at: int) -> Sequence[int]:
         return self._mates[at]

@@ -127,17 +127,22 @@ def maximise(
     rounds = 0
     while heap:
         entry = heapq.heappop(heap)
-        new = tuple(j for j in bundles[entry.bundle] if j not in taken)
-        if entry.bundle in taken or cost(new, taken) > left:
+        if entry.bundle in taken:
+            continue
+        new = bundles[entry.bundle]
+        if not taken.isdisjoint(new):
+            new = tuple(j for j in new if j not in taken)
+        price = cost(new, taken)
+        if price > left:
             continue
         if entry.negative >= 0:
             break  # nothing left would add anything
         if entry.round != rounds:
-            heapq.heappush(heap, _Entry(-_ratio(state, new, cost, taken), entry.bundle, rounds))
+            heapq.heappush(heap, _Entry(-state.gain(new) / max(1, price), entry.bundle, rounds))
             continue
         if gains and -entry.negative < stop * highest:
             return Selection(tuple(chosen), tuple(gains), state.value, stopped=True)
-        left -= cost(new, taken)
+        left -= price
         state.take(new)
         chosen += new
         gains.append(-entry.negative)

@@ -56,7 +56,7 @@ def unpack_sentences(rows: pa.Table) -> Mapping[str, Sequence[Any]]:
 
 def _sentences(start: int, numbers: Sequence[int]) -> tuple[Sentence, ...]:
     parts = zip(numbers[::3], numbers[1::3], numbers[2::3], strict=True)
-    return tuple(Sentence(start + first, start + end, tokens) for first, end, tokens in parts)
+    return tuple([Sentence(start + first, start + end, tokens) for first, end, tokens in parts])
 
 
 SENTENCES = Packed("sentences", pa.list_(pa.int32()), pack_sentences, unpack_sentences, ("sentences",), ("start",))
