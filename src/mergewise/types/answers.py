@@ -28,7 +28,11 @@ GAP = " …\n"
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """A piece of a context. Verbatim: `text` is the text of `spans`, in order, joined by `GAP`."""
+    """A piece of a context. Verbatim: `text` is the text of `spans`, in order, joined by `GAP`.
+
+    `score` ranks the passages of one context; their places do not, where it is in document order. `weave` gives the probability,
+    in [0, 1], that the passage is needed. Other strategies have scores of their own, which may be above 1.
+    """
 
     text: str
     score: float

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from math import exp, log
 
 import numpy as np
@@ -94,18 +93,18 @@ shares = st.floats(0, 1, width=32)
 
 
 @st.composite
-def judged(draw: Callable[..., object]) -> Candidates:
+def judged(draw: st.DrawFn) -> Candidates:
     """All sentences with any relevance; any sections that are named; any links between sentences and sections."""
     question = draw(st.sampled_from(["Where was she born?", "Which is older, Silent Rain or Loud Snow?"]))
-    candidates = Candidates(QuestionAspects.of(str(question), None), {})
+    candidates = Candidates(QuestionAspects.of(question, None), {})
     candidates.add(LEAVES)
-    draws = np.random.default_rng(draw(st.integers(0, 999)))  # type: ignore[arg-type]
+    draws = np.random.default_rng(draw(st.integers(0, 999)))
     candidates.relevance = np.clip(draws.uniform(-0.1, 1.1, COUNT), 0, 1).astype(np.float32)
     sections = st.sampled_from(list(candidates.members))
     candidates.named = draw(st.dictionaries(sections, st.sampled_from(["silent rain", "older rain", "x"]), max_size=3))
     names = st.sampled_from(["ada moor", "silent rain", "snow", "loud snow", "elsewhere"])
     links = st.builds(Link, st.integers(0, COUNT - 1), names, shares, st.booleans())
-    candidates.links = draw(st.dictionaries(sections, st.lists(links, min_size=1, max_size=4), max_size=5))  # type: ignore[assignment]
+    candidates.links = draw(st.dictionaries(sections, st.lists(links, min_size=1, max_size=4), max_size=5))
     return candidates
 
 

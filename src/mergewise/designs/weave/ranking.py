@@ -44,7 +44,7 @@ def scored_passages(
     shown = best_by_section(candidates, chosen)
     values = np.array([weights[name] for name in SECTION_FEATURES])
     z = section_features(candidates, shown) @ values + weights["bias"]
-    scores = dict(zip(shown, (1 / (1 + np.exp(-z))).tolist(), strict=True))
+    scores: dict[SectionKey, float] = dict(zip(shown, (1 / (1 + np.exp(-z))).tolist(), strict=True))
     of_documents: dict[str, float] = {}
     for (doc_id, _), score in scores.items():
         of_documents[doc_id] = max(score, of_documents.get(doc_id, 0.0))
