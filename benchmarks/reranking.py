@@ -76,7 +76,8 @@ def fitted_calibration(task: Task, index: Index, limit: int) -> Calibration:
     for question in chosen_questions(task, "first", limit):
         state = index.state().for_question()
         candidates = gather(question.text, state.reader(None), Weave(), [], models=state.models)
-        scored.append(scored_sentences(candidates, [span for span, _ in question.evidence]))
+        if candidates.reranked is not None:
+            scored.append(scored_sentences(candidates, [span for span, _ in question.evidence]))
     return calibrate(scored)
 
 

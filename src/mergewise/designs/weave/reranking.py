@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from mergewise.errors import UsageError
 from mergewise.models.calibration import Calibration, ScoredTexts, calibration_of, evidence
 from mergewise.models.record import Models
 from mergewise.models.scores import logits_of
@@ -22,33 +23,30 @@ def ask_reranker(
     candidates: Candidates, models: Models | None, count: int, trace: list[Step], weights: Mapping[str, float]
 ) -> None:
     """Ask about the `count` most relevant candidates, in one call, and judge all of them anew."""
-    if models is None or models.reranker is None or not count or not len(candidates):
+    reranker = None if models is None else models.reranker
+    if reranker is None or not count or not len(candidates):
         return
-    if candidates.reranked is None:
-        candidates.reranked = Reranked(calibration_of(models.reranker))
-    logits = candidates.reranked.logits
-    best = np.argsort(-candidates.relevance, kind="stable")[:count].tolist()
-    if asked := [i for i in best if i not in logits]:
-        found = logits_of(models.reranker, candidates.asked.text, [_with_headings(candidates, i) for i in asked])
-        logits.update(zip(asked, map(float, found), strict=True))
-        trace.append(Step("rerank", f"{len(asked)} sentences by {models.reranker.spec}"))
+    asked = np.argsort(-candidates.relevance, kind="stable")[:count].tolist()
+    logits = logits_of(reranker, candidates.asked.text, [_with_headings(candidates, i) for i in asked])
+    candidates.reranked = Reranked(asked, logits, calibration_of(reranker))
     candidates.judge(weights)
+    trace.append(Step("rerank", f"{len(asked)} sentences by {reranker.spec}"))
 
 
 class Reranked:
-    """The logits of the candidates that a reranker was asked about, and the log-odds that they `added`."""
+    """The candidates that a reranker was asked about, with its logits, and the log-odds that it `added` to each."""
 
-    def __init__(self, calibration: Calibration | None = None) -> None:
-        self.logits: dict[int, float] = {}  # by candidate
+    def __init__(self, asked: Sequence[int], logits: FloatArray, calibration: Calibration | None) -> None:
+        self.asked = list(asked)
+        self.logits = logits
         self.added: dict[int, float] = {}
         self._calibration = calibration
 
     def evidence(self, prior: FloatArray) -> FloatArray:
         """Log-odds to add to those of all candidates, shape (candidates,); 0 for what the reranker was not asked about."""
-        asked, logits = list(self.logits), np.array(list(self.logits.values()), np.float32)
         added = np.zeros(len(prior), np.float32)
-        added[asked] = evidence(prior[asked], logits, self._calibration)
-        self.added = dict(zip(asked, added[asked].tolist(), strict=True))
+        added[self.asked] = evidence(prior[self.asked], self.logits, self._calibration)
+        self.added = dict(zip(self.asked, added[self.asked].tolist(), strict=True))
         return added
 
 
@@ -70,12 +68,12 @@ def scale_to_fitted(vectors: FloatArray) -> float:
 
 
 def scored_sentences(candidates: Candidates, gold: Iterable[Span]) -> ScoredTexts:
-    """What `calibrate` learns from one question. A sentence is needed where more than half of it is `gold`."""
-    logits = {} if candidates.reranked is None else candidates.reranked.logits
-    asked, spans = list(logits), list(gold)
-    needed = [any(_mostly(candidates.sentences[i].span, span) for span in spans) for i in asked]
-    prior = candidates.log_odds()[asked]
-    return ScoredTexts(prior, np.array(list(logits.values()), np.float32), np.array(needed, np.bool_))
+    """What `calibrate` learns from a question whose candidates were reranked. A sentence is needed where half of it is `gold`."""
+    reranked, spans = candidates.reranked, list(gold)
+    if reranked is None:
+        raise UsageError("nothing was reranked", "name a reranker, and let weave ask it")
+    needed = [any(_mostly(candidates.sentences[i].span, span) for span in spans) for i in reranked.asked]
+    return ScoredTexts(candidates.log_odds()[reranked.asked], reranked.logits, np.array(needed, np.bool_))
 
 
 def _mostly(span: Span, gold: Span) -> bool:
