@@ -30,16 +30,20 @@ from mergewise.cli.reports import (
     say_table,
     say_table_head,
 )
+from mergewise.cli.tables import say_lab_table
 from mergewise.designs import VIEWS
 from mergewise.engine import Index
 from mergewise.errors import UsageError
 from mergewise.evaluate.evaluator import Asking, Evaluator, MethodRows
+from mergewise.evaluate.lab import layouts
+from mergewise.evaluate.measured import measured_runs
 from mergewise.evaluate.methods import Method, methods_of, needed_views, strategy_methods
 from mergewise.evaluate.presets import Preset, presets_of
 from mergewise.evaluate.report import ANSWER_COLUMNS, CONTEXT_COLUMNS, facts, report_line, set_report
 from mergewise.evaluate.rows import EvaluationRow, QuestionRow, mean_row
 from mergewise.evaluate.run import chosen_questions, indexed_tasks, parse_shard
 from mergewise.evaluate.runs.finish import RunTables, earlier_plan, write_plan
+from mergewise.evaluate.runs.folder import open_run
 from mergewise.evaluate.runs.keys import digest, question_digest
 from mergewise.evaluate.runs.plan import (
     PlannedMethod,
@@ -165,7 +169,8 @@ class Evaluation:
             asking = Asking(options.max_tokens, options.together, judge, utility, options.temperature)
         name = "" if options.shard is None else f".{self.shard[0]}-of-{self.shard[1]}"
         store = RowStore() if folder is None else open_store(folder, task.name, name, options.reuse or ())
-        return Evaluator(index, task, asking, store)
+        # what the causal model writes by itself is written once where seconds are shared anyway
+        return Evaluator(index, task, asking, store, {} if options.together > 1 else None)
 
     def rows(self, evaluator: Evaluator) -> tuple[list[MethodRows], list[MethodRows], list[PlannedRows]]:
         """The rows of the methods that can run, those of further repeats, and for each method its settings or what it lacks.
@@ -216,7 +221,9 @@ class Evaluation:
                 continue
             ready, again, planned = self.rows(evaluator)
             sets = _with(plan.sets, _planned_set(evaluator, questions))
-            plan = replace(plan, sets=sets, rows=_with(plan.rows, *planned))
+            plan = replace(
+                plan, sets=sets, rows=_with(plan.rows, *planned), models={**plan.models, **_view_settings(index)}
+            )
             if folder is not None:
                 write_plan(folder, plan)
             with progress("Evaluating") as advance:
@@ -241,11 +248,21 @@ class Evaluation:
             say_differences(report)
             if options.show_missed:
                 say_missed(report)
-        if tables is not None and folder is not None and not options.dry_run:
+        if tables is not None and folder is not None:
             with _other_shards_done(folder):
                 tables.write(plan)
             shutil.rmtree(folder / INDEXES, ignore_errors=True)
+            self._say_tables(folder)
             say_aside(f"the run: {folder}")
+
+    def _say_tables(self, folder: Path) -> None:
+        """The tables of the papers in their own layout."""
+        if not self.presets:
+            return
+        measured = measured_runs([open_run(folder)])
+        for preset in self.presets:
+            for table in layouts(measured, preset):
+                say_lab_table(table)
 
     def _plan(self) -> RunPlan:
         """All of the plan that does not depend on the sets."""
@@ -266,7 +283,7 @@ class Evaluation:
             max_tokens=options.max_tokens,
             together=options.together,
             workers=options.workers,
-            reference=options.reference or self.asked_methods[0][0].name,
+            reference=options.reference or "",
             tables=tuple(preset.name for preset in self.presets),
             command=shlex.join(["mergewise", *sys.argv[1:]]),
             models=specs,
@@ -332,6 +349,8 @@ def _check(options: EvaluationOptions) -> None:
     for name in ("shard", "reuse"):
         if getattr(options, name) and options.run_folder is None:
             raise UsageError(f"--{name} goes with --out", "name a run folder")
+    if options.table is not None and options.run_folder is None and not options.dry_run:
+        raise UsageError("--table goes with --out", "name a run folder")
     if options.workers > 1 and (options.out is None or options.shard is not None):
         raise UsageError("--workers goes with --out, and without --shard", "name a run folder")
 
@@ -454,6 +473,12 @@ def _with(known: tuple[Any, ...], *new: Any) -> tuple[Any, ...]:
         return (one.set, one.method) if isinstance(one, PlannedRows) else one.name
 
     return tuple({key(one): one for one in (*known, *new)}.values())
+
+
+def _view_settings(index: Index) -> dict[str, str]:
+    """The settings of the views of an index, by `VIEW.NAME`."""
+    views = index.manifest.views
+    return {f"{name}.{key}": str(value) for name, state in views.items() for key, value in state.settings.items()}
 
 
 def _planned_set(evaluator: Evaluator, questions: Sequence[Question]) -> PlannedSet:
