@@ -426,6 +426,7 @@ def test_other_files_are_no_question_sets(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="one of: bench"):
         load_task(tmp_path / "notes.md", "nothing")
     write(tmp_path / "dev.json", [HOTPOT])
+    write(tmp_path / "rows.questions.jsonl", {"question": "?", "gold": []})
     assert find_tasks(tmp_path) == [tmp_path / "dev.json"]
     assert find_tasks(tmp_path / "notes.md") == [tmp_path / "notes.md"]
 

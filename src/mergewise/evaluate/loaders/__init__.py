@@ -76,7 +76,10 @@ def form_of(path: Path) -> str | None:
 
 
 def find_tasks(path: Path, form: str | None = None) -> list[Path]:
-    """`path` itself where it is a question set, or a form is named; else the sets in that folder, by name."""
+    """`path` itself where it is a question set, or a form is named; else the sets in that folder, by name.
+
+    Tables in a folder are none: files with results have the same columns.
+    """
     if form is not None or path.is_file() or (path.is_dir() and form_of(path) is not None):
         return [path]
     children = sorted(path.iterdir()) if path.is_dir() else []
@@ -90,6 +93,6 @@ def find_tasks(path: Path, form: str | None = None) -> list[Path]:
 
 def _is_task(path: Path) -> bool:
     try:
-        return form_of(path) is not None
+        return (path.is_dir() or path.is_file()) and form_of(path) not in (None, "table")
     except UNREADABLE:
         return False
