@@ -156,6 +156,7 @@ class Preset:
             self,
             name=f"{self.name}-contexts",
             title=f"{self.title}: what contexts hold",
+            about=f"In the layout of the paper, of contexts alone: {', '.join(self.contexts)}.",
             columns=columns,
             rows=tuple(rows.values()),
             percent=False,
