@@ -30,6 +30,7 @@ from mergewise.cli.reports import (
     say_table,
     say_table_head,
 )
+from mergewise.designs import VIEWS
 from mergewise.engine import Index
 from mergewise.errors import UsageError
 from mergewise.evaluate.evaluator import Asking, Evaluator, MethodRows
@@ -134,7 +135,12 @@ class Evaluation:
             cache=options.cache,
             prompts=options.prompts,
         )
-        views = needed_views([method for method, _ in self.asked_methods])
+        # what cannot be built without vectors is what the methods lack
+        views = [
+            view
+            for view in needed_views([method for method, _ in self.asked_methods])
+            if options.embedder != "none" or not VIEWS[view].needs_embedder
+        ]
         standing = options.index_dir or shared.DEFAULT_INDEX
         show: Callable[[str], AbstractContextManager[Progress]] = partial(progress, amount=characters)
         if quiet:
@@ -209,13 +215,14 @@ class Evaluation:
                 self._say_costs(evaluator, asked)
                 continue
             ready, again, planned = self.rows(evaluator)
-            plan = replace(
-                plan, sets=_with(plan.sets, _planned_set(evaluator, questions)), rows=_with(plan.rows, *planned)
-            )
+            sets = _with(plan.sets, _planned_set(evaluator, questions))
+            plan = replace(plan, sets=sets, rows=_with(plan.rows, *planned))
             if folder is not None:
                 write_plan(folder, plan)
             with progress("Evaluating") as advance:
                 evaluator.complete([*ready, *again], asked, advance)
+            ready, planned = _without_failed(ready, planned, len(asked))
+            plan = replace(plan, rows=_with(plan.rows, *planned))
             if tables is not None:
                 documents = {one.doc for row in evaluator.store.known.values() for one in row.ranking}
                 tables.add_set(index, task.name, task.questions, documents)
@@ -355,6 +362,23 @@ def _from_reference(chosen: list[tuple[Method, int]], reference: str | None) -> 
     if reference not in names:
         raise UsageError(f"no method is called {reference!r}", f"one of: {', '.join(names)}")
     return sorted(chosen, key=lambda one: one[0].name != reference)
+
+
+def _without_failed(
+    ready: Sequence[MethodRows], planned: Sequence[PlannedRows], count: int
+) -> tuple[list[MethodRows], list[PlannedRows]]:
+    """Without the methods that failed on each of so many questions: they lack something that nobody knew of before.
+
+    Raises what the first of them did where all methods failed.
+    """
+    failed = {one.method.name: next(iter(one.failures.values())) for one in ready if len(one.failures) == count}
+    left = [one for one in ready if one.method.name not in failed]
+    if not left:
+        raise next(iter(failed.values()))
+    return left, [
+        replace(one, spec="", needs=f"failed on every question: {failed[one.method]}") if one.method in failed else one
+        for one in planned
+    ]
 
 
 @cache

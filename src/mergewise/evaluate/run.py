@@ -15,7 +15,7 @@ from mergewise.evaluate.methods import Method
 from mergewise.evaluate.rows import EvaluationRow, QuestionRow, mean_row
 from mergewise.evaluate.runs.keys import digest
 from mergewise.evaluate.tasks import Question, Task
-from mergewise.store.manifest import read_manifest
+from mergewise.store.manifest import NAME
 from mergewise.store.views import Progress
 
 Half: TypeAlias = Literal["first", "second", "all"]
@@ -75,13 +75,18 @@ def indexed_tasks(
     def with_index(task: Task) -> tuple[Index, Task]:
         with progress(f"Indexing {task.name}") as advance:
             index = open_index(folder / task.name, views=views, progress=advance)
+            if others := {one.id for one in index.documents()} - {one.id for one in task.documents}:
+                raise UsageError(
+                    f"the index at {folder / task.name} holds {len(others):,} documents that are none of {task.name}",
+                    "name another folder of indexes (--index)",
+                )
             index.add(task.documents, progress=advance)
         return index, task
 
     for found in find_tasks(path, form):
         task = load_task(found, form, is_strict)
         own = standing / task.name
-        place = own if read_manifest(standing) is None and read_manifest(own) is not None else standing
+        place = standing if (standing / NAME).exists() or not (own / NAME).exists() else own
         yield with_index(task) if task.documents else (open_index(place, create=False), task)
 
 

@@ -25,7 +25,7 @@ from mergewise.errors import UsageError
 from mergewise.evaluate.runs.lines import known_lines
 from mergewise.evaluate.runs.plan import PlannedMethod, PlannedRows, PlannedSet, RunPlan, plan_text, read_plan
 from mergewise.evaluate.runs.rows import RowKey, RunPassage, RunRow, row_of
-from mergewise.evaluate.runs.schema import QUESTIONS, ROWS, TEXTS, rows_table, scores_of
+from mergewise.evaluate.runs.schema import QUESTIONS, ROWS, TEXTS, in_order, rows_schema, rows_table, scores_of
 from mergewise.evaluate.tasks import Evidence, Question, clusters
 from mergewise.files import regular_bytes, write_whole
 from mergewise.types import GAP, Span
@@ -138,7 +138,8 @@ def all_rows(folder: Path) -> pa.Table:
     if not tables:
         return ROWS.empty_table()
     table = pa.concat_tables(tables, promote_options="default")
-    return rows_at(table, _last_of_each(table))
+    schema = rows_schema(in_order(scores_of(table)))
+    return rows_at(table, _last_of_each(table)).select(schema.names).cast(schema)
 
 
 def line_tables(folder: Path, pattern: str = "*.jsonl") -> Iterator[pa.Table]:

@@ -36,16 +36,19 @@ class RowStore:
 
 
 def open_store(folder: Path, set_name: str, part: str = "", others: Iterable[Path] = ()) -> RowStore:
-    """The rows of a set that this run folder holds, and those of `others`. New ones go into a file of their own for each `part`.
+    """The rows of a set that this run folder holds, and those of `others`, which it holds from then on.
+
+    New ones go into a file of their own for each `part`.
 
     Raises UsageError where a folder holds what is no row, or a link leads out of it.
     """
     store = RowStore()
-    for place in (*others, folder):
-        for row in _set_rows(place, set_name):
-            if row.key not in store:
-                store.known[row.key] = row
+    for row in _set_rows(folder, set_name):
+        if row.key not in store:
+            store.known[row.key] = row
     store.lines = RowLines(folder / LINES / f"{_file_stem(set_name)}{part}.jsonl")
+    for other in others:
+        store.add([row for row in _set_rows(other, set_name) if row.key not in store])
     return store
 
 
