@@ -165,7 +165,8 @@ class Evaluation:
             asking = Asking(options.max_tokens, options.together, judge, utility, options.temperature)
         name = "" if options.shard is None else f".{self.shard[0]}-of-{self.shard[1]}"
         store = RowStore() if folder is None else open_store(folder, task.name, name, options.reuse or ())
-        return Evaluator(index, task, asking, store)
+        # what the causal model writes by itself is written once where seconds are shared anyway
+        return Evaluator(index, task, asking, store, {} if options.together > 1 else None)
 
     def rows(self, evaluator: Evaluator) -> tuple[list[MethodRows], list[MethodRows], list[PlannedRows]]:
         """The rows of the methods that can run, those of further repeats, and for each method its settings or what it lacks.
