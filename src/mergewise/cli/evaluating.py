@@ -30,16 +30,20 @@ from mergewise.cli.reports import (
     say_table,
     say_table_head,
 )
+from mergewise.cli.tables import say_lab_table
 from mergewise.designs import VIEWS
 from mergewise.engine import Index
 from mergewise.errors import UsageError
 from mergewise.evaluate.evaluator import Asking, Evaluator, MethodRows
+from mergewise.evaluate.lab import lab_report, layouts
+from mergewise.evaluate.measured import Measured, measured_rows, measured_runs
 from mergewise.evaluate.methods import Method, methods_of, needed_views, strategy_methods
 from mergewise.evaluate.presets import Preset, presets_of
 from mergewise.evaluate.report import ANSWER_COLUMNS, CONTEXT_COLUMNS, facts, report_line, set_report
 from mergewise.evaluate.rows import EvaluationRow, QuestionRow, mean_row
 from mergewise.evaluate.run import chosen_questions, indexed_tasks, parse_shard
 from mergewise.evaluate.runs.finish import RunTables, earlier_plan, write_plan
+from mergewise.evaluate.runs.folder import open_run
 from mergewise.evaluate.runs.keys import digest, question_digest
 from mergewise.evaluate.runs.plan import (
     PlannedMethod,
@@ -217,7 +221,8 @@ class Evaluation:
                 continue
             ready, again, planned = self.rows(evaluator)
             sets = _with(plan.sets, _planned_set(evaluator, questions))
-            plan = replace(plan, sets=sets, rows=_with(plan.rows, *planned))
+            models = {**plan.models, **_view_choices(index)}
+            plan = replace(plan, sets=sets, rows=_with(plan.rows, *planned), models=models)
             if folder is not None:
                 write_plan(folder, plan)
             with progress("Evaluating") as advance:
@@ -232,9 +237,11 @@ class Evaluation:
             reports.append(report)
             for mean, own in known:
                 means.append(mean)
-                rows += own if files.paths() else []
+                rows += own if files.paths() or self.presets else []
             # after each set, so that a kill costs the set under way alone
             files.write(means, rows)
+            if tables is None and files.has_report:
+                files.write_report(lab_report(self._measured(rows, plan), self.presets))
             for table in report.tables[1:]:
                 say_table(table)
             if len(reports) == 1:
@@ -247,6 +254,20 @@ class Evaluation:
                 tables.write(plan)
             shutil.rmtree(folder / INDEXES, ignore_errors=True)
             say_aside(f"the run: {folder}")
+        if self.presets or (tables is not None and files.has_report):
+            is_run = tables is not None and folder is not None and not options.dry_run
+            self._report(measured_runs([open_run(folder)]) if is_run and folder else self._measured(rows, plan), files)
+
+    def _measured(self, rows: Sequence[QuestionRow], plan: RunPlan) -> Measured:
+        return measured_rows(rows, {(one.set, one.method): one.needs for one in plan.needs()}, plan.models)
+
+    def _report(self, measured: Measured, files: EvaluationFiles) -> None:
+        """The layouts of the papers, and the page of the whole."""
+        if not measured.values:
+            return
+        for table in (table for preset in self.presets for table in layouts(measured, preset)):
+            say_lab_table(table)
+        files.write_report(lab_report(measured, self.presets))
 
     def _plan(self) -> RunPlan:
         """All of the plan that does not depend on the sets."""
@@ -380,6 +401,12 @@ def _without_failed(
         replace(one, spec="", needs=f"failed on every question: {failed[one.method]}") if one.method in failed else one
         for one in planned
     ]
+
+
+def _view_choices(index: Index) -> dict[str, str]:
+    """What the views of an index were made with, as far as it is named: the marker view's examples as "marker.examples"."""
+    views = index.manifest.views.items()
+    return {f"{view}.{name}": v for view, s in views for name, v in s.settings.items() if isinstance(v, str) and v}
 
 
 @cache

@@ -208,25 +208,31 @@ def measured_runs(runs: Sequence[Run], reference: str | None = None) -> Measured
     )
 
 
-def measured_rows(groups: Sequence[Sequence[QuestionRow]], facts: Sequence[tuple[str, str]] = ()) -> Measured:
-    """An evaluation in memory: for each set, strategy and budget the rows of all its questions."""
-    by_set: dict[str, list[Sequence[QuestionRow]]] = {}
-    for group in groups:
-        by_set.setdefault(group[0].dataset, []).append(group)
+def measured_rows(
+    rows: Sequence[QuestionRow],
+    needs: Mapping[tuple[str, str], str] | None = None,
+    models: Mapping[str, str] | None = None,
+) -> Measured:
+    """An evaluation in memory: of each set all questions by each method at each of its budgets, in one order. `needs` says why a
+    method has no rows of a set, `models` what answered.
+    """
+    found: dict[CellKey, list[QuestionRow]] = {}
+    for row in rows:
+        found.setdefault(CellKey(row.dataset, row.strategy, row.budget), []).append(row)
+    asked = {key.set: group for key, group in reversed(found.items())}
     sets = [
-        MeasuredSet(name, tuple(row.question for row in own[0]), tuple(row.cluster for row in own[0]))
-        for name, own in by_set.items()
+        MeasuredSet(name, tuple(row.question for row in asked[name]), tuple(row.cluster for row in asked[name]))
+        for name in dict.fromkeys(key.set for key in found)
     ]
-    found = {CellKey(group[0].dataset, group[0].strategy, group[0].budget): group for group in groups}
     names = dict.fromkeys(key.method for key in found)
     return Measured(
-        runs=(MeasuredRun("", tuple(facts)),),
+        runs=(MeasuredRun("", (), models or {}),),
         sets=tuple(sets),
         methods=tuple(MeasuredMethod(name, name, _about(name), 0, name) for name in names),
         budgets=tuple(sorted({key.budget for key in found})),
         values={key: _row_values(group) for key, group in found.items()},
         deviations={},
-        needs={},
+        needs=needs or {},
         reference=next(iter(names), ""),
         tables=(),
         outcomes=lambda name, asked: [
