@@ -199,9 +199,7 @@ def measured_runs(runs: Sequence[Run], reference: str | None = None) -> Measured
         needs={
             key: told for key, told in needs.items() if not any(v.set == key[0] and v.method == key[1] for v in values)
         },
-        reference=_reference(
-            reference or next((run.plan.reference for run in runs if run.plan.reference), ""), methods
-        ),
+        reference=_reference(reference, [run.plan.reference for run in runs], methods),
         tables=tuple(dict.fromkeys(table for run in runs for table in run.plan.tables)),
         outcomes=lambda name, asked: _outcomes(runs, [rows.get(name, {}).get(question, {}) for question in asked]),
         texts=_texts(runs),
@@ -386,14 +384,20 @@ def _about(method: str) -> str:
     return "" if known is None else known.about
 
 
-def _reference(name: str, methods: Sequence[MeasuredMethod]) -> str:
-    """The name, as it is shown, of the method that others are compared with. Raises UsageError where no method has it."""
+def _reference(wanted: str | None, planned: Sequence[str], methods: Sequence[MeasuredMethod]) -> str:
+    """The name, as it is shown, of the method that others are compared with: the wanted one, else that of a plan, else the first.
+
+    Raises UsageError where no method has the wanted name.
+    """
     if not methods:
         raise UsageError("the runs hold no rows", "mergewise eval SETS... --out RUN")
-    known = [one.name for one in methods if name in (one.name, one.method)]
-    if name and not known:
-        raise UsageError(f"no method is called {name!r}", f"one of: {', '.join(one.name for one in methods)}")
-    return known[0] if known else methods[0].name
+    for name in planned if wanted is None else [wanted]:
+        for one in methods:
+            if name in (one.name, one.method):
+                return one.name
+    if wanted is not None:
+        raise UsageError(f"no method is called {wanted!r}", f"one of: {', '.join(one.name for one in methods)}")
+    return methods[0].name
 
 
 def _run_facts(run: Run, label: str) -> MeasuredRun:

@@ -147,7 +147,9 @@ def _is_table(value: object) -> bool:
 
 
 def _lines(values: Mapping[str, Any]) -> str:
-    return "".join(f"{name} = {_toml(value)}\n" for name, value in values.items())
+    # a name with a point, as that of a view's setting, is quoted: it is one key
+    keys = {name: name if name.replace("_", "").isalnum() else _toml(name) for name in values}
+    return "".join(f"{keys[name]} = {_toml(value)}\n" for name, value in values.items())
 
 
 def _toml(value: object) -> str:
