@@ -135,10 +135,8 @@ def test_sets_of_one_name_do_not_share_an_index(tmp_path: Path) -> None:
         return mergewise.open(folder, embedder="none")
 
     def indexed(folder: Path) -> list[Any]:
-        quiet = lambda name: nullcontext(lambda *words: None)
-        return list(
-            indexed_tasks(folder, tmp_path, tmp_path / "indexes", ["leaf"], cast(Any, opened), cast(Any, quiet))
-        )
+        indexes, quiet = tmp_path / "indexes", cast(Any, lambda name: nullcontext(lambda *words: None))
+        return list(indexed_tasks(folder, tmp_path / "index", indexes, ["leaf"], cast(Any, opened), quiet))
 
     assert len(indexed(first)) == len(indexed(first)) == 1
     with pytest.raises(UsageError, match="holds 2 documents that are none of towns"):
