@@ -59,7 +59,7 @@ class CRAG:
 def assemble(question: str, reader: IndexReader, budget: int, models: Models, parameters: CRAG) -> Context:
     trace: list[Step] = []
     # the evaluator alone asks the reranker
-    found = search_passages(question, reader, parameters.k, PASSAGE_TOKENS, trace, reranked=False)
+    found = search_passages(question, reader, parameters.k, PASSAGE_TOKENS, trace, by="search")
     leaves = _sentences(found, reader)
     texts = [_text([leaves[leaf] for leaf in one.leaves if leaf in leaves]) for one in found]
     scores = evaluations(question, texts, models)
@@ -75,7 +75,7 @@ def assemble(question: str, reader: IndexReader, budget: int, models: Models, pa
         named, usage = keywords(question, texts, models)
         trace.append(Step("keywords", ", ".join(named)))
         known = {leaf for one in found for leaf in one.leaves}
-        again = search_passages(" ".join(named), reader, 2 * parameters.k, PASSAGE_TOKENS, trace, reranked=False)
+        again = search_passages(" ".join(named), reader, 2 * parameters.k, PASSAGE_TOKENS, trace, by="search")
         fresh = [one for one in again if known.isdisjoint(one.leaves)][: parameters.k]
         ranked += _refined(question, fresh, _sentences(fresh, reader), EXTERNAL, models, parameters, trace)
     if not ranked:
