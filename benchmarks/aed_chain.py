@@ -21,8 +21,9 @@ from time import perf_counter
 from typing import Any
 
 from benchmarks.corpus import bench_folder
+from mergewise.evaluate.loaders import load_task
 from mergewise.evaluate.run import chosen_questions
-from mergewise.evaluate.tasks import Question, Task, load_task
+from mergewise.evaluate.tasks import Question, Task
 
 PIECES, WINDOW = 4096, 4096
 READ, TOGETHER = 192, 8  # tokens of a row, rows of a step, when the reader is made

@@ -28,11 +28,12 @@ from mergewise.designs.aed.ensemble import prompts
 from mergewise.designs.aed.units import map_triplets, retrieve
 from mergewise.engine import Index
 from mergewise.evaluate.answering import Answering, Asking, MethodAnswers
+from mergewise.evaluate.loaders import load_task
 from mergewise.evaluate.methods import GROUPS, METHODS, methods_of
 from mergewise.evaluate.metrics import mean
 from mergewise.evaluate.run import chosen_questions
 from mergewise.evaluate.statistics import bootstrap, paired_interval, wilson
-from mergewise.evaluate.tasks import Question, Task, load_task
+from mergewise.evaluate.tasks import Question, Task
 from mergewise.generate.sources import Source
 from mergewise.models import load_chat, load_reranker
 from mergewise.models.cppl import cppl

@@ -21,9 +21,9 @@ from pathlib import Path
 import mergewise as mw
 from benchmarks import manuals
 from benchmarks.peers import HITS
+from mergewise.evaluate.loaders import load_task
 from mergewise.evaluate.metrics import mean, score_context
 from mergewise.evaluate.run import chosen_questions
-from mergewise.evaluate.tasks import load_task
 from mergewise.models.minilm import MiniLM
 from mergewise.models.tokens import count_tokens, token_offsets
 

@@ -42,9 +42,10 @@ from mergewise.designs.mrag.chunks.records import BY_SIZE, FIXED, rows_from
 from mergewise.designs.specs import split_specs, view_settings
 from mergewise.designs.strategies import resolve
 from mergewise.engine import Index
+from mergewise.evaluate.loaders import load_task
 from mergewise.evaluate.rows import EvaluationRow
 from mergewise.evaluate.run import Half, chosen_questions, evaluate
-from mergewise.evaluate.tasks import Task, load_task
+from mergewise.evaluate.tasks import Task
 from mergewise.models.record import Models
 from mergewise.models.tokens import count_tokens
 from mergewise.retrieve.hybrid import HybridReader

@@ -21,8 +21,9 @@ import mergewise
 from benchmarks.cells import Cell, Cells, judged, markdown
 from benchmarks.corpus import bench_folder
 from mergewise.designs.mergerag.notes import MergeNote
+from mergewise.evaluate.loaders import load_task
 from mergewise.evaluate.run import Half, chosen_questions
-from mergewise.evaluate.tasks import Question, Task, load_task
+from mergewise.evaluate.tasks import Question, Task
 from mergewise.index.tree import TreeSettings
 from mergewise.retrieve.hybrid import SearchSettings
 from mergewise.types import Context

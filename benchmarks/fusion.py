@@ -11,8 +11,8 @@ from pathlib import Path
 
 import mergewise
 from benchmarks.corpus import bench_folder
+from mergewise.evaluate.loaders import load_task
 from mergewise.evaluate.run import evaluate
-from mergewise.evaluate.tasks import load_task
 from mergewise.retrieve.hybrid import SearchSettings
 
 CHOICES = {

@@ -70,7 +70,7 @@ def opened(name: str, cache: Path) -> tuple[mergewise.Index, list[str]]:
         index = manuals.opened(cache)
         questions = [one.question.text for one in manuals.load("questions", "all")]
     else:
-        from mergewise.evaluate.tasks import load_task
+        from mergewise.evaluate.loaders import load_task
 
         task = load_task(BENCH / name)
         index = mergewise.open(cache / name)

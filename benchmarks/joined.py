@@ -17,7 +17,8 @@ from pathlib import Path
 
 from benchmarks.corpus import bench_folder
 from mergewise import Document, Span
-from mergewise.evaluate.tasks import Evidence, Question, Task, load_task
+from mergewise.evaluate.loaders import load_task
+from mergewise.evaluate.tasks import Evidence, Question, Task
 from mergewise.models.tokens import count_tokens
 
 BETWEEN = "\n\n"

@@ -18,8 +18,9 @@ from pathlib import Path
 import mergewise
 from benchmarks.cells import Cell, Cells, markdown
 from mergewise.asking import Budget
+from mergewise.evaluate.loaders import load_task
 from mergewise.evaluate.metrics import mean
-from mergewise.evaluate.tasks import Question, load_task
+from mergewise.evaluate.tasks import Question
 from mergewise.text.sentences import strip_span
 from mergewise.types import Context, Span
 

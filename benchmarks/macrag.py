@@ -26,8 +26,9 @@ from benchmarks.joined import joined
 from mergewise.designs import MODES
 from mergewise.designs.modes import answer
 from mergewise.engine import Index
+from mergewise.evaluate.loaders import load_task
 from mergewise.evaluate.run import Half, chosen_questions
-from mergewise.evaluate.tasks import Question, Task, load_task
+from mergewise.evaluate.tasks import Question, Task
 from mergewise.evaluate.words import normalise
 from mergewise.generate.mode import Request
 from mergewise.generate.prompts import NOT_FOUND, NOTHING

@@ -29,9 +29,10 @@ from mergewise import Document, Span
 from mergewise.designs import STRATEGIES, VIEWS
 from mergewise.designs.mrag.markers import MarkerExtraction, MarkerSettings
 from mergewise.engine import Index
+from mergewise.evaluate.loaders import load_task
 from mergewise.evaluate.metrics import mean_of_known, score_context
 from mergewise.evaluate.run import chosen_questions
-from mergewise.evaluate.tasks import Question, load_task
+from mergewise.evaluate.tasks import Question
 from mergewise.models.openai_chat import OpenAIChat
 from mergewise.models.tokens import count_tokens
 from mergewise.readers import read

@@ -18,7 +18,7 @@ from benchmarks.corpus import bench_folder
 from mergewise import concurrency
 from mergewise.designs.mergerag.notes import MergeNote
 from mergewise.designs.strategies import merge_context
-from mergewise.evaluate.tasks import load_task
+from mergewise.evaluate.loaders import load_task
 from mergewise.models.openai_chat import OpenAIChat
 from mergewise.models.record import Models
 from mergewise.models.scripted import ChatServer, Turn

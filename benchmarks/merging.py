@@ -22,8 +22,8 @@ from mergewise.designs.mergerag.lm import WordModel, corpus_words, words_of
 from mergewise.designs.mergerag.merging import asymmetric, merge, symmetric
 from mergewise.designs.mergerag.pieces import ChunkSource, sources_of
 from mergewise.designs.mergerag.strategy import Chunks, nll_rows
+from mergewise.evaluate.loaders import load_task
 from mergewise.evaluate.run import chosen_questions
-from mergewise.evaluate.tasks import load_task
 from mergewise.models.record import Models
 from mergewise.models.tokens import count_tokens
 from mergewise.retrieve.hybrid import HybridReader

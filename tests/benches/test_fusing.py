@@ -13,7 +13,7 @@ from benchmarks.fusing import tree
 
 import mergewise
 from mergewise.designs.mergerag.notes import MergeNode, MergeNote
-from mergewise.evaluate.tasks import load_task
+from mergewise.evaluate.loaders import load_task
 
 
 def note(number: int, source: int, host: int, result: int, taken: bool = True) -> MergeNote:

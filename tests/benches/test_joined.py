@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from benchmarks.joined import joined, write
 
-from mergewise.evaluate.tasks import Question, Task, load_task
+from mergewise.evaluate.loaders import load_task
+from mergewise.evaluate.tasks import Question, Task
 from mergewise.models.tokens import count_tokens
 from mergewise.types import Document, Span
 

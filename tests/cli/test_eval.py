@@ -159,7 +159,7 @@ def test_each_set_is_written_before_the_next_is_asked(tmp_path: Path, monkeypatc
         saved_task(tmp_path / "sets" / name)
     monkeypatch.chdir(tmp_path)
     (tmp_path / "sets" / "b" / "questions.jsonl.gz").write_bytes(b"no set")
-    with pytest.raises(UsageError, match="not a question set"):
+    with pytest.raises(UsageError, match="has no questions"):
         CliRunner().invoke(
             app, ["eval", "sets", "-e", "none", "-s", "topk", "-b", "60", "--json", "rows.json"], catch_exceptions=False
         )

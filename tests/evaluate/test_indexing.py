@@ -12,8 +12,8 @@ from typing import Any, cast
 import pytest
 
 from mergewise.errors import UsageError
+from mergewise.evaluate.loaders import find_tasks, load_task
 from mergewise.evaluate.run import indexed_tasks
-from mergewise.evaluate.tasks import find_tasks, load_task
 from mergewise.store.views import Progress
 from mergewise.types import Document
 
@@ -64,8 +64,10 @@ def test_a_folder_is_a_set_or_holds_some_in_the_order_of_their_names(tmp_path: P
 )
 def test_a_set_that_cannot_be_read_says_so(tmp_path: Path, row: dict[str, Any] | str) -> None:
     write_lines(write_set(tmp_path) / "questions.jsonl.gz", row)
-    with pytest.raises(UsageError, match="is not a question set"):
+    with pytest.raises(UsageError, match=r"has no questions: .*questions.jsonl.gz, line 1 "):
         load_task(tmp_path)
+    with pytest.raises(UsageError, match=r"questions.jsonl.gz, line 1 "):
+        load_task(tmp_path, is_strict=True)
 
 
 @pytest.mark.parametrize(
@@ -74,7 +76,7 @@ def test_a_set_that_cannot_be_read_says_so(tmp_path: Path, row: dict[str, Any] |
 def test_a_set_that_is_cut_off_or_damaged_says_so(tmp_path: Path, damage: Callable[[bytes], bytes]) -> None:
     corpus = write_set(tmp_path) / "corpus.jsonl.gz"
     corpus.write_bytes(damage(corpus.read_bytes()))
-    with pytest.raises(UsageError, match="is not a question set"):
+    with pytest.raises(UsageError, match="cannot be read as a question set"):
         load_task(tmp_path)
 
 

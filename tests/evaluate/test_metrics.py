@@ -8,10 +8,12 @@ import pytest
 
 import mergewise
 from mergewise.errors import UsageError
+from mergewise.evaluate.loaders import find_tasks, load_task
 from mergewise.evaluate.metrics import score_context
+from mergewise.evaluate.ranking import RANKING_SCORES
 from mergewise.evaluate.rows import EvaluationRow
 from mergewise.evaluate.run import chosen_questions, evaluate
-from mergewise.evaluate.tasks import Question, find_tasks, load_task
+from mergewise.evaluate.tasks import Question
 from mergewise.evaluate.words import normalise
 from mergewise.models.tokens import count_tokens
 from mergewise.types import Span
@@ -70,11 +72,12 @@ def test_a_run_over_a_set(task_folder: Path, tmp_path: Path) -> None:
         ("auto-merge", 20),
         ("auto-merge", 100),
     ]
-    means = {"answer", "evidence", "all", "density", "tokens"}
+    means = {"answer", "evidence", "all", "density", "tokens", *RANKING_SCORES}
     assert rows[1].as_dict().keys() == {
         "dataset", "strategy", "budget", "query_ms", "questions", "unanswerable", *means,
         *(f"{name}_interval" for name in means),
     }  # fmt: skip
+    assert rows[1].value("recall@5") == rows[1].as_dict()["recall@5"] == 1.0
     assert rows[1].all == rows[1].evidence == rows[1].answer == 1.0
     assert all(row.tokens <= row.budget and 0 <= row.density <= 1 for row in rows)
 
@@ -90,7 +93,7 @@ def test_what_is_no_set_is_told(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no question set"):
         find_tasks(tmp_path)
     (tmp_path / "questions.jsonl.gz").write_bytes(b"no gzip")
-    with pytest.raises(UsageError, match="not a question set"):
+    with pytest.raises(UsageError, match="no question set of a known form"):
         load_task(tmp_path)
 
 

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mergewise.evaluate.answers import ANSWER_SCORES
 from mergewise.evaluate.judged import JudgedContext, LostStage, LostText
 from mergewise.evaluate.report import differences, set_report
 from mergewise.evaluate.rows import AnswerRow, QuestionRow, mean_row
@@ -40,7 +41,8 @@ def said(number: int, answerable: bool = True, error: str = "", **answer: Any) -
     if error:
         return QuestionRow("set", "s", 100, asked, number, error=error)
     score = float(answer.pop("right", 0)) if answerable else None
-    row = AnswerRow("mode", "says", answer.pop("refused", False), answer.pop("sure", None), score, score, score, score)
+    scores = dict.fromkeys(ANSWER_SCORES, score)
+    row = AnswerRow("mode", "says", answer.pop("refused", False), answer.pop("sure", None), **scores)
     context = JudgedContext(None, None, None, None, 40)
     return QuestionRow("set", "s", 100, asked, number, context, 1.0, row)
 

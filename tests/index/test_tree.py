@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mergewise.designs import VIEWS
-from mergewise.evaluate.tasks import load_task
+from mergewise.evaluate.loaders import load_task
 from mergewise.index.tree import Tree, TreeSettings, build_trees
 from mergewise.models.tokens import count_tokens
 from mergewise.readers import find_files, read

@@ -199,7 +199,7 @@ def _label(sources: Sequence[LabelSource], chat: str, folder: Path, settings: La
 def _contains_gold(said: str, golds: Sequence[str]) -> bool:
     from mergewise.evaluate.answers import score_answer
 
-    return score_answer(said, golds).relaxed_em == 1
+    return score_answer(said, golds).contains_words == 1
 
 
 def _sources(

@@ -163,7 +163,7 @@ class Answering:
             one.kept.add(question, _kept_answer(answer, judged, seconds + share, share, len(batch)))
 
     def _request(self, one: MethodAnswers, question: Question) -> Request | Exception:
-        search = Search(one.method.strategy, one.budget, None, None, 1, None)
+        search = Search(one.method.strategy, one.budget, question.where, None, 1, None)
         try:
             state = self.index.state()
             state = replace(state, models=self._models(one.method, state.models))
@@ -257,5 +257,6 @@ def _kept_answer(
         context_density=judged.density,
         context_found=judged.found,
         context_lost=judged.lost,
+        context_ranked=judged.ranked,
         weights={} if answer.streams is None else dict(answer.streams.weights),
     )

@@ -9,6 +9,7 @@ from functools import cache, lru_cache
 
 from mergewise.engine import Index
 from mergewise.evaluate.metrics import score_context
+from mergewise.evaluate.ranking import ranked_documents
 from mergewise.evaluate.tasks import Question, clusters
 from mergewise.evaluate.words import normalise
 from mergewise.generate.citations import Locator
@@ -77,7 +78,7 @@ class JudgedContext:
     """The scores of `metrics.Score`: None where the documents have no answer, and `answer` where only evidence is marked.
 
     `lost` is what the context lacks of the gold texts, and `found` what it holds instead. Both are empty where it lacks nothing;
-    where the documents have no answer there is only `found`.
+    where the documents have no answer there is only `found`. `ranked` are the documents of the context, best first.
     """
 
     answer: float | None
@@ -87,6 +88,7 @@ class JudgedContext:
     tokens: int
     found: tuple[FoundText, ...] = ()
     lost: tuple[LostText, ...] = ()
+    ranked: tuple[str, ...] = ()
 
 
 class ContextJudge:
@@ -98,11 +100,13 @@ class ContextJudge:
         self._document = lru_cache(DOCUMENTS)(index.store.reader().document)
 
     def judge(self, question: Question, context: Context) -> JudgedContext:
+        ranked = tuple(document for document, _ in ranked_documents(context))
         if not question.answerable:
-            return JudgedContext(None, None, None, None, context.tokens, found_texts(context, self._document))
+            found = found_texts(context, self._document)
+            return JudgedContext(None, None, None, None, context.tokens, found, ranked=ranked)
         score = score_context(question, context.text, context.tokens, count_tokens)
         answer = score.answer if question.has_answers else None
-        judged = JudgedContext(answer, score.evidence, score.all, score.density, context.tokens)
+        judged = JudgedContext(answer, score.evidence, score.all, score.density, context.tokens, ranked=ranked)
         lost = lost_texts(question, context, self._document, question.id in self.unheld)
         return replace(judged, found=found_texts(context, self._document), lost=lost) if lost else judged
 

@@ -24,7 +24,7 @@ from mergewise.files import regular_bytes
 from mergewise.ranges import short_repr
 
 T = TypeVar("T")
-_LATER = {"sure", "context_found", "context_lost"}
+_LATER = {"sure", "context_found", "context_lost", "context_ranked"}
 """What older versions did not keep."""
 _LONGEST = 1 << 31
 """Bytes of the answers of one run."""
@@ -56,13 +56,21 @@ class KeptAnswer:
     sure: bool | None = None
     context_found: tuple[FoundText, ...] = ()
     context_lost: tuple[LostText, ...] = ()
+    context_ranked: tuple[str, ...] = ()
 
     def context(self, question: Question) -> JudgedContext:
         """Of a question without an answer nothing is judged, whatever was kept."""
         scores = (self.context_answer, self.context_evidence, self.context_all, self.context_density)
         answer, evidence, whole, density = scores if question.answerable else (None,) * len(scores)
         return JudgedContext(
-            answer, evidence, whole, density, self.context_tokens, self.context_found, self.context_lost
+            answer,
+            evidence,
+            whole,
+            density,
+            self.context_tokens,
+            self.context_found,
+            self.context_lost,
+            self.context_ranked,
         )
 
 
@@ -114,13 +122,16 @@ def _kept_answer(line: Mapping[str, Any]) -> KeptAnswer:
     """Raises ValueError where a value is not of the type that it is written with, or no finite number."""
     values = {name: line[name] for name in KeptAnswer.__slots__ if name in line or name not in _LATER}
     hints = get_type_hints(KeptAnswer)
-    texts = {name: values.pop(name, []) for name in ("context_found", "context_lost")}
+    texts = {name: values.pop(name, []) for name in ("context_found", "context_lost", "context_ranked")}
     _check_types(values, hints)
     if not all(_is_one_of(weight, {float}) for weight in values["weights"].values()):
         raise ValueError("a weight is no number")
     found = (_read_record(FoundText, one) for one in texts["context_found"])
     lost = (_read_record(LostText, {**one, "stage": LostStage(one["stage"])}) for one in texts["context_lost"])
-    return KeptAnswer(**values, context_found=tuple(found), context_lost=tuple(lost))
+    if not all(_is_one_of(one, {str}) for one in texts["context_ranked"]):
+        raise ValueError("the id of a document is no text")
+    ranked = tuple(texts["context_ranked"])
+    return KeptAnswer(**values, context_found=tuple(found), context_lost=tuple(lost), context_ranked=ranked)
 
 
 def _read_record(kind: type[T], values: Mapping[str, Any]) -> T:

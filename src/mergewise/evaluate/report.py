@@ -7,6 +7,7 @@ from dataclasses import replace
 from math import sqrt
 
 from mergewise.evaluate.judged import LostStage
+from mergewise.evaluate.ranking import GAINED, RECALLED
 from mergewise.evaluate.rows import EvaluationRow, QuestionRow, mean_row
 from mergewise.evaluate.statistics import POWER, Z, holm, paired_interval, sign_flip, smallest_difference
 from mergewise.evaluate.tasks import Question
@@ -38,8 +39,9 @@ CONTEXT_COLUMNS = {
 ANSWER_COLUMNS = {
     "em": ReportColumn("EM", "share of answers that are the gold answer"),
     "f1": ReportColumn("F1", "harmonic mean of precision and recall of the words of both"),
-    "relaxed_em": ReportColumn("relaxed", "share of answers that contain the gold answer, as whole words"),
-    "accuracy": ReportColumn("accuracy", "the same, also within words"),
+    "relaxed_em": ReportColumn("relaxed", "share of answers that the gold answer is a part of, also within words"),
+    "contains_words": ReportColumn("words", "the same, as whole words"),
+    "average": ReportColumn("avg", "mean of relaxed and F1"),
     "input_tokens": ReportColumn("in", "tokens that a model read for a question, mean", 1, False),
     "output_tokens": ReportColumn("out", "tokens that a model wrote, mean", 1, False),
     "seconds": ReportColumn("seconds", "seconds of a question in all, mean", 2, False),
@@ -49,7 +51,17 @@ REFUSAL_COLUMNS = {
     "sure": ReportColumn("sure", "share of questions without an answer where the answer was sure"),
     "withheld": ReportColumn("withheld", "share of questions with an answer where nothing was claimed"),
 }
+RANKING_COLUMNS = {
+    **{f"recall@{k}": ReportColumn(f"R@{k}", f"share of gold documents among the first {k}") for k in RECALLED},
+    "all@5": ReportColumn("all@5", "share of questions with all gold documents among the first 5"),
+    f"ndcg@{GAINED}": ReportColumn(
+        f"nDCG@{GAINED}", f"gains of the first {GAINED}, discounted by rank, beside the best ranking"
+    ),
+    "mrr": ReportColumn("MRR", "1 / rank of the first gold document, mean"),
+}
 COMPARED = ("answer", "evidence", "all")
+COMPARED_RANKING = ("recall@2", "recall@5")
+"""Where whole documents are gold."""
 COMPARED_ANSWERS = ("em", "f1", "relaxed_em", "refused")
 
 
@@ -66,6 +78,8 @@ def set_report(
     first, answered = means[0], any(row.answers is not None for row in means)
     main = ANSWER_COLUMNS if answered else CONTEXT_COLUMNS
     tables = [_table("Answers" if answered else "Contexts", main, means)]
+    if first.ranking:
+        tables.append(_table("Gold documents by rank", RANKING_COLUMNS, means))
     if answered and first.unanswerable:
         tables.append(_table("Questions without an answer", REFUSAL_COLUMNS, means))
     found = differences(groups)
@@ -181,7 +195,9 @@ def _pairs(
         if first is None or first is group:
             continue
         before = None
-        for name in COMPARED_ANSWERS if answered else COMPARED:
+        by_document = any(row.question.gold_docs for row in group)
+        names = COMPARED_ANSWERS if answered else (*COMPARED, *COMPARED_RANKING) if by_document else COMPARED
+        for name in names:
             scored = [
                 (ours.score(name), theirs.score(name), ours.cluster) for ours, theirs in zip(group, first, strict=True)
             ]
@@ -193,7 +209,7 @@ def _pairs(
 
 
 def _label(name: str) -> str:
-    return {**CONTEXT_COLUMNS, **ANSWER_COLUMNS, **REFUSAL_COLUMNS}[name].label
+    return {**CONTEXT_COLUMNS, **RANKING_COLUMNS, **ANSWER_COLUMNS, **REFUSAL_COLUMNS}[name].label
 
 
 def _report_question(rows: Sequence[QuestionRow]) -> ReportQuestion:

@@ -7,13 +7,14 @@ from dataclasses import asdict, dataclass, field
 from statistics import median
 from typing import Any
 
+from mergewise.evaluate.answers import ANSWER_SCORES
 from mergewise.evaluate.judged import JudgedContext
 from mergewise.evaluate.metrics import mean
+from mergewise.evaluate.ranking import RANKING_SCORES, ranking_score
 from mergewise.evaluate.statistics import Interval, mean_interval
 from mergewise.evaluate.tasks import Question
 
 CONTEXT_SCORES = ("answer", "evidence", "all", "density")
-ANSWER_SCORES = ("em", "f1", "relaxed_em", "accuracy")
 REFUSALS = ("refused", "sure")
 """Known of questions without an answer alone."""
 WITHHELD = "withheld"
@@ -37,6 +38,12 @@ class AnswerRow:
     f1: float | None
     relaxed_em: float | None
     accuracy: float | None
+    precision: float | None = None
+    recall: float | None = None
+    contains_words: float | None = None
+    average: float | None = None
+    rouge_l: float | None = None
+    hotpot_f1: float | None = None
     input_tokens: int = 0
     output_tokens: int = 0
     seconds: float = 0.0
@@ -68,7 +75,7 @@ class QuestionRow:
         if self.error or self.context is None:
             return True
         if self.answers is not None and self.question.has_answers:
-            return self.answers.relaxed_em != 1
+            return self.answers.contains_words != 1
         if self.answers is not None and not self.question.answerable:
             return not self.answers.refused
         return bool(self.context.lost)
@@ -77,6 +84,8 @@ class QuestionRow:
         """A score by its name, of the context or of the answer. What is known of questions without an answer alone, `refused` and
         `sure`, is 0 or 1. A failed question has the scores of no answer, and no context.
         """
+        if name in RANKING_SCORES:
+            return None if self.context is None else ranking_score(name, self.context.ranked, self.question.gains)
         if name in CONTEXT_FIGURES:
             value = None if self.context is None else getattr(self.context, name)
         elif not self._is_judged(name):
@@ -107,6 +116,7 @@ class QuestionRow:
             "cluster": self.cluster,
             "missed": self.missed,
             **(dict.fromkeys(JudgedContext.__slots__) if self.context is None else asdict(self.context)),
+            **{name: score for name in RANKING_SCORES if (score := self.score(name)) is not None},
             "query_ms": self.query_ms,
             **({} if self.answers is None else asdict(self.answers)),
             "error": self.error,
@@ -127,6 +137,12 @@ class AnswerMeans:
     f1: float | None
     relaxed_em: float | None
     accuracy: float | None
+    precision: float | None
+    recall: float | None
+    contains_words: float | None
+    average: float | None
+    rouge_l: float | None
+    hotpot_f1: float | None
     refused: float | None
     sure: float | None
     withheld: float | None
@@ -142,7 +158,8 @@ class EvaluationRow:
 
     `evidence` and `all` are None where no question has marked evidence, `answers` where no answers were asked for, and the
     scores of contexts where the documents answer none of the `questions`, of which they do not answer `unanswerable`.
-    `intervals` are those of the means, of 95 percent, by name.
+    `intervals` are those of the means, of 95 percent, by name. `ranking` holds those of rankings by name, and is empty
+    where no question has gold documents.
     """
 
     dataset: str
@@ -158,24 +175,35 @@ class EvaluationRow:
     questions: int = 0
     unanswerable: int = 0
     intervals: Mapping[str, Interval] = field(default_factory=dict, compare=False)
+    ranking: Mapping[str, float] = field(default_factory=dict)
 
     def value(self, name: str) -> float | None:
-        """A mean by its name, of contexts or of answers."""
+        """A mean by its name, of contexts, of rankings or of answers."""
+        if name in RANKING_SCORES:
+            return self.ranking.get(name)
         found: float | None = getattr(self.answers if hasattr(self.answers, name) else self, name)
         return found
 
     def as_dict(self) -> dict[str, Any]:
         """Flat; the keys of answers are there where answers were asked for, and for each interval `NAME_interval`."""
         values = asdict(self)
-        answers, intervals = values.pop("answers"), values.pop("intervals")
-        return {**values, **(answers or {}), **{f"{name}_interval": bounds for name, bounds in intervals.items()}}
+        answers, intervals, ranking = (values.pop(name) for name in ("answers", "intervals", "ranking"))
+        return {
+            **values,
+            **ranking,
+            **(answers or {}),
+            **{f"{name}_interval": bounds for name, bounds in intervals.items()},
+        }
 
 
 def mean_row(rows: Sequence[QuestionRow]) -> EvaluationRow:
     """The means of the rows of one strategy at one budget, of answers where any question has one."""
     first = rows[0]
     answered = any(row.answers is not None for row in rows)
-    judged = {name: _known_scores(rows, name) for name in (*CONTEXT_FIGURES, *(ANSWER_FIGURES if answered else ()))}
+    judged = {
+        name: _known_scores(rows, name)
+        for name in (*CONTEXT_FIGURES, *RANKING_SCORES, *(ANSWER_FIGURES if answered else ()))
+    }
     times = [row.query_ms for row in rows if row.query_ms is not None]
     means = {name: mean(values) if values else None for name, (values, _) in judged.items()}
     return EvaluationRow(
@@ -189,6 +217,7 @@ def mean_row(rows: Sequence[QuestionRow]) -> EvaluationRow:
         questions=len(rows),
         unanswerable=sum(not row.question.answerable for row in rows),
         intervals={name: mean_interval(*values) for name, values in judged.items() if values[0]},
+        ranking={name: known for name in RANKING_SCORES if (known := means[name]) is not None},
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from time import perf_counter
@@ -12,9 +12,9 @@ from mergewise.defaults import STRATEGY
 from mergewise.engine import Index
 from mergewise.errors import UsageError
 from mergewise.evaluate.judged import ContextJudge
+from mergewise.evaluate.loaders import find_tasks, load_task
 from mergewise.evaluate.rows import EvaluationRow, QuestionRow, mean_row
-from mergewise.evaluate.tables import load_table
-from mergewise.evaluate.tasks import Question, Task, find_tasks, load_task
+from mergewise.evaluate.tasks import Question, Task
 from mergewise.store.views import Progress
 
 Half: TypeAlias = Literal["first", "second", "all"]
@@ -43,8 +43,11 @@ def indexed_tasks(
     views: Sequence[str],
     open_index: Callable[..., Index],
     progress: Callable[[str], AbstractContextManager[Progress]],
-) -> Iterable[tuple[Index, Task]]:
-    """The question sets of `path`, each with an index of its documents in `folder`; a file of questions with the `standing` one.
+    form: str | None = None,
+    is_strict: bool = False,
+) -> Iterator[tuple[Index, Task]]:
+    """The question sets of `path`, each with an index of its documents in `folder`; a set without documents with the `standing`
+    one. `form` and `is_strict` are those of `loaders.load_task`.
 
     `open_index` is `mergewise.open` or a version of it with models. `progress` is entered with what is done.
     """
@@ -55,9 +58,9 @@ def indexed_tasks(
             index.add(task.documents, progress=advance)
         return index, task
 
-    if path.is_file():
-        return [(open_index(standing, create=False), load_table(path))]
-    return (with_index(load_task(directory)) for directory in find_tasks(path))
+    for found in find_tasks(path, form):
+        task = load_task(found, form, is_strict)
+        yield with_index(task) if task.documents else (open_index(standing, create=False), task)
 
 
 def evaluate(
@@ -94,7 +97,7 @@ def question_rows(
             rows = []
             for question, cluster in zip(questions, judge.clusters, strict=True):
                 started = perf_counter()
-                context = index.context(question.text, strategy=strategy, budget=budget)
+                context = index.context(question.text, strategy=strategy, budget=budget, where=question.where)
                 milliseconds = 1000 * (perf_counter() - started)
                 judged = judge.judge(question, context)
                 rows.append(QuestionRow(task.name, strategy, budget, question, cluster, judged, milliseconds))

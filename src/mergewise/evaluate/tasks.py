@@ -1,16 +1,14 @@
-"""Question sets in the benchmark format: `corpus.jsonl.gz` and `questions.jsonl.gz` in one folder."""
+"""Question sets: questions with what a right answer needs, and the documents that they are asked of.
+
+`mergewise.evaluate.loaders` reads them from files.
+"""
 
 from __future__ import annotations
 
-import gzip
-import json
-import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, TypeAlias
 
-from mergewise.errors import UsageError
 from mergewise.types import Document, Span
 
 Evidence: TypeAlias = tuple[tuple[Span, str], ...]
@@ -20,13 +18,24 @@ Evidence: TypeAlias = tuple[tuple[Span, str], ...]
 @dataclass(frozen=True, slots=True)
 class Question:
     """`evidence` is what a context must hold to answer; None where nobody marked it, so that it cannot be judged. Where there are
-    neither answers nor evidence, the documents have no answer.
+    neither answers, evidence nor gold documents, the documents have no answer.
+
+    `gold_docs` are the ids of the documents that answer, where a set names whole documents; `grades` says how much each is worth,
+    and is empty where all are worth the same. `scope` holds the ids of the documents that the question is asked of; it is empty
+    where it is asked of all. `kind` and `hops` are what the set calls the question, and the number of facts that it needs.
+    Questions of one `cluster` are not independent, whatever their documents are.
     """
 
     id: str
     text: str
     answers: tuple[str, ...]
     evidence: Evidence | None
+    kind: str = ""
+    hops: int | None = None
+    gold_docs: tuple[str, ...] = ()
+    grades: tuple[int, ...] = ()
+    scope: tuple[str, ...] = ()
+    cluster: str = ""
 
     @property
     def has_answers(self) -> bool:
@@ -34,26 +43,51 @@ class Question:
 
     @property
     def answerable(self) -> bool:
-        return self.has_answers or bool(self.evidence)
+        return self.has_answers or bool(self.evidence) or bool(self.gold_docs)
 
     @property
     def documents(self) -> frozenset[str]:
-        """The documents of the marked evidence, where those are named."""
-        return frozenset(span.doc_id for span, _ in self.evidence or () if span.doc_id)
+        """The gold documents: those that are named, else those of the marked evidence."""
+        return frozenset(self.gold_docs) or frozenset(span.doc_id for span, _ in self.evidence or () if span.doc_id)
+
+    @property
+    def gains(self) -> Mapping[str, int]:
+        """How much each gold document is worth."""
+        return dict(zip(self.gold_docs, self.grades, strict=True)) if self.grades else dict.fromkeys(self.documents, 1)
+
+    @property
+    def where(self) -> Mapping[str, Any] | None:
+        """The condition by which the question is asked of its scope alone; None where it is asked of all documents."""
+        return {"type": "in", "key": "id", "value": list(self.scope)} if self.scope else None
+
+
+@dataclass(frozen=True, slots=True)
+class SkippedRow:
+    """A row of a file that could not be read: its `place` ("line 3"), and the reason."""
+
+    file: str
+    place: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.file}, {self.place} {self.reason}"
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
+    """A question set. Without `documents` it is asked of an index that stands. `skipped` are the rows that were left out."""
+
     name: str
     documents: tuple[Document, ...]
     questions: tuple[Question, ...]
+    skipped: tuple[SkippedRow, ...] = ()
 
 
 def clusters(questions: Sequence[Question]) -> list[int]:
-    """For each question the number of its cluster: questions that share a document of their evidence are not independent.
+    """For each question the number of its cluster: questions that share a gold document are not independent.
 
-    Questions are in one cluster where documents of their evidence lead from one to the other. A question without named documents
-    is a cluster of its own.
+    Questions are in one cluster where gold documents, or clusters that the set names, lead from one to the other. A question
+    without either is a cluster of its own.
     """
     leaders: dict[str, str] = {}
 
@@ -64,39 +98,8 @@ def clusters(questions: Sequence[Question]) -> list[int]:
         return name
 
     for number, question in enumerate(questions):
-        for document in question.documents:
-            leaders[leader(f"d{document}")] = leader(f"q{number}")
+        shared = [f"d{document}" for document in question.documents] + [f"c{question.cluster}"] * bool(question.cluster)
+        for one in shared:
+            leaders[leader(one)] = leader(f"q{number}")
     numbers: dict[str, int] = {}
     return [numbers.setdefault(leader(f"q{number}"), len(numbers)) for number in range(len(questions))]
-
-
-def find_tasks(folder: Path) -> list[Path]:
-    """`folder` itself where it is a question set, else the sets in it."""
-    files = [folder / "questions.jsonl.gz", *sorted(folder.glob("*/questions.jsonl.gz"))]
-    tasks = [file.parent for file in files if file.exists()]
-    if not tasks:
-        raise UsageError(f"no question set in {folder}", "it needs corpus.jsonl.gz and questions.jsonl.gz")
-    return tasks
-
-
-def load_task(folder: Path) -> Task:
-    try:
-        documents = tuple(
-            Document(id=row["id"], title=row.get("title", ""), text=row["text"])
-            for row in _rows(folder / "corpus.jsonl.gz")
-        )
-        questions = tuple(_question(row) for row in _rows(folder / "questions.jsonl.gz"))
-    except (OSError, EOFError, zlib.error, ValueError, TypeError, KeyError) as error:
-        raise UsageError(f"{folder} is not a question set: {error}", "see docs/evaluation.md for the format") from None
-    return Task(folder.name, documents, questions)
-
-
-def _question(row: dict[str, Any]) -> Question:
-    evidence = tuple((Span(e["doc"], e["start"], e["end"]), str(e["text"])) for e in row["evidence"])
-    return Question(str(row["id"]), row["question"], tuple(row["answers"]), evidence)
-
-
-def _rows(path: Path) -> Iterator[dict[str, Any]]:
-    with gzip.open(path, "rt", encoding="utf-8") as lines:
-        for line in lines:
-            yield json.loads(line)

@@ -1,8 +1,9 @@
 """Question sets that people write: a CSV table or JSON lines with a question and its answer, asked of an index that stands.
 
-Columns are found by name, in any case: `question` and `answer` (or `answers`), and if there are any `id` and `evidence`. Several
-answers are a JSON list, or stand with `|` between them. `evidence` is the text that a context must hold, or a JSON list of
-such texts; where a question has none, its evidence is not judged.
+Columns are found by name, in any case: `question` and `answer` (or `answers`), and if there are any `id`, `evidence`, `kind`,
+`hops`, `cluster` and `gold_docs`. Several answers are a JSON list, or stand with `|` between them; so do several `gold_docs`.
+`evidence` is the text that a context must hold, or a JSON list of such texts; where a question has none, its evidence is not
+judged.
 
 A question whose cell `answer` is empty, or whose list of answers is, has no answer in the documents, unless there is evidence. So
 has one that is marked: `is_impossible` is true, as in SQuAD 2.0, or `answerable` is false. Answers may also be the object of
@@ -19,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from mergewise.errors import UsageError
+from mergewise.evaluate.loaders.rows import BadRow, Loader, Sample, SetReader, bare_name, is_lines, open_text
 from mergewise.evaluate.tasks import Evidence, Question, Task
 from mergewise.ranges import short_repr
 from mergewise.types import Span
@@ -27,23 +29,31 @@ _ANSWERS = ("answer", "answers")
 # what it means where such a column is true
 _MARKS = {"answerable": True, "is_impossible": False}
 _TRUE, _FALSE = {"true", "yes", "1"}, {"false", "no", "0"}
-_NEEDED = "each line needs a question and an answer; an empty answer says that the documents have none"
+_TABLES = (".csv", ".tsv")
 
 
-def load_table(path: Path) -> Task:
-    """The questions of one file; `UsageError` names the line that cannot be read."""
+def load(path: Path, rows: SetReader) -> Task:
+    """The questions of one file."""
     try:
-        rows = list(_json_lines(path) if path.suffix.lower() == ".jsonl" else _table(path))
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        lines = list(_table(path) if _is_table(path) else rows.records(path))
+    except csv.Error as error:
         raise UsageError(f"{path} cannot be read: {error}", "a CSV table or JSON lines, in UTF-8") from None
-    if not rows:
-        raise UsageError(f"{path} has no questions", "it needs the columns question and answer")
-    return Task(path.stem, (), tuple(_question(path, line, row) for line, row in rows))
+    named = [(place, {"id": place.rsplit(" ", 1)[1], **_lower(row)}) for place, row in lines]
+    return rows.task(path, bare_name(path), (), rows.converted(path, named, _question))
 
 
-def _table(path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
-    with path.open(encoding="utf-8-sig", newline="") as file:
-        rows = csv.DictReader(file, delimiter="\t" if path.suffix.lower() == ".tsv" else _delimiter(path))
+def _is_table(path: Path) -> bool:
+    return path.name.lower().removesuffix(".gz").endswith(_TABLES)
+
+
+def _lower(row: Mapping[str, Any]) -> dict[str, Any]:
+    """The row with names in lower case, without an id that says nothing."""
+    return {str(key).lower(): value for key, value in row.items() if str(key).lower() != "id" or value}
+
+
+def _table(path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    with open_text(path, newline="") as file:
+        rows = csv.DictReader(file, delimiter=_delimiter(path))
         names = [name.strip().lower() for name in rows.fieldnames or ()]
         if "question" not in names or not set(_ANSWERS) & set(names):
             raise UsageError(
@@ -53,45 +63,39 @@ def _table(path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
         for row in rows:
             if any(value for value in row.values()):
                 # a line that ends before a column says nothing of it
-                yield rows.line_num, {name: value for name, value in row.items() if value is not None}
+                yield f"line {rows.line_num}", {name: value for name, value in row.items() if value is not None}
 
 
 def _delimiter(path: Path) -> str:
     """A comma, or the semicolon that spreadsheets write where the comma is the decimal sign: whichever parts the header."""
-    with path.open(encoding="utf-8-sig") as file:
+    if ".tsv" in path.name.lower():
+        return "\t"
+    with open_text(path) as file:
         header = file.readline()
     return ";" if header.count(";") > header.count(",") else ","
 
 
-def _json_lines(path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
-    with path.open(encoding="utf-8-sig") as file:
-        for line, text in enumerate(file, 1):
-            if text.strip():
-                yield line, _object(path, line, text)
-
-
-def _object(path: Path, line: int, text: str) -> Mapping[str, Any]:
-    try:
-        row = json.loads(text)
-    except ValueError as error:
-        raise UsageError(f"{path}, line {line}: {error}", "each line is a JSON object") from None
-    if not isinstance(row, dict):
-        raise UsageError(f"{path}, line {line} is no JSON object", '{"question": "...", "answer": "..."}')
-    return {str(key).lower(): value for key, value in row.items()}
-
-
-def _question(path: Path, line: int, row: Mapping[str, Any]) -> Question:
+def _question(row: Mapping[str, Any]) -> Question:
     text = row.get("question")
     if not isinstance(text, str) or not text.strip():
-        raise UsageError(f"{path}, line {line} has no question", _NEEDED)
+        raise BadRow("has no question")
     answers = next((found for name in _ANSWERS if (found := _several(_texts(row.get(name)), "|"))), ())
-    evidence = _evidence(row.get("evidence"))
-    answerable = _is_answerable(path, line, row)
+    evidence, documents = _evidence(row.get("evidence")), _several(row.get("gold_docs"), "|")
+    answerable = _is_answerable(row)
     if answerable is False:
-        answers, evidence = (), None
-    elif not answers and not evidence and (answerable or not set(_ANSWERS) & row.keys()):
-        raise UsageError(f"{path}, line {line} has no answer", _NEEDED)
-    return Question(str(row.get("id") or line), text.strip(), answers, evidence)
+        answers, evidence, documents = (), None, ()
+    elif not answers and not evidence and not documents and (answerable or not set(_ANSWERS) & row.keys()):
+        raise BadRow("has no answer; an empty answer says that the documents have none")
+    return Question(
+        str(row["id"]),
+        text.strip(),
+        answers,
+        evidence,
+        kind=str(row.get("kind") or row.get("type") or ""),
+        hops=int(hops) if (hops := row.get("hops")) else None,
+        gold_docs=documents,
+        cluster=str(row.get("cluster") or ""),
+    )
 
 
 def _texts(value: object) -> object:
@@ -99,12 +103,12 @@ def _texts(value: object) -> object:
     return value.get("text") if isinstance(value, dict) else value
 
 
-def _is_answerable(path: Path, line: int, row: Mapping[str, Any]) -> bool | None:
+def _is_answerable(row: Mapping[str, Any]) -> bool | None:
     """What the row says of itself; None where it says nothing."""
     for name, meaning in _MARKS.items():
         mark = "" if row.get(name) is None else str(row[name]).strip().lower()
         if mark and mark not in _TRUE | _FALSE:
-            raise UsageError(f"{path}, line {line}: {name} is {short_repr(row[name])}", "write true or false")
+            raise BadRow(f"has {short_repr(row[name])} for {name}, which is true or false")
         if mark:
             return (mark in _TRUE) is meaning
     return None
@@ -130,3 +134,12 @@ def _several(value: object, separator: str | None) -> tuple[str, ...]:
     if not isinstance(value, list):
         value = [] if value is None else [value]
     return tuple(text for piece in value if (text := str(piece).strip()))
+
+
+def _sniff(sample: Sample) -> bool:
+    """Also lines of which the first is broken: it is named then."""
+    is_broken = not sample.record and is_lines(sample.path)
+    return _is_table(sample.path) or is_broken or "question" in _lower(sample.record)
+
+
+LOADER = Loader(_sniff, load, "a CSV table or JSON lines with the columns question and answer")
