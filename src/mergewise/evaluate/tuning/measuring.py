@@ -1,0 +1,71 @@
+"""Points measured: the score and the tokens of a context, for a point and a question."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, TypeAlias, cast, get_args
+
+from mergewise import asking
+from mergewise.engine import Index
+from mergewise.errors import UsageError
+from mergewise.evaluate.metrics import score_context
+from mergewise.evaluate.tasks import Question
+from mergewise.evaluate.tuning.searches import RememberedSearches
+from mergewise.evaluate.tuning.space import Point
+from mergewise.models.scores import RememberingReranker
+from mergewise.models.tokens import count_tokens
+from mergewise.types import Context
+
+Metric: TypeAlias = Literal["evidence", "all", "answer", "density"]
+METRICS: tuple[Metric, ...] = get_args(Metric)
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    score: float
+    tokens: int
+
+
+Measure: TypeAlias = Callable[[Point, Question], Measured]
+
+
+def context_score(metric: Metric, question: Question, context: Context) -> Measured:
+    score = score_context(question, context.text, context.tokens, count_tokens)
+    value: float | None = getattr(score, metric)
+    if value is None:
+        raise UsageError(f"the question {question.id} has no marked evidence", "use --metric answer")
+    return Measured(value, context.tokens)
+
+
+def judged_questions(questions: Sequence[Question], metric: Metric) -> list[Question]:
+    """Those that the metric judges."""
+    if metric not in METRICS:
+        raise UsageError(f"unknown metric {metric!r}", f"one of: {', '.join(METRICS)}")
+    wants_answer = metric == "answer"
+    return [q for q in questions if (q.has_answers if wants_answer else q.evidence or metric == "density")]
+
+
+class ContextMeasure:
+    """Measures points on the contexts of one state of an index. The searches of the question at hand are made once."""
+
+    def __init__(self, index: Index, metric: Metric, budget: int) -> None:
+        state = index.state()
+        self.searches = RememberedSearches(state.store)
+        reranker = state.models.reranker
+        remembered = None if reranker is None else RememberingReranker(reranker)
+        models = replace(state.models, reranker=remembered)
+        self._state = replace(state, store=cast(asking.StoreReader, self.searches), models=models)
+        self._metric, self._budget = metric, budget
+        self._question = ""
+
+    def __call__(self, point: Point, question: Question) -> Measured:
+        return context_score(self._metric, question, self.context(point, question))
+
+    def context(self, point: Point, question: Question) -> Context:
+        if question.id != self._question:
+            self.searches.forget()
+            self._question = question.id
+        state = replace(self._state, settings=point.settings(self._state.settings))
+        search = asking.Search(point.spec, self._budget, question.where, None, 1, None)
+        return asking.context(question.text, search, state)
