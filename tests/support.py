@@ -16,7 +16,7 @@ from mergewise.index.tree import TreeSettings
 from mergewise.models.minilm import MAX_TOKENS, load_session, truncate
 from mergewise.models.record import Models
 from mergewise.models.tokens import count_tokens, encode
-from mergewise.protocols import Embedder, FloatArray, Store
+from mergewise.protocols import Embedder, FloatArray, SearchKind, Store
 from mergewise.retrieve.hybrid import HybridReader
 from mergewise.store.lance import LanceStore
 from mergewise.store.manifest import Manifest, ViewState
@@ -112,6 +112,12 @@ class ScriptedReader:
     def search(self, question: str, k: int, reranked: bool = True) -> list[Hit]:
         leaves = self.reader.leaves([leaf for leaf, _ in self.scores])
         return [Hit(leaves[i], score) for i, score in sorted(self.scores, key=lambda s: -s[1])[:k]]
+
+    def searching_by(self, kind: SearchKind) -> ScriptedReader:
+        return self
+
+    def documents(self) -> list[str]:
+        return self.reader.documents()
 
     def sections(self, ids: Sequence[int]) -> dict[int, Section]:
         self.calls.append("sections")

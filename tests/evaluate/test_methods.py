@@ -4,6 +4,7 @@ from dataclasses import asdict
 from typing import Any
 
 import pytest
+from tests.designs.towns import Marks
 
 from mergewise.defaults import PASSAGE_TOKENS
 from mergewise.designs import MODES
@@ -11,7 +12,9 @@ from mergewise.designs.aed.training.labels import LabelSettings
 from mergewise.designs.aed.triplets import TripletSettings
 from mergewise.designs.strategies import resolve
 from mergewise.errors import UsageError
-from mergewise.evaluate.methods import GROUPS, METHODS, methods_of
+from mergewise.evaluate.methods import GROUPS, METHODS, Method, lacking, methods_of
+from mergewise.models.record import Models
+from mergewise.models.tokens import count_tokens
 
 
 def parameters(name: str) -> dict[str, Any]:
@@ -28,6 +31,18 @@ def test_every_method_can_be_asked_and_says_what_it_is() -> None:
         assert resolve(method.strategy) and method.mode in MODES and method.about
         reads_triplets = method.strategy.startswith("aed") and parameters(method.name)["triplets"]
         assert method.views == (("triplet",) if reads_triplets else ())
+
+
+def test_a_row_says_what_it_needs_instead_of_figures() -> None:
+    bare, scored = Models(count_tokens), Models(count_tokens, reranker=Marks())
+    assert lacking(METHODS["bm25"], ["leaf"], bare, answers=False) == ""
+    assert lacking(METHODS["bm25"], ["leaf"], bare).startswith("needs a chat model (name one: ")
+    assert lacking(METHODS["bge-reranker"], [], bare, answers=False).startswith(
+        "needs a reranker (name one: --reranker"
+    )
+    assert lacking(METHODS["bge-reranker"], [], scored, answers=False) == ""
+    assert lacking(METHODS["aed-2"], ["leaf"], bare, answers=False) == "needs the view triplet (--views leaf,triplet)"
+    assert lacking(Method("mine", "macrag"), ["leaf", "slice"], bare) == ""
 
 
 def test_passages_are_of_one_length_wherever_they_are_asked_trained_and_compared() -> None:

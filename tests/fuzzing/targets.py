@@ -228,7 +228,7 @@ def question(data: bytes) -> None:
         return
     budget = 1 + data[0]
     for name, strategy in STRATEGIES.items():
-        if all(view in _views() for view in strategy.views):
+        if strategy.needs is None and all(view in _views() for view in strategy.views):
             context = assemble(name, text, _reader(), budget, Models(count_tokens))
             assert context.tokens <= budget, (name, context.tokens)
 

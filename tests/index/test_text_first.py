@@ -33,8 +33,9 @@ from mergewise.types import Document, DocumentRows, VectorCount
 EMBEDDER = HashEmbedder()
 LONG = bool(os.environ.get("MERGEWISE_ATTACK"))
 ALL_VIEWS = ("leaf", "slice", "marker", "fixed", "semantic", "pic", "triplet") if LONG else ("leaf", "slice")
-# the one that is left out merges what another strategy found
-ABLE = [name for name in STRATEGIES if name != "mergerag-asym" and {*STRATEGIES[name].views} <= {*ALL_VIEWS}]
+# those that are left out merge what another strategy found, or search nothing
+_LEFT_OUT = {"mergerag-asym", "reranker", "full"}
+ABLE = [name for name in STRATEGIES if name not in _LEFT_OUT and {*STRATEGIES[name].views} <= {*ALL_VIEWS}]
 QUESTION = "Which tower of Brook fell in 1905?"
 
 

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
-    from mergewise.generate.mode import Mode
+    from mergewise.generate.mode import Mode, Need
     from mergewise.models.record import Models
     from mergewise.protocols import IndexReader
     from mergewise.store.views import Presets, View
@@ -51,7 +51,7 @@ class Strategy:
     every field. `summary` says in a line what the strategy does. `merge(context, budget, models, parameters)` is set if the
     strategy can also merge what another one selected. `views` are those that an index must have besides the leaves. `mode` is the
     mode that answers from its contexts where the user names none, if its models are at hand. `presets` are parameters that
-    `preset=NAME` sets at once, such as those of the paper.
+    `preset=NAME` sets at once, such as those of the paper. `needs` is the model that it cannot do without.
     """
 
     assemble: Callable[[str, IndexReader, int, Models, Any], Context]
@@ -61,6 +61,7 @@ class Strategy:
     views: tuple[str, ...] = ()
     mode: str = ""
     presets: Presets = field(default_factory=dict)
+    needs: Need[Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)

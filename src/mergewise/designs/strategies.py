@@ -27,6 +27,8 @@ def assemble(
     """Run the strategy of this spec, `name` or `name(parameter=value, ...)`; `parameters` override those of the spec."""
     strategy, chosen = resolve(spec, parameters)
     _demand_views(strategy, reader)
+    if strategy.needs is not None and strategy.needs.of(models) is None:
+        raise UsageError(f"the strategy {split_spec(spec)[0]!r} needs {strategy.needs.what}", strategy.needs.hint)
     context = strategy.assemble(question, reader, budget, models, chosen)
     return replace(context, strategy=spec)
 

@@ -1,19 +1,24 @@
-"""The methods that AED-RAG is compared with (Tables 1, 2, 4 and 8, Figure 3), each as a strategy, a mode, and what judges.
+"""The methods that the papers compare, each as a strategy, a mode, and what judges.
 
-All answer by the same prompt (Table 6), and by the same model. A passage is for all of them what it is for `aed`; the paper's
-have 100 words. It retrieves by Contriever, we by the index's own search. The forms of `aed` are those of its preset `paper`.
+Those that AED-RAG is compared with stand in groups by its tables (1, 2, 4 and 8, Figure 3). All answer by the same prompt (Table
+6), and by the same model. A passage is for all of them what it is for `aed`; the paper's have 100 words. It retrieves by
+Contriever, we by the index's own search. The forms of `aed` are those of its preset `paper`.
+
+The group `baselines` are those of the other papers. Their contexts are made by strategies of the same names.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from mergewise.defaults import PASSAGE_TOKENS
+from mergewise.designs import MODES
 from mergewise.designs.specs import split_specs
-from mergewise.designs.strategies import resolve
+from mergewise.designs.strategies import preferred_mode, resolve
 from mergewise.errors import UsageError
+from mergewise.models.record import Models
 
 Judge = Literal["given", "none", "reranker", "utility"]
 """What is named by --reranker for this method: what the index has ("given", as with any strategy), none, the reranker of the
@@ -160,12 +165,25 @@ _TABLE_8 = (_RAG_5, _standard_method(10), _standard_method(20), _RERANKER_5, _AE
 
 _FIGURE_3 = tuple(_aed_method(f"beta-{beta:g}", f"AED-RAG with beta = {beta:g}", beta=f"{beta:g}") for beta in BETAS)
 
+_BASELINES = (
+    Method(
+        "full", "full", "short", "none", "LC: all documents in order, cut in the middle to the budget, as in LongBench"
+    ),
+    Method("bm25", "bm25", "short", "none", "the best leaves by full text alone"),
+    Method("dense", "dense", "short", "none", "the best leaves by vectors alone"),
+    Method("hybrid", "hybrid", "short", "none", "the best leaves by full text and vectors"),
+    Method(
+        "bge-reranker", "reranker", "short", "reranker", "the best leaves in the order of a reranker (BGE; here any)"
+    ),
+)
+
 GROUPS: Mapping[str, tuple[Method, ...]] = {
     "table-1": _TABLE_1,
     "table-2": _TABLE_2,
     "table-4": _TABLE_4,
     "table-8": _TABLE_8,
     "beta": _FIGURE_3,
+    "baselines": _BASELINES,
 }
 METHODS: Mapping[str, Method] = {method.name: method for group in GROUPS.values() for method in group}
 
@@ -187,6 +205,25 @@ def methods_of(names: str) -> list[Method]:
 def strategy_methods(specs: str, mode: str | None = None) -> list[Method]:
     """Strategies as methods, by their specs, separated by commas; `mode` answers from the contexts of all of them."""
     return [Method(spec, spec, mode) for spec in split_specs(specs)]
+
+
+def lacking(method: Method, views: Collection[str], models: Models, answers: bool = True) -> str:
+    """What the method needs that is not there, a row of a table instead of figures; empty where it can be run.
+
+    `models` are those that its judge left, `views` those of the index. The mode counts where `answers` are asked for.
+    """
+    strategy = resolve(method.strategy)[0]
+    missing = [view for view in (*strategy.views, *method.views) if view not in views]
+    needs = [strategy.needs] if strategy.needs is not None else []
+    if answers:
+        mode = method.mode or preferred_mode(method.strategy)
+        needs += [MODES[mode].needs] if mode else []
+    absent = {need.what: need.hint for need in needs if need.of(models) is None}
+    wants = [
+        *(f"the view {view} (--views leaf,{view})" for view in missing),
+        *(f"{n} ({h})" for n, h in absent.items()),
+    ]
+    return f"needs {' and '.join(wants)}" if wants else ""
 
 
 def needed_views(methods: Sequence[Method]) -> list[str]:

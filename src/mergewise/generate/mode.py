@@ -10,7 +10,7 @@ from mergewise.defaults import MAX_TOKENS
 from mergewise.generate.sources import DocumentLookup
 from mergewise.models.decoding import Decoded
 from mergewise.models.record import Models
-from mergewise.protocols import CausalModel, ChatModel
+from mergewise.protocols import CausalModel, ChatModel, Embedder, Reranker
 from mergewise.types import Answer, Context
 
 Show: TypeAlias = Callable[[str], None]
@@ -38,7 +38,10 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Need(Generic[Needed]):
-    """A kind of model that a mode cannot do without: `of` finds it, None where there is none; `what` and `hint` then say so."""
+    """A kind of model that a mode or a strategy cannot do without.
+
+    `of` finds it, None where there is none; `what` and `hint` then say so.
+    """
 
     name: str
     of: Callable[[Models], Needed | None]
@@ -49,6 +52,12 @@ class Need(Generic[Needed]):
 NO_MODEL: Need[Models] = Need("", lambda models: models, "no model", "")
 """The mode does without a model, and gets all that there are."""
 CHAT: Need[ChatModel] = Need("chat", lambda models: models.chat, "a chat model", "name one: --chat openai:MODEL")
+EMBEDDER: Need[Embedder] = Need(
+    "embedder", lambda models: models.embedder, "vectors", "index with an embedder, for example --embedder minilm"
+)
+RERANKER: Need[Reranker] = Need(
+    "reranker", lambda models: models.reranker, "a reranker", "name one: --reranker cross-encoder:PATH"
+)
 CAUSAL: Need[CausalModel[Any]] = Need(
     "causal",
     lambda models: models.causal,

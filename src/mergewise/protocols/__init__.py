@@ -5,6 +5,7 @@ from __future__ import annotations
 from mergewise.protocols.indexes import IndexReader as IndexReader
 from mergewise.protocols.indexes import Ranking as Ranking
 from mergewise.protocols.indexes import RowReader as RowReader
+from mergewise.protocols.indexes import SearchKind as SearchKind
 from mergewise.protocols.indexes import Store as Store
 from mergewise.protocols.indexes import StoreReader as StoreReader
 from mergewise.protocols.models import Blend as Blend

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from typing import Any, Protocol, TypeAlias, TypeVar
+from typing import Any, Literal, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -30,6 +30,9 @@ from mergewise.types import (
 
 Ranking: TypeAlias = Sequence[tuple[int, float]]
 """(id, score), best first, each id once."""
+
+SearchKind: TypeAlias = Literal["hybrid", "text", "vectors"]
+"""By full text and vectors, or by one of them alone."""
 
 Row = TypeVar("Row")
 Kept = TypeVar("Kept")
@@ -98,6 +101,14 @@ class IndexReader(Protocol):
 
     def rank(self, question: str, k: int, reranked: bool = True) -> list[tuple[int, float]]:
         """The ranking of `search` as leaf ids and scores, without reading the leaves."""
+        ...
+
+    def searching_by(self, kind: SearchKind) -> IndexReader:
+        """The same reader, whose searches are of this kind. UsageError for vectors in an index without an embedder."""
+        ...
+
+    def documents(self) -> list[str]:
+        """The ids of the documents that the question is about, in the order in which they were added."""
         ...
 
     def question_vector(self, question: str) -> FloatArray | None:

@@ -15,7 +15,7 @@ from mergewise.concurrency import demand_time
 from mergewise.errors import UsageError
 from mergewise.index.tree import TreeReader
 from mergewise.models.embedders import QUESTIONS
-from mergewise.protocols import Embedder, FloatArray, Ranking, Reranker, StoreReader, languages_known
+from mergewise.protocols import Embedder, FloatArray, Ranking, Reranker, SearchKind, StoreReader, languages_known
 from mergewise.ranges import MOST_ROWS, SHARE, Range, check_fields
 from mergewise.store.views import Registry
 from mergewise.text.keys import search_key
@@ -62,6 +62,7 @@ class HybridReader(TreeReader):
         where: str | None = None,
         settings: SearchSettings = SearchSettings(),
         reranker: Reranker | None = None,
+        kind: SearchKind = "hybrid",
     ) -> None:
         super().__init__(self)
         self._store = store
@@ -70,6 +71,7 @@ class HybridReader(TreeReader):
         self._where = where
         self._search = settings
         self._reranker = reranker
+        self._kind = kind
         self._readers: dict[str, Any] = {}
 
     # -- IndexReader
@@ -91,6 +93,15 @@ class HybridReader(TreeReader):
             return [(hit.row.id, hit.score) for hit in self.search(question, k)]
         return super().rank(question, k)
 
+    def searching_by(self, kind: SearchKind) -> HybridReader:
+        if kind == "vectors" and self._embedder is None:
+            raise UsageError("this index has no vectors", "search by full text, or index with an embedder")
+        given = self._store, self._embedder, self._registry, self._where, self._search, self._reranker
+        return self if kind == self._kind else HybridReader(*given, kind)
+
+    def documents(self) -> list[str]:
+        return self._store.ids(self._where)
+
     def question_vector(self, question: str) -> FloatArray | None:
         return self._vector(question) if self._knows(question) else None
 
@@ -104,8 +115,8 @@ class HybridReader(TreeReader):
         return known is None or not known.isdisjoint(self.languages(question) or known)
 
     def _weight(self, question: str) -> float:
-        if self._embedder is None:
-            return 0.0
+        if self._embedder is None or self._kind != "hybrid":
+            return float(self._kind == "vectors")
         if self._knows(question):
             return self._search.weight
         latin = any(script_of(language) == "latin" for language in self.languages(question))
@@ -169,14 +180,17 @@ class HybridReader(TreeReader):
     # -- both searches
 
     def _both_searches(self, question: str, k: int, table: str | None, column: str) -> tuple[Ranking, Ranking]:
-        """Both rankings. Full text is searched while the question is embedded, and while its vector is searched."""
+        """Both rankings, empty where a search is left out.
+
+        Full text is searched while the question is embedded, and while its vector is searched.
+        """
         began = perf_counter()
         depth = max(k, self._search.depth)
-        text = self._store.text_search(question, depth, self._where, table)
-        words = self._words_search(question, depth, table)
-        query = self._vector(question)
+        text = None if self._kind == "vectors" else self._store.text_search(question, depth, self._where, table)
+        words = None if text is None else self._words_search(question, depth, table)
+        query = None if self._kind == "text" else self._vector(question)
         vector = None if query is None else self._store.vector_search(query, depth, self._where, table, column)
-        of_text = text.result()
+        of_text = [] if text is None else text.result()
         if words is not None:
             pair = (of_text, words.result())
             of_text = combine(*(pair if ENGLISH in self.languages(question) else pair[::-1]), depth)

@@ -1,6 +1,7 @@
 """Auto-Merge retrieval: leaves that cover enough of their parent become the parent. Its view is the tree that every index has.
 
-Beside it stands `topk`, the best leaves as they are, which is also DOS RAG.
+Beside it stand `topk`, the best leaves as they are, which is also DOS RAG, bare BM25, dense, hybrid and reranked retrieval; and
+`full`, everything in order.
 """
 
 from __future__ import annotations
@@ -9,14 +10,23 @@ from mergewise.designs.design import Design, Lazy, Strategy
 
 
 def _strategies() -> dict[str, Strategy]:
-    from mergewise.designs.auto_merge import strategy, topk
+    from mergewise.designs.auto_merge import full, strategy, topk
+    from mergewise.generate.mode import EMBEDDER, RERANKER
 
+    bare = topk.BASELINES
     return {
         "auto-merge": Strategy(
             strategy.assemble, strategy.AutoMerge(), "leaves that cover enough of a section become the section"
         ),
         "topk": Strategy(topk.assemble, topk.TopK(), "the best leaves until the budget is full"),
         "dos": Strategy(topk.assemble, topk.TopK(order="document"), "the best leaves in the order of their documents"),
+        "bm25": Strategy(topk.assemble, bare["bm25"], "the best leaves by full text alone, best first"),
+        "dense": Strategy(topk.assemble, bare["dense"], "the best leaves by vectors alone, best first", needs=EMBEDDER),
+        "hybrid": Strategy(topk.assemble, bare["hybrid"], "the best leaves by full text and vectors, best first"),
+        "reranker": Strategy(
+            topk.assemble, bare["reranker"], "the best leaves in the order of a reranker", needs=RERANKER
+        ),
+        "full": Strategy(full.assemble, full.Full(), "all documents in order, cut in the middle to the budget"),
     }
 
 

@@ -1,13 +1,16 @@
-"""The baseline that everything is measured against: the k best leaves, until the budget is full.
+"""The baselines that everything is measured against: the k best leaves, until the budget is full.
 
 `order="score"` shows them best first; `order="document"` is DOS RAG (document's original structure): the same leaves
 in the order of their documents, each heading line once. With `longest` a leaf stands for its passage, as in `aed`.
+
+The strategies `bm25`, `dense` and `hybrid` are forms of it that no reranker touches, best first: by full text alone, by vectors
+alone, and by both as the index fuses them. In `reranker` a reranker alone orders what the hybrid search found.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Literal
 
 from mergewise.assemble.budget import pack
 from mergewise.assemble.fragments import Candidate, fragment_of
@@ -15,7 +18,7 @@ from mergewise.assemble.leads import Leads
 from mergewise.assemble.passages import SEARCHED, search_passages
 from mergewise.assemble.render import Order
 from mergewise.models.record import Models
-from mergewise.protocols import IndexReader
+from mergewise.protocols import IndexReader, SearchKind
 from mergewise.ranges import MOST_ROWS, ROWS, Range, check_fields
 from mergewise.types import Context, Step
 
@@ -27,18 +30,32 @@ class TopK:
     longest: Annotated[
         int, Range(0, 10_000), "tokens of a section up to which it is taken whole, and k are such passages"
     ] = 0
+    search: Annotated[SearchKind, "by full text and vectors, by `text` alone, or by `vectors` alone"] = "hybrid"
+    by: Annotated[
+        Literal["reranker", "search"], "what orders the leaves: the reranker, where one is named, or the search alone"
+    ] = "reranker"
 
     def __post_init__(self) -> None:
         check_fields(self)
 
 
+BASELINES = {
+    "bm25": TopK(order="score", search="text", by="search"),
+    "dense": TopK(order="score", search="vectors", by="search"),
+    "hybrid": TopK(order="score", by="search"),
+    "reranker": TopK(order="score"),
+}
+
+
 def assemble(question: str, reader: IndexReader, budget: int, models: Models, parameters: TopK) -> Context:
+    reader, reranked = reader.searching_by(parameters.search), parameters.by == "reranker"
     if parameters.longest:
         trace: list[Step] = []
         most = min(parameters.k, MOST_ROWS // SEARCHED)
-        passages = search_passages(question, reader, most, parameters.longest, trace)
+        passages = search_passages(question, reader, most, parameters.longest, trace, reranked)
         return pack(question, [passage.candidate for passage in passages], budget, models, parameters.order, trace)
-    hits = [hit for hit in reader.search(question, parameters.k) if hit.row.sentences]  # others hold mark-up alone
+    # others hold mark-up alone
+    hits = [hit for hit in reader.search(question, parameters.k, reranked) if hit.row.sentences]
     leads = Leads({hit.row.id: hit.row for hit in hits}, reader)
     candidates = [Candidate((*leads.before([hit.row.id]), fragment_of([hit.row])), hit.score) for hit in hits]
     trace = [Step("search", f"{len(hits)} leaves", tuple(hit.row.span for hit in hits))]

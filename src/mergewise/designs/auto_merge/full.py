@@ -1,0 +1,72 @@
+"""The whole context, the row LC of the papers: all documents that the question is about, in order, as much as the budget holds.
+
+What is too much is cut out of the middle, as LongBench does it: half of the budget is filled from the beginning of the first
+document, half from the end of the last. LongBench cuts between two tokens; here a leaf is taken whole or by its first
+sentences. Nothing is searched: `where` says which documents are meant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Annotated
+
+from mergewise.assemble.budget import pack
+from mergewise.assemble.fragments import Candidate, fragment_of
+from mergewise.models.record import Models
+from mergewise.protocols import IndexReader
+from mergewise.ranges import SHARE, check_fields
+from mergewise.types import Cause, Context, Leaf, Span, Step
+
+_AT_ONCE = 16  # documents that are read together
+_WHOLE = 1 << 62
+
+
+@dataclass(frozen=True, slots=True)
+class Full:
+    beginning: Annotated[
+        float, SHARE, "share of the budget that is filled from the beginning; all else from the end"
+    ] = 0.5
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+
+def assemble(question: str, reader: IndexReader, budget: int, models: Models, parameters: Full) -> Context:
+    documents = reader.documents()
+    taken = list(_from_both_ends(documents, reader, budget, models, parameters.beginning))
+    spans = tuple(leaf.span for _, leaf in taken)
+    trace = [
+        Step("read", f"{len(taken)} leaves, from both ends of {len(documents)} documents", spans, cause=Cause.SEARCH)
+    ]
+    candidates = [Candidate((fragment_of([leaf]),), 1 - place / len(documents)) for place, leaf in taken]
+    return pack(question, candidates, budget, models, "document", trace, last="end")
+
+
+def _from_both_ends(
+    documents: Sequence[str], reader: IndexReader, budget: int, models: Models, beginning: float
+) -> Iterator[tuple[int, Leaf]]:
+    """Leaves with the places of their documents, from the end that lacks more of its share, until the budget is full."""
+    ends = _leaves(documents, reader, 1), _leaves(documents, reader, -1)
+    tokens = [0, 0]
+    seen: set[int] = set()
+    while sum(tokens) <= budget:
+        side = int(tokens[0] * (1 - beginning) > tokens[1] * beginning or not beginning)
+        place, leaf = next(ends[side], (0, None))
+        if leaf is None or leaf.id in seen:
+            return
+        seen.add(leaf.id)
+        tokens[side] += models.count_tokens([leaf.text])[0]
+        yield place, leaf
+
+
+def _leaves(documents: Sequence[str], reader: IndexReader, step: int) -> Iterator[tuple[int, Leaf]]:
+    """All leaves that say something, forward or backward."""
+    places = range(len(documents))[::step]
+    for first in range(0, len(places), _AT_ONCE):
+        some = places[first : first + _AT_ONCE]
+        by_place = {documents[place]: place for place in some}
+        leaves = reader.leaves(reader.leaves_under([Span(documents[place], 0, _WHOLE) for place in sorted(some)]))
+        for leaf in list(leaves.values())[::step]:
+            if leaf.sentences:
+                yield by_place[leaf.doc_id], leaf
