@@ -25,6 +25,7 @@ class QuestionOptions:
     index_dir: options.IndexOption = options.DEFAULT_INDEX
     budget: options.BudgetOption = defaults.BUDGET
     where: options.WhereOption = None
+    search: options.SearchOption = None
     embedder: options.NamedEmbedderOption = None
     chat: options.ChatOption = defaults.CHAT
     window: options.WindowOption = None
@@ -56,6 +57,7 @@ class QuestionOptions:
             causal=causal,
             cache=self.cache,
             prompts=self.prompts,
+            search_settings=options.search_settings(self.search),
             create=False,
         )
         say_waiting(index.vectors())

@@ -62,6 +62,7 @@ _FOR_PEOPLE = {
     "to_md",
     "wanted",
     "without",
+    "write",
     "yes",
 }
 """What no folder may say: files that are written over, what is removed, what is read, what documents are said to be, what chat

@@ -13,11 +13,13 @@ from mergewise.evaluate.tasks import Evidence, Question
 
 QuestionKind: TypeAlias = Literal["slot", "two-hop", "cloze", "definition", "heading", "written"]
 BY_RULES = "rules"
+MADE = "made "
+"""How the kind of a question begins, in a file, that was made."""
 
 
 @dataclass(frozen=True, slots=True)
 class MadeQuestion:
-    """`made` says by what: "rules", or the spec of the chat model. There are no `answers` where the evidence as a whole is one."""
+    """`made` says by what: "rules", or the spec of the chat model. Without `answers`, the evidence as a whole is one."""
 
     text: str
     answers: tuple[str, ...]
@@ -33,12 +35,12 @@ class MadeQuestion:
             "evidence": [
                 {"doc": span.doc_id, "start": span.start, "end": span.end, "text": text} for span, text in self.evidence
             ],
-            "kind": self.kind,
+            "kind": f"{MADE}{self.kind}",
             "made": self.made,
         }
 
     def as_question(self, number: int) -> Question:
-        return Question(f"made-{number:04}", self.text, self.answers, self.evidence)
+        return Question(f"made-{number:04}", self.text, self.answers, self.evidence, kind=f"{MADE}{self.kind}")
 
 
 def write_questions(path: Path, questions: Sequence[MadeQuestion]) -> None:

@@ -1,9 +1,9 @@
 """Questions made by rules, without a model.
 
-A slot question asks for the tail of a triplet (a rule's precision is about 0.85), its relation in other words; a question of two
-steps goes on where the tail is a name that another section defines. A cloze leaves a name out of one sentence, and its evidence is
-*another* sentence with the same names (Fabbri et al. 2020: from the sentence itself, questions only have to be matched word by
-word). The words stand as Lewis et al. (2019, section 2.3.1) found best: what stands behind the gap, then what stands before it.
+A slot question asks for the tail of a triplet (a rule's precision is about 0.85), its relation in other words. A question of two
+steps goes on where the tail is a name that another section defines. A cloze leaves a name out of one sentence, and its evidence
+is *another* sentence with the same names (Fabbri et al. 2020): a question and its own sentence only have to be matched word by
+word. The words stand as Lewis et al. (2019, section 2.3.1) found best: what stands behind the gap, then what stands before it.
 """
 
 from __future__ import annotations

@@ -8,8 +8,8 @@ digits, so that a configuration can be read.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from typing import Annotated, Any, Literal, TypeAlias, get_args, get_origin, get_type_hints
 
 from mergewise.designs.specs import split_spec, with_parameters
@@ -69,6 +69,10 @@ class Dimension:
         """Values that show whether the parameter has any effect."""
         found = self.others if self.declared is None else (self.value(0.0), self.value(1.0))
         return tuple(value for value in dict.fromkeys(found) if value != self.default)
+
+    def with_choices(self, these: Collection[Value]) -> Dimension:
+        """The same with those of its choices that are among these."""
+        return replace(self, others=tuple(value for value in self.others if value in these))
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,8 +137,9 @@ def _declared(place: Place, record: Any) -> Iterator[Dimension]:
 
 
 def drawn_points(strategy: str, dimensions: Sequence[Dimension], count: int, seed: int = 0) -> list[Point]:
-    """The default, and up to `count` points of a Latin hypercube (McKay et al. 1979): a dimension's range is cut into `count` parts,
-    and each part is drawn from once.
+    """The default, and up to `count` points of a Latin hypercube (McKay et al. 1979).
+
+    A dimension's range is cut into `count` parts, and each part is drawn from once.
 
     Of the first point one dimension differs from the default, of the second two, and so on, and again from one: so what few
     changes do is seen, and points share what they search for.
@@ -154,5 +159,3 @@ def drawn_points(strategy: str, dimensions: Sequence[Dimension], count: int, see
         point = Point(strategy, changes)
         points.setdefault(point.key, point)
     return list(points.values())
-
-
