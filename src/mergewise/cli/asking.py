@@ -34,6 +34,7 @@ class QuestionOptions:
     timeout: options.TimeoutOption = None
     retries: options.RetriesOption = None
     reranker: options.RerankerOption = defaults.RERANKER
+    weights: options.WeightsOption = None
     scorer: options.ScorerOption = defaults.SCORER
     tokenizer: options.TokenizerOption = None
     trace: options.TraceOption = False
@@ -57,6 +58,7 @@ class QuestionOptions:
             causal=causal,
             cache=self.cache,
             prompts=self.prompts,
+            weights=self.weights,
             search_settings=options.search_settings(self.search),
             create=False,
         )

@@ -467,6 +467,16 @@ RerankerOption = Annotated[
         rich_help_panel=MODELS,
     ),
 ]
+WeightsOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--weights",
+        metavar="FILE",
+        envvar="MERGEWISE_WEIGHTS",
+        help="Weights of weave's features, as `mergewise tune --fit` writes them.",
+        rich_help_panel=MODELS,
+    ),
+]
 ViewsOption = Annotated[
     str,
     typer.Option(help="Views to build, separated by commas: {views}.", autocompletion=_completion(_names_in("VIEWS"))),

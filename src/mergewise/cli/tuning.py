@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -49,6 +49,13 @@ def tune(
             metavar="FILE", help="Write the lines of mergewise.toml to this new file; without, they are printed."
         ),
     ] = None,
+    fit: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Instead of parameters, fit weave's weights to these questions and models, and write them to this new file.",
+        ),
+    ] = None,
     trust_made: Annotated[
         bool, typer.Option("--trust-made", help="Also tune on made questions (`mergewise questions`).")
     ] = False,
@@ -72,35 +79,33 @@ def tune(
     gain that is no chance. A tuning that was stopped goes on where it was.
     """
     from mergewise.evaluate.loaders import load_task
+    from mergewise.evaluate.tuning import fit_weights
     from mergewise.evaluate.tuning import tune as tuned
 
     limit = parse_time(seconds)
-    if write is not None and write.exists():
-        raise UsageError(
-            f"{write} is there already", "name a new file, and copy what you want into your mergewise.toml"
-        )
+    for file in (write, fit):
+        if file is not None and file.exists():
+            raise UsageError(f"{file} is there already", "name a new file")
     options.set_patience(timeout, retries)
     task = load_task(questions)
     for skipped in task.skipped[:3]:
         say_warning(f"left out: {skipped}")
     index = open_permitted(index_dir, embedder=embedder, chat=chat, reranker=reranker, cache=cache, create=False)
+    common: dict[str, Any] = {"metric": metric, "budget": budget, "trust_made": trust_made, "folder": keep}
     with index, nullcontext() if as_json else progress("Tuning") as advance:
-        report = tuned(
-            index,
-            task.questions,
-            strategy,
-            metric=metric,  # type: ignore[arg-type]
-            budget=budget,
-            seconds=limit,
-            trust_made=trust_made,
-            folder=keep,
-            progress=advance,
-        )
+        if fit is None:
+            report = tuned(index, task.questions, strategy, seconds=limit, progress=advance, **common)
+        else:
+            fitted = fit_weights(index, task.questions, strategy, progress=advance, **common)
+            report = fitted.tuning
     if as_json:
         say_json(report.as_dict())
     else:
         _say_report(report)
-    fragment = report.fragment()
+    if fit is not None and report.is_better:
+        _write_new(fit, fitted.file_text())
+        say_aside(f"written: {fit}")
+    fragment = report.fragment({} if fit is None else {"weights": str(fit)})
     if fragment and write is not None:
         _write_new(write, fragment)
         say_aside(f"written: {write}")
@@ -115,8 +120,8 @@ def _say_report(report: TuningReport) -> None:
         say_aside(f"{name} is left as it is: {reason}")
     say(f"{report.metric:>8}  tokens  questions")
     for point in report.points[:SHOWN]:
-        named = f"{point['strategy']}{'  search ' if point['search'] else ''}{point['search']}"
-        say(f"{point['mean']:8.3f}  {point['tokens']:6.0f}  {point['questions']:9}  {named}")
+        named = [point["strategy"], *(f"{name} {point[name]}" for name in ("search", "weights") if point[name])]
+        say(f"{point['mean']:8.3f}  {point['tokens']:6.0f}  {point['questions']:9}  {', '.join(named)}")
     say(report.verdict(), style="bold")
 
 

@@ -99,14 +99,15 @@ def test_a_tuning_that_was_killed_says_the_same(index: Index, tmp_path: Path, mo
     def tuned(folder: str) -> TuningReport:
         return tune(index, questions(), "weave", budget=40, folder=tmp_path / folder, seconds=10_000)
 
-    monkeypatch.setattr(tuning, "POINTS", 8)
+    monkeypatch.setattr(tuning, "POINTS", 4)
+    monkeypatch.setattr(tuning, "PROBED", 1)
     whole = tuned("whole")
     measure, calls = ContextMeasure.__call__, 0
 
     def failing(self: ContextMeasure, point: Point, question: Question) -> Measured:
         nonlocal calls
         calls += 1
-        if calls in (40, 90):
+        if calls in (30, 60):
             raise Stopped
         return measure(self, point, question)
 

@@ -3,5 +3,6 @@
 from __future__ import annotations
 
 from mergewise.evaluate.tuning.tune import HeldOut, TuningReport, tune
+from mergewise.evaluate.tuning.weights import WeightsReport, fit_weights
 
-__all__ = ["HeldOut", "TuningReport", "tune"]
+__all__ = ["HeldOut", "TuningReport", "WeightsReport", "fit_weights", "tune"]

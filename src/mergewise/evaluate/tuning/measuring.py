@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias, cast, get_args
 
@@ -58,6 +59,12 @@ class ContextMeasure:
         self._state = replace(state, store=cast(asking.StoreReader, self.searches), models=models)
         self._metric, self._budget = metric, budget
         self._question = ""
+
+    def with_weights(self, weights: Mapping[str, float]) -> ContextMeasure:
+        """The same, with other weights of weave's features; it shares the searches."""
+        other = copy(self)
+        other._state = replace(self._state, models=replace(self._state.models, weights=weights))
+        return other
 
     def __call__(self, point: Point, question: Question) -> Measured:
         return context_score(self._metric, question, self.context(point, question))

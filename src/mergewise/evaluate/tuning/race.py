@@ -143,6 +143,7 @@ def table(race: Race) -> list[Mapping[str, object]]:
         {
             "strategy": race.points[i].spec,
             "search": race.points[i].search,
+            "weights": race.points[i].weights,
             "mean": race.mean(i),
             "tokens": race.tokens(i),
             "questions": len(race.rows[i]),

@@ -18,7 +18,7 @@ from mergewise.ranges import Range, range_of
 from mergewise.retrieve.hybrid import SearchSettings
 
 Value: TypeAlias = float | int | bool | str
-Place: TypeAlias = Literal["strategy", "search"]
+Place: TypeAlias = Literal["strategy", "search", "weights"]
 
 REACH = 4.0
 WIDE = 10.0
@@ -102,14 +102,20 @@ class Point:
 
     @property
     def key(self) -> str:
-        return f"{self.spec} | {self.search}"
+        return " | ".join((self.spec, self.search, self.weights))
 
     def settings(self, default: SearchSettings) -> SearchSettings:
         chosen: SearchSettings = with_parameters(default, self.changes.get("search", {}), "the search")
         return chosen
 
+    @property
+    def weights(self) -> str:
+        """How weights were fitted; empty where those that stand are meant."""
+        return ", ".join(assigned(self.changes.get("weights", {})))
+
     def __str__(self) -> str:
-        return f"{self.spec}, search {self.search}" if self.search else self.spec
+        named = (("", self.spec), ("search ", self.search), ("weights ", self.weights))
+        return ", ".join(f"{name}{value}" for name, value in named if value)
 
 
 def assigned(values: Mapping[str, Value]) -> list[str]:

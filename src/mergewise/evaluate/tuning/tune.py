@@ -101,8 +101,8 @@ class TuningReport:
         how = f"{one.difference:+.3f} ({one.interval[0]:+.3f} to {one.interval[1]:+.3f}), p = {one.p:.3g}"
         return f"{'better' if one.is_better else 'keep the defaults'}: {what}, {how}, held to {one.alpha:.3g}"
 
-    def fragment(self) -> str:
-        """Lines of mergewise.toml, with the figures as comments; empty where the defaults are to be kept."""
+    def fragment(self, more: Mapping[str, str] | None = None) -> str:
+        """Lines of mergewise.toml, with the figures as comments, and `more` lines; empty where the defaults are to be kept."""
         if not self.is_better or self.held_out is None:
             return ""
         one = self.held_out
@@ -111,8 +111,8 @@ class TuningReport:
             f"# {self.verdict()}",
             f"# {one.winner_tokens:.0f} tokens instead of {one.default_tokens:.0f}, at a budget of {self.budget}",
         ]
-        lines += [f"strategy = {_toml(self.winner.spec)}"]
-        lines += [f"search = {_toml(self.winner.search)}"] if self.winner.search else []
+        named = {"strategy": self.winner.spec, "search": self.winner.search, **(more or {})}
+        lines += [f"{name} = {_toml(value)}" for name, value in named.items() if value]
         return "\n".join(lines) + "\n"
 
     def as_dict(self) -> dict[str, Any]:
@@ -170,7 +170,7 @@ def tune(
     contexts = ContextMeasure(index, metric, budget)
     dimensions, idle = probed(dimensions_of(strategy, index.search_settings), strategy, contexts, split.tuned[:PROBED])
     points = drawn_points(strategy, dimensions, POINTS - 1, seed)
-    setup = {"snapshot": index.snapshot, "budget": budget, "metric": metric, "models": _models(index)}
+    setup = {"snapshot": index.snapshot, "budget": budget, "metric": metric, "models": models_of(index)}
     measure = KeptMeasure(contexts, place / digest(setup), metric)
     report = progress or (lambda done, total, item: None)
     race = run_race(
@@ -311,11 +311,12 @@ def probed(
     return kept, idle
 
 
-def _models(index: Index) -> list[str]:
+def models_of(index: Index) -> list[str]:
     """What else contexts depend on."""
     models = index.models
     named = (models.embedder, models.chat, models.reranker, models.scorer)
-    return [index.manifest.embedder, *(type(model).__name__ + getattr(model, "spec", "") for model in named)]
+    specs = (type(model).__name__ + getattr(model, "spec", "") for model in named)
+    return [index.manifest.embedder, *specs, digest(models.weights)]
 
 
 def _toml(text: str) -> str:

@@ -1,0 +1,225 @@
+"""weave's weights fitted to a user's own questions and models: logistic regression that starts from the weights that ship.
+
+With another embedder or a reranker the weights that ship are a guess. How strongly they pull (`PULLS`) is raced on the questions
+to tune on, where each question is judged by weights that were fitted on the others (`FOLDS`). The held-out part then judges the
+weights that were fitted on all questions to tune on, as it judges parameters (`tune`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from mergewise.asking import IndexState
+from mergewise.designs.strategies import resolve
+from mergewise.designs.weave.evidence import FEATURES, WEIGHTS, Candidates
+from mergewise.designs.weave.parameters import Weave
+from mergewise.designs.weave.strategy import gather
+from mergewise.designs.weave.weights import weights_text
+from mergewise.engine import Index
+from mergewise.errors import UsageError
+from mergewise.evaluate.loaders.rows import place_of
+from mergewise.evaluate.runs.keys import question_digest
+from mergewise.evaluate.tasks import Evidence, Question
+from mergewise.evaluate.tuning.keeping import KeptMeasure, Ledger, digest
+from mergewise.evaluate.tuning.measuring import ContextMeasure, Measured, Metric
+from mergewise.evaluate.tuning.race import run_race
+from mergewise.evaluate.tuning.space import Point
+from mergewise.evaluate.tuning.tune import (
+    FOLDER,
+    Split,
+    TuningReport,
+    judged_race,
+    models_of,
+    split_of,
+    usable_questions,
+)
+from mergewise.protocols import IndexReader, StoreReader
+from mergewise.store.views import Progress
+from mergewise.types import Span
+
+Array = npt.NDArray[np.float64]
+
+NAMES = ("bias", *FEATURES)
+PULLS = (1.0, 0.1, 0.01)
+"""Ridges: the square of a weight's distance from the one that ships costs half of it, beside a question's log-loss."""
+FOLDS = 4
+STANDARD = Weave()
+
+
+@dataclass(slots=True)
+class Case:
+    """A question's candidates with their features, shape (candidates, features), and 1 for those that are gold."""
+
+    question: Question
+    candidates: Candidates
+    features: Array
+    gold: Array
+
+
+def case_of(question: Question, reader: IndexReader, store: StoreReader, parameters: Weave = STANDARD) -> Case | None:
+    """None where nothing was found. A sentence is gold where more than half of it is."""
+    candidates = gather(question.text, reader, parameters, [])
+    if not candidates.sentences:
+        return None
+    places = list(gold_places(question.evidence or (), candidates, store))
+    gold = [any(_mostly(sentence.span, place) for place in places) for sentence in candidates.sentences]
+    return Case(question, candidates, candidates.features().astype(float), np.array(gold, float))
+
+
+def gold_places(evidence: Evidence, candidates: Candidates, store: StoreReader) -> Iterable[Span]:
+    """Where the pieces stand: as they are marked, else where their document has such a text. Of pieces without a document, where
+    leaves of candidates have it."""
+    for span, text in evidence:
+        document = store.document(span.doc_id) if span.doc_id else None
+        if document is not None:
+            marked = document.text[span.start : span.end] == text
+            found = (span.start, span.end) if marked else place_of(document.text, text)
+            if found is not None:
+                yield Span(document.id, *found)
+        else:
+            leaves = {sentence.leaf.id: sentence.leaf for sentence in candidates.sentences}
+            for leaf in leaves.values():
+                if (found := place_of(leaf.text, text)) is not None:
+                    yield Span(leaf.doc_id, leaf.start + found[0], leaf.start + found[1])
+
+
+def _mostly(span: Span, gold: Span) -> bool:
+    shared = min(span.end, gold.end) - max(span.start, gold.start)
+    return span.doc_id == gold.doc_id and 2 * shared > len(span)
+
+
+def rows_of(cases: Sequence[Case]) -> tuple[Array, Array, float]:
+    """The rows of several questions, as `logistic` takes them."""
+    return np.concatenate([case.features for case in cases]), np.concatenate([case.gold for case in cases]), len(cases)
+
+
+def logistic(sets: Sequence[tuple[Array, Array, float]], ridge: float = 1e-3, towards: Array | None = None) -> Array:
+    """Weights of features, and of a bias in front, by Newton's method; `ridge` pulls them `towards` others, else to zero.
+
+    A set has features (rows, features), labels (rows,), and its number of questions: every set counts the same.
+    """
+    x = np.concatenate([np.column_stack([np.ones(len(labels)), features]) for features, labels, _ in sets])
+    y = np.concatenate([labels for _, labels, _ in sets])
+    share = np.concatenate([np.full(len(labels), 1 / questions) for _, labels, questions in sets])
+    prior = np.zeros(x.shape[1]) if towards is None else towards
+    weights = prior.copy()
+    for _ in range(30):
+        p = 1 / (1 + np.exp(-np.clip(x @ weights, -60, 60)))
+        hessian = (x * (share * p * (1 - p))[:, None]).T @ x + ridge * np.eye(len(weights))
+        weights -= np.linalg.solve(hessian, x.T @ (share * (p - y)) + ridge * (weights - prior))
+    return weights
+
+
+def fitted_weights(cases: Sequence[Case], pull: float, standing: Mapping[str, float] = WEIGHTS) -> dict[str, float]:
+    """Weights by the names of features."""
+    found = logistic([rows_of(cases)], pull, np.array([standing[name] for name in NAMES]))
+    return dict(zip(NAMES, found.tolist(), strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class WeightsReport:
+    """What the tuning showed, and the weights that were fitted; None where the race chose those that stand."""
+
+    tuning: TuningReport
+    weights: Mapping[str, float] | None
+
+    def file_text(self) -> str:
+        """A file of weights, with the figures as comments; empty where the weights are to be kept as they are."""
+        if self.weights is None or not self.tuning.is_better:
+            return ""
+        return weights_text(self.weights, ["Fitted by `mergewise tune --fit`.", self.tuning.verdict()])
+
+
+def fit_weights(
+    index: Index,
+    questions: Sequence[Question],
+    strategy: str = "weave",
+    *,
+    metric: Metric = "evidence",
+    budget: int = 384,
+    seed: int = 0,
+    trust_made: bool = False,
+    folder: Path | None = None,
+    progress: Progress | None = None,
+) -> WeightsReport:
+    """Fit weave's weights on these questions, whose evidence is marked. See the head of this module.
+
+    `strategy` is a spec of weave. Raises what `tune` raises, and UsageError for another strategy and where no evidence is found.
+    """
+    _, parameters = resolve(strategy)
+    if not isinstance(parameters, Weave):
+        raise UsageError(f"{strategy} has no weights that can be fitted", "leave out --strategy, or --fit")
+    split = split_of(usable_questions([q for q in questions if q.evidence], metric, trust_made), seed)
+    advance = progress or (lambda done, total, item: None)
+    standing = index.models.weights or WEIGHTS
+    cases = _cases(split.tuned, index.state(), parameters, advance)
+    folds = _folds(split)
+    points = [Point(strategy), *(Point(strategy, {"weights": {"pull": pull}}) for pull in PULLS)]
+    by_fold = {
+        (point.key, fold): fitted_weights([c for c in cases if folds[c.question.id] != fold], pull, standing)
+        for point, pull in zip(points[1:], PULLS, strict=True)
+        for fold in range(FOLDS)
+    }
+    of_all = {p.key: fitted_weights(cases, pull, standing) for p, pull in zip(points[1:], PULLS, strict=True)}
+    contexts = ContextMeasure(index, metric, budget)
+
+    def measure(point: Point, question: Question) -> Measured:
+        fold = folds.get(question.id)
+        own = standing if point is points[0] else of_all[point.key] if fold is None else by_fold[point.key, fold]
+        return contexts.with_weights(own)(Point(strategy), question)
+
+    setup = {"snapshot": index.snapshot, "budget": budget, "metric": metric, "models": models_of(index)}
+    fitted_on = digest(sorted(map(question_digest, split.tuned)))
+    place = folder or index.store.directory / FOLDER
+    kept = KeptMeasure(measure, place / digest([setup, fitted_on]), metric)
+    report = _raced(points, split, kept, Ledger(place), {**setup, "fitted_on": fitted_on}, metric, budget, advance)
+    return WeightsReport(report, of_all.get(report.winner.key))
+
+
+def _raced(
+    points: Sequence[Point],
+    split: Split,
+    kept: KeptMeasure,
+    ledger: Ledger,
+    setup: Mapping[str, object],
+    metric: Metric,
+    budget: int,
+    advance: Progress,
+) -> TuningReport:
+    count = len(split.tuned)
+    race = run_race(
+        points,
+        split.tuned,
+        split.tuned_clusters,
+        kept,
+        on_question=lambda seen, running: advance(count + seen, 2 * count, f"{running} fits"),
+    )
+    kept.flush()
+    return judged_race(race, split, kept, ledger, setup, metric, budget, {})
+
+
+def _folds(split: Split) -> dict[str, int]:
+    """The fold of each question to tune on, by its id. Raises UsageError where all hang together."""
+    ranks = {cluster: rank for rank, cluster in enumerate(dict.fromkeys(split.tuned_clusters))}
+    if len(ranks) < 2:
+        raise UsageError("the questions hang together by their documents", "ask about more documents")
+    return {q.id: ranks[cluster] % FOLDS for q, cluster in zip(split.tuned, split.tuned_clusters, strict=True)}
+
+
+def _cases(questions: Sequence[Question], state: IndexState, parameters: Weave, advance: Progress) -> list[Case]:
+    found = []
+    for number, question in enumerate(questions, 1):
+        own = state.for_question()
+        case = case_of(question, own.reader(question.where), state.store, replace(parameters, select="scores"))
+        found += [case] if case is not None else []
+        advance(number, 2 * len(questions), "candidates")
+    if not any(case.gold.any() for case in found):
+        raise UsageError(
+            "no evidence of these questions is among the candidates", "is this the index of their documents?"
+        )
+    return found
