@@ -27,7 +27,8 @@ from benchmarks.corpus import bench_folder
 from benchmarks.curves import report
 from benchmarks.pointing import point
 from benchmarks.scale import measure_queries
-from mergewise.designs import STRATEGIES, VIEWS, weave
+from mergewise.designs import STRATEGIES, VIEWS
+from mergewise.designs.weave import strategy as weave
 from mergewise.designs.weave.evidence import FEATURES, WEIGHTS, Candidates
 from mergewise.designs.weave.parameters import Weave
 from mergewise.designs.weave.selection import select

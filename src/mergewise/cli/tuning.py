@@ -102,10 +102,13 @@ def tune(
         say_json(report.as_dict())
     else:
         _say_report(report)
+    more = {}
     if fit is not None and report.is_better:
-        _write_new(fit, fitted.file_text())
-        say_aside(f"written: {fit}")
-    fragment = report.fragment({} if fit is None else {"weights": str(fit)})
+        more = {"weights": str(fit) if fitted.weights else "", "reranker": fitted.reranker}
+        if fitted.weights:
+            _write_new(fit, fitted.file_text())
+            say_aside(f"written: {fit}")
+    fragment = report.fragment(more)
     if fragment and write is not None:
         _write_new(write, fragment)
         say_aside(f"written: {write}")

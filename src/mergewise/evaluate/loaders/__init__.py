@@ -12,11 +12,36 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from mergewise.errors import UsageError
-from mergewise.evaluate.loaders import bench, table
+from mergewise.evaluate.loaders import (
+    beir,
+    bench,
+    dpr,
+    flashrag,
+    hipporag,
+    hotpotqa,
+    longbench,
+    musique,
+    qasper,
+    squad,
+    table,
+)
 from mergewise.evaluate.loaders.rows import Loader, SetReader, sample_of
 from mergewise.evaluate.tasks import Task
 
-LOADERS: Mapping[str, Loader] = {"bench": bench.LOADER, "table": table.LOADER}
+LOADERS: Mapping[str, Loader] = {
+    "bench": bench.LOADER,
+    "beir": beir.LOADER,
+    "hipporag": hipporag.LOADER,
+    "hotpotqa": hotpotqa.LOADER,
+    "musique": musique.LOADER,
+    "longbench": longbench.LOADER,
+    # its files look like those of SQuAD, too
+    "qasper": qasper.LOADER,
+    "squad": squad.LOADER,
+    "flashrag": flashrag.LOADER,
+    "dpr": dpr.LOADER,
+    "table": table.LOADER,
+}
 """By name, in the order in which they are tried: what many files look like comes last."""
 
 UNREADABLE = (OSError, EOFError, zlib.error, UnicodeDecodeError)

@@ -36,6 +36,8 @@ def _question(row: Record) -> Question:
         kind=str(row.get("type") or ""),
         hops=row.get("hops"),
         gold_docs=texts(row.get("gold_docs") or ()),
+        scope=texts(row.get("scope") or ()),
+        cluster=str(row.get("cluster") or ""),
     )
 
 

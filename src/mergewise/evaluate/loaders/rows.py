@@ -162,6 +162,9 @@ class Pool:
             self.documents.append(Document(known, text or title, title))
         return known
 
+    def document(self, doc_id: str) -> Document:
+        return self.documents[int(doc_id)]
+
 
 def open_text(path: Path, newline: str | None = None) -> TextIO:
     """A text file, packed or plain."""

@@ -14,8 +14,10 @@ from mergewise.evaluate.metrics import score_context
 from mergewise.evaluate.tasks import Question
 from mergewise.evaluate.tuning.searches import RememberedSearches
 from mergewise.evaluate.tuning.space import Point
+from mergewise.models.calibration import Calibrated, Calibration
 from mergewise.models.scores import RememberingReranker
 from mergewise.models.tokens import count_tokens
+from mergewise.protocols import Reranker, StoreReader
 from mergewise.types import Context
 
 Metric: TypeAlias = Literal["evidence", "all", "answer", "density"]
@@ -53,17 +55,19 @@ class ContextMeasure:
     def __init__(self, index: Index, metric: Metric, budget: int) -> None:
         state = index.state()
         self.searches = RememberedSearches(state.store)
-        reranker = state.models.reranker
-        remembered = None if reranker is None else RememberingReranker(reranker)
-        models = replace(state.models, reranker=remembered)
-        self._state = replace(state, store=cast(asking.StoreReader, self.searches), models=models)
+        models = replace(state.models, reranker=_remembering(state.models.reranker))
+        self.state = replace(state, store=cast(StoreReader, self.searches), models=models)
         self._metric, self._budget = metric, budget
         self._question = ""
 
-    def with_weights(self, weights: Mapping[str, float]) -> ContextMeasure:
-        """The same, with other weights of weave's features; it shares the searches."""
-        other = copy(self)
-        other._state = replace(self._state, models=replace(self._state.models, weights=weights))
+    def with_models(self, weights: Mapping[str, float] | None, calibration: Calibration | None) -> ContextMeasure:
+        """The same, with other weights of weave's features, and another calibration of the reranker; it shares the searches."""
+        other, models = copy(self), self.state.models
+        reranker = models.reranker
+        if calibration is not None and reranker is not None:
+            bare = reranker.reranker if isinstance(reranker, Calibrated) else reranker
+            reranker = Calibrated(bare, calibration)
+        other.state = replace(self.state, models=replace(models, weights=weights or models.weights, reranker=reranker))
         return other
 
     def __call__(self, point: Point, question: Question) -> Measured:
@@ -73,6 +77,15 @@ class ContextMeasure:
         if question.id != self._question:
             self.searches.forget()
             self._question = question.id
-        state = replace(self._state, settings=point.settings(self._state.settings))
+        state = replace(self.state, settings=point.settings(self.state.settings))
         search = asking.Search(point.spec, self._budget, question.where, None, 1, None)
         return asking.context(question.text, search, state)
+
+
+def _remembering(reranker: Reranker | None) -> Reranker | None:
+    """The reranker with a memory of all questions; a calibration stays outermost, where it is looked for."""
+    if reranker is None:
+        return None
+    if isinstance(reranker, Calibrated):
+        return Calibrated(RememberingReranker(reranker.reranker), reranker.calibration)
+    return RememberingReranker(reranker)

@@ -1,8 +1,8 @@
-"""weave's weights fitted to a user's own questions and models: logistic regression that starts from the weights that ship.
+"""weave's weights, and a reranker's calibration, fitted to a user's own questions and models.
 
-With another embedder or a reranker the weights that ship are a guess. How strongly they pull (`PULLS`) is raced on the questions
-to tune on, where each question is judged by weights that were fitted on the others (`FOLDS`). The held-out part then judges the
-weights that were fitted on all questions to tune on, as it judges parameters (`tune`).
+With another embedder or a reranker the weights that ship are a guess. A logistic regression starts from them. How strongly they
+pull (`PULLS`) is raced on the questions to tune on, where each question is judged by weights that were fitted on the others
+(`FOLDS`). The held-out part then judges what was fitted on all questions to tune on, as it judges parameters (`tune`).
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from mergewise.asking import IndexState
 from mergewise.designs.strategies import resolve
 from mergewise.designs.weave.evidence import FEATURES, WEIGHTS, Candidates
 from mergewise.designs.weave.parameters import Weave
+from mergewise.designs.weave.reranking import is_mostly, scored_sentences
 from mergewise.designs.weave.strategy import gather
 from mergewise.designs.weave.weights import weights_text
 from mergewise.engine import Index
@@ -28,7 +29,7 @@ from mergewise.evaluate.tasks import Evidence, Question
 from mergewise.evaluate.tuning.keeping import KeptMeasure, Ledger, digest
 from mergewise.evaluate.tuning.measuring import ContextMeasure, Measured, Metric
 from mergewise.evaluate.tuning.race import run_race
-from mergewise.evaluate.tuning.space import Point
+from mergewise.evaluate.tuning.space import Point, Value
 from mergewise.evaluate.tuning.tune import (
     FOLDER,
     Split,
@@ -38,7 +39,9 @@ from mergewise.evaluate.tuning.tune import (
     split_of,
     usable_questions,
 )
-from mergewise.protocols import IndexReader, StoreReader
+from mergewise.models.calibration import Calibration, ScoredTexts, calibrate
+from mergewise.models.record import Models
+from mergewise.protocols import IndexReader, Reranker, StoreReader
 from mergewise.store.views import Progress
 from mergewise.types import Span
 
@@ -53,22 +56,33 @@ STANDARD = Weave()
 
 @dataclass(slots=True)
 class Case:
-    """A question's candidates with their features, shape (candidates, features), and 1 for those that are gold."""
+    """A question's candidates with their features, shape (candidates, features), and 1 for those that are gold.
+
+    `scored` are those that a reranker was asked about; none without one.
+    """
 
     question: Question
     candidates: Candidates
     features: Array
     gold: Array
+    scored: ScoredTexts
 
 
-def case_of(question: Question, reader: IndexReader, store: StoreReader, parameters: Weave = STANDARD) -> Case | None:
-    """None where nothing was found. A sentence is gold where more than half of it is."""
-    candidates = gather(question.text, reader, parameters, [])
+def case_of(
+    question: Question,
+    reader: IndexReader,
+    store: StoreReader,
+    parameters: Weave = STANDARD,
+    models: Models | None = None,
+) -> Case | None:
+    """None where nothing was found. A sentence is gold where more than half of it is. The reranker is that of the `models`."""
+    candidates = gather(question.text, reader, parameters, [], models=models)
     if not candidates.sentences:
         return None
     places = list(gold_places(question.evidence or (), candidates, store))
-    gold = [any(_mostly(sentence.span, place) for place in places) for sentence in candidates.sentences]
-    return Case(question, candidates, candidates.features().astype(float), np.array(gold, float))
+    gold = [any(is_mostly(sentence.span, place) for place in places) for sentence in candidates.sentences]
+    features = candidates.features().astype(float)
+    return Case(question, candidates, features, np.array(gold, float), scored_sentences(candidates, places))
 
 
 def gold_places(evidence: Evidence, candidates: Candidates, store: StoreReader) -> Iterable[Span]:
@@ -86,11 +100,6 @@ def gold_places(evidence: Evidence, candidates: Candidates, store: StoreReader) 
             for leaf in leaves.values():
                 if (found := place_of(leaf.text, text)) is not None:
                     yield Span(leaf.doc_id, leaf.start + found[0], leaf.start + found[1])
-
-
-def _mostly(span: Span, gold: Span) -> bool:
-    shared = min(span.end, gold.end) - max(span.start, gold.start)
-    return span.doc_id == gold.doc_id and 2 * shared > len(span)
 
 
 def rows_of(cases: Sequence[Case]) -> tuple[Array, Array, float]:
@@ -122,11 +131,40 @@ def fitted_weights(cases: Sequence[Case], pull: float, standing: Mapping[str, fl
 
 
 @dataclass(frozen=True, slots=True)
+class FittedModels:
+    """What was fitted; None is as it stands."""
+
+    weights: Mapping[str, float] | None = None
+    calibration: Calibration | None = None
+
+
+def fitted_models(point: Point, cases: Sequence[Case], standing: Mapping[str, float]) -> FittedModels:
+    """What the point says is to be fitted, on these questions."""
+    wanted = point.changes.get("weights", {})
+    scored = [case.scored for case in cases if len(case.scored.logits)]
+    return FittedModels(
+        fitted_weights(cases, float(wanted["pull"]), standing) if "pull" in wanted else None,
+        calibrate(scored) if "calibrated" in wanted else None,
+    )
+
+
+def fitting_points(strategy: str, reranker: Reranker | None) -> list[Point]:
+    """The models as they stand, fitted weights, and with a reranker each of them with a calibration."""
+    pulls: list[dict[str, Value]] = [{}, *({"pull": pull} for pull in PULLS)]
+    calibrated = [] if reranker is None else [{**pull, "calibrated": True} for pull in pulls]
+    return [Point(strategy, {"weights": one} if one else {}) for one in [*pulls, *calibrated]]
+
+
+@dataclass(frozen=True, slots=True)
 class WeightsReport:
-    """What the tuning showed, and the weights that were fitted; None where the race chose those that stand."""
+    """What the tuning showed, the weights that were fitted, and the spec of the calibrated reranker.
+
+    Weights are None, and the spec is empty, where the race chose what stands.
+    """
 
     tuning: TuningReport
     weights: Mapping[str, float] | None
+    reranker: str = ""
 
     def file_text(self) -> str:
         """A file of weights, with the figures as comments; empty where the weights are to be kept as they are."""
@@ -157,28 +195,29 @@ def fit_weights(
     split = split_of(usable_questions([q for q in questions if q.evidence], metric, trust_made), seed)
     advance = progress or (lambda done, total, item: None)
     standing = index.models.weights or WEIGHTS
-    cases = _cases(split.tuned, index.state(), parameters, advance)
-    folds = _folds(split)
-    points = [Point(strategy), *(Point(strategy, {"weights": {"pull": pull}}) for pull in PULLS)]
-    by_fold = {
-        (point.key, fold): fitted_weights([c for c in cases if folds[c.question.id] != fold], pull, standing)
-        for point, pull in zip(points[1:], PULLS, strict=True)
-        for fold in range(FOLDS)
-    }
-    of_all = {p.key: fitted_weights(cases, pull, standing) for p, pull in zip(points[1:], PULLS, strict=True)}
     contexts = ContextMeasure(index, metric, budget)
+    cases = _cases(split.tuned, contexts.state, parameters, advance)
+    folds = _folds(split)
+    points = fitting_points(strategy, index.reranker)
+    fits = {(p.key, -1): fitted_models(p, cases, standing) for p in points}
+    for fold in set(folds.values()):
+        others = [case for case in cases if folds[case.question.id] != fold]
+        fits |= {(p.key, fold): fitted_models(p, others, standing) for p in points}
 
     def measure(point: Point, question: Question) -> Measured:
-        fold = folds.get(question.id)
-        own = standing if point is points[0] else of_all[point.key] if fold is None else by_fold[point.key, fold]
-        return contexts.with_weights(own)(Point(strategy), question)
+        fitted = fits[point.key, folds.get(question.id, -1)]
+        return contexts.with_models(fitted.weights, fitted.calibration)(Point(strategy), question)
 
     setup = {"snapshot": index.snapshot, "budget": budget, "metric": metric, "models": models_of(index)}
     fitted_on = digest(sorted(map(question_digest, split.tuned)))
     place = folder or index.store.directory / FOLDER
     kept = KeptMeasure(measure, place / digest([setup, fitted_on]), metric)
     report = _raced(points, split, kept, Ledger(place), {**setup, "fitted_on": fitted_on}, metric, budget, advance)
-    return WeightsReport(report, of_all.get(report.winner.key))
+    chosen = fits[report.winner.key, -1]
+    reranker = contexts.with_models(chosen.weights, chosen.calibration).state.models.reranker
+    return WeightsReport(
+        report, chosen.weights, reranker.spec if reranker is not None and chosen.calibration is not None else ""
+    )
 
 
 def _raced(
@@ -215,7 +254,8 @@ def _cases(questions: Sequence[Question], state: IndexState, parameters: Weave, 
     found = []
     for number, question in enumerate(questions, 1):
         own = state.for_question()
-        case = case_of(question, own.reader(question.where), state.store, replace(parameters, select="scores"))
+        reader = own.reader(question.where)
+        case = case_of(question, reader, state.store, replace(parameters, select="scores"), own.models)
         found += [case] if case is not None else []
         advance(number, 2 * len(questions), "candidates")
     if not any(case.gold.any() for case in found):
