@@ -44,7 +44,7 @@ def make_questions(
     else:
         candidates = written_questions(_sections_in_turn(doc_ids[:READ], reader, draw), index.chat)
     made: list[MadeQuestion] = []
-    known = _Known()
+    known = _QuestionsSoFar()
     for question in candidates:
         if known.is_new(question) and not is_easy(question, reader):
             known.add(question)
@@ -65,7 +65,7 @@ def is_easy(question: MadeQuestion, reader: SourceReader) -> bool:
     return len(ranked) < 2 or ranked[0][1] > EASY * ranked[1][1]
 
 
-class _Known:
+class _QuestionsSoFar:
     """Questions that there are already, by their words, and by the evidence and answer that they share."""
 
     def __init__(self) -> None:

@@ -18,7 +18,7 @@ from mergewise.designs.aed.triplets.phrases import DATE, NAME, trim
 from mergewise.designs.aed.triplets.records import Triplet
 from mergewise.evaluate.made import lexicon
 from mergewise.evaluate.made.records import MadeQuestion
-from mergewise.evaluate.made.sections import SourceReader, SourceSection, SourceSentence
+from mergewise.evaluate.made.sections import SourceReader, SourceSection, SectionSentence
 from mergewise.text.alignment import words
 from mergewise.text.terms import STOP_WORDS
 
@@ -120,7 +120,9 @@ def _is_about(triplet: Triplet, section: SourceSection) -> bool:
     return near and _is_name(triplet.head)
 
 
-def _other_sentence(sentence: SourceSentence, shared: str, answer: str, reader: SourceReader) -> SourceSentence | None:
+def _other_sentence(
+    sentence: SectionSentence, shared: str, answer: str, reader: SourceReader
+) -> SectionSentence | None:
     """A sentence elsewhere that has both names, and says something else."""
     own = set(words(sentence.plain))
     leaves = [leaf for leaf, _ in reader.nearest(f"{shared} {answer}") if shared in leaf.text and answer in leaf.text]
@@ -136,7 +138,7 @@ def _other_sentence(sentence: SourceSentence, shared: str, answer: str, reader: 
     return None
 
 
-def _cloze(sentence: SourceSentence, answer: str, language: str) -> str:
+def _cloze(sentence: SectionSentence, answer: str, language: str) -> str:
     before, _, after = sentence.plain.rstrip(" .!?。").partition(answer)
     gap = lexicon.CLOZES.get(language)
     if gap is None:
@@ -168,7 +170,7 @@ def _shuffled(parts: Sequence[Part], section: SourceSection) -> list[Part]:
     return random.Random(section.leaves[0].id).sample(parts, len(parts))
 
 
-def _is_prose(sentence: SourceSentence) -> bool:
+def _is_prose(sentence: SectionSentence) -> bool:
     """A whole sentence: neither a row of a table nor code."""
     return SHORTEST <= len(sentence.plain.split()) <= LONGEST and _PROSE.fullmatch(sentence.plain) is not None
 

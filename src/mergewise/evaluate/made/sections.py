@@ -23,7 +23,7 @@ DOCUMENTS = 64
 NEAREST = 20
 
 
-class SourceSentence(NamedTuple):
+class SectionSentence(NamedTuple):
     """A sentence of a document, as it stands there, and as it reads without mark-up."""
 
     span: Span
@@ -50,12 +50,12 @@ class SourceSection:
         return self.headings[-1] if self.headings else self.title
 
     @cached_property
-    def sentences(self) -> tuple[SourceSentence, ...]:
+    def sentences(self) -> tuple[SectionSentence, ...]:
         return tuple(self.sentence(start, end) for leaf in self.leaves for start, end, _ in leaf.sentences)
 
-    def sentence(self, start: int, end: int) -> SourceSentence:
+    def sentence(self, start: int, end: int) -> SectionSentence:
         text = self.text[start:end]
-        return SourceSentence(Span(self.doc_id, start, end), text, " ".join(readable(text).split()))
+        return SectionSentence(Span(self.doc_id, start, end), text, " ".join(readable(text).split()))
 
     @cached_property
     def triplets(self) -> tuple[Triplet, ...]:

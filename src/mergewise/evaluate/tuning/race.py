@@ -65,11 +65,10 @@ class Race:
 
 def block_ends(count: int) -> list[int]:
     """After how many questions the points are compared."""
-    ends, size = [], FIRST_BLOCK
-    while sum(ends[-1:]) < count:
-        ends.append(min(count, sum(ends[-1:]) + size))
-        size *= 2
-    return ends
+    ends = [0]
+    while ends[-1] < count:
+        ends.append(min(count, ends[-1] + FIRST_BLOCK * 2 ** (len(ends) - 1)))
+    return ends[1:]
 
 
 def run_race(

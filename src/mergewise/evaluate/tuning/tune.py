@@ -132,7 +132,7 @@ class TuningReport:
 
 
 @dataclass(frozen=True, slots=True)
-class Split:
+class HeldOutSplit:
     """Questions to tune on, and questions held out, each with the numbers of their clusters; both in a drawn order."""
 
     tuned: tuple[Question, ...]
@@ -187,7 +187,7 @@ def tune(
 
 def judged_race(
     race: Race,
-    split: Split,
+    split: HeldOutSplit,
     measure: Measure,
     ledger: Ledger,
     setup: Mapping[str, Any],
@@ -212,7 +212,7 @@ def judged_race(
     )
 
 
-def _opened(winner: Point, default: Point, split: Split, measure: Measure, opening: Opening) -> HeldOut:
+def _opened(winner: Point, default: Point, split: HeldOutSplit, measure: Measure, opening: Opening) -> HeldOut:
     rows = [(measure(default, question), measure(winner, question)) for question in split.held_out]
     if flush := getattr(measure, "flush", None):
         flush()
@@ -254,7 +254,7 @@ def usable_questions(questions: Sequence[Question], metric: Metric, trust_made: 
     return judged
 
 
-def split_of(questions: Sequence[Question], seed: int = 0) -> Split:
+def split_of(questions: Sequence[Question], seed: int = 0) -> HeldOutSplit:
     """By cluster, in a drawn order: questions about one document are all on one side."""
     draw = random.Random(seed)
     numbers = clusters(questions)
@@ -276,7 +276,7 @@ def split_of(questions: Sequence[Question], seed: int = 0) -> Split:
             "ask about more documents",
         )
     tuned, apart = sides
-    return Split(
+    return HeldOutSplit(
         tuple(questions[i] for i in tuned),
         tuple(numbers[i] for i in tuned),
         tuple(questions[i] for i in apart),

@@ -32,7 +32,7 @@ from mergewise.evaluate.tuning.race import run_race
 from mergewise.evaluate.tuning.space import Point, Value
 from mergewise.evaluate.tuning.tune import (
     FOLDER,
-    Split,
+    HeldOutSplit,
     TuningReport,
     judged_race,
     models_of,
@@ -150,9 +150,10 @@ def fitted_models(point: Point, cases: Sequence[Case], standing: Mapping[str, fl
 
 def fitting_points(strategy: str, reranker: Reranker | None) -> list[Point]:
     """The models as they stand, fitted weights, and with a reranker each of them with a calibration."""
-    pulls: list[dict[str, Value]] = [{}, *({"pull": pull} for pull in PULLS)]
-    calibrated = [] if reranker is None else [{**pull, "calibrated": True} for pull in pulls]
-    return [Point(strategy, {"weights": one} if one else {}) for one in [*pulls, *calibrated]]
+    fits: list[dict[str, Value]] = [{}]
+    fits += [{"pull": pull} for pull in PULLS]
+    fits += [] if reranker is None else [{**fit, "calibrated": True} for fit in fits]
+    return [Point(strategy, {"weights": fit} if fit else {}) for fit in fits]
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,7 +223,7 @@ def fit_weights(
 
 def _raced(
     points: Sequence[Point],
-    split: Split,
+    split: HeldOutSplit,
     kept: KeptMeasure,
     ledger: Ledger,
     setup: Mapping[str, object],
@@ -242,7 +243,7 @@ def _raced(
     return judged_race(race, split, kept, ledger, setup, metric, budget, {})
 
 
-def _folds(split: Split) -> dict[str, int]:
+def _folds(split: HeldOutSplit) -> dict[str, int]:
     """The fold of each question to tune on, by its id. Raises UsageError where all hang together."""
     ranks = {cluster: rank for rank, cluster in enumerate(dict.fromkeys(split.tuned_clusters))}
     if len(ranks) < 2:
