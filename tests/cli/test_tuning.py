@@ -65,10 +65,10 @@ def asked(path: Path) -> None:
 
 
 def test_questions_are_made_and_refused_by_tune(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    out = json.loads(run("questions", "mine", "-n", "24", "--out", "made.jsonl", "--json"))
-    assert out["questions"] == 24 and sum(out["kinds"].values()) == 24
+    out = json.loads(run("questions", "mine", "-n", "20", "--out", "made.jsonl", "--json"))
+    assert out["questions"] == 20 and sum(out["kinds"].values()) == 20
     monkeypatch.setattr(sys.modules["mergewise.evaluate.tuning.tune"], "FEWEST", 20)
-    with pytest.raises(UsageError, match="24 of 24 questions are made ones") as caught:
+    with pytest.raises(UsageError, match="20 of 20 questions are made ones") as caught:
         run("tune", "made.jsonl", "-i", "mine")
     assert "--trust-made" in str(caught.value.hint)
     with pytest.raises(UsageError, match=r"made.jsonl is there already"):

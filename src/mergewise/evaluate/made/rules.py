@@ -18,7 +18,7 @@ from mergewise.designs.aed.triplets.phrases import DATE, NAME, trim
 from mergewise.designs.aed.triplets.records import Triplet
 from mergewise.evaluate.made import lexicon
 from mergewise.evaluate.made.records import MadeQuestion
-from mergewise.evaluate.made.sections import SourceReader, SourceSection, SectionSentence
+from mergewise.evaluate.made.sections import SectionSentence, SourceReader, SourceSection
 from mergewise.text.alignment import words
 from mergewise.text.terms import STOP_WORDS
 
