@@ -3,8 +3,9 @@
 python -m benchmarks.made --cache DIR [--sets ...] [--questions 100] [--budget 384] [--chat SPEC]
 
 Made questions are made of the sets' documents, as `mergewise questions` makes them. Beside tau stands that of two halves of the
-real questions, which is what tau can be at most, about. Indexes are kept in --cache DIR, with all views that the points need; so
-are finished questions: a command that was stopped goes on.
+real questions, which is about what tau can be at most; and both for the points of `weave` alone, which are what `tune` compares.
+Indexes are kept in --cache DIR, with all views that the points need; so are finished questions: a command that was stopped goes
+on.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from itertools import compress
 from pathlib import Path
 
 import mergewise
@@ -82,10 +84,14 @@ def compare(name: str, index: Index, cells: Cells, count: int, budget: int) -> l
     for kind in dict.fromkeys(kinds.values()):
         own = [cell for question, cell in zip(asked, of_made, strict=True) if kinds[question.id] == kind]
         by_kind.append(f"{kind} {kendall(means(own), truth):.2f} ({len(own)})")
-    halves = kendall(means(of_real[::2]), means(of_real[1::2]))
+    halves = means(of_real[::2]), means(of_real[1::2])
     best = max(range(len(truth)), key=means(of_made).__getitem__)
-    lost = max(truth) - truth[best]
-    figures = (f"{kendall(means(of_made), truth):.2f}", f"{halves:.2f}", f"{list(POINTS)[best]}: {lost:.3f}")
+    taus = [
+        f"{kendall(*(list(compress(values, chosen)) for values in pair)):.2f}"
+        for chosen in ([True] * len(POINTS), [point.startswith("weave") for point in POINTS])
+        for pair in ((means(of_made), truth), halves)
+    ]
+    figures = (*taus, f"{list(POINTS)[best]}: {max(truth) - truth[best]:.3f}")
     return [name, str(len(made)), str(len(real)), *figures, ", ".join(by_kind)]
 
 
@@ -99,7 +105,17 @@ def main() -> None:
     parser.add_argument("--chat", default="extractive")
     options = parser.parse_args()
     cells = Cells(options.cells or options.cache / "made.jsonl")
-    head = ["set", "made", "real", "tau", "tau of two halves", "best by made questions: what it loses", "tau by kind"]
+    of_weave = ["tau of weave's points", "of two halves"]
+    head = [
+        "set",
+        "made",
+        "real",
+        "tau",
+        "of two halves",
+        *of_weave,
+        "best by made questions: what it loses",
+        "by kind",
+    ]
     rows = []
     for name in options.sets.split(","):
         index = mergewise.open(options.cache / name, views=VIEWS, chat=options.chat)

@@ -23,6 +23,8 @@ READ = 2_000
 """Documents that are read at most."""
 SPARE = 4
 """Times as many candidates of each kind are collected as may be needed: many are too easy."""
+MORE = (len(RULES), 4 * len(RULES))
+"""Times as many are collected where that was not enough."""
 
 
 def make_questions(
@@ -40,7 +42,10 @@ def make_questions(
     draw.shuffle(doc_ids)
     advance = progress or (lambda done, total, item: None)
     if index.chat is None:
-        candidates = _by_rules(doc_ids[:READ], count, reader, draw, advance)
+        # where few kinds are to be had, more of each
+        candidates = chain.from_iterable(
+            _by_rules(doc_ids[:READ], times * count, reader, draw, advance) for times in (1, *MORE)
+        )
     else:
         candidates = written_questions(_sections_in_turn(doc_ids[:READ], reader, draw), index.chat)
     made: list[MadeQuestion] = []
