@@ -51,6 +51,8 @@ NAMES = ("bias", *FEATURES)
 PULLS = (1.0, 0.1, 0.01)
 """Ridges: the square of a weight's distance from the one that ships costs half of it, beside a question's log-loss."""
 FOLDS = 4
+NEWTON, HALVED = 60, 40
+"""Steps at most, and how often one is halved."""
 STANDARD = Weave()
 
 
@@ -108,8 +110,9 @@ def rows_of(cases: Sequence[Case]) -> tuple[Array, Array, float]:
 
 
 def logistic(sets: Sequence[tuple[Array, Array, float]], ridge: float = 1e-3, towards: Array | None = None) -> Array:
-    """Weights of features, and of a bias in front, by Newton's method; `ridge` pulls them `towards` others, else to zero.
+    """Weights of features, and of a bias in front, by Newton's method, whose steps are halved until they lead downwards.
 
+    `ridge` pulls the weights `towards` others, from which they start, else to zero.
     A set has features (rows, features), labels (rows,), and its number of questions: every set counts the same.
     """
     x = np.concatenate([np.column_stack([np.ones(len(labels)), features]) for features, labels, _ in sets])
@@ -117,10 +120,20 @@ def logistic(sets: Sequence[tuple[Array, Array, float]], ridge: float = 1e-3, to
     share = np.concatenate([np.full(len(labels), 1 / questions) for _, labels, questions in sets])
     prior = np.zeros(x.shape[1]) if towards is None else towards
     weights = prior.copy()
-    for _ in range(30):
+
+    def loss(tried: Array) -> float:
+        z = x @ tried
+        return float(share @ (np.logaddexp(0, z) - y * z) + ridge / 2 * ((tried - prior) ** 2).sum())
+
+    for _ in range(NEWTON):
         p = 1 / (1 + np.exp(-np.clip(x @ weights, -60, 60)))
         hessian = (x * (share * p * (1 - p))[:, None]).T @ x + ridge * np.eye(len(weights))
-        weights -= np.linalg.solve(hessian, x.T @ (share * (p - y)) + ridge * (weights - prior))
+        step = np.linalg.solve(hessian, x.T @ (share * (p - y)) + ridge * (weights - prior))
+        before = loss(weights)
+        halved = next((size for size in 0.5 ** np.arange(HALVED) if loss(weights - size * step) < before), None)
+        if halved is None:
+            break
+        weights -= halved * step
     return weights
 
 
