@@ -41,6 +41,7 @@ def make_questions(
     doc_ids = sorted(store.ids())
     draw.shuffle(doc_ids)
     advance = progress or (lambda done, total, item: None)
+    candidates: Iterator[MadeQuestion]
     if index.chat is None:
         # where few kinds are to be had, more of each
         candidates = chain.from_iterable(
