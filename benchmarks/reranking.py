@@ -25,10 +25,12 @@ from mergewise.designs.weave.parameters import Weave
 from mergewise.designs.weave.reranking import scored_sentences
 from mergewise.designs.weave.strategy import gather
 from mergewise.engine import Index
+from mergewise.evaluate.loaders import load_task
 from mergewise.evaluate.run import Half, chosen_questions, evaluate
-from mergewise.evaluate.tasks import Question, Task, load_task
+from mergewise.evaluate.tasks import Question, Task
 from mergewise.models import load_reranker
 from mergewise.models.calibration import Calibrated, Calibration, calibrate
+from mergewise.models.scores import RememberingReranker
 from mergewise.protocols import FloatArray, Reranker
 
 SETS = "2wiki,hotpotqa-long,squad"
@@ -110,7 +112,9 @@ def main() -> None:
 
         show("none", None)
         if options.reranker:
-            show(options.reranker, load_reranker(options.reranker))
+            loaded = load_reranker(options.reranker)
+            # no pair is scored again at the next budget
+            show(options.reranker, loaded and RememberingReranker(loaded))
         else:
             for gain in map(float, options.gains.split(",")):
                 show(f"gain {gain:g}", KnowsGold(task.questions, gain, options.noise))

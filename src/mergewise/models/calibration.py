@@ -121,37 +121,38 @@ def evidence(prior: FloatArray, logits: FloatArray, calibration: Calibration | N
 
 
 def separated_evidence(prior: FloatArray, logits: FloatArray) -> FloatArray:
-    """Log-odds to add to `prior`, shape (texts,). The same for any positive factor of the logits, and anything added to them."""
+    """Log-odds to add to `prior`, shape (texts,). The same for any positive factor of the logits, and anything added to them.
+
+    At each separation, mean and deviation of the texts that are not needed are those of the greatest likelihood, which
+    expectation and maximisation find. Arrays have the shape (separations, texts).
+    """
     if len(logits) < FEWEST or np.ptp(logits) < 1e-6:
         return np.zeros(len(logits), np.float32)
-    scores = np.asarray(logits, np.float64)
+    scores, d = np.asarray(logits, np.float64), SEPARATIONS[:, None]
     before = np.clip(_logistic(np.asarray(prior, np.float64)), _SHARE, 1 - _SHARE)
-    explained = [_posterior(scores, before, d) for d in SEPARATIONS]
-    likely = np.array([likelihood for _, likelihood in explained]) + np.log(ODDS)
+    middle, least = float(np.median(scores)), 1e-3 * float(np.ptp(scores))
+    mean = np.full(d.shape, middle)
+    deviation = np.full(d.shape, max(1.4826 * float(np.median(np.abs(scores - middle))), least))
+    for _ in range(ROUNDS):
+        after, _ = _posterior(scores, before, mean, deviation)
+        mean = np.mean(scores - after * d * deviation, axis=1, keepdims=True)
+        away = scores - mean
+        square = (1 - after) * away**2 + after * (away - d * deviation) ** 2
+        deviation = np.maximum(np.sqrt(np.mean(square, axis=1, keepdims=True)), least)
+    after, likelihood = _posterior(scores, before, mean, deviation)
+    likely = likelihood - len(scores) * np.log(deviation[:, 0]) + np.log(ODDS)
     weights = np.exp(likely - likely.max())
-    shares = np.array([after if d > 0 else before for d, (after, _) in zip(SEPARATIONS, explained, strict=True)])
-    after = np.clip(weights / weights.sum() @ shares, _SHARE**2, 1 - _SHARE**2)
-    return np.clip(_logit(after) - _logit(before), LEAST, MOST).astype(np.float32)
+    shares = np.where(d > 0, after, before)
+    known = np.clip(weights / weights.sum() @ shares, _SHARE**2, 1 - _SHARE**2)
+    return np.clip(_logit(known) - _logit(before), LEAST, MOST).astype(np.float32)
 
 
-def _posterior(scores: Values, before: Values, d: float) -> tuple[Values, float]:
-    """Probabilities of the texts after the scores, and the scores' log-likelihood, at a separation of `d`.
-
-    Mean and deviation of texts that are not needed are those of the greatest likelihood (by expectation and maximisation).
-    """
-    mean = float(np.median(scores))
-    deviation = max(1.4826 * float(np.median(np.abs(scores - mean))), 1e-3 * float(np.ptp(scores)))
-    for round_ in range(ROUNDS + 1):
-        away = (scores - mean) / deviation
-        needed, other = np.log(before) - (away - d) ** 2 / 2, np.log(1 - before) - away**2 / 2
-        together = np.logaddexp(needed, other)
-        after = np.exp(needed - together)
-        if round_ < ROUNDS:
-            mean = float(np.mean(scores - after * d * deviation))
-            away = scores - mean
-            spread = (1 - after) * away**2 + after * (away - d * deviation) ** 2
-            deviation = max(float(np.sqrt(np.mean(spread))), 1e-3 * float(np.ptp(scores)))
-    return after, float(together.sum()) - len(scores) * float(np.log(deviation))
+def _posterior(scores: Values, before: Values, mean: Values, deviation: Values) -> tuple[Values, Values]:
+    """Probabilities of the texts after their scores, shape (separations, texts), and log-likelihoods, shape (separations,)."""
+    away = (scores - mean) / deviation
+    needed = np.log(before) - (away - SEPARATIONS[:, None]) ** 2 / 2
+    together = np.logaddexp(needed, np.log(1 - before) - away**2 / 2)
+    return np.exp(needed - together), together.sum(axis=1)
 
 
 def calibrate(questions: Sequence[ScoredTexts]) -> Calibration:

@@ -123,5 +123,5 @@ class RememberingReranker:
         """Of pairs of one question: logits where the reranker tells them, else shares."""
         question, texts = pairs[0][0], [text for _, text in pairs]
         if isinstance(self.reranker, LogitReranker):
-            return logits_of(self.reranker, question, texts).tolist()
+            return [float(logit) for logit in logits_of(self.reranker, question, texts)]
         return [float(score) for score in self.reranker.score(question, texts)]

@@ -108,7 +108,8 @@ def _alike(candidates: Candidates, considered: Sequence[int]) -> FloatArray:
         return np.eye(len(considered), dtype=np.float32)
     vectors = vectors[list(considered)]
     cosines = np.concatenate([vectors[i : i + TILE] @ vectors.T for i in range(0, len(vectors), TILE)])
-    similarity: FloatArray = np.clip(1 - (1 - cosines) * (candidates.cosine_scale() / (1 - ALIKE)), 0, 1)
+    alike = 1 - (1 - ALIKE) / candidates.cosine_scale()
+    similarity: FloatArray = np.clip((cosines - alike) / (1 - alike), 0, 1)
     np.fill_diagonal(similarity, 1)
     return similarity
 
