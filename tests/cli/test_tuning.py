@@ -84,7 +84,7 @@ def test_tune_says_keep_the_defaults_and_writes_nothing(folder: Path, monkeypatc
     assert "keep the defaults: " in out and not (folder / "new.toml").exists()
     report = json.loads(run(*words, "--json"))
     assert report["better"] is False and report["verdict"].startswith("keep the defaults")
-    assert report["points"][0]["strategy"] == "topk" and (folder / "mine" / ".tuning").is_dir()
+    assert report["points"][0]["strategy"] == "topk"
     with pytest.raises(UsageError, match="0 questions are too few to tune on"):
         run("tune", "own.jsonl", "-i", "mine")
 

@@ -16,7 +16,7 @@ from mergewise.evaluate.runs.folder import LINES, PLAN, ROWS_FILE, Run, open_run
 from mergewise.evaluate.runs.keys import question_digest
 from mergewise.evaluate.runs.lines import RowLines
 from mergewise.evaluate.runs.plan import Machine, PlannedSet, RunPlan, plan_text, read_plan
-from mergewise.evaluate.runs.rows import RankedDocument, RunPassage, RunRow, ranked_documents
+from mergewise.evaluate.runs.rows import RankedDocument, RunPassage, RunRow
 from mergewise.evaluate.runs.schema import QUESTIONS as QUESTIONS_SCHEMA
 from mergewise.evaluate.runs.schema import ROWS, TEXTS, scores_of, without_seconds
 from mergewise.types import GAP, Span
@@ -28,8 +28,10 @@ def row(number: int, method: str = "topk", budget: int = 100) -> RunRow:
     question = QUESTIONS[number]
     passages = (RunPassage(0.5, (Span(DOCUMENTS[number].id, 0, 7), Span(DOCUMENTS[number].id, 9, 18))),)
     scores = {"answer": 1.0, "evidence": None}
-    key = ("towns", question.id, question_digest(question), method, f"of {method}", budget)
-    return RunRow(*key, tokens=9, passages=passages, ranking=ranked_documents(passages), scores=scores)
+    key = ("towns", question.id, question_digest(question, True), method, f"of {method}", budget)
+    return RunRow(
+        *key, tokens=9, passages=passages, ranking=(RankedDocument(DOCUMENTS[number].id, 0.5),), scores=scores
+    )
 
 
 def made_run(folder: Path, *rows: RunRow) -> Run:
@@ -69,25 +71,12 @@ def test_what_is_written_is_read_again(tmp_path: Path) -> None:
         run.span_text("towns", Span("none", 0, 1))
 
 
-def test_documents_are_ranked_by_their_best_passage() -> None:
-    spans = [Span(doc, 0, 1) for doc in "abc"]
-    passages = (
-        RunPassage(0.2, (spans[0],)),
-        RunPassage(0.5, (spans[1], spans[2])),
-        RunPassage(0.9, (spans[2],)),
-        RunPassage(0.5, (spans[0],)),
-    )
-    assert ranked_documents(passages) == (
-        RankedDocument("c", 0.9), RankedDocument("a", 0.5), RankedDocument("b", 0.5),
-    )  # fmt: skip
-
-
 def test_a_plan_is_written_as_it_is_read() -> None:
     plan = RunPlan(
-        sets=(PlannedSet('a "b"\n\x7f', "c:\\d", 3, 2),),
+        sets=(PlannedSet('a "b"\n\x7f', 3, 2, "c:\\d"),),
         budgets=(128, 384),
         tables=("aed-1",),
-        models={"chat": "openai:é"},
+        models={"chat": "openai:é", "marker.examples": "none"},
         machine=Machine("Linux", "x", 2),
     )
     assert read_plan(plan_text(plan), "run.toml") == plan
@@ -103,7 +92,7 @@ def test_a_run_under_way_shows_the_rows_that_stand(tmp_path: Path) -> None:
     lines.add([row(1).as_dict(), row(0).as_dict()])
     # another method than those of the plan, and a question that failed before it succeeded
     lines.add([row(0, "other").as_dict(), replace(row(2), error="it broke").as_dict(), row(2).as_dict()])
-    assert [(one.question, one.error) for one in open_run(run.folder).run_rows()] == [("1", ""), ("0", ""), ("2", "")]
+    assert [(one.question, one.error) for one in open_run(run.folder).run_rows()] == [("0", ""), ("1", ""), ("2", "")]
 
 
 def test_a_line_that_a_kill_cut_off_is_passed_over(tmp_path: Path) -> None:

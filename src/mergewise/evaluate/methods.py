@@ -16,7 +16,7 @@ from typing import Literal
 from mergewise.defaults import PASSAGE_TOKENS
 from mergewise.designs import MODES
 from mergewise.designs.specs import split_specs
-from mergewise.designs.strategies import preferred_mode, resolve
+from mergewise.designs.strategies import resolve
 from mergewise.errors import UsageError
 from mergewise.models.record import Models
 
@@ -216,8 +216,8 @@ def lacking(method: Method, views: Collection[str], models: Models, answers: boo
     missing = [view for view in (*strategy.views, *method.views) if view not in views]
     needs = [strategy.needs] if strategy.needs is not None else []
     if answers:
-        mode = method.mode or preferred_mode(method.strategy)
-        needs += [MODES[mode].needs] if mode else []
+        # without a mode of its own, what the strategy prefers has another one in its place
+        needs += [MODES[method.mode].needs] if method.mode else []
     absent = {need.what: need.hint for need in needs if need.of(models) is None}
     wants = [
         *(f"the view {view} (--views leaf,{view})" for view in missing),

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from mergewise.evaluate.tasks import Question
 from mergewise.evaluate.tuning.keeping import Ledger
-from mergewise.evaluate.tuning.measuring import Measured
+from mergewise.evaluate.tuning.measuring import PointScore
 from mergewise.evaluate.tuning.race import run_race
 from mergewise.evaluate.tuning.space import Point
 from mergewise.evaluate.tuning.tune import TuningReport, judged_race, split_of
@@ -45,8 +45,8 @@ def tuned(scores: npt.NDArray[np.float64], folder: Path, seed: int = 0) -> Tunin
     questions = asked(scores.shape[1])
     places = {point.key: number for number, point in enumerate(POINTS)}
 
-    def measure(point: Point, question: Question) -> Measured:
-        return Measured(float(scores[places[point.key], int(question.id)]), 100)
+    def measure(point: Point, question: Question) -> PointScore:
+        return PointScore(float(scores[places[point.key], int(question.id)]), 100)
 
     split = split_of(questions, seed)
     race = run_race(POINTS, split.tuned, split.tuned_clusters, measure)

@@ -9,7 +9,7 @@ from tests.evaluate.tuning.simulated import asked
 
 from mergewise.evaluate.tasks import Question
 from mergewise.evaluate.tuning.keeping import KeptMeasure, Ledger
-from mergewise.evaluate.tuning.measuring import Measured
+from mergewise.evaluate.tuning.measuring import PointScore
 from mergewise.evaluate.tuning.space import Point
 
 
@@ -39,18 +39,18 @@ def test_an_opening_counts_though_nobody_saw_its_result(tmp_path: Path) -> None:
 def test_what_was_measured_is_not_measured_again(tmp_path: Path) -> None:
     asked_for: list[tuple[str, str]] = []
 
-    def measure(point: Point, question: Question) -> Measured:
+    def measure(point: Point, question: Question) -> PointScore:
         asked_for.append((point.key, question.id))
         if len(asked_for) == 8:
             raise KeyboardInterrupt
-        return Measured(0.5, 7)
+        return PointScore(0.5, 7)
 
     points, questions = [Point("topk"), Point("topk", {"search": {"weight": 0.5}})], asked(5)
 
     def all_of(kept: KeptMeasure) -> None:
         for question in questions:
             for point in points:
-                assert kept(point, question) == Measured(0.5, 7)
+                assert kept(point, question) == PointScore(0.5, 7)
         kept.flush()
 
     with pytest.raises(KeyboardInterrupt):
@@ -64,4 +64,4 @@ def test_what_was_measured_is_not_measured_again(tmp_path: Path) -> None:
     third = KeptMeasure(measure, tmp_path, "evidence")
     all_of(third)
     assert third.measured == 0
-    assert KeptMeasure(measure, tmp_path, "answer")(points[0], questions[0]) == Measured(0.5, 7)
+    assert KeptMeasure(measure, tmp_path, "answer")(points[0], questions[0]) == PointScore(0.5, 7)

@@ -15,7 +15,7 @@ from tests.evaluate.tuning.simulated import POINTS, asked, matrix, tuned
 from mergewise.evaluate.statistics import sign_flip
 from mergewise.evaluate.tasks import Question
 from mergewise.evaluate.tuning.keeping import Ledger
-from mergewise.evaluate.tuning.measuring import Measured
+from mergewise.evaluate.tuning.measuring import PointScore
 from mergewise.evaluate.tuning.race import FLIPS, block_ends, chances, run_race, winner_of
 from mergewise.evaluate.tuning.space import Point
 from mergewise.evaluate.tuning.tune import judged_race, split_of
@@ -56,7 +56,7 @@ def test_blocks_double_and_end_with_the_questions() -> None:
 
 
 def rows_of(scores: dict[str, list[float]]) -> object:
-    return lambda point, question: Measured(scores[point.strategy][int(question.id)], 100 + len(point.strategy))
+    return lambda point, question: PointScore(scores[point.strategy][int(question.id)], 100 + len(point.strategy))
 
 
 def test_worse_points_leave_and_the_default_stays() -> None:
@@ -132,7 +132,7 @@ def test_a_second_tuning_on_the_same_questions_is_held_to_half(tmp_path: Path) -
 
 
 def test_a_tuning_that_was_short_of_time_keeps_the_defaults(tmp_path: Path) -> None:
-    def never(point: Point, question: Question) -> Measured:
+    def never(point: Point, question: Question) -> PointScore:
         raise AssertionError
 
     split = split_of(asked(150))

@@ -13,7 +13,7 @@ from mergewise.engine import Index
 from mergewise.errors import UsageError
 from mergewise.evaluate.tasks import Question
 from mergewise.evaluate.tuning import HeldOut, TuningReport, tune
-from mergewise.evaluate.tuning.measuring import ContextMeasure, Measured
+from mergewise.evaluate.tuning.measuring import ContextMeasure, PointScore
 from mergewise.evaluate.tuning.space import Point, dimensions_of, drawn_points
 from mergewise.evaluate.tuning.tune import split_of
 from mergewise.retrieve.hybrid import SearchSettings
@@ -104,10 +104,10 @@ def test_a_tuning_that_was_killed_says_the_same(index: Index, tmp_path: Path, mo
     whole = tuned("whole")
     measure, calls = ContextMeasure.__call__, 0
 
-    def failing(self: ContextMeasure, point: Point, question: Question) -> Measured:
+    def failing(self: ContextMeasure, point: Point, question: Question) -> PointScore:
         nonlocal calls
         calls += 1
-        if calls in (30, 60):
+        if calls in (20, 40):
             raise Stopped
         return measure(self, point, question)
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +22,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from mergewise.errors import UsageError
-from mergewise.evaluate.runs.keys import question_digest
 from mergewise.evaluate.runs.lines import known_lines
 from mergewise.evaluate.runs.plan import PlannedMethod, PlannedRows, PlannedSet, RunPlan, plan_text, read_plan
-from mergewise.evaluate.runs.rows import RunPassage, RunRow, row_of
-from mergewise.evaluate.runs.schema import QUESTIONS, ROWS, TEXTS, rows_table, scores_of
+from mergewise.evaluate.runs.rows import RowKey, RunPassage, RunRow, row_of
+from mergewise.evaluate.runs.schema import QUESTIONS, ROWS, TEXTS, in_order, rows_schema, rows_table, scores_of
 from mergewise.evaluate.tasks import Evidence, Question, clusters
 from mergewise.files import regular_bytes, write_whole
 from mergewise.types import GAP, Span
@@ -61,11 +61,7 @@ class Run:
 
     def run_rows(self) -> Iterator[RunRow]:
         """The rows as records, one after the other."""
-        names = scores_of(self._rows)
-        for batch in self._rows.to_batches(GROUP):
-            for values in batch.to_pylist():
-                scores = {name: values.pop(name) for name in names}
-                yield row_of({**values, "scores": scores})
+        return rows_of(self._rows)
 
     def set_questions(self, name: str) -> list[Question]:
         """The questions of one set, in its order."""
@@ -92,11 +88,23 @@ class Run:
 
     @cached_property
     def _rows(self) -> pa.Table:
-        return planned_rows(all_rows(self.folder), self.plan)
+        questions = self.questions()
+        asked = zip(questions["set"].to_pylist(), questions["question"].to_pylist(), strict=True)
+        places = {question: place for place, question in enumerate(asked)}
+        return planned_rows(all_rows(self.folder), self.plan, places or None)
 
     def _table(self, name: str, schema: pa.Schema) -> pa.Table:
         path = self.folder / name
         return read_table(path, schema) if path.exists() else schema.empty_table()
+
+
+def rows_of(table: pa.Table) -> Iterator[RunRow]:
+    """The rows of a table as records. Raises LookupError, TypeError or ValueError where a value cannot be."""
+    names = scores_of(table)
+    for batch in table.to_batches(GROUP):
+        for values in batch.to_pylist():
+            scores = {name: values.pop(name) for name in names}
+            yield row_of({**values, "scores": scores})
 
 
 def open_run(folder: Path) -> Run:
@@ -124,36 +132,37 @@ def read_table(path: Path, schema: pa.Schema) -> pa.Table:
 
 
 def all_rows(folder: Path) -> pa.Table:
-    """All rows that the folder holds, those of `rows.parquet` first; of two with one key the later one, unless it failed."""
+    """All rows that the folder holds, those of `rows.parquet` first; of two to one question the later one, unless it failed."""
     path = folder / ROWS_FILE
-    tables = [read_table(path, ROWS)] if path.exists() else []
-    lines = known_lines(folder / LINES)
-    for first in range(0, len(lines), GROUP):
-        rows = lines[first : first + GROUP]
-        scores = list(dict.fromkeys(name for row in rows for name in row["scores"]))
-        try:
-            tables.append(rows_table(rows, scores))
-        except (pa.ArrowException, TypeError) as error:
-            raise UsageError(
-                f"{folder / LINES} holds what is no row: {error}", "delete it, or name another folder"
-            ) from None
+    tables = [*([read_table(path, ROWS)] if path.exists() else []), *line_tables(folder)]
     if not tables:
         return ROWS.empty_table()
     table = pa.concat_tables(tables, promote_options="default")
-    return table.take(_last_of_each(table))
+    schema = rows_schema(in_order(scores_of(table)))
+    return rows_at(table, _last_of_each(table)).select(schema.names).cast(schema)
+
+
+def line_tables(folder: Path, pattern: str = "*.jsonl") -> Iterator[pa.Table]:
+    """The rows that the folder holds as lines, in portions. Raises UsageError where one is no row."""
+    lines = known_lines(folder / LINES, pattern)
+    try:
+        while rows := list(islice(lines, GROUP)):
+            yield rows_table(rows)
+    except (pa.ArrowException, TypeError) as error:
+        raise UsageError(
+            f"{folder / LINES} holds what is no row: {error}", "delete it, or name another folder"
+        ) from None
 
 
 def _last_of_each(table: pa.Table) -> list[int]:
-    columns = [table[name].to_pylist() for name in KEY]
+    # a question that was altered is asked anew, and its row replaces the older one
+    keys = zip(*(table[name].to_pylist() for name in RowKey._fields if name != "asked"), strict=True)
     chosen: dict[tuple[object, ...], int] = {}
     errors = table["error"].to_pylist()
-    for place, key in enumerate(zip(*columns, strict=True)):
-        if key not in chosen or not errors[place]:
+    for place, key in enumerate(keys):
+        if key not in chosen or not errors[place] or errors[chosen[key]]:
             chosen[key] = place
     return list(chosen.values())
-
-
-KEY = ("set", "question", "asked", "method", "spec", "budget", "repeat")
 
 
 def planned_rows(table: pa.Table, plan: RunPlan, asked: Mapping[tuple[str, str], int] | None = None) -> pa.Table:
@@ -161,6 +170,11 @@ def planned_rows(table: pa.Table, plan: RunPlan, asked: Mapping[tuple[str, str],
 
     `asked` is the place of each question, by set and id, of those that are in the plan. Without it rows stay in their order.
     """
+    return rows_at(table, planned_places(table, plan, asked))
+
+
+def planned_places(table: pa.Table, plan: RunPlan, asked: Mapping[tuple[str, str], int] | None = None) -> list[int]:
+    """Where the rows of the plan stand in the table, in the plan's order."""
     specs = plan.specs()
     sets, methods = _places(one.name for one in plan.sets), _places(one.name for one in plan.methods)
     columns = [table[name].to_pylist() for name in ("set", "question", "method", "spec", "budget", "repeat")]
@@ -169,7 +183,12 @@ def planned_rows(table: pa.Table, plan: RunPlan, asked: Mapping[tuple[str, str],
         order = place if asked is None else asked.get((set_name, question))
         if specs.get((set_name, method)) == spec and order is not None:
             found.append(((sets[set_name], methods[method], budget, repeat, order), place))
-    return table.take([place for _, place in sorted(found)]).combine_chunks()
+    return [place for _, place in sorted(found)]
+
+
+def rows_at(table: pa.Table, places: Sequence[int]) -> pa.Table:
+    """The rows at these places, in their order."""
+    return table.take(pa.array(places, pa.int64())).combine_chunks()
 
 
 def _places(names: Iterable[str]) -> dict[str, int]:
@@ -192,11 +211,9 @@ def write_run(
 ) -> Run:
     """A finished run folder of rows in memory. `questions` are by set; `texts` are (set, document, title, text)."""
     folder.mkdir(parents=True, exist_ok=True)
-    scores = list(dict.fromkeys(name for row in rows for name in row.scores))
-    write_table(folder / ROWS_FILE, planned_rows(rows_table([row.as_dict() for row in rows], scores), plan))
+    write_table(folder / ROWS_FILE, planned_rows(rows_table([row.as_dict() for row in rows]), plan))
     write_table(folder / QUESTIONS_FILE, questions_table(questions))
-    columns = list(zip(*texts, strict=True)) or [(), (), (), ()]
-    write_table(folder / TEXTS_FILE, pa.table(dict(zip(TEXTS.names, columns, strict=True)), TEXTS))
+    write_table(folder / TEXTS_FILE, texts_table(texts))
     write_whole(folder / PLAN, plan_text(plan).encode())
     return open_run(folder)
 
@@ -219,6 +236,12 @@ def small_run(
     return write_run(folder, plan, rows, questions, texts)
 
 
+def texts_table(texts: Iterable[tuple[str, str, str, str]]) -> pa.Table:
+    """The documents, as (set, id, title, text)."""
+    columns = list(zip(*texts, strict=True)) or [()] * len(TEXTS)
+    return pa.table(dict(zip(TEXTS.names, columns, strict=True)), TEXTS)
+
+
 def questions_table(questions: Mapping[str, Sequence[Question]]) -> pa.Table:
     """The questions by set."""
     rows = [
@@ -234,7 +257,6 @@ def _question_dict(set_name: str, question: Question, cluster: int) -> dict[str,
     return {
         "set": set_name,
         "question": question.id,
-        "asked": question_digest(question),
         "text": question.text,
         "answers": list(question.answers),
         "evidence": None
@@ -242,6 +264,12 @@ def _question_dict(set_name: str, question: Question, cluster: int) -> dict[str,
         else [{"doc": span.doc_id, "start": span.start, "end": span.end, "text": text} for span, text in evidence],
         "answerable": question.answerable,
         "cluster": cluster,
+        "group": question.cluster,
+        "kind": question.kind,
+        "hops": question.hops,
+        "scope": list(question.scope),
+        "gold_docs": list(question.gold_docs),
+        "grades": list(question.grades),
     }
 
 
@@ -249,4 +277,15 @@ def _question(values: Mapping[str, Any]) -> Question:
     evidence: Evidence | None = None
     if values["evidence"] is not None:
         evidence = tuple((Span(one["doc"], one["start"], one["end"]), one["text"]) for one in values["evidence"])
-    return Question(values["question"], values["text"], tuple(values["answers"]), evidence)
+    return Question(
+        values["question"],
+        values["text"],
+        tuple(values["answers"]),
+        evidence,
+        values["kind"],
+        values["hops"],
+        tuple(values["gold_docs"]),
+        tuple(values["grades"]),
+        tuple(values["scope"]),
+        values["group"],
+    )

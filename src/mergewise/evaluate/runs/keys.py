@@ -13,6 +13,11 @@ def digest(value: object) -> str:
     return blake2b(json.dumps(value, sort_keys=True).encode("utf-8", "replace"), digest_size=6).hexdigest()
 
 
-def question_digest(question: Question) -> str:
-    """Of a question as it is asked: its gold may be mended without asking it again."""
-    return digest([question.id, question.text])
+def question_digest(question: Question, with_gold: bool) -> str:
+    """Of a question as it is asked. `with_gold` also of what it is judged by: without it the gold may be mended, and nothing is
+    asked again.
+    """
+    evidence = question.evidence
+    spans = None if evidence is None else [(span.doc_id, span.start, span.end, text) for span, text in evidence]
+    gold = [list(question.answers), spans, list(question.gold_docs), list(question.grades)]
+    return digest([question.id, question.text, list(question.scope), *(gold if with_gold else ())])

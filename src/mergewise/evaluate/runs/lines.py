@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +21,11 @@ _NEEDED = {"set", "question", "asked", "method", "spec", "budget", "repeat", "sc
 
 
 class RowLines:
-    """A file of rows, gone on with. Raises UsageError where it cannot be written."""
+    """A file of rows, gone on with. Raises UsageError where it cannot be read."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
             data = regular_bytes(path, _LONGEST) if os.path.lexists(path) else b""
         except OSError as error:
             raise UsageError(f"{path} cannot be written: {error.strerror}", "name another folder") from None
@@ -37,6 +36,7 @@ class RowLines:
         text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
         data = (b"\n" if self._is_torn else b"") + text.encode("utf-8", "replace")
         try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
             handle = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o644)
             try:
                 while data:
@@ -51,17 +51,15 @@ class RowLines:
         self._is_torn = False
 
 
-def known_lines(folder: Path) -> list[dict[str, Any]]:
-    """The rows of all files in the folder, in the order of their names; what is no row is passed over."""
-    rows = []
-    for path in sorted(folder.glob("*.jsonl")):
+def known_lines(folder: Path, pattern: str = "*.jsonl") -> Iterator[dict[str, Any]]:
+    """The rows of all files of the folder, in the order of their names; what is no row is passed over."""
+    for path in sorted(folder.glob(pattern)):
         try:
             data = regular_bytes(path, _LONGEST)
         except OSError as error:
             reason = error.strerror or str(error)
             raise UsageError(f"{path} cannot be read: {reason}", "delete it, or name another folder") from None
-        rows += [row for line in data.splitlines() if (row := _row(line)) is not None]
-    return rows
+        yield from (row for line in data.splitlines() if (row := _row(line)) is not None)
 
 
 def _row(line: bytes) -> dict[str, Any] | None:

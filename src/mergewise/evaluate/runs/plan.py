@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
@@ -24,7 +25,6 @@ class PlannedSet:
     """
 
     name: str
-    path: str = ""
     questions: int = 0
     asked: int = 0
     digest: str = ""
@@ -63,9 +63,11 @@ class Machine:
 
 @dataclass(frozen=True, slots=True)
 class RunPlan:
-    """All that a run is made by. `tables` are the presets that it fills, `reference` the method that others are compared with.
+    """All that a run is made by.
 
-    `sample` is 0 where no sample was drawn. `models` are specs by their role (embedder, chat, causal, reranker, utility).
+    `tables` are the presets that it fills, `reference` the method that others are compared with (empty: the first). `sample` is 0
+    where no sample was drawn. `models` are specs by their role (chat, causal, reranker, utility), and settings of views by
+    `VIEW.NAME`.
     """
 
     sets: tuple[PlannedSet, ...] = ()
@@ -148,7 +150,11 @@ def _is_table(value: object) -> bool:
 
 
 def _lines(values: Mapping[str, Any]) -> str:
-    return "".join(f"{name} = {_toml(value)}\n" for name, value in values.items())
+    return "".join(f"{_key(name)} = {_toml(value)}\n" for name, value in values.items())
+
+
+def _key(name: str) -> str:
+    return name if re.fullmatch(r"[\w-]+", name, re.ASCII) else _toml(name)
 
 
 def _toml(value: object) -> str:

@@ -128,13 +128,3 @@ def passages_of(context: Context) -> tuple[RunPassage, ...]:
 
 def _generated_text(passage: Passage) -> str | None:
     return None if passage.verbatim and passage.spans else passage.text
-
-
-def ranked_documents(passages: tuple[RunPassage, ...]) -> tuple[RankedDocument, ...]:
-    """Documents by their best passage, best first; of equal ones the one whose passage comes first in the context."""
-    best: dict[str, float] = {}
-    for passage in passages:
-        for span in passage.spans:
-            best[span.doc_id] = max(best.get(span.doc_id, passage.score), passage.score)
-    ranked = sorted(best.items(), key=lambda one: -one[1])
-    return tuple(RankedDocument(doc, score) for doc, score in ranked)

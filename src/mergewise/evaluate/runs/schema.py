@@ -16,6 +16,11 @@ from typing import Any
 
 import pyarrow as pa
 
+from mergewise.evaluate.answers import ANSWER_SCORES
+from mergewise.evaluate.citing import CITATION_SCORES
+from mergewise.evaluate.ranking import RANKING_SCORES
+from mergewise.evaluate.rows import CONTEXT_SCORES
+
 SPAN = pa.struct([("doc", pa.string()), ("start", pa.int32()), ("end", pa.int32())])
 PASSAGE = pa.struct([("score", pa.float64()), ("spans", pa.list_(SPAN)), ("text", pa.string())])
 FOUND = pa.struct([("doc", pa.string()), ("line", pa.int32()), ("page", pa.int32()), ("text", pa.string())])
@@ -55,24 +60,27 @@ QUESTIONS = pa.schema(
     [
         ("set", pa.string()),
         ("question", pa.string()),
-        ("asked", pa.string()),
         ("text", pa.string()),
         ("answers", pa.list_(pa.string())),
         # null where nobody marked it
         ("evidence", pa.list_(EVIDENCE)),
         ("answerable", pa.bool_()),
+        # of questions that are not independent; `group` is what the set itself says of that
         ("cluster", pa.int32()),
+        ("group", pa.string()),
         ("kind", pa.string()),
         ("hops", pa.int32()),
         ("scope", pa.list_(pa.string())),
         ("gold_docs", pa.list_(pa.string())),
+        ("grades", pa.list_(pa.int32())),
     ]
 )
 TEXTS = pa.schema([("set", pa.string()), ("doc", pa.string()), ("title", pa.string()), ("text", pa.string())])
 
 
-def rows_table(rows: Iterable[Mapping[str, Any]], scores: Sequence[str]) -> pa.Table:
-    """Rows as `RunRow.as_dict` makes them. Raises pa.ArrowException for what has another type."""
+def rows_table(rows: Sequence[Mapping[str, Any]]) -> pa.Table:
+    """Rows as `RunRow.as_dict` makes them. Raises pa.ArrowException or TypeError for what has another type."""
+    scores = in_order(name for row in rows for name in row["scores"])
     flat = [{**row, **row["scores"]} for row in rows]
     return pa.Table.from_pylist(flat, rows_schema(scores))
 
@@ -80,6 +88,12 @@ def rows_table(rows: Iterable[Mapping[str, Any]], scores: Sequence[str]) -> pa.T
 def rows_schema(scores: Sequence[str]) -> pa.Schema:
     fields = [*ROWS, *(pa.field(name, pa.float64()) for name in scores)]
     return pa.schema(fields, metadata={"scores": json.dumps(list(scores))})
+
+
+def in_order(scores: Iterable[str]) -> list[str]:
+    """The names of scores, each once: those of contexts, of rankings, of answers, and any others by their names."""
+    known = (*CONTEXT_SCORES, *RANKING_SCORES, *ANSWER_SCORES, *CITATION_SCORES)
+    return sorted(set(scores), key=lambda name: (known.index(name) if name in known else len(known), name))
 
 
 def scores_of(table: pa.Table) -> list[str]:

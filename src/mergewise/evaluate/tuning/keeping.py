@@ -14,7 +14,7 @@ from typing import Any
 from mergewise.evaluate.runs.keys import question_digest
 from mergewise.evaluate.runs.lines import RowLines, known_lines
 from mergewise.evaluate.tasks import Question
-from mergewise.evaluate.tuning.measuring import Measure, Measured
+from mergewise.evaluate.tuning.measuring import Measure, PointScore
 from mergewise.evaluate.tuning.space import Point
 from mergewise.files import regular_bytes
 
@@ -38,7 +38,7 @@ class KeptMeasure:
         self._measure, self._metric = measure, metric
         self._lines = RowLines(folder / "rows.jsonl")
         self._known = {
-            (str(row["method"]), str(row["question"])): Measured(
+            (str(row["method"]), str(row["question"])): PointScore(
                 float(row["scores"][metric]), int(row["scores"]["tokens"])
             )
             for row in known_lines(folder)
@@ -47,8 +47,8 @@ class KeptMeasure:
         self._pending: list[dict[str, Any]] = []
         self.measured = 0
 
-    def __call__(self, point: Point, question: Question) -> Measured:
-        key = point.key, question_digest(question)
+    def __call__(self, point: Point, question: Question) -> PointScore:
+        key = point.key, question_digest(question, with_gold=True)
         if key not in self._known:
             self._known[key] = found = self._measure(point, question)
             self.measured += 1
@@ -87,7 +87,7 @@ class Ledger:
 
     def open(self, compared: Mapping[str, Any], questions: Sequence[Question]) -> Opening:
         """Enter an opening, before anything of it is looked at."""
-        shown = [question_digest(question) for question in questions]
+        shown = [question_digest(question, with_gold=False) for question in questions]
         key = digest([compared, sorted(shown)])
         for row in self._known:
             if row["key"] == key:

@@ -25,20 +25,20 @@ METRICS: tuple[Metric, ...] = get_args(Metric)
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class PointScore:
     score: float
     tokens: int
 
 
-Measure: TypeAlias = Callable[[Point, Question], Measured]
+Measure: TypeAlias = Callable[[Point, Question], PointScore]
 
 
-def context_score(metric: Metric, question: Question, context: Context) -> Measured:
+def context_score(metric: Metric, question: Question, context: Context) -> PointScore:
     score = score_context(question, context.text, context.tokens, count_tokens)
     value: float | None = getattr(score, metric)
     if value is None:
         raise UsageError(f"the question {question.id} has no marked evidence", "use --metric answer")
-    return Measured(value, context.tokens)
+    return PointScore(value, context.tokens)
 
 
 def judged_questions(questions: Sequence[Question], metric: Metric) -> list[Question]:
@@ -70,7 +70,7 @@ class ContextMeasure:
         other.state = replace(self.state, models=replace(models, weights=weights or models.weights, reranker=reranker))
         return other
 
-    def __call__(self, point: Point, question: Question) -> Measured:
+    def __call__(self, point: Point, question: Question) -> PointScore:
         return context_score(self._metric, question, self.context(point, question))
 
     def context(self, point: Point, question: Question) -> Context:

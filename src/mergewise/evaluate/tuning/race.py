@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from mergewise.evaluate.statistics import standard_error
 from mergewise.evaluate.tasks import Question
-from mergewise.evaluate.tuning.measuring import Measure, Measured
+from mergewise.evaluate.tuning.measuring import Measure, PointScore
 from mergewise.evaluate.tuning.space import Point
 
 Numbers = npt.NDArray[np.float64]
@@ -41,7 +41,7 @@ class Race:
     """`rows` are what each point was measured at, question by question, as far as it went. The first point is the default."""
 
     points: Sequence[Point]
-    rows: list[list[Measured]]
+    rows: list[list[PointScore]]
     left: dict[int, Departure] = field(default_factory=dict)
     seen: int = 0
 

@@ -27,7 +27,7 @@ from mergewise.evaluate.loaders.rows import place_of
 from mergewise.evaluate.runs.keys import question_digest
 from mergewise.evaluate.tasks import Evidence, Question
 from mergewise.evaluate.tuning.keeping import KeptMeasure, Ledger, digest
-from mergewise.evaluate.tuning.measuring import ContextMeasure, Measured, Metric
+from mergewise.evaluate.tuning.measuring import ContextMeasure, Metric, PointScore
 from mergewise.evaluate.tuning.race import run_race
 from mergewise.evaluate.tuning.space import Point, Value
 from mergewise.evaluate.tuning.tune import (
@@ -218,12 +218,12 @@ def fit_weights(
         others = [case for case in cases if folds[case.question.id] != fold]
         fits |= {(p.key, fold): fitted_models(p, others, standing) for p in points}
 
-    def measure(point: Point, question: Question) -> Measured:
+    def measure(point: Point, question: Question) -> PointScore:
         fitted = fits[point.key, folds.get(question.id, -1)]
         return contexts.with_models(fitted.weights, fitted.calibration)(Point(strategy), question)
 
     setup = {"snapshot": index.snapshot, "budget": budget, "metric": metric, "models": models_of(index)}
-    fitted_on = digest(sorted(map(question_digest, split.tuned)))
+    fitted_on = digest(sorted(question_digest(question, with_gold=True) for question in split.tuned))
     place = folder or index.store.directory / FOLDER
     kept = KeptMeasure(measure, place / digest([setup, fitted_on]), metric)
     report = _raced(points, split, kept, Ledger(place), {**setup, "fitted_on": fitted_on}, metric, budget, advance)
