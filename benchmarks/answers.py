@@ -23,11 +23,11 @@ import numpy as np
 import mergewise
 from benchmarks import manuals
 from benchmarks.corpus import bench_folder
-from benchmarks.fitting import Array, logistic
 from benchmarks.manuals import Asked
 from mergewise.engine import Index
 from mergewise.evaluate.loaders import load_task
 from mergewise.evaluate.run import chosen_questions
+from mergewise.evaluate.tuning.weights import Array, logistic
 from mergewise.evaluate.words import normalise
 from mergewise.generate import extractive
 from mergewise.generate.confidence import FOUND, SURE, Signals

@@ -18,14 +18,14 @@ from unittest.mock import patch
 
 import numpy as np
 
-from benchmarks.fitting import Array, logistic
-from benchmarks.weave import BUDGETS, MODELS, SETS, Case, cases_of, climb, held, opened, rows_of
+from benchmarks.weave import BUDGETS, MODELS, SETS, cases_of, climb, held, opened
 from mergewise.designs import weave
 from mergewise.designs.weave import evidence, hops
 from mergewise.designs.weave.evidence import FEATURES, WEIGHTS
 from mergewise.designs.weave.selection import select
 from mergewise.evaluate.metrics import mean_of_known, score_context
 from mergewise.evaluate.run import Half, chosen_questions, evaluate
+from mergewise.evaluate.tuning.weights import Array, Case, logistic, rows_of
 from mergewise.models.tokens import count_tokens
 
 # -- parts

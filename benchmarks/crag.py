@@ -14,13 +14,13 @@ import numpy as np
 
 import mergewise
 from benchmarks.corpus import bench_folder
-from benchmarks.fitting import Array, logistic
 from mergewise.assemble.passages import search_passages
 from mergewise.defaults import PASSAGE_TOKENS
 from mergewise.designs.crag.strategy import _sentences, _text
 from mergewise.engine import Index
 from mergewise.evaluate.run import chosen_questions
 from mergewise.evaluate.tasks import Task, load_task
+from mergewise.evaluate.tuning.weights import Array, logistic
 from mergewise.models.utilities import EmbedderUtilities, WordUtilities
 
 SETS = ("2wiki", "covidqa", "hotpotqa-long", "squad")

@@ -21,19 +21,20 @@ from unittest.mock import patch
 import numpy as np
 
 import mergewise
-from benchmarks.fitting import Array, logistic
-from benchmarks.weave import MODELS, cases_of, climb, mostly, rows_of
+from benchmarks.weave import MODELS, cases_of, climb
 from mergewise.designs import STRATEGIES, VIEWS
 from mergewise.designs.weave import ranking, strategy
 from mergewise.designs.weave.evidence import FEATURES
 from mergewise.designs.weave.parameters import Weave
 from mergewise.designs.weave.ranking import SECTION_FEATURES, SECTION_WEIGHTS, best_by_section, section_features
+from mergewise.designs.weave.reranking import is_mostly
 from mergewise.designs.weave.selection import select
 from mergewise.engine import Index
 from mergewise.evaluate.loaders import load_task
 from mergewise.evaluate.ranking import ranked_documents, ranking_score
 from mergewise.evaluate.run import Half, chosen_questions
 from mergewise.evaluate.tasks import Question, Task
+from mergewise.evaluate.tuning.weights import Array, logistic, rows_of
 from mergewise.retrieve.hybrid import HybridReader, SearchSettings
 
 BUDGET = 4000
@@ -134,7 +135,7 @@ def section_rows(task: Task, index: Index, limit: int | None) -> tuple[Array, Ar
             gold.append(
                 section[0] in question.documents
                 if question.evidence is None
-                else any(mostly(span, of_gold) for span in spans for of_gold, _ in marked)
+                else any(is_mostly(span, of_gold) for span in spans for of_gold, _ in marked)
             )
     return np.concatenate(features), np.array(gold, float), len(questions)
 

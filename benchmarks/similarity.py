@@ -29,13 +29,13 @@ import numpy as np
 import mergewise
 from benchmarks.cells import Cell, Cells, averaged, markdown
 from benchmarks.corpus import bench_folder
-from benchmarks.fitting import Array
 from mergewise.designs import VIEWS
 from mergewise.designs.mergerag.lm import WordModel, corpus_words
 from mergewise.designs.mergerag.pieces import sentences_of, sources_of, text_of
 from mergewise.engine import Index
 from mergewise.evaluate.loaders import load_task
 from mergewise.evaluate.run import Half, chosen_questions
+from mergewise.evaluate.tuning.weights import Array
 from mergewise.models import load_scorer
 from mergewise.models.tokens import count_tokens
 from mergewise.protocols import NLLScorer

@@ -16,7 +16,7 @@ import argparse
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -25,7 +25,6 @@ import numpy as np
 import mergewise
 from benchmarks.corpus import bench_folder
 from benchmarks.curves import report
-from benchmarks.fitting import Array, logistic
 from benchmarks.pointing import point
 from benchmarks.scale import measure_queries
 from mergewise.designs import STRATEGIES, VIEWS
@@ -37,7 +36,8 @@ from mergewise.engine import Index
 from mergewise.evaluate.loaders import load_task
 from mergewise.evaluate.rows import EvaluationRow
 from mergewise.evaluate.run import Half, chosen_questions, evaluate
-from mergewise.evaluate.tasks import Question, Task
+from mergewise.evaluate.tasks import Task
+from mergewise.evaluate.tuning.weights import Array, Case, case_of, logistic, rows_of
 from mergewise.models.record import Models
 from mergewise.models.tokens import count_tokens
 from mergewise.retrieve.hybrid import HybridReader, SearchSettings
@@ -58,34 +58,12 @@ def opened(name: str, cache: Path) -> tuple[Task, Index]:
 # -- weights
 
 
-@dataclass(slots=True)
-class Case:
-    """A question's candidates, and which of them are gold."""
-
-    question: Question
-    candidates: Candidates
-    features: Array
-    gold: Array
-
-
 def cases_of(task: Task, index: Index, limit: int, half: Half = "first") -> Iterator[Case]:
     for question in chosen_questions(task, half, limit):
-        reader = HybridReader(index.store.reader(), index.embedder, VIEWS, None, index.search_settings)
-        candidates = weave.gather(question.text, reader, weave.Weave(), [])
-        if candidates.sentences:
-            gold = [
-                any(mostly(sentence.span, span) for span, _ in question.evidence) for sentence in candidates.sentences
-            ]
-            yield Case(question, candidates, candidates.features().astype(float), np.array(gold, float))
-
-
-def mostly(span: mergewise.Span, gold: mergewise.Span) -> bool:
-    shared = min(span.end, gold.end) - max(span.start, gold.start)
-    return span.doc_id == gold.doc_id and 2 * shared > len(span)
-
-
-def rows_of(cases: Sequence[Case]) -> tuple[Array, Array, int]:
-    return np.concatenate([case.features for case in cases]), np.concatenate([case.gold for case in cases]), len(cases)
+        store = index.store.reader()
+        case = case_of(question, HybridReader(store, index.embedder, VIEWS, None, index.search_settings), store)
+        if case is not None:
+            yield case
 
 
 def held(sets: Sequence[Sequence[Case]], weights: Array) -> float:

@@ -49,6 +49,7 @@ def open(
     prompts: str | os.PathLike[str] | Mapping[str, str] | None = None,
     tokens: TokenCounter = count_tokens,
     search_settings: SearchSettings = SearchSettings(),
+    weights: str | os.PathLike[str] | Mapping[str, float] | None = None,
     create: bool = True,
     lock_wait: float = LOCK_SECONDS,
     ceilings: Ceilings | None = None,
@@ -64,7 +65,8 @@ def open(
     (`hf:PATH`). In the directory `cache` the chat model's answers are kept, so that no call is paid for twice. `prompts` are
     texts of your own for what chat models are told: a folder (`mergewise prompts` writes those that ship), or a dictionary by
     name; rows that were written by others are not mixed with them. `tokens` counts tokens for budgets, exactly; give the
-    tokenizer of your chat model. With `create=False` a missing index is a `UsageError`.
+    tokenizer of your chat model. `weights` are those of weave's features: a file that `mergewise tune --fit` wrote, or a
+    dictionary. With `create=False` a missing index is a `UsageError`.
 
     `views` are built and kept: "leaf" always, "slice" for `macrag` and `longrag`. `settings` are those of views, by name:
     `{"slice": SliceSettings(chunk=300)}`; they are fixed once an index has the view. An index that has documents but not yet
@@ -104,6 +106,7 @@ def open(
         causal=causal_of(own_chat) if own_causal is None else own_causal,
         stored_tokens=tokens is count_tokens,
         prompts=own_texts,
+        weights=_own_weights(weights),
     )
     named = ((own_chat, chat), (models.reranker, reranker), (models.scorer, scorer))
     loaded = tuple(model for model, spec in named if isinstance(spec, str))
@@ -188,6 +191,14 @@ def _check_embeddable(wanted: Mapping[str, object], embedder: str) -> None:
             f"the view {lacking[0]!r} needs an embedder, and this index has none",
             "index into another directory with one",
         )
+
+
+def _own_weights(given: str | os.PathLike[str] | Mapping[str, float] | None) -> Mapping[str, float] | None:
+    if given is None:
+        return None
+    from mergewise.designs.weave.weights import weights_of
+
+    return weights_of(given)
 
 
 def _own_prompts(given: str | os.PathLike[str] | Mapping[str, str] | None) -> Prompts:

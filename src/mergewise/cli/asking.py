@@ -25,6 +25,7 @@ class QuestionOptions:
     index_dir: options.IndexOption = options.DEFAULT_INDEX
     budget: options.BudgetOption = defaults.BUDGET
     where: options.WhereOption = None
+    search: options.SearchOption = None
     embedder: options.NamedEmbedderOption = None
     chat: options.ChatOption = defaults.CHAT
     window: options.WindowOption = None
@@ -33,6 +34,7 @@ class QuestionOptions:
     timeout: options.TimeoutOption = None
     retries: options.RetriesOption = None
     reranker: options.RerankerOption = defaults.RERANKER
+    weights: options.WeightsOption = None
     scorer: options.ScorerOption = defaults.SCORER
     tokenizer: options.TokenizerOption = None
     trace: options.TraceOption = False
@@ -56,6 +58,8 @@ class QuestionOptions:
             causal=causal,
             cache=self.cache,
             prompts=self.prompts,
+            weights=self.weights,
+            search_settings=options.search_settings(self.search),
             create=False,
         )
         say_waiting(index.vectors())

@@ -35,7 +35,7 @@ HARMLESS = {
     "utility": {"none"},
 }
 """Models that send nothing and load nothing from elsewhere, by option."""
-_INSIDE = {"cache", "index_dir", "keep", "tokenizer"}
+_INSIDE = {"cache", "index_dir", "keep", "tokenizer", "weights"}
 _FOR_PEOPLE = {
     "auth",
     "bench",
@@ -46,6 +46,7 @@ _FOR_PEOPLE = {
     "days",
     "docs",
     "file",
+    "fit",
     "host",
     "html",
     "labels_dir",
@@ -64,6 +65,7 @@ _FOR_PEOPLE = {
     "to_md",
     "wanted",
     "without",
+    "write",
     "yes",
 }
 """What no folder may say: files that are written over, what is removed, what is read, what documents are said to be, what chat

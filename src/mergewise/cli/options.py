@@ -27,6 +27,7 @@ from mergewise.text.printable import on_one_line
 
 if TYPE_CHECKING:
     from mergewise.evaluate.run import Half
+    from mergewise.retrieve.hybrid import SearchSettings
 
 DEFAULT_INDEX = Path("mergewise.index")
 # panels of help texts: what is searched and read, by which models, and what is printed
@@ -326,6 +327,28 @@ ScorerOption = Annotated[
         rich_help_panel=MODELS,
     ),
 ]
+SearchOption = Annotated[
+    str | None,
+    typer.Option(
+        "--search",
+        metavar="NAME=VALUE,...",
+        envvar="MERGEWISE_SEARCH",
+        help="How full text and vectors become one ranking: weight of the vectors, depth of both, fusion, such as "
+        "'weight=0.5, depth=200'.",
+        rich_help_panel=SEARCH,
+    ),
+]
+
+
+def search_settings(text: str | None) -> SearchSettings:
+    """The settings that `--search` names."""
+    from mergewise.designs.specs import assignments, with_parameters
+    from mergewise.retrieve.hybrid import SearchSettings
+
+    chosen: SearchSettings = with_parameters(SearchSettings(), assignments(text or "", text or ""), "--search")
+    return chosen
+
+
 ThenOption = Annotated[
     str | None,
     typer.Option(
@@ -443,6 +466,16 @@ RerankerOption = Annotated[
     typer.Option(
         envvar="MERGEWISE_RERANKER",
         help="Reranker: none, cross-encoder:PATH_OR_NAME or http:URL.",
+        rich_help_panel=MODELS,
+    ),
+]
+WeightsOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--weights",
+        metavar="FILE",
+        envvar="MERGEWISE_WEIGHTS",
+        help="Weights of weave's features, as `mergewise tune --fit` writes them.",
         rich_help_panel=MODELS,
     ),
 ]

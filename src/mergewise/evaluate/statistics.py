@@ -66,7 +66,7 @@ def bootstrap(values: Sequence[float], clusters: Sequence[int] | None = None, se
 
 def student(values: Sequence[float], clusters: Sequence[int]) -> Interval:
     """Of the mean of these values, by the spread between clusters. Raises ValueError with fewer than two."""
-    error, count = _standard_error(values, clusters)
+    error, count = standard_error(values, clusters)
     reach = _quantile(count - 1) * error
     middle = sum(values) / len(values)
     return middle - reach, middle + reach
@@ -139,11 +139,11 @@ def smallest_difference(differences: Sequence[float], clusters: Sequence[int]) -
         clusters = range(len(differences))
     if len(differences) < 2:
         return None
-    error, count = _standard_error(differences, clusters)
+    error, count = standard_error(differences, clusters)
     return (_quantile(count - 1) + POWER) * error
 
 
-def _standard_error(values: Sequence[float], clusters: Sequence[int]) -> tuple[float, int]:
+def standard_error(values: Sequence[float], clusters: Sequence[int]) -> tuple[float, int]:
     """Of the mean, and the number of clusters. Few clusters may be alike by chance: it is at least that of independent values."""
     by_cluster, count = _spread(*_cluster_sums(values, clusters))
     if count < 2:

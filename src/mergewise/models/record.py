@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 from typing import Any
@@ -27,7 +27,7 @@ class Models:
     """A model is None where the user named none. `stored_tokens`: whether `count_tokens` made the counts in the index.
 
     `predictor` judges the utility of texts for one question; where it is None, strategies go by the scores of the search.
-    `prompts` are what chat models are told.
+    `prompts` are what chat models are told. `weights` are a user's own of weave's features, in place of those that ship.
     """
 
     count_tokens: TokenCounter
@@ -39,6 +39,7 @@ class Models:
     predictor: UtilityPredictor | None = None
     stored_tokens: bool = False
     prompts: Prompts = SHIPPED
+    weights: Mapping[str, float] | None = None
 
     def for_question(self) -> Models:
         """The same for the length of one question: no text is scored twice, and there is a predictor."""

@@ -72,11 +72,12 @@ def scored_sentences(candidates: Candidates, gold: Iterable[Span]) -> ScoredText
     reranked, spans = candidates.reranked, list(gold)
     if reranked is None:
         raise UsageError("nothing was reranked", "name a reranker, and let weave ask it")
-    needed = [any(_mostly(candidates.sentences[i].span, span) for span in spans) for i in reranked.asked]
+    needed = [any(is_mostly(candidates.sentences[i].span, span) for span in spans) for i in reranked.asked]
     return ScoredTexts(candidates.log_odds()[reranked.asked], reranked.logits, np.array(needed, np.bool_))
 
 
-def _mostly(span: Span, gold: Span) -> bool:
+def is_mostly(span: Span, gold: Span) -> bool:
+    """Whether more than half of `span` lies in `gold`."""
     return span.doc_id == gold.doc_id and 2 * (min(span.end, gold.end) - max(span.start, gold.start)) > len(span)
 
 

@@ -51,6 +51,7 @@ def assemble(
 ) -> Context:
     if parameters.select == "point" and models.chat is None:
         raise UsageError("select=point wants a chat model", "name one (--chat), or use select=scores")
+    weights = models.weights or weights
     trace: list[Step] = []
     candidates = gather(question, reader, parameters, trace, weights, models)
     if not candidates.sentences:

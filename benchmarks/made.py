@@ -1,0 +1,130 @@
+"""Whether made questions rank strategies as real ones do: Kendall's tau between both rankings of 20 points, a set a row.
+
+python -m benchmarks.made --cache DIR [--sets ...] [--questions 100] [--budget 384] [--chat SPEC]
+
+Made questions are made of the sets' documents, as `mergewise questions` makes them. Beside tau stands that of two halves of the
+real questions, which is about what tau can be at most; and both for the points of `weave` alone, which are what `tune` compares.
+Indexes are kept in --cache DIR, with all views that the points need; so are finished questions: a command that was stopped goes
+on.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from itertools import compress
+from pathlib import Path
+
+import mergewise
+from benchmarks.cells import Cell, Cells, markdown
+from benchmarks.corpus import bench_folder
+from mergewise.engine import Index
+from mergewise.evaluate.loaders import load_task
+from mergewise.evaluate.made import make_questions
+from mergewise.evaluate.metrics import mean
+from mergewise.evaluate.tasks import Question
+from mergewise.evaluate.tuning.measuring import ContextMeasure
+from mergewise.evaluate.tuning.space import Point
+
+SETS = "2wiki,hotpotqa-long,musique-long,squad,covidqa"
+VIEWS = ("leaf", "slice", "marker", "fixed", "semantic", "pic")
+WORDS, VECTORS = {"search": {"weight": 0.0}}, {"search": {"weight": 1.0}}
+POINTS: Mapping[str, Point] = {
+    str(point): point
+    for point in (
+        *(Point(name, changes) for name in ("topk", "weave") for changes in ({}, WORDS, VECTORS)),  # type: ignore[arg-type]
+        *map(Point, ("topk(longest=256)", "auto-merge", "sentence", "recomp", "macrag", "mergerag-sym")),
+        *map(Point, ("mrag", "fixed", "semantic", "pic")),
+        *map(Point, ("weave(hops=0)", "weave(onward=0)", "weave(k=20)", "weave(coverage=2)")),
+    )
+}
+
+
+def kendall(first: Sequence[float], second: Sequence[float]) -> float:
+    """Tau-b (Kendall 1945): concordant less discordant pairs, over the pairs that tie in neither ranking, by geometric mean."""
+    concordance = ties_first = ties_second = 0
+    pairs = [(i, j) for i in range(len(first)) for j in range(i)]
+    for i, j in pairs:
+        a, b = first[i] - first[j], second[i] - second[j]
+        concordance += (a * b > 0) - (a * b < 0)
+        ties_first, ties_second = ties_first + (a == 0), ties_second + (b == 0)
+    free = ((len(pairs) - ties_first) * (len(pairs) - ties_second)) ** 0.5
+    return concordance / free if free else 0.0
+
+
+def scores(measure: ContextMeasure, question: Question) -> Cell:
+    return {name: measure(point, question).score for name, point in POINTS.items()}
+
+
+def means(cells: Sequence[Cell]) -> list[float]:
+    return [mean([cell[name] for cell in cells]) for name in POINTS]
+
+
+def spread(questions: Sequence[Question], count: int) -> list[Question]:
+    """So many of them, from the whole set alike."""
+    return [questions[i * len(questions) // count] for i in range(min(count, len(questions)))]
+
+
+def compare(name: str, index: Index, cells: Cells, count: int, budget: int) -> list[str]:
+    made = make_questions(index, count)
+    kinds = {f"made-{number:04}": question.kind for number, question in enumerate(made, 1)}
+    real = spread([q for q in load_task(bench_folder() / name).questions if q.evidence], count)
+    measure = ContextMeasure(index, "evidence", budget)
+
+    def known(source: str, questions: Sequence[Question]) -> list[Cell]:
+        work: Callable[[Question], Callable[[], Cell]] = lambda question: partial(scores, measure, question)  # noqa: E731
+        return [cells(f"{name} {source} {budget} {q.id} {q.text}", work(q)) for q in questions]
+
+    asked = [question.as_question(number) for number, question in enumerate(made, 1)]
+    # made ones first, so that a command that is stopped has something to show
+    of_made, of_real = known(index.chat.spec if index.chat else "made", asked), known("real", real)
+    truth = means(of_real)
+    by_kind = []
+    for kind in dict.fromkeys(kinds.values()):
+        own = [cell for question, cell in zip(asked, of_made, strict=True) if kinds[question.id] == kind]
+        by_kind.append(f"{kind} {kendall(means(own), truth):.2f} ({len(own)})")
+    halves = means(of_real[::2]), means(of_real[1::2])
+    best = max(range(len(truth)), key=means(of_made).__getitem__)
+    taus = [
+        f"{kendall(*(list(compress(values, chosen)) for values in pair)):.2f}"
+        for chosen in ([True] * len(POINTS), [point.startswith("weave") for point in POINTS])
+        for pair in ((means(of_made), truth), halves)
+    ]
+    figures = (*taus, f"{list(POINTS)[best]}: {max(truth) - truth[best]:.3f}")
+    return [name, str(len(made)), str(len(real)), *figures, ", ".join(by_kind)]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--sets", default=SETS)
+    parser.add_argument("--cache", type=Path, required=True, help="where the indexes are")
+    parser.add_argument("--cells", type=Path, help="where finished questions are kept; by default in --cache")
+    parser.add_argument("--questions", type=int, default=100)
+    parser.add_argument("--budget", type=int, default=384)
+    parser.add_argument("--chat", default="extractive")
+    options = parser.parse_args()
+    cells = Cells(options.cells or options.cache / "made.jsonl")
+    of_weave = ["tau of weave's points", "of two halves"]
+    head = [
+        "set",
+        "made",
+        "real",
+        "tau",
+        "of two halves",
+        *of_weave,
+        "best by made questions: what it loses",
+        "by kind",
+    ]
+    rows = []
+    for name in options.sets.split(","):
+        index = mergewise.open(options.cache / name, views=VIEWS, chat=options.chat)
+        if not len(index):
+            index.add(load_task(bench_folder() / name).documents)
+        rows.append(compare(name, index, cells, options.questions, options.budget))
+        print(" | ".join(rows[-1]), flush=True)
+    print(markdown(head, rows))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,55 @@
+"""Weights of weave's features in a file of one's own: those that ship were fitted with MiniLM, and without a reranker.
+
+    [weave]
+    bias = -6.8
+    cosine = 9.1
+
+A feature that the file does not name keeps the weight that ships.
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from mergewise.designs.weave.evidence import WEIGHTS
+from mergewise.errors import UsageError
+from mergewise.files import regular_bytes
+from mergewise.ranges import Range, number
+
+TABLE = "weave"
+MOST = Range(-1000, 1000)
+_LONGEST = 50_000
+
+
+def weights_of(given: str | os.PathLike[str] | Mapping[str, object] | None) -> Mapping[str, float] | None:
+    """The weights of a file or of a dictionary, with those that ship where it names none; None where nothing is given.
+
+    Raises UsageError for a file that cannot be read, a feature that there is not, and what is no number from -1000 to 1000.
+    """
+    if given is None:
+        return None
+    named, origin = (given, "the weights") if isinstance(given, Mapping) else (_table(Path(given)), str(given))
+    if unknown := named.keys() - WEIGHTS.keys():
+        raise UsageError(f"{origin}: weave has no feature {min(map(str, unknown))}", f"it has: {', '.join(WEIGHTS)}")
+    return {**WEIGHTS, **{name: number(f"{origin}: {name} is", value, float, MOST) for name, value in named.items()}}
+
+
+def _table(path: Path) -> Mapping[str, object]:
+    try:
+        read = tomllib.loads(regular_bytes(path, _LONGEST, follow=True).decode("utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise UsageError(f"{path} cannot be read: {reason}", "`mergewise tune --fit FILE` writes such a file") from None
+    table = read.get(TABLE)
+    if not isinstance(table, dict):
+        raise UsageError(f"{path} has no table [{TABLE}]", "`mergewise tune --fit FILE` writes such a file")
+    return table
+
+
+def weights_text(weights: Mapping[str, float], comments: Sequence[str] = ()) -> str:
+    """Such a file."""
+    lines = [f"# {comment}" for comment in comments]
+    return "\n".join([*lines, f"[{TABLE}]", *(f"{name} = {weights[name]:.4g}" for name in WEIGHTS)]) + "\n"

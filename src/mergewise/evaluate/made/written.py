@@ -1,0 +1,90 @@
+"""Questions that a chat model writes about sections. Code checks each: its quotation stands in the section word for word, its
+answer stands in the quotation, and it can be understood alone."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import islice
+
+from mergewise import concurrency
+from mergewise.errors import ModelError
+from mergewise.evaluate.made.records import MadeQuestion
+from mergewise.evaluate.made.sections import SourceSection
+from mergewise.evaluate.words import normalise
+from mergewise.prompting.quoting import code_for, quotation, turn, warning
+from mergewise.prompting.records import Fields, records_in
+from mergewise.prompting.replies import object_schema
+from mergewise.protocols import ChatModel
+from mergewise.text.keys import heading_path
+from mergewise.types import Message, Span
+
+AT_ONCE = 8
+TOKENS = 300
+LEAST, MOST = 200, 6_000
+"""Characters of a section that is shown; of a longer one, its beginning."""
+TRIES = 40
+"""Questions in a row that fail the checks, after which the model is not asked any more."""
+FIELDS: Fields = {"question": ("text", ()), "answer": ("text", ()), "quote": ("text", ("evidence", "quotation"))}
+_TEXT = {"type": "string"}
+SCHEMA = object_schema({"question": _TEXT, "answer": _TEXT, "quote": _TEXT})
+TASK = """\
+You write a question that somebody might ask who does not know the text below, and that it answers.
+
+- Ask in the language of the text, and in other words than it uses, as somebody asks who has never seen it.
+- Name what the question is about: it is read alone. Do not speak of "the text" or "the passage".
+- "answer" is as short as it can be, in the words of the text.
+- "quote" is the one sentence of the text that holds the answer, copied letter by letter.
+
+Answer with a JSON object that has the fields "question", "answer" and "quote"."""
+_ABOUT_THE_TEXT = re.compile(
+    r"\b(?:the|this|le|ce|der|dieser|el|este) (?:\w+ )?(?:text|passage|excerpt|section|document|texte|extrait|abschnitt|texto)\b",
+    re.IGNORECASE,
+)
+
+
+def written_questions(sections: Iterator[SourceSection], chat: ChatModel) -> Iterator[MadeQuestion]:
+    """Questions that passed the checks, as long as there are sections. Raises ModelError where too many in a row fail them."""
+    failed = 0
+    long_enough = (section for section in sections if len(section_text(section)[1]) >= LEAST)
+    while batch := list(islice(long_enough, AT_ONCE)):
+        asked = (chat.complete(_messages(section), max_tokens=TOKENS, schema=SCHEMA) for section in batch)
+        for section, reply in zip(batch, concurrency.run(concurrency.together(*asked)), strict=True):
+            question = checked_question(reply.text, section, chat.spec)
+            failed = 0 if question is not None else failed + 1
+            if question is not None:
+                yield question
+        if failed >= TRIES:
+            raise ModelError(
+                f"{chat.spec} wrote {failed} questions in a row that quote nothing of their text, or lack an answer",
+                "name another chat model, or leave out --chat",
+            )
+
+
+def section_text(section: SourceSection) -> tuple[int, str]:
+    """Where the text of a section begins in its document, and as much of it as a model is shown."""
+    start = section.leaves[0].body
+    return start, section.text[start : min(section.leaves[-1].end, start + MOST)]
+
+
+def _messages(section: SourceSection) -> list[Message]:
+    _, text = section_text(section)
+    name = heading_path(section.title, section.headings)
+    code = code_for([text, name])
+    return turn(f"{TASK}\n\n{warning(code)}", [quotation(name, text, code)])
+
+
+def checked_question(reply: str, section: SourceSection, spec: str) -> MadeQuestion | None:
+    """The question of a reply; None where it does not pass the checks."""
+    record = next(iter(records_in(reply, FIELDS).items), None)
+    if not isinstance(record, dict):
+        return None
+    text, answer, quote = (" ".join(str(record.get(name) or "").split()) for name in FIELDS)
+    start, source = section_text(section)
+    found = re.search(r"\s+".join(map(re.escape, quote.split())), source) if len(quote.split()) > 2 else None
+    if found is None or not answer or normalise(answer) not in normalise(quote):
+        return None
+    if len(text.split()) < 3 or _ABOUT_THE_TEXT.search(text) or normalise(answer) in normalise(text):
+        return None
+    span = Span(section.doc_id, start + found.start(), start + found.end())
+    return MadeQuestion(text, (answer,), ((span, found[0]),), "written", spec)

@@ -1,0 +1,91 @@
+"""Points measured: the score and the tokens of a context, for a point and a question."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass, replace
+from typing import Literal, TypeAlias, cast, get_args
+
+from mergewise import asking
+from mergewise.engine import Index
+from mergewise.errors import UsageError
+from mergewise.evaluate.metrics import score_context
+from mergewise.evaluate.tasks import Question
+from mergewise.evaluate.tuning.searches import RememberedSearches
+from mergewise.evaluate.tuning.space import Point
+from mergewise.models.calibration import Calibrated, Calibration
+from mergewise.models.scores import RememberingReranker
+from mergewise.models.tokens import count_tokens
+from mergewise.protocols import Reranker, StoreReader
+from mergewise.types import Context
+
+Metric: TypeAlias = Literal["evidence", "all", "answer", "density"]
+METRICS: tuple[Metric, ...] = get_args(Metric)
+
+
+@dataclass(frozen=True, slots=True)
+class PointScore:
+    score: float
+    tokens: int
+
+
+Measure: TypeAlias = Callable[[Point, Question], PointScore]
+
+
+def context_score(metric: Metric, question: Question, context: Context) -> PointScore:
+    score = score_context(question, context.text, context.tokens, count_tokens)
+    value: float | None = getattr(score, metric)
+    if value is None:
+        raise UsageError(f"the question {question.id} has no marked evidence", "use --metric answer")
+    return PointScore(value, context.tokens)
+
+
+def judged_questions(questions: Sequence[Question], metric: Metric) -> list[Question]:
+    """Those that the metric judges."""
+    if metric not in METRICS:
+        raise UsageError(f"unknown metric {metric!r}", f"one of: {', '.join(METRICS)}")
+    wants_answer = metric == "answer"
+    return [q for q in questions if (q.has_answers if wants_answer else q.evidence or metric == "density")]
+
+
+class ContextMeasure:
+    """Measures points on the contexts of one state of an index. The searches of the question at hand are made once."""
+
+    def __init__(self, index: Index, metric: Metric, budget: int) -> None:
+        state = index.state()
+        self.searches = RememberedSearches(state.store)
+        models = replace(state.models, reranker=_remembering(state.models.reranker))
+        self.state = replace(state, store=cast(StoreReader, self.searches), models=models)
+        self._metric, self._budget = metric, budget
+        self._question = ""
+
+    def with_models(self, weights: Mapping[str, float] | None, calibration: Calibration | None) -> ContextMeasure:
+        """The same, with other weights of weave's features, and another calibration of the reranker; it shares the searches."""
+        other, models = copy(self), self.state.models
+        reranker = models.reranker
+        if calibration is not None and reranker is not None:
+            bare = reranker.reranker if isinstance(reranker, Calibrated) else reranker
+            reranker = Calibrated(bare, calibration)
+        other.state = replace(self.state, models=replace(models, weights=weights or models.weights, reranker=reranker))
+        return other
+
+    def __call__(self, point: Point, question: Question) -> PointScore:
+        return context_score(self._metric, question, self.context(point, question))
+
+    def context(self, point: Point, question: Question) -> Context:
+        if question.id != self._question:
+            self.searches.forget()
+            self._question = question.id
+        state = replace(self.state, settings=point.settings(self.state.settings))
+        search = asking.Search(point.spec, self._budget, question.where, None, 1, None)
+        return asking.context(question.text, search, state)
+
+
+def _remembering(reranker: Reranker | None) -> Reranker | None:
+    """The reranker with a memory of all questions; a calibration stays outermost, where it is looked for."""
+    if reranker is None:
+        return None
+    if isinstance(reranker, Calibrated):
+        return Calibrated(RememberingReranker(reranker.reranker), reranker.calibration)
+    return RememberingReranker(reranker)

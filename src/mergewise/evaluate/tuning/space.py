@@ -1,0 +1,167 @@
+"""What can be tuned: the parameters of a strategy and of the search, as their dataclasses declare them.
+
+A number with a `Range`, a switch, and a choice is each a dimension. Numbers whose range spans decades are drawn on a scale of
+logarithms, between a `REACH`-th of the default and `REACH` times it; others within their whole range. All are rounded to two
+digits, so that a configuration can be read.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import Annotated, Any, Literal, TypeAlias, get_args, get_origin, get_type_hints
+
+from mergewise.designs.specs import split_spec, with_parameters
+from mergewise.designs.strategies import resolve
+from mergewise.ranges import Range, range_of
+from mergewise.retrieve.hybrid import SearchSettings
+
+Value: TypeAlias = float | int | bool | str
+Place: TypeAlias = Literal["strategy", "search", "weights"]
+
+REACH = 4.0
+WIDE = 10.0
+"""A range is wide that reaches further than so many times the default, and than so many units."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dimension:
+    """A parameter with its default, and either its declared range or its other choices."""
+
+    place: Place
+    name: str
+    default: Value
+    declared: Range | None = None
+    others: tuple[Value, ...] = ()
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """The least and the largest number that is drawn."""
+        assert self.declared is not None
+        low, high = self.declared.low, self.declared.high
+        if self._is_wide and self.default:
+            return max(low, float(self.default) / REACH), min(high, float(self.default) * REACH)
+        return low, high
+
+    @property
+    def _is_wide(self) -> bool:
+        return self.declared is not None and self.declared.high > WIDE * max(float(self.default), 1.0)
+
+    def value(self, share: float) -> Value:
+        """The value at a share of the way: 0 is the least, 0.5 the default, 1 the largest; of choices, the one in that part."""
+        if self.declared is None:
+            return self.others[min(int(share * len(self.others)), len(self.others) - 1)]
+        (low, high), middle = self.bounds, float(self.default)
+        end, way = (high, 2 * share - 1) if share >= 0.5 else (low, 1 - 2 * share)
+        if self._is_wide:
+            # a unit more, so that a scale of logarithms reaches zero
+            unit = 0.0 if min(middle, end) > 0 else 1.0
+            drawn = (middle + unit) * ((end + unit) / (middle + unit)) ** way - unit
+        else:
+            drawn = middle + (end - middle) * way
+        kind = type(self.default)
+        rounded = kind(float(f"{drawn:.2g}")) if kind is float else round(float(f"{drawn:.2g}"))
+        return rounded if rounded in self.declared else self.default
+
+    @property
+    def extremes(self) -> tuple[Value, ...]:
+        """Values that show whether the parameter has any effect."""
+        found = self.others if self.declared is None else (self.value(0.0), self.value(1.0))
+        return tuple(value for value in dict.fromkeys(found) if value != self.default)
+
+    def with_choices(self, these: Collection[Value]) -> Dimension:
+        """The same with those of its choices that are among these."""
+        return replace(self, others=tuple(value for value in self.others if value in these))
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A strategy with what is changed of its spec's parameters, and of the search's settings."""
+
+    strategy: str
+    changes: Mapping[Place, Mapping[str, Value]] = field(default_factory=dict)
+
+    @property
+    def size(self) -> int:
+        """How many parameters differ from the default."""
+        return sum(map(len, self.changes.values()))
+
+    @property
+    def spec(self) -> str:
+        """As `--strategy` takes it."""
+        name, given = split_spec(self.strategy)
+        own = self.changes.get("strategy", {})
+        kept = [part.strip() for part in given.split(",") if part.strip() and part.partition("=")[0].strip() not in own]
+        return f"{name}({inner})" if (inner := ", ".join([*kept, *assigned(own)])) else name
+
+    @property
+    def search(self) -> str:
+        """As `--search` takes it; empty where nothing of it is changed."""
+        return ", ".join(assigned(self.changes.get("search", {})))
+
+    @property
+    def key(self) -> str:
+        return " | ".join((self.spec, self.search, self.weights))
+
+    def settings(self, default: SearchSettings) -> SearchSettings:
+        chosen: SearchSettings = with_parameters(default, self.changes.get("search", {}), "the search")
+        return chosen
+
+    @property
+    def weights(self) -> str:
+        """How weights were fitted; empty where those that stand are meant."""
+        return ", ".join(assigned(self.changes.get("weights", {})))
+
+    def __str__(self) -> str:
+        named = (("", self.spec), ("search ", self.search), ("weights ", self.weights))
+        return ", ".join(f"{name}{value}" for name, value in named if value)
+
+
+def assigned(values: Mapping[str, Value]) -> list[str]:
+    """`name=value` as specs have it."""
+    return [f"{name}={str(value).lower() if isinstance(value, bool) else value}" for name, value in values.items()]
+
+
+def dimensions_of(strategy: str, search: SearchSettings) -> list[Dimension]:
+    """Those of the strategy's parameters, as its spec sets them, and of the search's settings."""
+    _, parameters = resolve(strategy)
+    return [*_declared("strategy", parameters), *_declared("search", search)]
+
+
+def _declared(place: Place, record: Any) -> Iterator[Dimension]:
+    hints = get_type_hints(type(record), include_extras=True)
+    for known in fields(record):
+        default, hint = getattr(record, known.name), hints[known.name]
+        kind = get_args(hint)[0] if get_origin(hint) is Annotated else hint
+        if kind is bool:
+            yield Dimension(place, known.name, default, others=(not default,))
+        elif get_origin(kind) is Literal:
+            yield Dimension(place, known.name, default, others=tuple(c for c in get_args(kind) if c != default))
+        elif (declared := range_of(hint)) is not None and not isinstance(default, str | tuple):
+            yield Dimension(place, known.name, default, declared)
+
+
+def drawn_points(strategy: str, dimensions: Sequence[Dimension], count: int, seed: int = 0) -> list[Point]:
+    """The default, and up to `count` points of a Latin hypercube (McKay et al. 1979).
+
+    A dimension's range is cut into `count` parts, and each part is drawn from once.
+
+    Of the first point one dimension differs from the default, of the second two, and so on, and again from one: so what few
+    changes do is seen, and points share what they search for.
+    """
+    draw = random.Random(seed)
+    columns = [
+        [(part + draw.random()) / count for part in draw.sample(range(count), count)] for _ in range(len(dimensions))
+    ]
+    points = {(default := Point(strategy)).key: default}
+    for number in range(count if dimensions else 0):
+        changed = set(draw.sample(range(len(dimensions)), 1 + number % len(dimensions)))
+        changes: dict[Place, dict[str, Value]] = {}
+        for at in sorted(changed):
+            one = dimensions[at]
+            if (value := one.value(columns[at][number])) != one.default:
+                changes.setdefault(one.place, {})[one.name] = value
+        point = Point(strategy, changes)
+        points.setdefault(point.key, point)
+    return list(points.values())

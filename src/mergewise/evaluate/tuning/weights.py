@@ -1,0 +1,279 @@
+"""weave's weights, and a reranker's calibration, fitted to a user's own questions and models.
+
+With another embedder or a reranker the weights that ship are a guess. A logistic regression starts from them. How strongly they
+pull (`PULLS`) is raced on the questions to tune on, where each question is judged by weights that were fitted on the others
+(`FOLDS`). The held-out part then judges what was fitted on all questions to tune on, as it judges parameters (`tune`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from mergewise.asking import IndexState
+from mergewise.designs.strategies import resolve
+from mergewise.designs.weave.evidence import FEATURES, WEIGHTS, Candidates
+from mergewise.designs.weave.parameters import Weave
+from mergewise.designs.weave.reranking import is_mostly, scored_sentences
+from mergewise.designs.weave.strategy import gather
+from mergewise.designs.weave.weights import weights_text
+from mergewise.engine import Index
+from mergewise.errors import UsageError
+from mergewise.evaluate.loaders.rows import place_of
+from mergewise.evaluate.runs.keys import question_digest
+from mergewise.evaluate.tasks import Evidence, Question
+from mergewise.evaluate.tuning.keeping import KeptMeasure, Ledger, digest
+from mergewise.evaluate.tuning.measuring import ContextMeasure, Metric, PointScore
+from mergewise.evaluate.tuning.race import run_race
+from mergewise.evaluate.tuning.space import Point, Value
+from mergewise.evaluate.tuning.tune import (
+    FOLDER,
+    HeldOutSplit,
+    TuningReport,
+    judged_race,
+    models_of,
+    split_of,
+    usable_questions,
+)
+from mergewise.models.calibration import Calibration, ScoredTexts, calibrate
+from mergewise.models.record import Models
+from mergewise.protocols import IndexReader, Reranker, StoreReader
+from mergewise.store.views import Progress
+from mergewise.types import Span
+
+Array = npt.NDArray[np.float64]
+
+NAMES = ("bias", *FEATURES)
+PULLS = (1.0, 0.1, 0.01)
+"""Ridges: the square of a weight's distance from the one that ships costs half of it, beside a question's log-loss."""
+FOLDS = 4
+NEWTON, HALVED = 60, 40
+"""Steps at most, and how often one is halved."""
+STANDARD = Weave()
+
+
+@dataclass(slots=True)
+class Case:
+    """A question's candidates with their features, shape (candidates, features), and 1 for those that are gold.
+
+    `scored` are those that a reranker was asked about; none without one.
+    """
+
+    question: Question
+    candidates: Candidates
+    features: Array
+    gold: Array
+    scored: ScoredTexts
+
+
+def case_of(
+    question: Question,
+    reader: IndexReader,
+    store: StoreReader,
+    parameters: Weave = STANDARD,
+    models: Models | None = None,
+) -> Case | None:
+    """None where nothing was found. A sentence is gold where more than half of it is. The reranker is that of the `models`."""
+    candidates = gather(question.text, reader, parameters, [], models=models)
+    if not candidates.sentences:
+        return None
+    places = list(gold_places(question.evidence or (), candidates, store))
+    gold = [any(is_mostly(sentence.span, place) for place in places) for sentence in candidates.sentences]
+    features = candidates.features().astype(float)
+    return Case(question, candidates, features, np.array(gold, float), scored_sentences(candidates, places))
+
+
+def gold_places(evidence: Evidence, candidates: Candidates, store: StoreReader) -> Iterable[Span]:
+    """Where the pieces stand: as they are marked, else where their document has such a text. Of pieces without a document, where
+    leaves of candidates have it."""
+    for span, text in evidence:
+        document = store.document(span.doc_id) if span.doc_id else None
+        if document is not None:
+            marked = document.text[span.start : span.end] == text
+            found = (span.start, span.end) if marked else place_of(document.text, text)
+            if found is not None:
+                yield Span(document.id, *found)
+        else:
+            leaves = {sentence.leaf.id: sentence.leaf for sentence in candidates.sentences}
+            for leaf in leaves.values():
+                if (found := place_of(leaf.text, text)) is not None:
+                    yield Span(leaf.doc_id, leaf.start + found[0], leaf.start + found[1])
+
+
+def rows_of(cases: Sequence[Case]) -> tuple[Array, Array, float]:
+    """The rows of several questions, as `logistic` takes them."""
+    return np.concatenate([case.features for case in cases]), np.concatenate([case.gold for case in cases]), len(cases)
+
+
+def logistic(sets: Sequence[tuple[Array, Array, float]], ridge: float = 1e-3, towards: Array | None = None) -> Array:
+    """Weights of features, and of a bias in front, by Newton's method, whose steps are halved until they lead downwards.
+
+    `ridge` pulls the weights `towards` others, from which they start, else to zero.
+    A set has features (rows, features), labels (rows,), and its number of questions: every set counts the same.
+    """
+    x = np.concatenate([np.column_stack([np.ones(len(labels)), features]) for features, labels, _ in sets])
+    y = np.concatenate([labels for _, labels, _ in sets])
+    share = np.concatenate([np.full(len(labels), 1 / questions) for _, labels, questions in sets])
+    prior = np.zeros(x.shape[1]) if towards is None else towards
+    weights = prior.copy()
+
+    def loss(tried: Array) -> float:
+        z = x @ tried
+        return float(share @ (np.logaddexp(0, z) - y * z) + ridge / 2 * ((tried - prior) ** 2).sum())
+
+    for _ in range(NEWTON):
+        p = 1 / (1 + np.exp(-np.clip(x @ weights, -60, 60)))
+        hessian = (x * (share * p * (1 - p))[:, None]).T @ x + ridge * np.eye(len(weights))
+        step = np.linalg.solve(hessian, x.T @ (share * (p - y)) + ridge * (weights - prior))
+        before = loss(weights)
+        halved = next((size for size in 0.5 ** np.arange(HALVED) if loss(weights - size * step) < before), None)
+        if halved is None:
+            break
+        weights -= halved * step
+    return weights
+
+
+def fitted_weights(cases: Sequence[Case], pull: float, standing: Mapping[str, float] = WEIGHTS) -> dict[str, float]:
+    """Weights by the names of features."""
+    found = logistic([rows_of(cases)], pull, np.array([standing[name] for name in NAMES]))
+    return dict(zip(NAMES, found.tolist(), strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class FittedModels:
+    """What was fitted; None is as it stands."""
+
+    weights: Mapping[str, float] | None = None
+    calibration: Calibration | None = None
+
+
+def fitted_models(point: Point, cases: Sequence[Case], standing: Mapping[str, float]) -> FittedModels:
+    """What the point says is to be fitted, on these questions."""
+    wanted = point.changes.get("weights", {})
+    scored = [case.scored for case in cases if len(case.scored.logits)]
+    return FittedModels(
+        fitted_weights(cases, float(wanted["pull"]), standing) if "pull" in wanted else None,
+        calibrate(scored) if "calibrated" in wanted else None,
+    )
+
+
+def fitting_points(strategy: str, reranker: Reranker | None) -> list[Point]:
+    """The models as they stand, fitted weights, and with a reranker each of them with a calibration."""
+    fits: list[dict[str, Value]] = [{}]
+    fits += [{"pull": pull} for pull in PULLS]
+    fits += [] if reranker is None else [{**fit, "calibrated": True} for fit in fits]
+    return [Point(strategy, {"weights": fit} if fit else {}) for fit in fits]
+
+
+@dataclass(frozen=True, slots=True)
+class WeightsReport:
+    """What the tuning showed, the weights that were fitted, and the spec of the calibrated reranker.
+
+    Weights are None, and the spec is empty, where the race chose what stands.
+    """
+
+    tuning: TuningReport
+    weights: Mapping[str, float] | None
+    reranker: str = ""
+
+    def file_text(self) -> str:
+        """A file of weights, with the figures as comments; empty where the weights are to be kept as they are."""
+        if self.weights is None or not self.tuning.is_better:
+            return ""
+        return weights_text(self.weights, ["Fitted by `mergewise tune --fit`.", self.tuning.verdict()])
+
+
+def fit_weights(
+    index: Index,
+    questions: Sequence[Question],
+    strategy: str = "weave",
+    *,
+    metric: Metric = "evidence",
+    budget: int = 384,
+    seed: int = 0,
+    trust_made: bool = False,
+    folder: Path | None = None,
+    progress: Progress | None = None,
+) -> WeightsReport:
+    """Fit weave's weights on these questions, whose evidence is marked. See the head of this module.
+
+    `strategy` is a spec of weave. Raises what `tune` raises, and UsageError for another strategy and where no evidence is found.
+    """
+    _, parameters = resolve(strategy)
+    if not isinstance(parameters, Weave):
+        raise UsageError(f"{strategy} has no weights that can be fitted", "leave out --strategy, or --fit")
+    split = split_of(usable_questions([q for q in questions if q.evidence], metric, trust_made), seed)
+    advance = progress or (lambda done, total, item: None)
+    standing = index.models.weights or WEIGHTS
+    contexts = ContextMeasure(index, metric, budget)
+    cases = _cases(split.tuned, contexts.state, parameters, advance)
+    folds = _folds(split)
+    points = fitting_points(strategy, index.reranker)
+    fits = {(p.key, -1): fitted_models(p, cases, standing) for p in points}
+    for fold in set(folds.values()):
+        others = [case for case in cases if folds[case.question.id] != fold]
+        fits |= {(p.key, fold): fitted_models(p, others, standing) for p in points}
+
+    def measure(point: Point, question: Question) -> PointScore:
+        fitted = fits[point.key, folds.get(question.id, -1)]
+        return contexts.with_models(fitted.weights, fitted.calibration)(Point(strategy), question)
+
+    setup = {"snapshot": index.snapshot, "budget": budget, "metric": metric, "models": models_of(index)}
+    fitted_on = digest(sorted(question_digest(question, with_gold=True) for question in split.tuned))
+    place = folder or index.store.directory / FOLDER
+    kept = KeptMeasure(measure, place / digest([setup, fitted_on]), metric)
+    report = _raced(points, split, kept, Ledger(place), {**setup, "fitted_on": fitted_on}, metric, budget, advance)
+    chosen = fits[report.winner.key, -1]
+    reranker = contexts.with_models(chosen.weights, chosen.calibration).state.models.reranker
+    return WeightsReport(
+        report, chosen.weights, reranker.spec if reranker is not None and chosen.calibration is not None else ""
+    )
+
+
+def _raced(
+    points: Sequence[Point],
+    split: HeldOutSplit,
+    kept: KeptMeasure,
+    ledger: Ledger,
+    setup: Mapping[str, object],
+    metric: Metric,
+    budget: int,
+    advance: Progress,
+) -> TuningReport:
+    count = len(split.tuned)
+    race = run_race(
+        points,
+        split.tuned,
+        split.tuned_clusters,
+        kept,
+        on_question=lambda seen, running: advance(count + seen, 2 * count, f"{running} fits"),
+    )
+    kept.flush()
+    return judged_race(race, split, kept, ledger, setup, metric, budget, {})
+
+
+def _folds(split: HeldOutSplit) -> dict[str, int]:
+    """The fold of each question to tune on, by its id. Raises UsageError where all hang together."""
+    ranks = {cluster: rank for rank, cluster in enumerate(dict.fromkeys(split.tuned_clusters))}
+    if len(ranks) < 2:
+        raise UsageError("the questions hang together by their documents", "ask about more documents")
+    return {q.id: ranks[cluster] % FOLDS for q, cluster in zip(split.tuned, split.tuned_clusters, strict=True)}
+
+
+def _cases(questions: Sequence[Question], state: IndexState, parameters: Weave, advance: Progress) -> list[Case]:
+    found = []
+    for number, question in enumerate(questions, 1):
+        own = state.for_question()
+        reader = own.reader(question.where)
+        case = case_of(question, reader, state.store, replace(parameters, select="scores"), own.models)
+        found += [case] if case is not None else []
+        advance(number, 2 * len(questions), "candidates")
+    if not any(case.gold.any() for case in found):
+        raise UsageError(
+            "no evidence of these questions is among the candidates", "is this the index of their documents?"
+        )
+    return found

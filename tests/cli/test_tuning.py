@@ -1,0 +1,171 @@
+"""`questions` and `tune` as a person types them, and what they write in the configuration."""
+
+from __future__ import annotations
+
+import json
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+import mergewise
+from mergewise.cli.main import app, configuration
+from mergewise.cli.options import search_settings
+from mergewise.cli.tuning import parse_time
+from mergewise.designs.weave.evidence import WEIGHTS
+from mergewise.errors import MergewiseError, UsageError
+from mergewise.evaluate import tuning
+from mergewise.evaluate.tuning import HeldOut, TuningReport, WeightsReport
+from mergewise.evaluate.tuning.space import Point
+from mergewise.retrieve.hybrid import SearchSettings
+from mergewise.types import Document
+
+TOWNS = tuple(
+    f"{a}{b}" for a in ("Ar", "Bro", "Cor", "De", "El", "Fen", "Gar") for b in ("den", "ok", "in", "los", "wick", "ton")
+)
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("towns")
+    with mergewise.open(folder / "mine", embedder="none") as index:
+        index.add(
+            Document(
+                f"{town}.md", f"{town} is a quiet river town. The tower of {town} was designed by Mason {town}y.", town
+            )
+            for town in TOWNS
+        )
+        # so that no name leads to one place alone
+        index.add(
+            Document(
+                f"{town}-fair.md", f"Who walks about {town}, a town with a tower, asks for the designer of its fair."
+            )
+            for town in TOWNS
+        )
+    return folder
+
+
+@pytest.fixture
+def folder(place: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(place)
+    return place
+
+
+def run(*words: str) -> str:
+    done = CliRunner().invoke(app, list(words), catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    return done.stdout
+
+
+def asked(path: Path) -> None:
+    rows = [{"question": f"Who designed the tower of {town}?", "answer": f"Mason {town}y"} for town in TOWNS]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+def test_questions_are_made_and_refused_by_tune(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    out = json.loads(run("questions", "mine", "-n", "20", "--out", "made.jsonl", "--json"))
+    assert out["questions"] == 20 and sum(out["kinds"].values()) == 20
+    monkeypatch.setattr(sys.modules["mergewise.evaluate.tuning.tune"], "FEWEST", 20)
+    with pytest.raises(UsageError, match="20 of 20 questions are made ones") as caught:
+        run("tune", "made.jsonl", "-i", "mine")
+    assert "--trust-made" in str(caught.value.hint)
+    with pytest.raises(UsageError, match=r"made.jsonl is there already"):
+        run("questions", "mine", "--out", "made.jsonl")
+    with pytest.raises(UsageError, match="no file for the questions"):
+        run("questions", "mine")
+
+
+def test_tune_says_keep_the_defaults_and_writes_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked(folder / "own.jsonl")
+    words = ("tune", "own.jsonl", "-i", "mine", "-s", "topk", "-b", "40", "--metric", "answer", "--write", "new.toml")
+    out = run(*words)
+    assert "keep the defaults: " in out and not (folder / "new.toml").exists()
+    report = json.loads(run(*words, "--json"))
+    assert report["better"] is False and report["verdict"].startswith("keep the defaults")
+    assert report["points"][0]["strategy"] == "topk"
+    with pytest.raises(UsageError, match="0 questions are too few to tune on"):
+        run("tune", "own.jsonl", "-i", "mine")
+
+
+def better(more: Point) -> TuningReport:
+    held_out = HeldOut(100, 0.6, 0.7, 380.0, 370.0, 0.1, (0.04, 0.16), 0.001, 0.05, 0)
+    return TuningReport("weave", "evidence", 384, more, held_out, 150, 150, [])
+
+
+def test_what_tune_found_is_what_the_configuration_says(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    point = Point("weave", {"strategy": {"k": 90, "redundancy": False}, "search": {"weight": 0.5, "depth": 200}})
+    monkeypatch.setattr(tuning, "tune", lambda *args, **options: better(point))
+    asked(folder / "own.jsonl")
+    out = run("tune", "own.jsonl", "-i", "mine", "--write", str(tmp_path / "mergewise.toml"))
+    assert "better: evidence 0.700 instead of 0.600" in out
+    known = configuration(tmp_path / "mergewise.toml")
+    for command in ("ask", "context", "chat"):
+        assert known[command]["search"] == "weight=0.5, depth=200"
+    assert known["context"]["strategy"] == "weave(k=90, redundancy=false)"
+    monkeypatch.chdir(tmp_path)
+    said = ("--search", known["context"]["search"], "-s", known["context"]["strategy"])
+    context = json.loads(
+        run("context", "Who designed the tower of Arden?", "-i", str(folder / "mine"), *said, "--json")
+    )
+    assert context["strategy"] == "weave(k=90, redundancy=false)" and "Mason Ardeny" in context["text"]
+
+
+def test_fitted_weights_are_a_file_that_questions_take(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    weights = {**WEIGHTS, "cosine": 3.25}
+    report = WeightsReport(
+        better(Point("weave", {"weights": {"pull": 0.1}})), weights, "calibrated:1,-2:http:localhost"
+    )
+    monkeypatch.setattr(tuning, "fit_weights", lambda *args, **options: report)
+    asked(folder / "own.jsonl")
+    file = tmp_path / "weights.toml"
+    out = run("tune", "own.jsonl", "-i", "mine", "--fit", str(file))
+    assert tomllib.loads(out[out.index("# Found") :]) == {
+        "strategy": "weave",
+        "weights": str(file),
+        "reranker": "calibrated:1,-2:http:localhost",
+    }
+    with mergewise.open(folder / "mine", weights=file, create=False) as index:
+        assert index.models.weights == pytest.approx(weights, rel=1e-3)
+    run("context", "Who designed the tower of Arden?", "-i", "mine", "--weights", str(file))
+    with pytest.raises(UsageError, match="is there already"):
+        run("tune", "own.jsonl", "-i", "mine", "--fit", str(file))
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[weave]\ncosin = 1", "weave has no feature cosin"),
+        ("[weave]\ncosine = 1e9", "cosine is 1000000000.0"),
+        ('[weave]\ncosine = "much"', "cosine is 'much'"),
+        ("cosine = 1", r"has no table \[weave\]"),
+        ("[weave", "cannot be read"),
+    ],
+)
+def test_a_wrong_file_of_weights_is_named(folder: Path, tmp_path: Path, text: str, said: str) -> None:
+    (tmp_path / "w.toml").write_text(text)
+    with pytest.raises(UsageError, match=said):
+        mergewise.open(folder / "mine", weights=tmp_path / "w.toml", create=False)
+    with pytest.raises(UsageError, match="cannot be read"):
+        mergewise.open(folder / "mine", weights=tmp_path / "none.toml", create=False)
+
+
+def test_a_search_is_told_by_a_text() -> None:
+    assert search_settings(None) == SearchSettings()
+    assert search_settings("weight=0.5, depth=200") == SearchSettings(weight=0.5, depth=200)
+    for wrong in ("weight=2", "breadth=1", "weight"):
+        with pytest.raises(MergewiseError):
+            search_settings(wrong)
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("90s", 90), ("10m", 600), ("1.5h", 5400), ("30", 30)])
+def test_times(text: str, seconds: float) -> None:
+    assert parse_time(text) == seconds
+    for wrong in ("", "soon", "0m", "-5m", "99999h"):
+        with pytest.raises(UsageError, match="no time to tune"):
+            parse_time(wrong)

@@ -1,0 +1,205 @@
+"""Questions made from documents: by rules, by a chat model whose answers are checked, and as `eval` and `tune` read them."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+import mergewise
+from mergewise.engine import Index
+from mergewise.errors import ModelError, UsageError
+from mergewise.evaluate.loaders import load_task
+from mergewise.evaluate.made import MadeQuestion, make_questions, write_questions
+from mergewise.evaluate.made.lexicon import wording_of
+from mergewise.evaluate.made.make import is_easy
+from mergewise.evaluate.made.rules import clozes, definitions, headings, slots, two_hops
+from mergewise.evaluate.made.sections import SourceReader, SourceSection
+from mergewise.evaluate.made.written import TRIES, checked_question
+from mergewise.models.scripted import ScriptedChat
+from mergewise.types import Document
+
+FILMS = (
+    Document(
+        "red.md",
+        "Red Harbour is a 1954 drama film directed by Anna Lind. It was shot in the winter of 1953.",
+        "Red Harbour",
+    ),
+    Document("lind.md", "Anna Lind (born 3 May 1910) was a Swedish director. She was born in Uppsala.", "Anna Lind"),
+    Document(
+        "uppsala.md",
+        "Uppsala is an old university city in Sweden. The river Fyris flows through Uppsala on its way to Lake Ekoln. "
+        "Visitors of Uppsala often walk along the banks of the Fyris in June and eat by the water.",
+        "Uppsala",
+    ),
+    Document(
+        "rivers.md",
+        "Many rivers of the north are short. People in Uppsala held a feast beside the Fyris each year.",
+        "Rivers",
+    ),
+    Document(
+        "guide.md",
+        "# Guide\n\n## Installing\n\nThe packages are fetched from the mirror of the project.\n\n## Running\n\n"
+        "Every command takes the folder of the project as its first word.\n\n| Key | Value |\n| --- | --- |\n| port | 80 |\n",
+        "Guide",
+    ),
+    Document(
+        "notice.md",
+        "# Notice\n\n## Installation\n\nLes paquets sont pris dans le miroir du projet, et ils sont gardés dans le dossier.\n",
+        "Notice",
+    ),
+)
+
+
+@pytest.fixture(scope="module")
+def index(tmp_path_factory: pytest.TempPathFactory) -> Index:
+    opened = mergewise.open(tmp_path_factory.mktemp("films") / "index", embedder="none")
+    opened.add(FILMS)
+    return opened
+
+
+@pytest.fixture(scope="module")
+def reader(index: Index) -> SourceReader:
+    return SourceReader(index.store.reader())
+
+
+def section(reader: SourceReader, doc_id: str, heading: str = "") -> SourceSection:
+    return next(one for one in reader.sections(doc_id) if not heading or one.headings[-1:] == (heading,))
+
+
+def test_a_slot_is_asked_for_in_other_words(reader: SourceReader) -> None:
+    made = {one.text: one for one in slots(section(reader, "red.md"), reader)}
+    director = made["Who is the director of Red Harbour?"]
+    assert director.answers == ("Anna Lind",)
+    assert [text for _, text in director.evidence] == ["Red Harbour is a 1954 drama film directed by Anna Lind."]
+    assert made["From which year is Red Harbour?"].answers == ("1954",)
+    assert wording_of("directed by", "x") and wording_of("leapt over", "x") is None
+    born, dated = wording_of("born in", "Uppsala"), wording_of("born in", "1910")
+    assert born and dated and born.question != dated.question
+    assert wording_of("Default", "80") == ("What is the default of {}?", "")
+
+
+def test_two_steps_meet_in_a_name_that_another_section_defines(reader: SourceReader) -> None:
+    made = {one.text: one for one in two_hops(section(reader, "red.md"), reader)}
+    born = made["What is the date of birth of the director of Red Harbour?"]
+    assert born.answers == ("3 May 1910",)
+    assert [span.doc_id for span, _ in born.evidence] == ["red.md", "lind.md"]
+
+
+def test_the_evidence_of_a_cloze_is_another_sentence(reader: SourceReader) -> None:
+    made = list(clozes(section(reader, "rivers.md"), reader))
+    assert made and {one.answers for one in made} <= {("Fyris",), ("Uppsala",)}
+    for one in made:
+        ((span, text),) = one.evidence
+        assert span.doc_id == "rivers.md" and one.answers[0] in text and one.answers[0] not in one.text
+        # what is asked stands elsewhere
+        assert "feast" not in one.text and one.text.startswith("Who or what")
+
+
+def test_definitions_and_headings_are_asked_for_in_the_language_of_the_document(reader: SourceReader) -> None:
+    (city,) = [one for one in definitions(section(reader, "uppsala.md"), reader) if one.text == "What is Uppsala?"]
+    assert city.answers == ("old university city",)
+    (english,) = headings(section(reader, "guide.md", "Installing"), reader)
+    (french,) = headings(section(reader, "notice.md", "Installation"), reader)
+    assert english.text == "What does one have to know about “Installing” in “Guide”?" and english.answers == ()
+    assert french.text == "Que faut-il savoir sur “Installation” dans “Notice” ?"
+    assert english.evidence[0][1] == "The packages are fetched from the mirror of the project."
+
+
+def test_made_questions_stand_in_their_documents_and_are_not_too_easy(index: Index, reader: SourceReader) -> None:
+    made = make_questions(index, 30)
+    assert make_questions(index, 30) == made
+    for one in made:
+        assert one.evidence and not is_easy(one, reader)
+        for span, text in one.evidence:
+            assert index.document(span.doc_id).text[span.start : span.end] == text
+    assert len({one.text for one in made}) == len(made)
+    asked = Counter(tuple(span for span, _ in one.evidence) for one in made)
+    assert max(asked.values()) == 1
+
+
+def test_a_source_that_stands_alone_is_too_easy(reader: SourceReader) -> None:
+    first = section(reader, "guide.md", "Installing").sentences[0]
+    words = MadeQuestion("packages fetched from the mirror of the project", (), (first.evidence,), "heading")
+    elsewhere = MadeQuestion("the Fyris in Uppsala", (), (first.evidence,), "heading")
+    assert is_easy(MadeQuestion("fetched packages", (), (first.evidence,), "heading"), reader)
+    assert is_easy(words, reader) and not is_easy(elsewhere, reader)
+
+
+def test_a_file_is_read_by_eval_and_known_as_made(index: Index, tmp_path: Path) -> None:
+    made = make_questions(index, 5)
+    write_questions(tmp_path / "made.jsonl", made)
+    task = load_task(tmp_path / "made.jsonl")
+    assert [q.text for q in task.questions] == [one.text for one in made]
+    assert [q.documents for q in task.questions] == [frozenset(s.doc_id for s, _ in one.evidence) for one in made]
+    assert all(q.kind.startswith("made ") and q.evidence for q in task.questions) and not task.skipped
+    with pytest.raises(UsageError, match="cannot be written"):
+        write_questions(tmp_path / "none" / "made.jsonl", made)
+
+
+def reply(question: str, answer: str, quote: str) -> str:
+    return json.dumps({"question": question, "answer": answer, "quote": quote})
+
+
+QUOTE = "The river Fyris flows through Uppsala on its way to Lake Ekoln."
+
+
+def test_what_a_model_wrote_is_checked_by_code(reader: SourceReader) -> None:
+    source = section(reader, "uppsala.md")
+    good = checked_question(reply("Where does the water go?", "Lake Ekoln", QUOTE.replace(" ", "\n")), source, "m")
+    assert good is not None and good.evidence[0][1] == QUOTE and (good.kind, good.made) == ("written", "m")
+    span = good.evidence[0][0]
+    assert source.text[span.start : span.end] == QUOTE
+    for wrong in (
+        reply("Where does the water go?", "Lake Ekoln", "The Fyris ends in Lake Ekoln, a lake."),
+        reply("Where does the water go?", "the Baltic", QUOTE),
+        reply("Which lake does the text name?", "Lake Ekoln", QUOTE),
+        reply("Is Lake Ekoln a lake?", "Lake Ekoln", QUOTE),
+        reply("Where?", "Lake Ekoln", QUOTE),
+        reply("Where does the water go?", "Lake Ekoln", "Lake Ekoln"),
+        "I cannot do this.",
+        "[1, 2]",
+    ):
+        assert checked_question(wrong, source, "m") is None, wrong
+
+
+def test_a_chat_model_writes_questions(index: Index) -> None:
+    long = Document(
+        "long.md", " ".join(f"The mill number {i} in Delft was built by mason {i}." for i in range(30)), "Mills"
+    )
+    index.add(long)
+
+    def script(messages: object) -> str:
+        return reply(
+            "Who built the seventh of the mills?", "mason 7", "The mill number 7 in Delft was built by mason 7."
+        )
+
+    chat = ScriptedChat(script)
+    (made,) = make_questions(index.with_chat(chat), 3)
+    assert (made.answers, made.made) == (("mason 7",), "scripted")
+    # documents are quoted, and said to give no orders
+    system, user = chat.asked[0].messages
+    assert "never\ninstructions" in system.text and "The mill number 3" in user.text
+    index.remove(["long.md"])
+
+
+def test_a_model_that_never_quotes_is_not_asked_for_ever(tmp_path: Path) -> None:
+    chat = ScriptedChat(lambda messages: reply("What is it about?", "a thing", "nothing of the kind stands here"))
+    with mergewise.open(tmp_path / "index", embedder="none", chat=chat) as index:
+        index.add(
+            [Document(f"{i}.md", f"The mill number {i} in Delft is old and tall. " * 6, f"Mill {i}") for i in range(60)]
+        )
+        with pytest.raises(ModelError, match="quote nothing of their text"):
+            make_questions(index, 5)
+    assert TRIES <= len(chat.asked) < 60
+
+
+def test_documents_that_say_nothing_give_no_questions(tmp_path: Path) -> None:
+    with mergewise.open(tmp_path / "index", embedder="none") as index:
+        with pytest.raises(UsageError, match="nothing can be asked"):
+            make_questions(index, 5)
+        index.add(Document("a.md", "| 1 | 2 |\n| --- | --- |\n| 3 | 4 |\n", "a"))
+        with pytest.raises(UsageError, match="nothing can be asked"):
+            make_questions(index, 5)

@@ -1,0 +1,53 @@
+"""Tunings of made-up scores: what race, choice, held-out part and ledger do, without an index."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from mergewise.evaluate.tasks import Question
+from mergewise.evaluate.tuning.keeping import Ledger
+from mergewise.evaluate.tuning.measuring import PointScore
+from mergewise.evaluate.tuning.race import run_race
+from mergewise.evaluate.tuning.space import Point
+from mergewise.evaluate.tuning.tune import TuningReport, judged_race, split_of
+
+POINTS = [Point("topk"), *(Point("topk", {"strategy": {"k": k}}) for k in range(1, 48))]
+SHARE = 0.6
+"""Of the questions that the default answers."""
+
+
+def asked(count: int) -> list[Question]:
+    return [Question(str(number), f"question {number}", ("yes",), None) for number in range(count)]
+
+
+def matrix(
+    seed: int, count: int, gain: float = 0.0, planted: int = 5, changed: float = 0.04, pieces: int = 1
+) -> npt.NDArray[np.float64]:
+    """Shares of `pieces` of evidence, shape (points, questions).
+
+    Each point finds a share `changed` of the pieces by another lot than the default; the last `planted` points find so many more
+    that their mean is higher by `gain`.
+    """
+    draw = np.random.default_rng(seed)
+    default = draw.random((count, pieces)) < SHARE
+    scores = np.tile(default, (len(POINTS), 1, 1))
+    others = draw.random(scores.shape) < changed
+    others[0] = False
+    scores = np.where(others, draw.random(scores.shape) < SHARE, scores)
+    scores[-planted:] |= draw.random((planted, count, pieces)) < gain / (1 - SHARE)
+    return scores.mean(2)
+
+
+def tuned(scores: npt.NDArray[np.float64], folder: Path, seed: int = 0) -> TuningReport:
+    questions = asked(scores.shape[1])
+    places = {point.key: number for number, point in enumerate(POINTS)}
+
+    def measure(point: Point, question: Question) -> PointScore:
+        return PointScore(float(scores[places[point.key], int(question.id)]), 100)
+
+    split = split_of(questions, seed)
+    race = run_race(POINTS, split.tuned, split.tuned_clusters, measure)
+    return judged_race(race, split, measure, Ledger(folder), {}, "evidence", 384, {})

@@ -1,0 +1,144 @@
+"""A tuning on an index: what it refuses, what it leaves out, and that one that was stopped says the same."""
+
+from __future__ import annotations
+
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import mergewise
+from mergewise.engine import Index
+from mergewise.errors import UsageError
+from mergewise.evaluate.tasks import Question
+from mergewise.evaluate.tuning import HeldOut, TuningReport, tune
+from mergewise.evaluate.tuning.measuring import ContextMeasure, PointScore
+from mergewise.evaluate.tuning.space import Point, dimensions_of, drawn_points
+from mergewise.evaluate.tuning.tune import split_of
+from mergewise.retrieve.hybrid import SearchSettings
+from mergewise.types import Document, Span
+
+tuning = sys.modules["mergewise.evaluate.tuning.tune"]
+
+BEGINNINGS, ENDINGS = ("Ar", "Bro", "Cor", "De", "El", "Fen", "Gar"), ("den", "ok", "in", "los", "wick", "ton")
+TOWNS = [f"{first}{last}" for first in BEGINNINGS for last in ENDINGS]
+
+
+def text_of(number: int, town: str) -> str:
+    return (
+        f"{town} lies by a river. The tower of {town} was built by mason number {number}. "
+        f"Its market is held on day {number % 7}. Many visitors come to {town} in summer, and most of them see the tower."
+    )
+
+
+@pytest.fixture(scope="module")
+def index(tmp_path_factory: pytest.TempPathFactory) -> Index:
+    opened = mergewise.open(tmp_path_factory.mktemp("towns") / "index", embedder="none")
+    opened.add([Document(f"{town}.md", text_of(number, town), town) for number, town in enumerate(TOWNS)])
+    return opened
+
+
+def questions(kind: str = "") -> list[Question]:
+    found = []
+    for number, town in enumerate(TOWNS):
+        sentence = f"The tower of {town} was built by mason number {number}."
+        span = Span(f"{town}.md", 0, len(sentence))
+        answers, evidence = (f"mason number {number}",), ((span, sentence),)
+        found.append(Question(str(number), f"Who built the tower of {town}?", answers, evidence, kind=kind))
+    return found
+
+
+def test_too_few_questions_are_refused(index: Index, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="39 questions are too few") as caught:
+        tune(index, questions()[:39], folder=tmp_path)
+    assert "40" in str(caught.value.hint)
+    bare = [Question(one.id, one.text, one.answers, None) for one in questions()]
+    with pytest.raises(UsageError, match=r"0 questions are too few to tune on .42 have no evidence"):
+        tune(index, bare, folder=tmp_path)
+    with pytest.raises(UsageError, match="unknown metric"):
+        tune(index, bare, metric="f1", folder=tmp_path)  # type: ignore[arg-type]
+
+
+def test_made_questions_are_refused_unless_they_are_trusted(index: Index, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="42 of 42 questions are made"):
+        tune(index, questions("made slot"), folder=tmp_path)
+
+
+def test_questions_about_one_document_stay_together() -> None:
+    asked = [Question(str(i), f"{i}?", ("a",), ((Span(f"d{i // 3}", 0, 1), "a"),)) for i in range(90)]
+    split = split_of(asked)
+    assert len(split.held_out) == 36 and len(split.tuned) == 54
+    assert not {q.documents for q in split.tuned} & {q.documents for q in split.held_out}
+    assert split_of(asked) == split != split_of(asked, seed=1)
+    together = [Question(str(i), f"{i}?", ("a",), ((Span("d", 0, 1), "a"),)) for i in range(50)]
+    with pytest.raises(UsageError, match="50 of 50 questions hang together"):
+        split_of(together)
+
+
+def test_a_search_made_once_gives_the_same_contexts(index: Index) -> None:
+    points = drawn_points("weave", dimensions_of("weave", SearchSettings()), 12)
+    asked = questions()[:2]
+    remembered = ContextMeasure(index, "evidence", 60)
+    for question in asked:
+        for point in points:
+            if point.changes.get("strategy", {}).get("select") == "point":
+                continue
+            alone = index.context(question.text, strategy=point.spec, budget=60) if not point.search else None
+            found = remembered.context(point, question)
+            assert found.text == ContextMeasure(index, "evidence", 60).context(point, question).text
+            assert alone is None or alone.text == found.text
+    assert remembered.searches.made < remembered.searches.asked
+
+
+class Stopped(Exception):
+    pass
+
+
+def test_a_tuning_that_was_killed_says_the_same(index: Index, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def tuned(folder: str) -> TuningReport:
+        return tune(index, questions(), "weave", budget=40, folder=tmp_path / folder, seconds=10_000)
+
+    monkeypatch.setattr(tuning, "POINTS", 4)
+    monkeypatch.setattr(tuning, "PROBED", 1)
+    whole = tuned("whole")
+    measure, calls = ContextMeasure.__call__, 0
+
+    def failing(self: ContextMeasure, point: Point, question: Question) -> PointScore:
+        nonlocal calls
+        calls += 1
+        if calls in (20, 40):
+            raise Stopped
+        return measure(self, point, question)
+
+    monkeypatch.setattr(ContextMeasure, "__call__", failing)
+    for _ in range(2):
+        with pytest.raises(Stopped):
+            tuned("killed")
+    assert tuned("killed").as_dict() == whole.as_dict()
+    before = calls
+    assert tuned("killed").as_dict() == whole.as_dict()
+    assert calls == before
+
+
+def report(gain: float) -> TuningReport:
+    held_out = HeldOut(100, 0.6, 0.6 + gain, 380.0, 370.0, gain, (gain - 0.05, gain + 0.05), 0.001, 0.05, 0)
+    winner = Point("weave", {"strategy": {"k": 90}, "search": {"weight": 0.5}})
+    return TuningReport("weave", "evidence", 384, winner, held_out, 150, 150, [])
+
+
+def test_a_gain_becomes_lines_of_the_configuration() -> None:
+    better = report(0.08)
+    written = better.fragment()
+    assert tomllib.loads(written) == {"strategy": "weave(k=90)", "search": "weight=0.5"}
+    assert "# better: evidence 0.680 instead of 0.600 on 100 questions held out, +0.080 (+0.030 to +0.130)" in written
+    worse = report(0.04)
+    assert worse.fragment() == "" and worse.verdict().startswith("keep the defaults: evidence 0.640")
+
+
+def test_what_changes_nothing_is_left_out_with_its_reason(index: Index, tmp_path: Path) -> None:
+    found = tune(index, questions(), "weave", budget=40, folder=tmp_path, seconds=1)
+    assert found.idle["select"] == "select=point wants a chat model"
+    assert found.idle["trust"] == "it changes no context here"
+    # an index without vectors has no weight of vectors
+    assert "weight" in found.idle and not found.is_better

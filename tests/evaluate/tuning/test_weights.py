@@ -1,0 +1,70 @@
+"""weave's weights fitted: the regression, the gold it learns from, and a fit that is better than what stands."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.evaluate.tuning.test_tune import index, questions  # noqa: F401
+
+from mergewise.designs.weave.evidence import WEIGHTS
+from mergewise.engine import Index
+from mergewise.errors import UsageError
+from mergewise.evaluate.tasks import Question
+from mergewise.evaluate.tuning.weights import case_of, fit_weights, fitting_points, gold_places, logistic
+from mergewise.types import Span
+
+
+def test_a_strong_pull_keeps_the_weights_and_a_weak_one_finds_those_of_the_data() -> None:
+    draw = np.random.default_rng(0)
+    x = draw.normal(size=(4000, 2))
+    true, prior = np.array([-1.0, 2.0, 0.5]), np.array([0.0, 0.0, 3.0])
+    y = (draw.random(4000) < 1 / (1 + np.exp(-(true[0] + x @ true[1:])))).astype(float)
+    assert logistic([(x, y, 1)], 1e-6, prior) == pytest.approx(true, abs=0.2)
+    assert logistic([(x, y, 1)], 1e9, prior) == pytest.approx(prior, abs=1e-3)
+    # the gradient of what is minimised is zero at the end
+    found, ridge = logistic([(x, y, 10)], 5.0, prior), 5.0
+    columns = np.column_stack([np.ones(len(y)), x])
+    slope = columns.T @ (1 / (1 + np.exp(-columns @ found)) - y) / 10 + ridge * (found - prior)
+    assert slope == pytest.approx(np.zeros(3), abs=1e-6)
+
+
+def test_gold_is_found_as_it_is_marked_by_its_text_and_without_a_document(index: Index) -> None:  # noqa: F811
+    asked, store = questions()[0], index.store.reader()
+    assert asked.evidence is not None
+    ((span, text),) = asked.evidence
+    case = case_of(asked, index.state().reader(None), store)
+    assert case is not None and case.gold.sum() == 1
+    whole = index.document(span.doc_id).text
+    place = Span(span.doc_id, whole.index(text), whole.index(text) + len(text))
+    for marked in (place, span, Span("", 0, len(text))):
+        assert list(gold_places(((marked, text),), case.candidates, store)) == [place]
+    assert list(gold_places(((Span(span.doc_id, 0, 3), "not there"),), case.candidates, store)) == []
+
+
+def test_weights_that_mislead_are_replaced(index: Index, tmp_path: Path) -> None:  # noqa: F811
+    """What stands prefers sentences without the question's words."""
+    misled = {**WEIGHTS, "terms": -8.0, "path_terms": -8.0, "leaf": -4.0, "rest": 0.0}
+    turned = replace(index, _models=replace(index.models, weights=misled))
+    report = fit_weights(turned, questions(), budget=25, folder=tmp_path)
+    assert report.tuning.is_better and report.weights is not None and not report.reranker
+    assert report.weights["terms"] > -4 and "[weave]" in report.file_text()
+    assert "# better: evidence" in report.file_text()
+    # asked again it says the same, of kept rows
+    assert fit_weights(turned, questions(), budget=25, folder=tmp_path).tuning.as_dict() == report.tuning.as_dict()
+
+
+def test_a_reranker_is_calibrated_beside(index: Index) -> None:  # noqa: F811
+    assert len(fitting_points("weave", None)) == 4
+    with_reranker = fitting_points("weave", object())  # type: ignore[arg-type]
+    assert len(with_reranker) == 8 and with_reranker[4].weights == "calibrated=true"
+
+
+def test_what_cannot_be_fitted_is_refused(index: Index, tmp_path: Path) -> None:  # noqa: F811
+    with pytest.raises(UsageError, match="topk has no weights"):
+        fit_weights(index, questions(), "topk", folder=tmp_path)
+    strange = [Question(q.id, q.text, q.answers, ((Span(f"x{q.id}", 0, 9), "elsewhere"),)) for q in questions()]
+    with pytest.raises(UsageError, match="no evidence of these questions is among the candidates"):
+        fit_weights(index, strange, folder=tmp_path)
