@@ -81,7 +81,7 @@ def test_a_run_is_kept_and_nothing_is_computed_twice(indexed: Path, monkeypatch:
     made = open_run(indexed / "run")
     assert not list((indexed / "run" / "rows").iterdir())
     assert [one.name for one in made.plan.methods] == ["topk", "weave"] and made.plan.budgets == (30, 60)
-    assert (made.plan.sets[0].name, made.plan.sets[0].asked, made.plan.reference) == ("towns", 4, "topk")
+    assert (made.plan.sets[0].name, made.plan.sets[0].asked, made.plan.reference) == ("towns", 4, "")
     assert made.set_questions("towns")[1].text == QUESTIONS[1].text
     for row in made.run_rows():
         assert row.tokens and row.query_seconds is not None and row.ranking[0].doc == row.passages[0].spans[0].doc_id

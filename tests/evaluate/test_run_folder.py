@@ -76,7 +76,7 @@ def test_a_plan_is_written_as_it_is_read() -> None:
         sets=(PlannedSet('a "b"\n\x7f', 3, 2, "c:\\d"),),
         budgets=(128, 384),
         tables=("aed-1",),
-        models={"chat": "openai:é"},
+        models={"chat": "openai:é", "marker.examples": "none"},
         machine=Machine("Linux", "x", 2),
     )
     assert read_plan(plan_text(plan), "run.toml") == plan

@@ -12,11 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mergewise.evaluate import statistics
+from mergewise.evaluate import pairs, statistics
+from mergewise.evaluate.pairs import PairedTests, Scored
 from mergewise.evaluate.statistics import holm, interval, mean_interval, sign_flip, smallest_difference
 
 LONG = bool(os.environ.get("MERGEWISE_ATTACK"))
-RUNS = 4000 if LONG else 400
+RUNS = 4000 if LONG else 200
 SLACK = 4.2 * sqrt(0.05 * 0.95 / RUNS)
 """By how much so many runs may miss five percent, by chance: more than that three times in a hundred thousand."""
 ALLOWED = 0.01 if LONG else SLACK
@@ -84,6 +85,33 @@ def test_intervals_by_clusters_hold_the_truth_and_others_do_not(count: int, monk
         alone += low <= 0.6 <= high
     assert abs(held / RUNS - 0.95) <= (0.02 if LONG else 0.02 + SLACK / 2)
     assert alone / RUNS < 0.85
+
+
+@pytest.mark.parametrize("sets", [1, 2])
+def test_draws_that_all_columns_share_err_as_rarely(sets: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two methods that are equally good, on sets of documents with several questions each: how often they are told apart, and how
+    often the interval holds the truth. Questions that are taken for independent would fail both.
+    """
+    monkeypatch.setattr(pairs, "DRAWS", 4000 if LONG else 500)
+    draw, names = np.random.default_rng(13), [f"set {i}" for i in range(sets)]
+    clusters = np.repeat(np.arange(36), 6)
+    shared = PairedTests({name: clusters.tolist() for name in names})
+    alone = PairedTests({name: range(len(clusters)) for name in names})
+    told = told_alone = held = held_alone = 0
+    runs = RUNS // 2
+    for _ in range(runs):
+        ours, theirs = (Scored({name: rights(draw, clusters, 0.3) for name in names}) for _ in range(2))
+        told += (shared.probability(ours, theirs) or 0) < 0.05
+        told_alone += (alone.probability(ours, theirs) or 0) < 0.05
+        held += _holds(shared.interval(ours))
+        held_alone += _holds(alone.interval(ours))
+    slack = 0.02 if LONG else 4.2 * sqrt(0.05 * 0.95 / runs)
+    assert told / runs <= 0.05 + slack and abs(held / runs - 0.95) <= slack
+    assert told_alone / runs > 0.12 and held_alone / runs < 0.9
+
+
+def _holds(bounds: tuple[float, float] | None) -> bool:
+    return bounds is not None and bounds[0] <= 0.6 <= bounds[1]
 
 
 def test_one_false_difference_in_twenty_columns_after_holm() -> None:

@@ -249,14 +249,16 @@ class Evaluation:
             say_differences(report)
             if options.show_missed:
                 say_missed(report)
-        if tables is not None and folder is not None and not options.dry_run:
+        if tables is not None and folder is not None:
             with _other_shards_done(folder):
                 tables.write(plan)
             shutil.rmtree(folder / INDEXES, ignore_errors=True)
             say_aside(f"the run: {folder}")
         if self.presets or (tables is not None and files.has_report):
-            is_run = tables is not None and folder is not None and not options.dry_run
-            self._report(measured_runs([open_run(folder)]) if is_run and folder else self._measured(rows, plan), files)
+            if tables is None or folder is None:
+                self._report(self._measured(rows, plan), files)
+            else:
+                self._report(measured_runs([open_run(folder)]), files)
 
     def _measured(self, rows: Sequence[QuestionRow], plan: RunPlan) -> Measured:
         return measured_rows(rows, {(one.set, one.method): one.needs for one in plan.needs()}, plan.models)
@@ -288,7 +290,7 @@ class Evaluation:
             max_tokens=options.max_tokens,
             together=options.together,
             workers=options.workers,
-            reference=options.reference or self.asked_methods[0][0].name,
+            reference=options.reference or "",
             tables=tuple(preset.name for preset in self.presets),
             command=shlex.join(["mergewise", *sys.argv[1:]]),
             models=specs,

@@ -1,12 +1,13 @@
-"""Searches shared by all that is asked about one question: the same ranking is made once, whatever strategy wants it.
+"""Searches shared by all that is asked about one question: the same ranking is made once, and the same row read once, whatever
+strategy wants it.
 
-A ranking that is at hand is charged with the seconds that it first took: so what a method's search costs does not depend on
-the methods before it.
+What is at hand is charged with the seconds that it first took: so what a method's search costs does not depend on the methods
+before it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from time import perf_counter
@@ -20,18 +21,20 @@ from mergewise.store.filters import Where, condition_text
 from mergewise.store.views import Registry
 
 Result = TypeVar("Result")
+Row = TypeVar("Row")
 _Given: TypeAlias = tuple[StoreReader, Embedder | None, Registry, str | None, SearchSettings, Reranker | None]
 
 
 @dataclass(slots=True)
 class SearchMemory:
-    """Rankings by all that they depend on in one state of an index. `spent` are the seconds of those that were made, `charged`
-    those of all that were asked for.
+    """Rankings and rows by all that they depend on in one state of an index. `spent` are the seconds of those that were made,
+    `charged` those of all that were asked for.
     """
 
     spent: float = 0.0
     charged: float = 0.0
     _known: dict[Hashable, tuple[Any, float]] = field(default_factory=dict)
+    _rows: dict[Hashable, dict[int, tuple[Any, float]]] = field(default_factory=dict)
 
     def find(self, key: Hashable, search: Callable[[], Result]) -> Result:
         if key not in self._known:
@@ -44,9 +47,25 @@ class SearchMemory:
         self.charged += took
         return known  # type: ignore[no-any-return]
 
+    def read(
+        self, key: Hashable, ids: Sequence[int], rows: Callable[[Sequence[int]], dict[int, Row]]
+    ) -> dict[int, Row]:
+        """Those of the rows that there are. Each is charged with its share of the reading that brought it."""
+        known = self._rows.setdefault(key, {})
+        new = [row for row in ids if row not in known]
+        if new:
+            began = perf_counter()
+            found = rows(new)
+            took = perf_counter() - began
+            self.spent += took
+            known |= {row: (found.get(row), took / len(new)) for row in new}
+        self.charged += sum(known[row][1] for row in ids)
+        return {row: known[row][0] for row in ids if known[row][0] is not None}
+
     def forget(self) -> None:
         """Before other questions are asked, or the index is another one."""
         self._known.clear()
+        self._rows.clear()
 
 
 class SharingReader(HybridReader):
@@ -64,6 +83,9 @@ class SharingReader(HybridReader):
     def _both_searches(self, question: str, k: int, table: str | None, column: str) -> tuple[Ranking, Ranking]:
         key = self._kind, self._where, question, max(k, self._search.depth), table, column
         return self._memory.find(key, partial(super()._both_searches, question, k, table, column))
+
+    def rows(self, table: str, record: type[Row], ids: Sequence[int]) -> dict[int, Row]:
+        return self._memory.read((table, record), ids, partial(super().rows, table, record))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

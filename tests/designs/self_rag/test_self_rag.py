@@ -141,7 +141,7 @@ def test_a_model_that_wants_no_documents_answers_alone() -> None:
 
 def test_a_model_that_cannot_tell_the_grades_apart_is_refused() -> None:
     # its alphabet has no digits
-    model = ScriptedCausal(ALPHABET.translate({ord(c): None for c in "12345"}), lambda text: {}, window=20_000)
+    model = ScriptedCausal(ALPHABET.translate({ord(c): None for c in "12345"}), lambda text: {"x": 9.0}, window=20_000)
     with pytest.raises(ModelError, match="cannot tell 1, 2, 3, 4, 5 apart"):
         answer("self-rag", request(Models(count_tokens, causal=model), "threshold=0"))
 

@@ -29,7 +29,7 @@ class OutlineSettings:
 
 @dataclass(frozen=True, slots=True)
 class OutlineNode:
-    """A section that holds more than one leaf: `first_leaf .. first_leaf + leaf_count - 1`. `text` are its first sentences."""
+    """A section, with the leaves `first_leaf .. first_leaf + leaf_count - 1`. `text` are its first sentences."""
 
     id: RowId
     doc_id: str
@@ -58,25 +58,23 @@ def build(documents: Sequence[DocumentRows], settings: OutlineSettings, models: 
 
 
 def _nodes(rows: DocumentRows, settings: OutlineSettings) -> Iterator[OutlineNode]:
-    """Ids may be final, or count from 0: the leaves tell."""
-    leaves, number = rows["leaf"], 0
+    """Ids of the tree may be final, or count from 0: the leaves tell."""
+    leaves = rows["leaf"]
     sections: Sequence[Section] = rows["section"]
-    for section in sections:
+    for number, section in enumerate(sections):
         first = section.first_leaf - leaves[0].id
         below = leaves[first : first + section.leaf_count]
         said = [sentence for leaf in below for sentence in leaf.sentences][: settings.sentences]
-        if section.leaf_count > 1:
-            text = rows.document.text[said[0].start : said[-1].end] if said else ""
-            title, headings = below[0].title, section.headings
-            yield OutlineNode(number, rows.document.id, title, headings, first, section.leaf_count, text)
-            number += 1
+        text = rows.document.text[said[0].start : said[-1].end] if said else ""
+        title, headings = below[0].title, section.headings
+        yield OutlineNode(number, rows.document.id, title, headings, first, section.leaf_count, text)
 
 
 def problems(rows: DocumentRows, settings: OutlineSettings, dimension: int) -> Iterator[str]:
     """What is wrong with one document's nodes."""
     nodes: Sequence[OutlineNode] = rows[OUTLINE.name]
-    wanted = {(one.first_leaf, one.leaf_count) for one in rows["section"] if one.leaf_count > 1}
-    if {(node.first_leaf, node.leaf_count) for node in nodes} != wanted:
+    wanted = [(one.first_leaf, one.leaf_count) for one in rows["section"]]
+    if [(node.first_leaf, node.leaf_count) for node in nodes] != wanted:
         yield "the outline is not that of the sections"
     if any(node.text not in rows.document.text for node in nodes):
         yield "a text of the outline is not the document's"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
@@ -62,9 +63,11 @@ class Machine:
 
 @dataclass(frozen=True, slots=True)
 class RunPlan:
-    """All that a run is made by. `tables` are the presets that it fills, `reference` the method that others are compared with.
+    """All that a run is made by.
 
-    `sample` is 0 where no sample was drawn. `models` are specs by their role (embedder, chat, causal, reranker, utility).
+    `tables` are the presets that it fills, `reference` the method that others are compared with (empty: the first). `sample` is 0
+    where no sample was drawn. `models` are specs by their role (chat, causal, reranker, utility), and settings of views by
+    `VIEW.NAME`.
     """
 
     sets: tuple[PlannedSet, ...] = ()
@@ -147,9 +150,11 @@ def _is_table(value: object) -> bool:
 
 
 def _lines(values: Mapping[str, Any]) -> str:
-    # a name with a point, as that of a view's setting, is quoted: it is one key
-    keys = {name: name if name.replace("_", "").isalnum() else _toml(name) for name in values}
-    return "".join(f"{keys[name]} = {_toml(value)}\n" for name, value in values.items())
+    return "".join(f"{_key(name)} = {_toml(value)}\n" for name, value in values.items())
+
+
+def _key(name: str) -> str:
+    return name if re.fullmatch(r"[\w-]+", name, re.ASCII) else _toml(name)
 
 
 def _toml(value: object) -> str:
