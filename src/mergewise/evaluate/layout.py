@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from mergewise.errors import UsageError
 from mergewise.evaluate.measured import Measured, MeasuredMethod
 from mergewise.evaluate.pairs import Scored, mean_of, over_sets
 from mergewise.evaluate.presets import Preset, PresetColumn, PresetGroup, PresetRow
@@ -45,12 +46,16 @@ def main_metric(measured: Measured) -> str:
 
 
 def chosen_metrics(measured: Measured, names: str = "") -> tuple[str, ...]:
-    """The metrics of the default tables; all of them by "all", or those that are named."""
+    """The metrics of the default tables; all of them by "all", or those that are named. Raises UsageError for an unknown one."""
     shares = [name for name in measured.metrics if name not in COSTS]
     if names == "all":
         return tuple(shares)
     if names:
-        return tuple(name for name in (part.strip() for part in names.split(",")) if name in measured.metrics)
+        asked = tuple(filter(None, (part.strip() for part in names.split(","))))
+        for name in asked:
+            if name not in measured.metrics:
+                raise UsageError(f"no score is called {name!r}", f"one of: {', '.join(measured.metrics)}")
+        return asked
     named = any(question.gold_docs for one in measured.sets for question in one.questions)
     contexts = (*CONTEXT_METRICS, *DOCUMENT_METRICS) if named else CONTEXT_METRICS
     wanted = (*ANSWER_METRICS, "evidence") if measured.answered else contexts
