@@ -37,7 +37,7 @@ def features(index: Index, task: Task, limit: int) -> tuple[Array, Array, int]:
     rows, held = [], []
     questions = [one for one in chosen_questions(task, "first") if one.evidence][:limit]
     for question in questions:
-        found = search_passages(question.text, reader, K, PASSAGE_TOKENS, None, reranked=False)
+        found = search_passages(question.text, reader, K, PASSAGE_TOKENS, None, by="search")
         leaves = _sentences(found, reader)
         texts = [_text([leaves[leaf] for leaf in one.leaves]) for one in found]
         rows += list(zip(cosines.utilities(question.text, texts), words.utilities(question.text, texts), strict=True))

@@ -28,7 +28,8 @@ from benchmarks.curves import report
 from benchmarks.fitting import Array, logistic
 from benchmarks.pointing import point
 from benchmarks.scale import measure_queries
-from mergewise.designs import STRATEGIES, VIEWS, weave
+from mergewise.designs import STRATEGIES, VIEWS
+from mergewise.designs.weave import strategy as weave
 from mergewise.designs.weave.evidence import FEATURES, WEIGHTS, Candidates
 from mergewise.designs.weave.parameters import Weave
 from mergewise.designs.weave.selection import select
@@ -73,12 +74,12 @@ def cases_of(task: Task, index: Index, limit: int, half: Half = "first") -> Iter
         candidates = weave.gather(question.text, reader, weave.Weave(), [])
         if candidates.sentences:
             gold = [
-                any(_mostly(sentence.span, span) for span, _ in question.evidence) for sentence in candidates.sentences
+                any(mostly(sentence.span, span) for span, _ in question.evidence) for sentence in candidates.sentences
             ]
             yield Case(question, candidates, candidates.features().astype(float), np.array(gold, float))
 
 
-def _mostly(span: mergewise.Span, gold: mergewise.Span) -> bool:
+def mostly(span: mergewise.Span, gold: mergewise.Span) -> bool:
     shared = min(span.end, gold.end) - max(span.start, gold.start)
     return span.doc_id == gold.doc_id and 2 * shared > len(span)
 

@@ -16,7 +16,7 @@ from mergewise.index.tree import TreeSettings
 from mergewise.models.minilm import MAX_TOKENS, load_session, truncate
 from mergewise.models.record import Models
 from mergewise.models.tokens import count_tokens, encode
-from mergewise.protocols import Embedder, FloatArray, SearchKind, Store
+from mergewise.protocols import Embedder, FloatArray, OrderedBy, SearchKind, Store
 from mergewise.retrieve.hybrid import HybridReader
 from mergewise.store.lance import LanceStore
 from mergewise.store.manifest import Manifest, ViewState
@@ -109,7 +109,7 @@ class ScriptedReader:
         self.calls: list[str] = []
         self.lost: set[int] = set()  # sections that the index does not have
 
-    def search(self, question: str, k: int, reranked: bool = True) -> list[Hit]:
+    def search(self, question: str, k: int, by: OrderedBy = "both") -> list[Hit]:
         leaves = self.reader.leaves([leaf for leaf, _ in self.scores])
         return [Hit(leaves[i], score) for i, score in sorted(self.scores, key=lambda s: -s[1])[:k]]
 
@@ -130,7 +130,7 @@ class ScriptedReader:
     def vectors(self, ids: Sequence[int]) -> dict[int, FloatArray]:
         return self.reader.vectors(ids)
 
-    def rank(self, question: str, k: int, reranked: bool = True) -> list[tuple[int, float]]:
+    def rank(self, question: str, k: int, by: OrderedBy = "both") -> list[tuple[int, float]]:
         return sorted(self.scores, key=lambda s: -s[1])[:k]
 
     def has(self, view: str) -> bool:

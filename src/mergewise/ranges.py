@@ -12,6 +12,7 @@ import numbers
 import operator
 from collections.abc import Collection
 from dataclasses import dataclass, fields
+from functools import cache
 from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 from mergewise.errors import UsageError
@@ -75,12 +76,18 @@ class Ceilings:
 
 def check_fields(record: Any) -> None:
     """To be called as a frozen dataclass's `__post_init__`: each field becomes a value of its type, in its range."""
-    name, hints = type(record).__name__, get_type_hints(type(record), include_extras=True)
+    name, hints = type(record).__name__, hints_of(type(record))
     for field in fields(record):
         given = getattr(record, field.name)
         value = value_of(f"{name}: {field.name} cannot be", given, hints[field.name])
         if value is not given:
             object.__setattr__(record, field.name, value)
+
+
+@cache
+def hints_of(kind: type) -> dict[str, Any]:
+    """The types of a class's fields, with what stands beside them. Python compiles each of them, so that is done once."""
+    return get_type_hints(kind, include_extras=True)
 
 
 def value_of(what: str, given: object, hint: Any) -> Any:

@@ -18,6 +18,7 @@ def test_presets_name_methods_that_can_be_run(name: str) -> None:
     for method in table.methods():
         resolve(method.strategy)
         assert method.mode is None or method.mode in MODES
+    assert all(isinstance(value, str) for row in table.rows for value in row.only.values())
     names = {method.name: method for method in table.methods()}
     assert len(names) == len(table.methods())
     if table.by == "questions":

@@ -9,6 +9,7 @@ from tests.memory_store import MemoryStore
 from tests.support import HashEmbedder, memory_store
 
 from mergewise.designs import VIEWS
+from mergewise.models.calibration import Calibrated, Calibration
 from mergewise.protocols import FloatArray
 from mergewise.retrieve.hybrid import HybridReader, SearchSettings, combine, over_largest, spread
 from mergewise.types import Document
@@ -66,17 +67,53 @@ class Backwards:
         return np.array([1 / (1 + text.lower().count("cats")) for text in texts], np.float32)
 
 
-def test_reranked_leaves_come_in_the_reranker_s_order() -> None:
+def test_a_reranker_alone_orders_leaves_where_that_is_asked_for() -> None:
     documents = [Document(f"d{i}", "Cats, " * i + "cats and dogs.") for i in range(4)]
     store = memory_store(documents)
     plain = [hit.row.doc_id for hit in HybridReader(store, None, VIEWS).search("cats", 10)]
     assert plain != sorted(plain), "the search does not put them in this order by itself"
     reader = HybridReader(store, None, VIEWS, reranker=Backwards())
-    hits = reader.search("cats", 10)
+    hits = reader.search("cats", 10, by="reranker")
     assert [hit.row.doc_id for hit in hits] == ["d0", "d1", "d2", "d3"]
     assert [hit.score for hit in hits] == pytest.approx([1 / 2, 1 / 3, 1 / 4, 1 / 5])
-    assert reader.rank("cats", 10) == [(hit.row.id, hit.score) for hit in hits]
-    assert HybridReader(store, None, VIEWS).rank("cats", 10) != reader.rank("cats", 10)
+    assert reader.rank("cats", 10, by="reranker") == [(hit.row.id, hit.score) for hit in hits]
+    assert HybridReader(store, None, VIEWS).rank("cats", 10) == reader.rank("cats", 10, by="search")
+
+
+MANY = [Document(f"d{i:02}", f"Cats sleep at{' the' * (i // 4)} mill{i}.") for i in range(30)]
+
+
+class Scripted:
+    """A reranker with the logits of a script: a gain for one document, and noise for all."""
+
+    spec = "scripted"
+
+    def __init__(self, gain: float, noise: float = 1.0) -> None:
+        self.gain, self.draw = gain, np.random.default_rng(7).standard_normal(200) * noise
+
+    def logits(self, question: str, texts: Sequence[str]) -> FloatArray:
+        wanted = [self.gain * text.endswith("mill29.") for text in texts]
+        return np.array(wanted, np.float32) + self.draw[: len(texts)].astype(np.float32)
+
+    def score(self, question: str, texts: Sequence[str]) -> FloatArray:
+        return np.asarray(1 / (1 + np.exp(-self.logits(question, texts))), np.float32)
+
+
+def test_a_reranker_joins_the_search() -> None:
+    """A strong one lifts what it knows from far below; a useless one, and one without a scale, leave the search as it is."""
+    store = memory_store(MANY)
+    plain = HybridReader(store, None, VIEWS).search("cats", 30)
+    order = [hit.row.doc_id for hit in plain]
+    strong = HybridReader(store, None, VIEWS, reranker=Scripted(9)).search("cats", 30)
+    assert order.index("d29") > 20 and strong[0].row.doc_id == "d29" and strong[0].score == plain[0].score
+    assert all(plain[-1].score <= hit.score <= plain[0].score for hit in strong)
+    useless = [hit.row.doc_id for hit in HybridReader(store, None, VIEWS, reranker=Scripted(0)).search("cats", 30)]
+    assert useless[:2] == order[:2] and set(useless[:6]) <= set(order[:9])
+    alone = HybridReader(store, None, VIEWS, reranker=Scripted(0)).search("cats", 30, by="reranker")
+    assert not {hit.row.doc_id for hit in alone[:6]} <= set(order[:9]), "what it does to a search that it replaces"
+    assert HybridReader(store, None, VIEWS, reranker=Scripted(0, 0)).search("cats", 30) == plain
+    certain = Calibrated(Scripted(9), Calibration(0.0, 0.0))
+    assert HybridReader(store, None, VIEWS, reranker=certain).search("cats", 30) == plain, "a fitted slope of 0"
 
 
 def test_a_reranker_is_asked_about_what_was_found() -> None:
@@ -89,7 +126,7 @@ def test_a_reranker_is_asked_about_what_was_found() -> None:
 
     documents = [Document(f"d{i}", "Cats eat fish. " * (i + 1), f"T{i}") for i in range(3)]
     store, longest = memory_store(documents), Longest()
-    hits = HybridReader(store, None, VIEWS, reranker=longest).search("cats", 10)
+    hits = HybridReader(store, None, VIEWS, reranker=longest).search("cats", 10, by="reranker")
     plain = HybridReader(store, None, VIEWS).search("cats", 10)
     assert {hit.row.id for hit in hits} == {hit.row.id for hit in plain}
     assert [hit.score for hit in hits] == pytest.approx(sorted((len(t) / 1000 for t in longest.asked[1]), reverse=True))

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from mergewise.assemble.fragments import Candidate, fragment_of
 from mergewise.assemble.leads import Leads
 from mergewise.index.tree.reader import extent
-from mergewise.protocols import IndexReader
+from mergewise.protocols import IndexReader, OrderedBy
 from mergewise.types import Step
 
 SEARCHED = 4  # leaves that are searched for each passage, of which many may lie in one
@@ -26,10 +26,10 @@ class LeafRun:
 
 
 def search_passages(
-    question: str, reader: IndexReader, k: int, longest: int, trace: list[Step] | None, reranked: bool = True
+    question: str, reader: IndexReader, k: int, longest: int, trace: list[Step] | None, by: OrderedBy = "both"
 ) -> list[LeafRun]:
     """The first `k` passages that hold a hit of the search, in the order of their best hits."""
-    hits = [hit for hit in reader.search(question, k * SEARCHED, reranked) if hit.row.sentences]
+    hits = [hit for hit in reader.search(question, k * SEARCHED, by) if hit.row.sentences]
     if trace is not None:
         trace.append(Step("search", f"{len(hits)} leaves", tuple(hit.row.span for hit in hits)))
     sections = reader.sections(sorted({section for hit in hits for section in hit.row.ancestors}))

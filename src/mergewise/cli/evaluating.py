@@ -35,8 +35,8 @@ from mergewise.designs import VIEWS
 from mergewise.engine import Index
 from mergewise.errors import UsageError
 from mergewise.evaluate.evaluator import Asking, Evaluator, MethodRows
-from mergewise.evaluate.lab import layouts
-from mergewise.evaluate.measured import measured_runs
+from mergewise.evaluate.lab import lab_report, layouts
+from mergewise.evaluate.measured import Measured, measured_rows, measured_runs
 from mergewise.evaluate.methods import Method, methods_of, needed_views, strategy_methods
 from mergewise.evaluate.presets import Preset, presets_of
 from mergewise.evaluate.report import ANSWER_COLUMNS, CONTEXT_COLUMNS, facts, report_line, set_report
@@ -221,9 +221,8 @@ class Evaluation:
                 continue
             ready, again, planned = self.rows(evaluator)
             sets = _with(plan.sets, _planned_set(evaluator, questions))
-            plan = replace(
-                plan, sets=sets, rows=_with(plan.rows, *planned), models={**plan.models, **_view_settings(index)}
-            )
+            models = {**plan.models, **_view_choices(index)}
+            plan = replace(plan, sets=sets, rows=_with(plan.rows, *planned), models=models)
             if folder is not None:
                 write_plan(folder, plan)
             with progress("Evaluating") as advance:
@@ -238,9 +237,11 @@ class Evaluation:
             reports.append(report)
             for mean, own in known:
                 means.append(mean)
-                rows += own if files.paths() else []
+                rows += own if files.paths() or self.presets else []
             # after each set, so that a kill costs the set under way alone
             files.write(means, rows)
+            if tables is None and files.has_report:
+                files.write_report(lab_report(self._measured(rows, plan), self.presets))
             for table in report.tables[1:]:
                 say_table(table)
             if len(reports) == 1:
@@ -252,17 +253,23 @@ class Evaluation:
             with _other_shards_done(folder):
                 tables.write(plan)
             shutil.rmtree(folder / INDEXES, ignore_errors=True)
-            self._say_tables(folder)
             say_aside(f"the run: {folder}")
+        if self.presets or (tables is not None and files.has_report):
+            if tables is None or folder is None:
+                self._report(self._measured(rows, plan), files)
+            else:
+                self._report(measured_runs([open_run(folder)]), files)
 
-    def _say_tables(self, folder: Path) -> None:
-        """The tables of the papers in their own layout."""
-        if not self.presets:
+    def _measured(self, rows: Sequence[QuestionRow], plan: RunPlan) -> Measured:
+        return measured_rows(rows, {(one.set, one.method): one.needs for one in plan.needs()}, plan.models)
+
+    def _report(self, measured: Measured, files: EvaluationFiles) -> None:
+        """The layouts of the papers, and the page of the whole."""
+        if not measured.values:
             return
-        measured = measured_runs([open_run(folder)])
-        for preset in self.presets:
-            for table in layouts(measured, preset):
-                say_lab_table(table)
+        for table in (table for preset in self.presets for table in layouts(measured, preset)):
+            say_lab_table(table)
+        files.write_report(lab_report(measured, self.presets))
 
     def _plan(self) -> RunPlan:
         """All of the plan that does not depend on the sets."""
@@ -349,8 +356,6 @@ def _check(options: EvaluationOptions) -> None:
     for name in ("shard", "reuse"):
         if getattr(options, name) and options.run_folder is None:
             raise UsageError(f"--{name} goes with --out", "name a run folder")
-    if options.table is not None and options.run_folder is None and not options.dry_run:
-        raise UsageError("--table goes with --out", "name a run folder")
     if options.workers > 1 and (options.out is None or options.shard is not None):
         raise UsageError("--workers goes with --out, and without --shard", "name a run folder")
 
@@ -398,6 +403,12 @@ def _without_failed(
         replace(one, spec="", needs=f"failed on every question: {failed[one.method]}") if one.method in failed else one
         for one in planned
     ]
+
+
+def _view_choices(index: Index) -> dict[str, str]:
+    """What the views of an index were made with, as far as it is named: the marker view's examples as "marker.examples"."""
+    views = index.manifest.views.items()
+    return {f"{view}.{name}": v for view, s in views for name, v in s.settings.items() if isinstance(v, str) and v}
 
 
 @cache
@@ -473,12 +484,6 @@ def _with(known: tuple[Any, ...], *new: Any) -> tuple[Any, ...]:
         return (one.set, one.method) if isinstance(one, PlannedRows) else one.name
 
     return tuple({key(one): one for one in (*known, *new)}.values())
-
-
-def _view_settings(index: Index) -> dict[str, str]:
-    """The settings of the views of an index, by `VIEW.NAME`."""
-    views = index.manifest.views
-    return {f"{name}.{key}": str(value) for name, state in views.items() for key, value in state.settings.items()}
 
 
 def _planned_set(evaluator: Evaluator, questions: Sequence[Question]) -> PlannedSet:

@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, Any, Literal
 from mergewise.cli.output import say, say_aside
 from mergewise.errors import UsageError
 from mergewise.evaluate.exports import harmless, markdown
-from mergewise.evaluate.lab import lab_report
-from mergewise.evaluate.measured import measured_rows
 from mergewise.page.evaluation import (
     EvaluationReport,
+    LabReport,
     ReportAttempt,
     ReportCell,
     ReportColumn,
@@ -201,30 +200,27 @@ class EvaluationFiles:
             _write(self.json, json.dumps(rows, indent=1) + "\n")
         if self.csv is not None:
             _write(self.csv, csv_rows(rows))
-        if self.markdown is not None or self.html is not None:
-            found = lab_report(measured_rows(list(_groups(questions))))
-            if self.markdown is not None:
-                _write(self.markdown, markdown(found))
-            if self.html is not None:
-                _write(self.html, evaluation_page(found))
         if self.paths():
             *_, lines, table = self.paths()
             _write(lines, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in asked))
             _write(table, csv_rows(asked))
+
+    @property
+    def has_report(self) -> bool:
+        return self.markdown is not None or self.html is not None
+
+    def write_report(self, found: LabReport) -> None:
+        """The page and the Markdown, as far as they are named."""
+        if self.markdown is not None:
+            _write(self.markdown, markdown(found))
+        if self.html is not None:
+            _write(self.html, evaluation_page(found))
 
     def say_rows(self) -> None:
         """Where the rows of all questions stand."""
         if self.paths():
             *_, lines, table = self.paths()
             say_aside(f"a row for each question: {lines}, {table.name}")
-
-
-def _groups(rows: Sequence[QuestionRow]) -> Iterator[list[QuestionRow]]:
-    """The rows of each set, strategy and budget."""
-    found: dict[tuple[str, str, int], list[QuestionRow]] = {}
-    for row in rows:
-        found.setdefault((row.dataset, row.strategy, row.budget), []).append(row)
-    yield from found.values()
 
 
 def _write(path: Path, text: str, mode: Literal["a", "w"] = "w") -> None:

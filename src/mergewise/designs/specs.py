@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
-from typing import Any, get_type_hints
+from typing import Any
 
 from mergewise.defaults import CHAT
 from mergewise.designs import VIEWS
 from mergewise.errors import UsageError
-from mergewise.ranges import short_repr, value_of
+from mergewise.ranges import hints_of, short_repr, value_of
 from mergewise.store.views import Presets, views_of
 
 _SPEC = re.compile(r"(?P<name>[\w-]+)\s*(?:\((?P<arguments>[^()]*)\))?")
@@ -45,8 +45,9 @@ def with_parameters(defaults: Any, given: Mapping[str, object], name: str, prese
     `preset=NAME` sets all that the preset of this name does; what is given beside it wins.
     """
     given = _unfolded(given, name, presets or {})
-    # Python compiles each of them, for every question
-    hints = get_type_hints(type(defaults), include_extras=True) if given else {}
+    if not given:
+        return defaults
+    hints = hints_of(type(defaults))
     known = [field.name for field in fields(defaults)]
     for key in given:
         if key not in known:

@@ -131,7 +131,7 @@ def _remarks(measured: Measured, metric: str) -> list[str]:
                 if reference is not None and other is not None and other is not reference:
                     smallest = measured.tests.smallest(other, reference)
                     seen[own.name] = max(seen.get(own.name, 0.0), smallest or 0.0)
-    spelled = [f"{size:.2f} on {name}" for name, size in seen.items() if size > 0]
+    spelled = [f"{size:.2f} on {name}" if size < 1 else f"none on {name}" for name, size in seen.items() if size > 0]
     if spelled:
         what = f"Differences in {column_of(metric).label} that this run could see four times out of five"
         told.append(f"{what}: {', '.join(spelled)}.")

@@ -197,7 +197,7 @@ def _preset_table(measured: Measured, preset: Preset, over: Sequence[PresetColum
     known = {one.name for one in measured.sets}
     # what neither is published nor was measured has no place
     named = [g for g in preset.groups if any(row.published for row in preset.rows) or known & set(g.sets)]
-    groups = [*(named or preset.groups), *_further_groups(measured, preset)]
+    groups = [*named, *_further_groups(measured, preset)] or list(preset.groups)
     variants = [
         (row, run, _row_note(measured, preset, row, run)) for row in preset.rows for run in _filling_runs(measured, row)
     ]
@@ -313,7 +313,10 @@ def _further_groups(measured: Measured, preset: Preset) -> list[PresetGroup]:
     methods = {method.name for method in preset.methods()}
     own = {one.name for one in measured.methods if one.method in methods}
     run = {key.set for key in measured.values if key.method in own}
-    return [PresetGroup(one.name, (one.name,)) for one in measured.sets if one.name in run - taken]
+    scored = {
+        one.name for one in measured.sets for column in preset.columns if measured.is_scored(one.name, column.metric)
+    }
+    return [PresetGroup(one.name, (one.name,)) for one in measured.sets if one.name in run & scored - taken]
 
 
 def _filling_runs(measured: Measured, row: PresetRow) -> list[int | None]:
@@ -353,6 +356,8 @@ def _row_note(measured: Measured, preset: Preset, row: PresetRow, run: int | Non
         return told[0]
     if row.needs or run is not None:
         return row.needs
+    if row.method.mode and not measured.answered:
+        return "needs a model that answers (--chat)"
     if row.only:
         name, value = next(iter(row.only.items()))
         return f"needs a run with {name} {value or 'of its own'}"

@@ -199,34 +199,38 @@ def measured_runs(runs: Sequence[Run], reference: str | None = None) -> Measured
         needs={
             key: told for key, told in needs.items() if not any(v.set == key[0] and v.method == key[1] for v in values)
         },
-        reference=_reference(
-            reference or next((run.plan.reference for run in runs if run.plan.reference), ""), methods
-        ),
+        reference=_reference(reference, [run.plan.reference for run in runs], methods),
         tables=tuple(dict.fromkeys(table for run in runs for table in run.plan.tables)),
         outcomes=lambda name, asked: _outcomes(runs, [rows.get(name, {}).get(question, {}) for question in asked]),
         texts=_texts(runs),
     )
 
 
-def measured_rows(groups: Sequence[Sequence[QuestionRow]], facts: Sequence[tuple[str, str]] = ()) -> Measured:
-    """An evaluation in memory: for each set, strategy and budget the rows of all its questions."""
-    by_set: dict[str, list[Sequence[QuestionRow]]] = {}
-    for group in groups:
-        by_set.setdefault(group[0].dataset, []).append(group)
+def measured_rows(
+    rows: Sequence[QuestionRow],
+    needs: Mapping[tuple[str, str], str] | None = None,
+    models: Mapping[str, str] | None = None,
+) -> Measured:
+    """An evaluation in memory: of each set all questions by each method at each of its budgets, in one order. `needs` says why a
+    method has no rows of a set, `models` what answered.
+    """
+    found: dict[CellKey, list[QuestionRow]] = {}
+    for row in rows:
+        found.setdefault(CellKey(row.dataset, row.strategy, row.budget), []).append(row)
+    asked = {key.set: group for key, group in reversed(found.items())}
     sets = [
-        MeasuredSet(name, tuple(row.question for row in own[0]), tuple(row.cluster for row in own[0]))
-        for name, own in by_set.items()
+        MeasuredSet(name, tuple(row.question for row in asked[name]), tuple(row.cluster for row in asked[name]))
+        for name in dict.fromkeys(key.set for key in found)
     ]
-    found = {CellKey(group[0].dataset, group[0].strategy, group[0].budget): group for group in groups}
     names = dict.fromkeys(key.method for key in found)
     return Measured(
-        runs=(MeasuredRun("", tuple(facts)),),
+        runs=(MeasuredRun("", (), models or {}),),
         sets=tuple(sets),
         methods=tuple(MeasuredMethod(name, name, _about(name), 0, name) for name in names),
         budgets=tuple(sorted({key.budget for key in found})),
         values={key: _row_values(group) for key, group in found.items()},
         deviations={},
-        needs={},
+        needs=needs or {},
         reference=next(iter(names), ""),
         tables=(),
         outcomes=lambda name, asked: [
@@ -380,14 +384,20 @@ def _about(method: str) -> str:
     return "" if known is None else known.about
 
 
-def _reference(name: str, methods: Sequence[MeasuredMethod]) -> str:
-    """The name, as it is shown, of the method that others are compared with. Raises UsageError where no method has it."""
+def _reference(wanted: str | None, planned: Sequence[str], methods: Sequence[MeasuredMethod]) -> str:
+    """The name, as it is shown, of the method that others are compared with: the wanted one, else that of a plan, else the first.
+
+    Raises UsageError where no method has the wanted name.
+    """
     if not methods:
         raise UsageError("the runs hold no rows", "mergewise eval SETS... --out RUN")
-    known = [one.name for one in methods if name in (one.name, one.method)]
-    if name and not known:
-        raise UsageError(f"no method is called {name!r}", f"one of: {', '.join(one.name for one in methods)}")
-    return known[0] if known else methods[0].name
+    for name in planned if wanted is None else [wanted]:
+        for one in methods:
+            if name in (one.name, one.method):
+                return one.name
+    if wanted is not None:
+        raise UsageError(f"no method is called {wanted!r}", f"one of: {', '.join(one.name for one in methods)}")
+    return methods[0].name
 
 
 def _run_facts(run: Run, label: str) -> MeasuredRun:

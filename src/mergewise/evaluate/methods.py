@@ -175,6 +175,31 @@ _BASELINES = (
     Method(
         "bge-reranker", "reranker", "short", "reranker", "the best leaves in the order of a reranker (BGE; here any)"
     ),
+    Method(
+        "raptor",
+        "raptor(k=10)",
+        "short",
+        "none",
+        "RAPTOR: the ten nearest nodes of a tree of summaries (Sarthi et al. 2024; the summariser is that of the view)",
+    ),
+    Method(
+        "raptor-traverse", "raptor(tree=traverse, k=5)", "short", "none", "RAPTOR: five nodes of each layer, downward"
+    ),
+    Method("tree-rag", "tree-rag", "short", "none", "Tree-RAG: sections and their leaves, both ways (Tao et al. 2025)"),
+    Method(
+        "crag",
+        "crag",
+        "short",
+        "utility",
+        "CRAG: strips of judged passages (Yan et al. 2024; the second search is of the same index by keywords, not of the web)",
+    ),
+    Method(
+        "self-rag",
+        "self-rag",
+        "self-rag",
+        "none",
+        "Self-RAG: an answer a passage, graded (Asai et al. 2024; the paper trains a model for it, here any is asked)",
+    ),
 )
 
 GROUPS: Mapping[str, tuple[Method, ...]] = {

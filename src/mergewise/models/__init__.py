@@ -65,6 +65,7 @@ CHATS: dict[str, Callable[..., ChatModel | None]] = {
 }
 CAUSALS: dict[str, Callable[[str], CausalModel[Any] | None]] = {"hf:PATH": _causal, "none": _nothing}
 RERANKERS: dict[str, Callable[[str], Reranker | None]] = {
+    "calibrated:SLOPE,BIAS:RERANKER": _lazy("calibration", "load_calibrated"),
     "cross-encoder:PATH_OR_NAME": _lazy("cross_encoder", "load_cross_encoder"),
     "http:URL": _lazy("rerank_http", "HTTPReranker"),
     "none": _nothing,

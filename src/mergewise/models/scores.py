@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from mergewise.concurrency import demand_time
 from mergewise.errors import ModelError
-from mergewise.protocols import FloatArray, Reranker
+from mergewise.protocols import FloatArray, LogitReranker, Reranker
 
 Scale: TypeAlias = Literal["shares", "logits"]
 """What a model's scores are: shares of 1, or any numbers, of which the logistic function makes shares in the same order."""
@@ -25,6 +25,7 @@ Pair: TypeAlias = tuple[str, str]
 
 REMEMBERED_PAIRS = 100_000
 _ROUNDING = 1e-3
+_LEAST = 1e-7
 
 
 def scale_of(scores: Sequence[float]) -> Scale:
@@ -49,6 +50,25 @@ def unit_interval(scores: Sequence[float], scale: Scale) -> FloatArray:
 
 def logistic(logits: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     return np.asarray(1 / (1 + np.exp(-np.clip(logits, -60, 60))), np.float64)
+
+
+def logits_of(reranker: Reranker, question: str, texts: Sequence[str]) -> FloatArray:
+    """The reranker's logits, or those of its shares, shape (texts,). Raises ModelError for what is no number."""
+    if isinstance(reranker, LogitReranker):
+        return _finite(reranker.logits(question, texts))
+    return shares_to_logits(reranker.score(question, texts))
+
+
+def shares_to_logits(shares: FloatArray) -> FloatArray:
+    """log(p / (1 - p)); a share of 0 or 1, which has no logit, counts as one near to it."""
+    known = np.clip(_finite(shares).astype(np.float64), _LEAST, 1 - _LEAST)
+    return np.asarray(np.log(known) - np.log1p(-known), np.float32)
+
+
+def _finite(scores: FloatArray) -> FloatArray:
+    if not np.all(np.isfinite(scores)):
+        raise ModelError("the reranker gave a score that is no number", "try another model")
+    return scores
 
 
 class PairMemory:
@@ -88,12 +108,20 @@ class RememberingReranker:
     def __init__(self, reranker: Reranker) -> None:
         self.reranker = reranker
         self.spec = reranker.spec
+        self._asked_for_logits = isinstance(reranker, LogitReranker)
         self._memory = PairMemory(self._scores)
 
     def score(self, question: str, texts: Sequence[str]) -> FloatArray:
         scores: FloatArray = self._memory.table([question], texts)[0]
-        return scores
+        return unit_interval(scores.tolist(), "logits") if self._asked_for_logits else scores
+
+    def logits(self, question: str, texts: Sequence[str]) -> FloatArray:
+        scores: FloatArray = self._memory.table([question], texts)[0]
+        return scores if self._asked_for_logits else shares_to_logits(scores)
 
     def _scores(self, pairs: Sequence[Pair]) -> list[float]:
-        """Of pairs of one question."""
-        return [float(score) for score in self.reranker.score(pairs[0][0], [text for _, text in pairs])]
+        """Of pairs of one question: logits where the reranker tells them, else shares."""
+        question, texts = pairs[0][0], [text for _, text in pairs]
+        if isinstance(self.reranker, LogitReranker):
+            return logits_of(self.reranker, question, texts).tolist()
+        return [float(score) for score in self.reranker.score(question, texts)]

@@ -7,15 +7,11 @@ stand-ins that nobody trained: the cosine of question and text, or the share of 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import isfinite, log
 
 from mergewise.concurrency import demand_time
-from mergewise.errors import ModelError
-from mergewise.models.scores import Pair, PairMemory
-from mergewise.protocols import CountsCut, Embedder, LogitReranker, Reranker, UtilityPredictor
+from mergewise.models.scores import Pair, PairMemory, logits_of
+from mergewise.protocols import CountsCut, Embedder, Reranker, UtilityPredictor
 from mergewise.text.terms import content_terms
-
-_LEAST = 1e-7  # a share of 0 or 1 has no logit
 
 
 def utilities_of(reranker: Reranker | None, embedder: Embedder | None) -> UtilityPredictor:
@@ -40,18 +36,7 @@ class RerankerUtilities:
 
     def _logits(self, pairs: Sequence[Pair]) -> list[float]:
         """Of pairs of one question."""
-        question, texts = pairs[0][0], [text for _, text in pairs]
-        if isinstance(self._reranker, LogitReranker):
-            logits = [float(logit) for logit in self._reranker.logits(question, texts)]
-            if not all(map(isfinite, logits)):
-                raise ModelError("the reranker gave a score that is no number", "try another model")
-            return logits
-        return [_logit(float(share)) for share in self._reranker.score(question, texts)]
-
-
-def _logit(share: float) -> float:
-    share = min(max(share, _LEAST), 1 - _LEAST)
-    return log(share / (1 - share))
+        return [float(logit) for logit in logits_of(self._reranker, pairs[0][0], [text for _, text in pairs])]
 
 
 def _count_cut(model: Embedder | Reranker, question: str, texts: Sequence[str]) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from mergewise.protocols.indexes import IndexReader as IndexReader
+from mergewise.protocols.indexes import OrderedBy as OrderedBy
 from mergewise.protocols.indexes import Ranking as Ranking
 from mergewise.protocols.indexes import RowReader as RowReader
 from mergewise.protocols.indexes import SearchKind as SearchKind

@@ -35,6 +35,9 @@ Ranking: TypeAlias = Sequence[tuple[int, float]]
 SearchKind: TypeAlias = Literal["hybrid", "text", "vectors"]
 """By full text and vectors, or by one of them alone."""
 
+OrderedBy: TypeAlias = Literal["both", "reranker", "search"]
+"""What orders the hits of a search: the search with a reranker's evidence, the reranker alone, or the search alone."""
+
 Row = TypeVar("Row")
 Kept = TypeVar("Kept")
 
@@ -96,15 +99,15 @@ class IndexReader(Protocol):
     Methods here read the tree. Other views have their own readers: `view("slice")` gives one.
     """
 
-    def search(self, question: str, k: int, reranked: bool = True) -> list[Hit]:
+    def search(self, question: str, k: int, by: OrderedBy = "both") -> list[Hit]:
         """The `k` best leaves by hybrid search, best first, each at most once.
 
-        With a reranker they have its scores and its order; not `reranked`, those of the search: for a strategy that asks the
-        reranker itself.
+        Without a reranker the search alone orders them. Strategies of papers whose reranker orders alone ask for
+        "reranker", those that ask the reranker themselves for "search".
         """
         ...
 
-    def rank(self, question: str, k: int, reranked: bool = True) -> list[tuple[int, float]]:
+    def rank(self, question: str, k: int, by: OrderedBy = "both") -> list[tuple[int, float]]:
         """The ranking of `search` as leaf ids and scores, without reading the leaves."""
         ...
 

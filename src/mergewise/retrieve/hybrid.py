@@ -11,12 +11,23 @@ from time import perf_counter
 from typing import Annotated, Any, Literal, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from mergewise.concurrency import demand_time
 from mergewise.errors import UsageError
 from mergewise.index.tree import TreeReader
+from mergewise.models.calibration import evidence_of
 from mergewise.models.embedders import QUESTIONS
-from mergewise.protocols import Embedder, FloatArray, Ranking, Reranker, SearchKind, StoreReader, languages_known
+from mergewise.protocols import (
+    Embedder,
+    FloatArray,
+    OrderedBy,
+    Ranking,
+    Reranker,
+    SearchKind,
+    StoreReader,
+    languages_known,
+)
 from mergewise.ranges import MOST_ROWS, SHARE, Range, check_fields
 from mergewise.store.views import Registry
 from mergewise.text.keys import search_key
@@ -31,6 +42,9 @@ Kept = TypeVar("Kept")
 
 # Weights of vectors in languages that their embedder does not know: docs/evaluation.md.
 WEIGHT_OF_LATIN, WEIGHT_OF_OTHERS = 0.2, 0.1
+
+# Log-odds that a leaf is needed, by the logarithm of its rank: docs/evaluation.md.
+FIRST_ODDS, ODDS_BY_RANK = 0.43, -1.91
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,21 +91,28 @@ class HybridReader(TreeReader):
 
     # -- IndexReader
 
-    def search(self, question: str, k: int, reranked: bool = True) -> list[Hit]:
-        """The `k` best leaves, best first. Without an embedder, full-text search alone ranks them.
+    def search(self, question: str, k: int, by: OrderedBy = "both") -> list[Hit]:
+        """The `k` best leaves of the search, best first. Without an embedder, full-text search alone finds them.
 
-        With a reranker, these leaves get the reranker's scores and are sorted by them, if they are to be `reranked`.
+        With a reranker they are ordered `by` the search and its evidence, or by its scores alone.
         """
         text, vector = self._both_searches(question, k, None, "vector")
         ranking = self._fuse(question, text, vector, k)
         leaves = self.leaves([row for row, _ in ranking])
         bm25, cosine = dict(text), dict(vector)
         hits = [Hit(leaves[row], score, bm25.get(row), cosine.get(row)) for row, score in ranking if row in leaves]
-        return _rerank(question, hits, self._reranker) if reranked and self._reranker is not None else hits
+        if by == "search" or self._reranker is None or not hits:
+            return hits
+        texts = [search_key(hit.row.title, hit.row.headings, hit.row.text).strip() for hit in hits]
+        if by == "reranker":
+            return _by_scores(hits, self._reranker.score(question, texts))
+        ranks = np.log(np.arange(1, len(hits) + 1))
+        odds = FIRST_ODDS + ODDS_BY_RANK * ranks
+        return _moved(hits, ranks + evidence_of(self._reranker, question, texts, odds) / ODDS_BY_RANK)
 
-    def rank(self, question: str, k: int, reranked: bool = True) -> list[tuple[int, float]]:
-        if reranked and self._reranker is not None:
-            return [(hit.row.id, hit.score) for hit in self.search(question, k)]
+    def rank(self, question: str, k: int, by: OrderedBy = "both") -> list[tuple[int, float]]:
+        if by != "search" and self._reranker is not None:
+            return [(hit.row.id, hit.score) for hit in self.search(question, k, by)]
         return super().rank(question, k)
 
     def searching_by(self, kind: SearchKind) -> HybridReader:
@@ -230,11 +251,15 @@ class HybridReader(TreeReader):
         return sorted(fused.items(), key=lambda pair: (-pair[1], pair[0]))[:k]
 
 
-def _rerank(question: str, hits: Sequence[Hit], reranker: Reranker) -> list[Hit]:
-    texts = [search_key(hit.row.title, hit.row.headings, hit.row.text).strip() for hit in hits]
-    scores = reranker.score(question, texts) if hits else ()
+def _by_scores(hits: Sequence[Hit], scores: FloatArray) -> list[Hit]:
     scored = [replace(hit, score=float(score)) for hit, score in zip(hits, scores, strict=True)]
     return sorted(scored, key=lambda hit: (-hit.score, hit.row.id))
+
+
+def _moved(hits: Sequence[Hit], ranks: npt.NDArray[np.float64]) -> list[Hit]:
+    """The hits at other ranks, by their logarithms. Each has the score of the hits that the search put around its new rank."""
+    scores = np.interp(ranks, np.log(np.arange(1, len(hits) + 1)), [hit.score for hit in hits])
+    return [replace(hits[i], score=float(scores[i])) for i in np.argsort(ranks, kind="stable").tolist()]
 
 
 # -- fusion

@@ -83,7 +83,11 @@ def line(error: BaseException) -> str:
 def _raising(method: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(method)
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
-        with getattr(self, "_reading", reading)(self.directory):
+        try:
             return method(self, *args, **kwargs)
+        except BaseException:
+            # only now: most calls are small, and entering a context manager would cost as much
+            with getattr(self, "_reading", reading)(self.directory):
+                raise
 
     return call

@@ -431,7 +431,7 @@ class LanceReader:
             # as one: records are made faster from many rows at once
             if blocks:
                 living = self.once("living", lambda: np.array(sorted(self.numbers()), np.int64))
-                yield rows_of_documents(pa.concat_tables(blocks), living)
+                yield rows_of_documents(pa.concat_tables(blocks) if len(blocks) > 1 else blocks[0], living)
             wanted = wanted[missing]
         if len(wanted):
             condition = f"{_ID} in ({sql_numbers(wanted.tolist())})"

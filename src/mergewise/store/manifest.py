@@ -7,6 +7,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import lru_cache
 from hashlib import blake2b
 from operator import itemgetter
 from pathlib import Path
@@ -132,6 +133,8 @@ def demand_plain(directory: Path) -> None:
         )
 
 
+# every question reads the manifest, which is mostly what it was
+@lru_cache(4)
 def _parse(text: str, directory: Path) -> Manifest:
     try:
         raw = json.loads(text)

@@ -99,8 +99,8 @@ class MappedRows:
     def take(self, ids: IntArray, columns: Sequence[str]) -> Iterator[tuple[IntArray, pa.Table]]:
         """Rows by id, some from each block: where in `ids` they were asked for, and the columns that it has."""
         for asked, at, table in self._places(ids):
-            held = [column for column in columns if column in table.column_names]
-            yield asked, table.select(held).take(pa.array(at))
+            names = set(table.column_names)
+            yield asked, table.select([column for column in columns if column in names]).take(pa.array(at))
 
     def vectors(self, ids: IntArray, column: str) -> Iterator[tuple[IntArray, FloatArray]]:
         """A column of vectors by id, some from each block: where in `ids` they were asked for, and the vectors."""
@@ -112,8 +112,8 @@ class MappedRows:
     def _places(self, ids: IntArray) -> Iterator[tuple[IntArray, IntArray, pa.Table]]:
         """Blocks with some of the rows: where in `ids` they were asked for, and where they stand in the block."""
         for known, table in self._blocks:
-            at = _look_up(known, ids, np.arange(len(known)))
-            asked = np.flatnonzero(at >= 0)
+            at = np.searchsorted(known, ids).clip(max=len(known) - 1)
+            asked = np.flatnonzero(known[at] == ids)
             if len(asked):
                 yield asked, at[asked], table
 

@@ -15,7 +15,8 @@ from typing import NamedTuple
 
 from mergewise.text.terms import LETTERS, STOP_WORDS
 
-LONGEST = 6  # words
+LONGEST = 6  # words, in running text
+LONGEST_TITLE = 12  # words of a title that is a name
 # Characters of a first sentence in which other names are looked for.
 DEFINING = 300
 
@@ -94,11 +95,11 @@ def _is_name(name: str) -> bool:
     words = name.split()
     if len(words) == 1:
         return len(name) > 1 and name not in STOP_WORDS and not (name.isdigit() and len(name) < 4)
-    return 0 < len(words) <= 2 * LONGEST
+    return 0 < len(words) <= LONGEST_TITLE
 
 
-def possible_names(words: Words) -> list[Mention]:
-    """Every run of words that could be a name, longest first at each word.
+def possible_names(words: Words, most: int = LONGEST) -> list[Mention]:
+    """Every run of up to `most` words that could be a name, longest first at each word.
 
     A single word must be marked: written with a capital or a digit. Of several words the first and the last must each be
     marked or be no stop word, and a run whose first word is not marked has three words at most.
@@ -110,7 +111,7 @@ def possible_names(words: Words) -> list[Mention]:
         starts = marked[first]
         if not starts and word in STOP_WORDS:
             continue
-        longest = min(count, first + (LONGEST if starts else 3))
+        longest = min(count, first + (most if starts else 3))
         for last in range(longest, first + 1, -1):
             if marked[last - 1] or folded[last - 1] not in STOP_WORDS:
                 possible.append(Mention(" ".join(folded[first:last]), first, last))

@@ -64,6 +64,7 @@ class Evidence:
     path_terms: float  # the same with the terms of its headings
     document_terms: float = 1.0  # the same with the terms of its document, as far as weave read it, and of `led_by`
     led_by: Span | None = None  # the sentence with the name that led here over a hop
+    reranked: float | None = None  # log-odds that a reranker added; None where none was asked about it
 
 
 class Reading(Protocol):

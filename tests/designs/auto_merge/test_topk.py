@@ -59,7 +59,7 @@ def test_text_and_vectors_alone_and_what_a_reranker_orders() -> None:
     vectors = replace(BARE, embedder=embedder)
     assert by("dense", reader, vectors)[0] == "d1" and len(by("dense", reader, vectors)) == 3
     assert set(by("hybrid", reader)) == {"d0", "d1", "d2"} and judge.asked == []
-    last = [hit.row.doc_id for hit in reader.search("tower of Brook", 9, reranked=False)][-1]
+    last = [hit.row.doc_id for hit in reader.search("tower of Brook", 9, by="search")][-1]
     assert by("reranker", reader, replace(BARE, reranker=judge))[0] == last
     with pytest.raises(UsageError, match="'reranker' needs a reranker"):
         by("reranker", reader)

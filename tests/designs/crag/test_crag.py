@@ -14,6 +14,7 @@ from mergewise.designs.crag.evaluator import BIAS, BIAS_ALONE, COSINE, COVERAGE,
 from mergewise.designs.crag.keywords import by_rarity, keywords
 from mergewise.designs.crag.strategy import action_of, strips_of
 from mergewise.designs.strategies import assemble
+from mergewise.models import release
 from mergewise.models.openai_chat import OpenAIChat
 from mergewise.models.record import Models
 from mergewise.models.scripted import ChatServer
@@ -181,4 +182,5 @@ def test_a_model_names_keywords_over_http() -> None:
         named, usage = keywords(QUESTION, [], models)
         assert named == by_rarity(QUESTION, []) and usage.unread == 1
         context = crag({"wheel": 0.0, "Corin": 0.6}, "k=1", chat=chat)
+        release(chat)
     assert context.usage.calls == 1 and context.usage.unread == 1

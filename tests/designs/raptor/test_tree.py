@@ -14,6 +14,7 @@ import mergewise as mw
 from mergewise.designs.raptor.chunks import RaptorSettings
 from mergewise.designs.raptor.tree import MMR, RaptorReader, SummaryTree, marginal
 from mergewise.errors import ModelError, UsageError
+from mergewise.models import release
 from mergewise.models.openai_chat import OpenAIChat
 from mergewise.models.scripted import ChatServer, Turn
 from mergewise.models.tokens import count_tokens
@@ -220,6 +221,7 @@ def test_a_model_writes_summaries_and_is_asked_for_none_twice(tmp_path: Path) ->
             # each cluster is asked about once, but for the one that failed
             assert len(asked) == len(set(asked)) + 1 and len(before) >= 4
             assert len(set(asked)) >= len([node for node in tree.nodes if node.layer == 1])
+        release(chat)
     assert all(node.text.startswith(QUESTION) and not node.sentences for node in tree.nodes)
     assert "#" in asked[0] and "at most 30 words" in server.asked[0].text
     written = [one for one in context.passages if not one.verbatim]

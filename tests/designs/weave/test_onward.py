@@ -13,6 +13,7 @@ from mergewise.designs.weave.evidence import Candidates, QuestionAspects
 from mergewise.designs.weave.hops import open_question
 from mergewise.designs.weave.parameters import Weave
 from mergewise.designs.weave.strategy import gather
+from mergewise.protocols import OrderedBy
 from mergewise.types import Document, Step
 from tests.designs.weave.support import reader_of
 from tests.support import ScriptedReader, memory_store
@@ -60,7 +61,7 @@ class Recording(ScriptedReader):
 
     asked: list[str]
 
-    def rank(self, question: str, k: int, reranked: bool = True) -> list[tuple[int, float]]:
+    def rank(self, question: str, k: int, by: OrderedBy = "both") -> list[tuple[int, float]]:
         self.asked = [*getattr(self, "asked", []), question]
         return super().rank(question, k)
 

@@ -50,7 +50,7 @@ def retrieve(
 
     A reranker has no say in it, as in Algorithm 2: it predicts the utilities of what was retrieved.
     """
-    runs = search_passages(question, reader, k, longest, trace, reranked=False)
+    runs = search_passages(question, reader, k, longest, trace, by="search")
     return [
         RetrievedUnit(
             "passage",

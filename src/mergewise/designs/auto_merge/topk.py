@@ -10,7 +10,7 @@ alone, and by both as the index fuses them. In `reranker` a reranker alone order
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated
 
 from mergewise.assemble.budget import pack
 from mergewise.assemble.fragments import Candidate, fragment_of
@@ -18,7 +18,7 @@ from mergewise.assemble.leads import Leads
 from mergewise.assemble.passages import SEARCHED, search_passages
 from mergewise.assemble.render import Order
 from mergewise.models.record import Models
-from mergewise.protocols import IndexReader, SearchKind
+from mergewise.protocols import IndexReader, OrderedBy, SearchKind
 from mergewise.ranges import MOST_ROWS, ROWS, Range, check_fields
 from mergewise.types import Context, Step
 
@@ -32,8 +32,8 @@ class TopK:
     ] = 0
     search: Annotated[SearchKind, "by full text and vectors, by `text` alone, or by `vectors` alone"] = "hybrid"
     by: Annotated[
-        Literal["reranker", "search"], "what orders the leaves: the reranker, where one is named, or the search alone"
-    ] = "reranker"
+        OrderedBy, "what orders the leaves where a reranker is named: the search and the reranker, or one of them alone"
+    ] = "both"
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -43,19 +43,19 @@ BASELINES = {
     "bm25": TopK(order="score", search="text", by="search"),
     "dense": TopK(order="score", search="vectors", by="search"),
     "hybrid": TopK(order="score", by="search"),
-    "reranker": TopK(order="score"),
+    "reranker": TopK(order="score", by="reranker"),
 }
 
 
 def assemble(question: str, reader: IndexReader, budget: int, models: Models, parameters: TopK) -> Context:
-    reader, reranked = reader.searching_by(parameters.search), parameters.by == "reranker"
+    reader = reader.searching_by(parameters.search)
     if parameters.longest:
         trace: list[Step] = []
         most = min(parameters.k, MOST_ROWS // SEARCHED)
-        passages = search_passages(question, reader, most, parameters.longest, trace, reranked)
+        passages = search_passages(question, reader, most, parameters.longest, trace, parameters.by)
         return pack(question, [passage.candidate for passage in passages], budget, models, parameters.order, trace)
     # others hold mark-up alone
-    hits = [hit for hit in reader.search(question, parameters.k, reranked) if hit.row.sentences]
+    hits = [hit for hit in reader.search(question, parameters.k, parameters.by) if hit.row.sentences]
     leads = Leads({hit.row.id: hit.row for hit in hits}, reader)
     candidates = [Candidate((*leads.before([hit.row.id]), fragment_of([hit.row])), hit.score) for hit in hits]
     trace = [Step("search", f"{len(hits)} leaves", tuple(hit.row.span for hit in hits))]

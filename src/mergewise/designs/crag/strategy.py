@@ -8,7 +8,7 @@ To refine is to cut passages into strips of three sentences, to score each, and 
 
 Where we differ, and why:
 - the paper searches the web. Here the second search is one of the same index by keywords: nothing leaves the machine, and rows
-  of a table are comparable. What the first search found is left out of it;
+  of a table are comparable. What the first search found is left out of it, and stands where there is nothing else;
 - the evaluator is not the paper's (`evaluator`), so that its thresholds (0.592 and -0.995 on PopQA) mean nothing for ours. Ours
   are set on first halves (docs/evaluation.md);
 - a rest of one sentence belongs to the strip before it; strips stand under their headings, and not between semicolons.
@@ -59,7 +59,7 @@ class CRAG:
 def assemble(question: str, reader: IndexReader, budget: int, models: Models, parameters: CRAG) -> Context:
     trace: list[Step] = []
     # the evaluator alone asks the reranker
-    found = search_passages(question, reader, parameters.k, PASSAGE_TOKENS, trace, reranked=False)
+    found = search_passages(question, reader, parameters.k, PASSAGE_TOKENS, trace, by="search")
     leaves = _sentences(found, reader)
     texts = [_text([leaves[leaf] for leaf in one.leaves if leaf in leaves]) for one in found]
     scores = evaluations(question, texts, models)
@@ -75,9 +75,11 @@ def assemble(question: str, reader: IndexReader, budget: int, models: Models, pa
         named, usage = keywords(question, texts, models)
         trace.append(Step("keywords", ", ".join(named)))
         known = {leaf for one in found for leaf in one.leaves}
-        again = search_passages(" ".join(named), reader, 2 * parameters.k, PASSAGE_TOKENS, trace, reranked=False)
+        again = search_passages(" ".join(named), reader, 2 * parameters.k, PASSAGE_TOKENS, trace, by="search")
         fresh = [one for one in again if known.isdisjoint(one.leaves)][: parameters.k]
         ranked += _refined(question, fresh, _sentences(fresh, reader), EXTERNAL, models, parameters, trace)
+    if not ranked:
+        ranked = _refined(question, found, leaves, parameters.n, models, parameters, trace)
     ranked.sort(key=lambda one: -one.score)
     context = pack(question, ranked, budget, models, parameters.order, trace)
     return replace(context, usage=context.usage + usage)

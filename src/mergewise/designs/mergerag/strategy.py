@@ -106,7 +106,7 @@ PRESETS: Presets = {"paper": {"fusion": "copy", "scores": "chunk", "guard": Fals
 
 def assemble(question: str, reader: IndexReader, budget: int, models: Models, parameters: MergeRAG) -> Context:
     """Search, and merge the leaves that the search returns."""
-    hits = reader.search(question, parameters.k)
+    hits = reader.search(question, parameters.k, by="reranker")
     sources = sources_of(hits, parameters.chunk_tokens)
     search = Step("search", f"{len(hits)} leaves, {len(sources)} chunks", tuple(hit.row.span for hit in hits))
     return merge_sources(question, sources, budget, models, parameters, [search])

@@ -26,9 +26,10 @@ VIEW = View(
 
 def _strategies() -> dict[str, Strategy]:
     from mergewise.designs.raptor.strategy import PRESETS, Raptor, assemble
+    from mergewise.generate.mode import EMBEDDER
 
     summary = "the nearest nodes of a tree of summaries (RAPTOR)"
-    return {"raptor": Strategy(assemble, Raptor(), summary, views=("raptor",), presets=PRESETS)}
+    return {"raptor": Strategy(assemble, Raptor(), summary, views=("raptor",), presets=PRESETS, needs=EMBEDDER)}
 
 
 def _prompts() -> dict[str, PromptTemplate]:

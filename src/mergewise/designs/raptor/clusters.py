@@ -111,10 +111,11 @@ def _components(members: Sequence[int], vectors: Array, neighbours: int, by: Clu
     belongs[np.arange(len(members)), shares.argmax(1)] = True
     for component in belongs.T:
         if component.any():
-            yield [members[i] for i in np.flatnonzero(component)]
+            yield [members[i] for i in np.flatnonzero(component).tolist()]
 
 
 def _halves(members: Sequence[int], vectors: Array) -> tuple[list[int], list[int]]:
-    order: list[int] = np.argsort(principal(vectors[list(members)], 1)[:, 0], kind="stable").tolist()
+    along = principal(vectors[list(members)], 1)[:, 0].tolist()
+    order = sorted(range(len(members)), key=lambda i: along[i])
     first = {members[i] for i in order[: len(members) // 2]}
     return [i for i in members if i in first], [i for i in members if i not in first]

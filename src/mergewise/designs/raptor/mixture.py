@@ -37,7 +37,8 @@ class Mixture:
         white = points @ inverse.transpose(0, 2, 1) - np.einsum("kij,kj->ki", inverse, self.means)[:, None]
         half_log_determinant = np.log(np.diagonal(self.factors, axis1=1, axis2=2)).sum(1)
         squares = np.einsum("knd,knd->nk", white, white)
-        return -0.5 * (squares + points.shape[1] * log(2 * pi)) - half_log_determinant + np.log(self.weights)
+        joint = -0.5 * (squares + points.shape[1] * log(2 * pi)) - half_log_determinant + np.log(self.weights)
+        return np.asarray(joint, np.float64)
 
     def log_likelihood(self, points: Array) -> float:
         """The mean over the points, in nats."""
@@ -46,14 +47,14 @@ class Mixture:
     def shares(self, points: Array) -> Array:
         """The probability of each component for each point, (n, k)."""
         joint = self.log_joint(points)
-        return np.exp(joint - _log_sum(joint)[:, None])
+        return np.asarray(np.exp(joint - _log_sum(joint)[:, None]), np.float64)
 
     def bic(self, points: Array) -> float:
         """Bayes' information criterion: the least is the best."""
         n, d = points.shape
         k = len(self.weights)
         parameters = k * d * (d + 1) / 2 + k * d + k - 1
-        return -2 * n * self.log_likelihood(points) + parameters * log(n)
+        return float(-2 * n * self.log_likelihood(points) + parameters * log(n))
 
 
 def _log_sum(joint: Array) -> Array:

@@ -15,6 +15,7 @@ import numpy as np
 
 from mergewise.assemble.fragments import SectionKey
 from mergewise.assemble.sentences import SentenceInLeaf, inverse_frequency, sentence_cosines, sentence_vectors
+from mergewise.designs.weave.reranking import Reranked, scale_to_fitted
 from mergewise.protocols import FloatArray
 from mergewise.text.keys import place_of
 from mergewise.text.markup import readable
@@ -107,9 +108,6 @@ class Link:
     near: bool
 
 
-_NONE: frozenset[str] = frozenset()
-
-
 class Candidates:
     """The sentences that may be selected for one question, numbered as they came; hops bring in further leaves.
 
@@ -121,12 +119,16 @@ class Candidates:
         self.scores = scores  # of leaves, by the hybrid search
         self.sentences: list[SentenceInLeaf] = []
         self.terms: list[frozenset[str]] = []  # those of the question that the sentence holds
+        # with those in the headings above it, and in the names of its file and folders
+        self.covered_terms: list[frozenset[str]] = []
         self.leaves: dict[int, SectionKey] = {}
         self.members: dict[SectionKey, list[int]] = {}  # candidates by section
         self.named: dict[SectionKey, str] = {}  # sections that define a name in the question
         self.links: dict[SectionKey, list[Link]] = {}  # sections that chains lead to
         self.onward: dict[int, float] = {}  # scores of leaves that only the second search found
         self.relevance: FloatArray = np.empty(0, np.float32)
+        self.rescaled = False  # whether the weights were fitted for another embedder
+        self.reranked: Reranked | None = None  # what a reranker says of them, where one was asked
         self._finder = TermFinder(asked.terms)
         self._path_terms: dict[SectionKey, frozenset[str]] = {}
         self._first: dict[int, int] = {}  # the first candidate of each leaf, which has as many as it has sentences
@@ -136,6 +138,7 @@ class Candidates:
         self._added: list[LeafSentences] = []
         # of so many leaves
         self._vectors: tuple[int, FloatArray | None] = 0, None
+        self._cosines: tuple[int, FloatArray] = 0, np.empty(0, np.float32)
         self._fixed: list[FloatArray] = []  # features that never change, as `_fixed_features` orders them
         self._sections: list[int] = []  # of each candidate, as a number
         self._documents: list[int] = []
@@ -152,9 +155,8 @@ class Candidates:
             self._add(leaf)
         if not self._term_weights:
             self._term_weights = self.term_weights()
-        fixed = [self._fixed_features(candidate) for candidate in range(first, len(self.sentences))]
-        if fixed:
-            self._fixed.append(np.array(fixed, np.float32))
+        if first < len(self.sentences):
+            self._fixed.append(np.array(self._fixed_features(first), np.float32))
 
     def _add(self, leaf: LeafSentences) -> None:
         section = leaf.doc_id, leaf.headings
@@ -162,18 +164,19 @@ class Candidates:
         if section not in self._path_terms:
             self._path_terms[section] = self._finder.find(" ".join((place_of(leaf.doc_id), leaf.title, *leaf.headings)))
         self._added.append(leaf)
-        members = self.members.setdefault(section, [])
-        self._sections += [self._numbers.setdefault(section, len(self._numbers))] * len(leaf.sentences)
-        self._documents += [self._numbers.setdefault(leaf.doc_id, len(self._numbers))] * len(leaf.sentences)
-        positions = self._finder.positions(readable(leaf.text))
-        self._first[leaf.id] = len(self.sentences)
+        first, count = len(self.sentences), len(leaf.sentences)
+        self.members.setdefault(section, []).extend(range(first, first + count))
+        self._sections += [self._numbers.setdefault(section, len(self._numbers))] * count
+        self._documents += [self._numbers.setdefault(leaf.doc_id, len(self._numbers))] * count
+        self._first[leaf.id] = first
         for lead in leaf.leads or ():
-            self._leads[len(self.sentences) + lead.number] = leaf.id - lead.back, lead.of
-        for number, sentence in enumerate(leaf.sentences):
-            start, end = sentence.start - leaf.start, sentence.end - leaf.start
-            members.append(len(self.sentences))
-            self.sentences.append(SentenceInLeaf(leaf, number))
-            self.terms.append(frozenset(term for at, term in positions if start <= at < end) if positions else _NONE)
+            self._leads[first + lead.number] = leaf.id - lead.back, lead.of
+        self.sentences += [SentenceInLeaf(leaf, number) for number in range(count)]
+        positions = [(leaf.start + at, term) for at, term in self._finder.positions(readable(leaf.text))]
+        terms = [frozenset([term for at, term in positions if s.start <= at < s.end]) for s in leaf.sentences]
+        self.terms += terms
+        above = self._path_terms[section]
+        self.covered_terms += [held | above for held in terms] if above else terms
 
     def at(self, leaf: int, number: int) -> int | None:
         """The candidate that is sentence `number` of a leaf, counted from its end where negative; None where it is not known."""
@@ -203,6 +206,9 @@ class Candidates:
 
         Those are its lead, the lead of that one, and, with `previous`, the sentence that its first word points back to.
         """
+        if candidate not in self._leads and not (previous and self.needs_previous(candidate)):
+            following = self.leads_on(candidate)
+            return (candidate,) if following is None else (candidate, following)
         chain = [candidate]
         while (lead := self._leads.get(chain[-1])) is not None:
             found = self.at(*lead)
@@ -228,7 +234,7 @@ class Candidates:
         self, candidate: int, cosine: float | None, documents: Mapping[str, Set[str]], previous: bool
     ) -> Evidence:
         sentence, lead = self.sentences[candidate], self._led_by(candidate)
-        led = self.covered_terms(lead) if lead is not None else _NONE
+        led = self.covered_terms[lead] if lead is not None else frozenset()
         return Evidence(
             span=sentence.span,
             text=sentence.text,
@@ -236,9 +242,10 @@ class Candidates:
             relevance=float(self.relevance[candidate]),
             cosine=cosine,
             terms=self.share(self.terms[candidate]),
-            path_terms=self.share(self.covered_terms(candidate)),
+            path_terms=self.share(self.covered_terms[candidate]),
             document_terms=self.share(documents[sentence.leaf.doc_id] | led),
             led_by=self.sentences[lead].span if lead is not None else None,
+            reranked=None if self.reranked is None else self.reranked.added.get(candidate),
         )
 
     def _terms_of(self, documents: Collection[str]) -> dict[str, set[str]]:
@@ -246,7 +253,7 @@ class Candidates:
         held: dict[str, set[str]] = {doc_id: set() for doc_id in documents}
         for (doc_id, _), members in self.members.items():
             if doc_id in held:
-                held[doc_id].update(*(self.covered_terms(i) for i in members))
+                held[doc_id].update(*(self.covered_terms[i] for i in members))
         return held
 
     def _led_by(self, candidate: int) -> int | None:
@@ -273,8 +280,11 @@ class Candidates:
 
     def vectors(self) -> FloatArray | None:
         """The vectors of all candidates, one row each; None without an embedder, or where no leaf has its vectors yet."""
-        if self._vectors[0] < len(self._added):
-            self._vectors = len(self._added), sentence_vectors(self._added)
+        known, vectors = self._vectors
+        if known < len(self._added):
+            fresh = sentence_vectors(self._added[known:])
+            joined = None if vectors is None or fresh is None else np.concatenate([vectors, fresh])
+            self._vectors = len(self._added), sentence_vectors(self._added) if joined is None else joined
         return self._vectors[1]
 
     def cosines(self) -> FloatArray:
@@ -282,13 +292,20 @@ class Candidates:
         vectors, question = self.vectors(), self.asked.vector
         if vectors is None or question is None:
             return np.zeros(len(self), np.float32)
-        return sentence_cosines(self._added, vectors, question)
+        if self._cosines[0] < len(self._added):
+            self._cosines = len(self._added), sentence_cosines(self._added, vectors, question)
+        return self._cosines[1]
+
+    def cosine_scale(self) -> float:
+        """What cosines are multiplied by to spread as those do that the weights were fitted for."""
+        vectors = self.vectors() if self.rescaled else None
+        return 1.0 if vectors is None else scale_to_fitted(vectors)
 
     def term_weights(self) -> dict[str, float]:
         """The idf of the question's terms among the known leaves, scaled to add up to 1: what all leaves say tells none apart."""
         held: dict[int, set[str]] = defaultdict(set)
-        for candidate, sentence in enumerate(self.sentences):
-            held[sentence.leaf.id] |= self.covered_terms(candidate)
+        for sentence, terms in zip(self.sentences, self.covered_terms, strict=True):
+            held[sentence.leaf.id] |= terms
         counts = Counter(term for terms in held.values() for term in terms)
         raw = {term: inverse_frequency(counts[term], len(held)) for term in sorted(self.asked.terms)}
         return {term: weight / sum(raw.values()) for term, weight in raw.items()}
@@ -297,14 +314,15 @@ class Candidates:
         """The share of these terms in the question, by their weights. The sum is the same in whatever order the terms come."""
         return fsum(map(self._term_weights.__getitem__, terms))
 
-    def covered_terms(self, candidate: int) -> frozenset[str]:
-        """The question's terms in the sentence, in the headings above it, and in the names of its file and folders."""
-        return self.terms[candidate] | self._path_terms[self.sentences[candidate].section]
-
     def judge(self, weights: Mapping[str, float] = WEIGHTS) -> None:
-        """Set `relevance`, shape (candidates,), from the features as they are now."""
-        z = self.features() @ np.array([weights[name] for name in FEATURES], np.float32) + weights["bias"]
-        self.relevance = 1 / (1 + np.exp(-z))
+        """Set `relevance`, shape (candidates,), from the features as they are now, and from what a reranker says."""
+        z = self.log_odds(weights)
+        self.relevance = 1 / (1 + np.exp(-(z if self.reranked is None else z + self.reranked.evidence(z))))
+
+    def log_odds(self, weights: Mapping[str, float] = WEIGHTS) -> FloatArray:
+        """Log-odds that each candidate is needed, by its features alone, shape (candidates,)."""
+        z: FloatArray = self.features() @ np.array([weights[name] for name in FEATURES], np.float32) + weights["bias"]
+        return z
 
     def with_neighbours(self, share: float, most: float) -> FloatArray:
         """`relevance`, but in sections of up to `most` tokens at least `share` of the neighbour's, and of the next one's squared.
@@ -328,7 +346,7 @@ class Candidates:
             return np.empty((0, len(FEATURES)), np.float32)
         self._fixed = [np.concatenate(self._fixed)]
         leaf, terms, path_terms, first, length, offered = self._fixed[0].T
-        cosine = self.cosines()
+        cosine = self.cosines() * np.float32(self.cosine_scale())
         document, elsewhere = self._spread(leaf)
         columns = {
             "cosine": cosine - cosine.max(),
@@ -346,17 +364,23 @@ class Candidates:
         }
         return np.array([columns[name] for name in FEATURES], np.float32).T
 
-    def _fixed_features(self, candidate: int) -> tuple[float, ...]:
-        """leaf, terms (not yet divided by the best share), path_terms, first, length, offers."""
-        sentence = self.sentences[candidate]
-        return (
-            self.scores.get(sentence.leaf.id, 0.0),
-            self.share(self.terms[candidate]),
-            self.share(self.covered_terms(candidate)),
-            self.opens(candidate),
-            min(sentence.tokens, 100) / 50,
-            offers(sentence.text, self.asked.wanted),
-        )
+    def _fixed_features(self, first: int) -> list[tuple[float, ...]]:
+        """Of the candidates from the `first` on: leaf, terms (not yet divided by the best share), path_terms, first, length,
+        offers."""
+        terms, covered, wanted = self.terms[first:], self.covered_terms[first:], self.asked.wanted
+        # sentences mostly hold what others hold
+        shares = {held: self.share(held) for held in {*terms, *covered}}
+        return [
+            (
+                self.scores.get(sentence.leaf.id, 0.0),
+                shares[terms[at]],
+                shares[covered[at]],
+                self.opens(first + at),
+                min(sentence.tokens, 100) / 50,
+                wanted is not None and offers(sentence.text, wanted),
+            )
+            for at, sentence in enumerate(self.sentences[first:])
+        ]
 
     def _spread(self, leaf: FloatArray) -> tuple[FloatArray, FloatArray]:
         """The features "document" and "elsewhere": the scores in its document, with its section and without, over the largest."""
@@ -383,7 +407,7 @@ class Candidates:
             members = self.members[section]
             columns["link"][members] = max(link.strength for link in links)
             columns["near"][members] = max(link.strength * link.near for link in links)
-            lacking = [(link.strength, self.asked.terms - self.covered_terms(link.evidence)) for link in links]
+            lacking = [(link.strength, self.asked.terms - self.covered_terms[link.evidence]) for link in links]
             for i in members:
                 if terms := self.terms[i]:
                     columns["rest"][i] = max(strength * self.share(terms & rest) for strength, rest in lacking)

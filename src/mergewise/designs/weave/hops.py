@@ -16,7 +16,7 @@ import numpy as np
 from mergewise.assemble.fragments import SectionKey
 from mergewise.designs.weave.evidence import COMMON, PREFIX, Candidates, Link, QuestionAspects
 from mergewise.protocols import FloatArray, IndexReader
-from mergewise.text.names import NAME_WORD, Mention, Words, mentions, possible_names, words_of
+from mergewise.text.names import LONGEST_TITLE, NAME_WORD, Mention, Words, mentions, possible_names, words_of
 from mergewise.text.terms import STOP_WORDS, content_terms
 from mergewise.types import Definition, LeafSentences
 
@@ -33,7 +33,7 @@ _WORD = re.compile(NAME_WORD)
 
 def named_definitions(asked: QuestionAspects, reader: IndexReader) -> tuple[list[Mention], dict[str, list[Definition]]]:
     """The names in the question, and what defines each of them."""
-    possible = possible_names(asked.words)
+    possible = possible_names(asked.words, LONGEST_TITLE)
     known = reader.definitions(list(dict.fromkeys(mention.name for mention in possible)))
     known = {name: definitions for name, definitions in known.items() if len(definitions) <= COMMON}
     return mentions(possible, known), known

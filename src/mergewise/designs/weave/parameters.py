@@ -36,6 +36,7 @@ class Weave:
         SHARE,
         "selection ends where the gain per token falls below this share of the first one's; 0 fills the budget",
     ] = 0.0
+    asked: Annotated[int, ROWS, "sentences that a reranker is asked about, the most relevant ones; 0 asks none"] = 100
     select: Annotated[
         Literal["scores", "point"],
         "by weave's own scores, or a chat model points at the sentences that are needed and weave fills the rest of the budget",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 
@@ -87,8 +87,9 @@ def objective_of(
     half = HALF / 2 if candidates.asked.kind == "list" else HALF
     sure = half * new * np.minimum(1, relevance / SURE)
     rows, weights = [], []
+    held = [candidates.terms[i] for i in considered]
     for term in sorted(candidates.asked.terms):
-        rows.append(sure * np.array([term in candidates.terms[i] for i in considered]))
+        rows.append(sure * np.array([term in terms for terms in held]))
         weights.append(candidates.share([term]))
     sections = [candidates.sentences[i].section for i in considered]
     named = [section for section in candidates.named if section in sections]
@@ -107,7 +108,8 @@ def _alike(candidates: Candidates, considered: Sequence[int]) -> FloatArray:
         return np.eye(len(considered), dtype=np.float32)
     vectors = vectors[list(considered)]
     cosines = np.concatenate([vectors[i : i + TILE] @ vectors.T for i in range(0, len(vectors), TILE)])
-    similarity: FloatArray = np.clip((cosines - ALIKE) / (1 - ALIKE), 0, 1)
+    alike = 1 - (1 - ALIKE) / candidates.cosine_scale()
+    similarity: FloatArray = np.clip((cosines - alike) / (1 - alike), 0, 1)
     np.fill_diagonal(similarity, 1)
     return similarity
 
@@ -116,11 +118,12 @@ class Prices:
     """What sentences cost in tokens: their text, a mark for the gap, and their heading line once a section."""
 
     def __init__(self, sentences: Sequence[SentenceInLeaf], models: Models) -> None:
-        self._sections = [sentence.section for sentence in sentences]
-        self._members: dict[SectionKey, list[int]] = defaultdict(list)
-        for at, section in enumerate(self._sections):
-            self._members[section].append(at)
-        firsts = [sentences[members[0]].leaf for members in self._members.values()]
+        by_section: dict[SectionKey, list[int]] = defaultdict(list)
+        # of each sentence: the positions of all that share its section
+        self._mates = [by_section[sentence.section] for sentence in sentences]
+        for at, mates in enumerate(self._mates):
+            mates.append(at)
+        firsts = [sentences[mates[0]].leaf for mates in by_section.values()]
         lines = [GAP, *(heading_cost_line(leaf.title, leaf.headings) for leaf in firsts)]
         texts = [sentence.text for sentence in sentences]
         if models.stored_tokens:
@@ -129,19 +132,19 @@ class Prices:
         else:
             self.counts = dict(zip([*lines, *texts], models.count_tokens([*lines, *texts]), strict=True))
         self.tokens = np.array([self.counts[text] for text in texts], np.float32)
-        self._headings = {section: self.counts[line] for section, line in zip(self._members, lines[1:], strict=True)}
         self._costs = [self.counts[text] + self.counts[GAP] for text in texts]
+        # of a section's heading line, by the first sentence in it
+        self._headings = {
+            mates[0]: self.counts[line] for mates, line in zip(by_section.values(), lines[1:], strict=True)
+        }
 
     def cost(self, new: Sequence[int], taken: frozenset[int]) -> int:
-        if len(new) == 1:
-            section = self._sections[new[0]]
-            return self._costs[new[0]] + (self._headings[section] if taken.isdisjoint(self._members[section]) else 0)
-        sections = {self._sections[at] for at in new}
-        headed = {section for section in sections if not taken.isdisjoint(self._members[section])}
-        return sum(self._costs[at] for at in new) + sum(self._headings[section] for section in sections - headed)
+        sections = {self._mates[at][0] for at in new}
+        fresh = (first for first in sections if taken.isdisjoint(self._mates[first]))
+        return sum([self._costs[at] for at in new]) + sum([self._headings[first] for first in fresh])
 
     def same_section(self, at: int) -> Sequence[int]:
-        return self._members[self._sections[at]]
+        return self._mates[at]
 
 
 def _trace_choices(
@@ -153,12 +156,13 @@ def _trace_choices(
     pointed: Sequence[int],
 ) -> None:
     place = {i: f"the model pointed at it, number {n} of {len(pointed)}; " for n, i in enumerate(pointed, 1)}
+    words = spelled_terms(candidates.asked.text)
 
     def step(action: str, reason: str, i: int, cause: Cause) -> Step:
         return Step(action, reason, (candidates.sentences[i].span,), score=float(candidates.relevance[i]), cause=cause)
 
     for i in chosen:
-        why, cause = place.get(i, "") + _why(candidates, i), _cause(candidates, i)
+        why, cause = place.get(i, "") + _why(candidates, i, words), _cause(candidates, i)
         if i in companions:
             why = f"a neighbour that the evidence needs; {why}"
             cause = Cause.NEIGHBOUR if cause is Cause.TAKE else cause
@@ -170,7 +174,7 @@ def _trace_choices(
         trace.append(Step("stop", f"a further token gains little; {len(out)} sentences were left out", spans))
     order = {i: n for n, i in enumerate(pointed)}
     out.sort(key=lambda i: order.get(i, len(order)))  # the first of them are those that were pointed at and did not fit
-    trace.extend(step("left", place.get(i, "") + _why(candidates, i), i, Cause.LEFT) for i in out[:LEFT_OUT])
+    trace.extend(step("left", place.get(i, "") + _why(candidates, i, words), i, Cause.LEFT) for i in out[:LEFT_OUT])
 
 
 def _cause(candidates: Candidates, candidate: int) -> Cause:
@@ -180,8 +184,11 @@ def _cause(candidates: Candidates, candidate: int) -> Cause:
     return Cause.HOP if candidates.links.get(section) else Cause.TAKE
 
 
-def _why(candidates: Candidates, candidate: int) -> str:
-    """Why a sentence was a candidate: a name in the question, the chain that led to it, the terms that it holds."""
+def _why(candidates: Candidates, candidate: int, words: Mapping[str, str]) -> str:
+    """Why a sentence was a candidate: a name in the question, the chain that led to it, the terms that it holds.
+
+    `words` are those of the question, by their terms.
+    """
     section = candidates.sentences[candidate].section
     reasons = []
     if section in candidates.named:
@@ -189,6 +196,5 @@ def _why(candidates: Candidates, candidate: int) -> str:
     if links := candidates.links.get(section):
         reasons.append(f"a hop by “{max(links, key=lambda link: link.strength).name}”")
     if terms := candidates.terms[candidate]:
-        words = spelled_terms(candidates.asked.text)
         reasons.append("it holds " + ", ".join(sorted(words[term] for term in terms)))
     return "; ".join(reasons) or "its leaf was found"

@@ -12,6 +12,7 @@ holds: no hops, no aspects, no fitted weights. With `by` other scores rank them:
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
@@ -21,7 +22,7 @@ from mergewise.assemble.budget import pack
 from mergewise.assemble.fragments import Candidate
 from mergewise.designs.weave.evidence import Candidates, QuestionAspects
 from mergewise.models.record import Models
-from mergewise.protocols import FloatArray, IndexReader
+from mergewise.protocols import FloatArray, IndexReader, OrderedBy
 from mergewise.ranges import MOST_ROWS, ROWS, Range, check_fields
 from mergewise.text.keys import heading_path
 from mergewise.types import Context, Step
@@ -42,9 +43,12 @@ class Sentences:
         check_fields(self)
 
 
+# of RECOMP's leaves the reranker alone decides, and where it predicts utilities, the search
+ORDERED_BY: Mapping[str, OrderedBy] = {"search": "both", "cosine": "reranker", "utility": "search"}
+
+
 def assemble(question: str, reader: IndexReader, budget: int, models: Models, parameters: Sentences) -> Context:
-    # sentences whose utility is predicted are those of the search: the reranker is their predictor
-    leaves = dict(reader.rank(question, parameters.k, reranked=parameters.by != "utility"))
+    leaves = dict(reader.rank(question, parameters.k, ORDERED_BY[parameters.by]))
     candidates = Candidates(QuestionAspects.of(question, reader.question_vector(question)), leaves)
     candidates.add(reader.sentences(list(leaves)).values())
     trace = [Step("search", f"{len(leaves)} leaves, {len(candidates)} sentences")]

@@ -16,6 +16,7 @@ import numpy as np
 
 from mergewise.assemble.budget import pack
 from mergewise.assemble.fragments import Candidate, SectionKey
+from mergewise.defaults import SHIPPED_EMBEDDERS
 from mergewise.designs.weave.evidence import WEIGHTS, Candidates, Link, QuestionAspects
 from mergewise.designs.weave.hops import (
     Follower,
@@ -28,6 +29,8 @@ from mergewise.designs.weave.hops import (
 )
 from mergewise.designs.weave.parameters import Weave
 from mergewise.designs.weave.pointing import Pointed, point
+from mergewise.designs.weave.ranking import scored_passages
+from mergewise.designs.weave.reranking import ask_reranker
 from mergewise.designs.weave.selection import CONSIDERED, select
 from mergewise.errors import UsageError
 from mergewise.models.record import Models
@@ -49,12 +52,12 @@ def assemble(
     if parameters.select == "point" and models.chat is None:
         raise UsageError("select=point wants a chat model", "name one (--chat), or use select=scores")
     trace: list[Step] = []
-    candidates = gather(question, reader, parameters, trace, weights)
+    candidates = gather(question, reader, parameters, trace, weights, models)
     if not candidates.sentences:
         return replace(pack(question, [], budget, models, "document", trace), evidence=())
     pointed = Pointed()
     if parameters.select == "point" and models.chat is not None:
-        search = partial(gather, reader=reader, parameters=parameters, trace=[], weights=weights)
+        search = partial(gather, reader=reader, parameters=parameters, trace=[], weights=weights, models=models)
         pointed = point(candidates, search, models.chat, models, parameters, weights, trace)
     own = candidates.relevance
     candidates.relevance = pointed.raise_relevance(own, parameters.trust)
@@ -63,25 +66,33 @@ def assemble(
     chosen = chosen or [i for i in most_relevant(candidates, SMALLEST) if candidates.bundle(i) == (i,)]
     ranked = [Candidate((candidates.sentences[i].fragment,), float(candidates.relevance[i])) for i in chosen]
     context = pack(question, ranked, budget, models, "document", trace, counts)
+    passages = scored_passages(context.passages, candidates, chosen)
     candidates.relevance = own  # how sure an answer is was measured by weave's own judgement
     evidence = candidates.evidence(chosen, previous=parameters.previous)
-    return replace(context, usage=pointed.usage, evidence=evidence)
+    return replace(context, passages=passages, usage=pointed.usage, evidence=evidence)
 
 
 def gather(
-    question: str, reader: IndexReader, parameters: Weave, trace: list[Step], weights: Mapping[str, float] = WEIGHTS
+    question: str,
+    reader: IndexReader,
+    parameters: Weave,
+    trace: list[Step],
+    weights: Mapping[str, float] = WEIGHTS,
+    models: Models | None = None,
 ) -> Candidates:
     """Candidates with their relevance: from the search, from the sections that the question names, and from `hops` hops.
 
     After the first hop a second search looks for what the best evidence leaves open.
     """
-    ranked = dict(reader.rank(question, parameters.k))  # embeds the question while it searches its words
+    ranked = dict(reader.rank(question, parameters.k, by="search"))  # embeds the question while it searches its words
     asked = QuestionAspects.of(question, reader.question_vector(question))
     names, known = named_definitions(asked, reader)
     named = [(definition, name.name) for name in names for definition in known[name.name]]
     of_named = leaves_of([definition for definition, _ in named], ranked)
     leaves = reader.sentences(list(dict.fromkeys([*ranked, *of_named])))
     candidates = Candidates(asked, ranked)
+    embedder = None if models is None else models.embedder
+    candidates.rescaled = embedder is not None and embedder.spec not in SHIPPED_EMBEDDERS
     candidates.add(leaves[i] for i in dict.fromkeys([*of_named, *ranked]) if i in leaves)
     candidates.named = named_sections(candidates, named)
     candidates.judge(weights)
@@ -101,6 +112,7 @@ def gather(
             candidates.judge(weights)
         elif settled:
             break
+    ask_reranker(candidates, models, parameters.asked, trace, weights)
     for _ in range(LEADS):
         missing = candidates.missing(most_relevant(candidates, CONSIDERED))
         if not missing:
@@ -115,7 +127,7 @@ def search_onward(candidates: Candidates, reader: IndexReader, k: int, trace: li
     query = open_question(candidates) if k and candidates.sentences else None
     if query is None:
         return False
-    found = {leaf: score for leaf, score in reader.rank(query, k) if leaf not in candidates.scores}
+    found = {leaf: score for leaf, score in reader.rank(query, k, by="search") if leaf not in candidates.scores}
     candidates.onward = found
     candidates.add(reader.sentences([leaf for leaf in found if leaf not in candidates.leaves]).values())
     trace.append(Step("search", f"{len(found)} further leaves for what is left open: {query}"))

@@ -51,13 +51,16 @@ class GrowingSelection:
 
     def gain(self, candidates: Sequence[int]) -> float:
         """F(S + candidates) - F(S)."""
-        objective = self.objective
-        covered, uncovered = self._after(candidates)
-        return float(objective.worth @ (covered - self.covered) + objective.weights @ (self.uncovered - uncovered))
+        return self._gain(*self._after(candidates))
 
     def take(self, candidates: Sequence[int]) -> None:
-        self.value += self.gain(candidates)
-        self.covered, self.uncovered = self._after(candidates)
+        covered, uncovered = self._after(candidates)
+        self.value += self._gain(covered, uncovered)
+        self.covered, self.uncovered = covered, uncovered
+
+    def _gain(self, covered: FloatArray, uncovered: FloatArray) -> float:
+        objective = self.objective
+        return float(objective.worth @ (covered - self.covered) + objective.weights @ (self.uncovered - uncovered))
 
     def _after(self, candidates: Sequence[int]) -> tuple[FloatArray, FloatArray]:
         covered, uncovered = self.covered, self.uncovered

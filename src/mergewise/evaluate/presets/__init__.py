@@ -16,7 +16,7 @@ put beside it (`evaluate.layout`). A file:
     groups = [...]                      label, and the sets that can stand in it: the first that a run has; none: their mean
     columns = [...]                     label, metric, budget, mode, decimals, or mean = true: the mean of the others of a group
     [[rows]]                            label, method or strategy with mode and judge, published = [[group], ...], only, needs;
-                                        modes = [...]: a cell is the mean of these
+                                        modes = [...]: a cell is the mean of these; model_free: the strategy where nothing answers
 
 `only` names what a run must hold for a row to be filled by it: a part of a model's name, as in `{chat = "Qwen3-14B"}`, or a
 setting of a view, as in `{"marker.examples" = "none"}`, where an empty text means any but "none".
@@ -67,7 +67,7 @@ class PresetColumn:
 class PresetRow:
     """`method` is None where a number is published alone, as that of another reader. With `modes` a cell is the mean of the
     method's answers in these. `needs` says what this version lacks to run it, `only` what a run must hold to fill it. `spread`
-    are the published deviations.
+    are the published deviations, `model_free` is the strategy that stands for it where no model answers.
     """
 
     label: str
@@ -78,6 +78,7 @@ class PresetRow:
     spread: Published = ()
     only: Mapping[str, str] = field(default_factory=dict)
     needs: str = ""
+    model_free: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,13 +150,16 @@ class Preset:
         rows: dict[tuple[str, str], PresetRow] = {}
         for row in self.rows:
             if row.method is not None:
-                method = replace(row.method, name=_context_name(row.method), mode=None)
+                spec = row.model_free
+                own = Method(spec, spec, None, row.method.judge, row.method.about) if spec else row.method
+                method = replace(own, name=_context_name(own), mode=None)
                 kept = replace(row, method=method, modes=(), published=(), spread=())
                 rows.setdefault((method.strategy, method.judge), kept)
         return replace(
             self,
             name=f"{self.name}-contexts",
             title=f"{self.title}: what contexts hold",
+            about=f"In the layout of the paper, of contexts alone: {', '.join(self.contexts)}.",
             columns=columns,
             rows=tuple(rows.values()),
             percent=False,
@@ -265,6 +269,7 @@ def _row(one: Mapping[str, Any]) -> PresetRow:
         spread=_numbers(one.get("spread", ())),
         only=dict(one.get("only", {})),
         needs=one.get("needs", needs),
+        model_free=one.get("model_free", ""),
     )
 
 

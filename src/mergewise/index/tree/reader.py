@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from mergewise.index.tree.tables import LEAF, NAME, SECTION, name_hash
-from mergewise.protocols import FloatArray, RowReader
+from mergewise.protocols import FloatArray, OrderedBy, RowReader
 from mergewise.types import Definition, Leaf, LeafSentences, Section, Span
 
 
@@ -28,7 +28,7 @@ class TreeReader:
     def __init__(self, rows: RowReader) -> None:
         self._rows = rows
 
-    def rank(self, question: str, k: int, reranked: bool = True) -> list[tuple[int, float]]:
+    def rank(self, question: str, k: int, by: OrderedBy = "both") -> list[tuple[int, float]]:
         """Leaf ids and scores by hybrid search, best first; nothing here reranks them."""
         return list(self._rows.rank_rows(question, k, LEAF.name))
 

@@ -1,0 +1,138 @@
+"""weave with embedders whose cosines lie otherwise than those that its weights were fitted with.
+
+python -m benchmarks.cones [--sets 2wiki,squad] [--half second] [--limit 100] [--cache DIR]
+
+The vectors of the shipped embedder are moved, and the search is left as it is:
+
+    squeezed     all in a narrow cone, as many embedders have them: each cosine is a fifth of what it was, above four fifths
+    projected    onto 96 random directions, which adds noise
+
+`rescaled` rows have the cosines brought to the spread of the fitted embedder, as weave does for every embedder but the shipped
+one; the others take them as they are. Cells: all evidence held at 128, 384 and 640 tokens, and the share of contexts that are
+those of the shipped embedder.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+import mergewise
+from benchmarks.corpus import bench_folder
+from mergewise.designs import VIEWS
+from mergewise.designs.weave.parameters import Weave
+from mergewise.designs.weave.strategy import assemble
+from mergewise.evaluate.loaders import load_task
+from mergewise.evaluate.run import chosen_questions
+from mergewise.evaluate.tasks import Evidence
+from mergewise.models.record import Models
+from mergewise.models.tokens import count_tokens
+from mergewise.protocols import FloatArray
+from mergewise.retrieve.hybrid import HybridReader
+from mergewise.types import Context, LeafSentences, Span
+
+BUDGETS = (128, 384, 640)
+FIFTH = 0.2
+Move = Callable[[FloatArray], FloatArray]
+
+
+class Another:
+    """The place of an embedder whose weights were not fitted; it is never asked."""
+
+    spec, dimension = "another", 1
+
+    def embed_documents(self, texts: Sequence[str]) -> FloatArray:
+        raise AssertionError
+
+    embed_queries = embed_documents
+
+
+class MovedReader(HybridReader):
+    move: Move
+
+    def sentences(self, ids: Sequence[int]) -> dict[int, LeafSentences]:
+        found = super().sentences(ids)
+        return {
+            i: leaf if leaf.vectors is None else replace(leaf, vectors=self.move(leaf.vectors))
+            for i, leaf in found.items()
+        }
+
+    def question_vector(self, question: str) -> FloatArray | None:
+        vector = super().question_vector(question)
+        return None if vector is None else self.move(vector[None])[0]
+
+
+def as_they_are(vectors: FloatArray) -> FloatArray:
+    return vectors
+
+
+def squeezed(vectors: FloatArray) -> FloatArray:
+    aside = np.full((len(vectors), 1), np.sqrt(1 - FIFTH), np.float32)
+    return np.concatenate([np.asarray(vectors, np.float32) * np.float32(np.sqrt(FIFTH)), aside], axis=1)
+
+
+def projected(vectors: FloatArray) -> FloatArray:
+    directions = np.random.default_rng(0).standard_normal((vectors.shape[1], 96)).astype(np.float32)
+    moved = np.asarray(vectors, np.float32) @ directions
+    return np.asarray(moved / np.linalg.norm(moved, axis=1, keepdims=True), np.float32)
+
+
+ROWS: dict[str, tuple[Move, bool]] = {
+    "shipped": (as_they_are, False),
+    "shipped, rescaled": (as_they_are, True),
+    "squeezed": (squeezed, False),
+    "squeezed, rescaled": (squeezed, True),
+    "projected, rescaled": (projected, True),
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--sets", default="2wiki,squad")
+    parser.add_argument("--half", default="second")
+    parser.add_argument("--limit", type=int, default=100)
+    parser.add_argument("--cache", type=Path, default=Path("weave.cache"))
+    options = parser.parse_args()
+    for name in options.sets.split(","):
+        task = load_task(bench_folder() / name)
+        index = mergewise.open(options.cache / name, create=False)
+        questions = chosen_questions(task, options.half, options.limit)
+        standing: list[list[Context]] = []
+        print(f"\n| {name} | all evidence | the same contexts |\n| --- | --- | --- |")
+        for label, (move, rescaled) in ROWS.items():
+            models = Models(count_tokens, Another() if rescaled else None, stored_tokens=True)
+            reader = MovedReader(index.store.reader(), index.embedder, VIEWS, None, index.search_settings)
+            reader.move = move
+            contexts = [
+                [assemble(one.text, reader, budget, models, Weave()) for budget in BUDGETS] for one in questions
+            ]
+            standing = standing or contexts
+            held = [
+                np.mean([_holds(row[at], one.evidence) for row, one in zip(contexts, questions, strict=True)])
+                for at in range(len(BUDGETS))
+            ]
+            texts, kept = ([context.text for row in rows for context in row] for rows in (contexts, standing))
+            same = np.mean([one == other for one, other in zip(texts, kept, strict=True)])
+            print(f"| {label} | " + " ".join(f"{share:.3f}" for share in held) + f" | {same:.2f} |", flush=True)
+
+
+def _holds(context: Context, gold: Evidence) -> bool:
+    """Whether each of the gold spans lies within spans of the context, which may touch."""
+    spans = sorted(span for passage in context.passages for span in passage.spans)
+
+    def is_covered(wanted: Span) -> bool:
+        position = wanted.start
+        for span in spans:
+            if span.overlaps(wanted) and span.start <= position + 1:
+                position = max(position, span.end)
+        return position >= wanted.end
+
+    return all(is_covered(span) for span, _ in gold)
+
+
+if __name__ == "__main__":
+    main()

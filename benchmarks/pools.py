@@ -1,0 +1,194 @@
+"""Pools of passages: how well strategies rank documents, and the weights of `ranking.SECTION_WEIGHTS`.
+
+python -m benchmarks.pools rank DIR...      recall of gold documents by strategy [--half second] [--limit N]
+python -m benchmarks.pools fit DIR...       the weights, from the first halves, and without each set
+python -m benchmarks.pools others DIR...    the second half of the first DIR, by weights fitted on the first halves of the others
+
+A document's rank is that of its best passage in a context of 4,000 tokens. Each set has an index of its own in --cache DIR, named
+by the last two parts of its path.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from unittest.mock import patch
+
+import numpy as np
+
+import mergewise
+from benchmarks.fitting import Array, logistic
+from benchmarks.weave import MODELS, cases_of, climb, mostly, rows_of
+from mergewise.designs import STRATEGIES, VIEWS
+from mergewise.designs.weave import ranking, strategy
+from mergewise.designs.weave.evidence import FEATURES
+from mergewise.designs.weave.parameters import Weave
+from mergewise.designs.weave.ranking import SECTION_FEATURES, SECTION_WEIGHTS, best_by_section, section_features
+from mergewise.designs.weave.selection import select
+from mergewise.engine import Index
+from mergewise.evaluate.loaders import load_task
+from mergewise.evaluate.ranking import ranked_documents, ranking_score
+from mergewise.evaluate.run import Half, chosen_questions
+from mergewise.evaluate.tasks import Question, Task
+from mergewise.retrieve.hybrid import HybridReader, SearchSettings
+
+BUDGET = 4000
+MOST_FITTED = 80  # questions of a set by which sentences are weighed
+METRICS = ("recall@1", "recall@2", "recall@5", "recall@10", "all@5")
+ROWS: dict[str, tuple[str, float | None]] = {
+    "weave": ("weave", None),
+    "weave by BM25 alone": ("weave", 0.0),
+    "weave without hops": ("weave(hops=0)", None),
+    "sentence": ("sentence", None),
+    "topk, hybrid": ("topk", None),
+    "topk, vectors alone": ("topk", 1.0),
+    "topk, BM25 alone": ("topk", 0.0),
+}
+
+
+def opened(folder: Path, cache: Path) -> tuple[Task, Index]:
+    task = load_task(folder)
+    index = mergewise.open(cache / "-".join(folder.resolve().parts[-2:]))
+    index.add(task.documents)
+    return task, index
+
+
+# -- ranks
+
+
+def recalls(index: Index, questions: Sequence[Question], spec: str) -> Array:
+    """Shape (questions, METRICS)."""
+    rows = []
+    for question in questions:
+        ranked = [
+            document for document, _ in ranked_documents(index.context(question.text, strategy=spec, budget=BUDGET))
+        ]
+        rows.append([ranking_score(name, ranked, question.gains) for name in METRICS])
+    return np.array(rows, float)
+
+
+def most_possible(questions: Sequence[Question]) -> Array:
+    """What a perfect ranking reaches: more gold documents than k cannot be among the first k."""
+    gold = [list(question.gains) for question in questions]
+    return np.array([[ranking_score(name, one, dict.fromkeys(one, 1)) for name in METRICS] for one in gold], float)
+
+
+def rank(folders: Sequence[Path], cache: Path, half: Half, limit: int | None) -> None:
+    for folder in folders:
+        task, index = opened(folder, cache)
+        questions = chosen_questions(task, half, limit)
+        print(f"\n{folder}: {len(questions)} questions, {len(task.documents)} documents\n")
+        print("| | " + " | ".join(METRICS) + " |\n| --- |" + " --- |" * len(METRICS))
+        _print_row("a perfect ranking", most_possible(questions))
+        for label, (spec, weight) in ROWS.items():
+            index.search_settings = SearchSettings() if weight is None else SearchSettings(weight=weight)
+            _print_row(label, recalls(index, questions, spec))
+        index.search_settings = SearchSettings()
+        with by_best_sentence():
+            _print_row("weave, passages by their best sentence", recalls(index, questions, "weave"))
+
+
+def _print_row(label: str, scores: Array) -> None:
+    print(f"| {label} | " + " | ".join(f"{100 * share:.1f}" for share in scores.mean(axis=0)) + " |", flush=True)
+
+
+@contextmanager
+def by_best_sentence() -> Iterator[None]:
+    """A passage's score is the relevance of its best sentence."""
+    with section_weights(np.array([0.0, *(name == "evidence" for name in SECTION_FEATURES)])):
+        yield
+
+
+@contextmanager
+def section_weights(weights: Array) -> Iterator[None]:
+    with patch.object(
+        strategy,
+        "scored_passages",
+        partial(ranking.scored_passages, weights=dict(zip(("bias", *SECTION_FEATURES), weights, strict=True))),
+    ):
+        yield
+
+
+# -- weights
+
+
+def section_rows(task: Task, index: Index, limit: int | None) -> tuple[Array, Array, int]:
+    """Features of the sections shown, which of them are gold, and the number of questions; of the first half."""
+    features, gold = [], []
+    questions = chosen_questions(task, "first", limit)
+    for question in questions:
+        reader = HybridReader(index.store.reader(), index.embedder, VIEWS, None, index.search_settings)
+        candidates = strategy.gather(question.text, reader, Weave(), [])
+        if not candidates.sentences:
+            continue
+        chosen, _ = select(candidates, BUDGET, MODELS, Weave(), [])
+        shown = best_by_section(candidates, chosen)
+        features.append(section_features(candidates, shown).astype(float))
+        for section in shown:
+            spans = [candidates.sentences[i].span for i in candidates.members[section]]
+            marked = question.evidence or ()
+            gold.append(
+                section[0] in question.documents
+                if question.evidence is None
+                else any(mostly(span, of_gold) for span in spans for of_gold, _ in marked)
+            )
+    return np.concatenate(features), np.array(gold, float), len(questions)
+
+
+def fit(folders: Sequence[Path], cache: Path, limit: int | None) -> None:
+    rows = {folder: section_rows(*opened(folder, cache), limit) for folder in folders}
+    print("standing", " ".join(f"{name} {weight:.2f}" for name, weight in SECTION_WEIGHTS.items()))
+    for left in (None, *folders):
+        weights = logistic([row for folder, row in rows.items() if folder != left])
+        label = "all" if left is None else f"without {left}"
+        named = zip(("bias", *SECTION_FEATURES), weights, strict=True)
+        print(label, " ".join(f"{name} {weight:.2f}" for name, weight in named), flush=True)
+
+
+def others(folder: Path, fitted: Sequence[Path], cache: Path, limit: int | None) -> None:
+    """Sentences are weighed by logistic regression and climbing, sections by logistic regression."""
+    tasks = [opened(one, cache) for one in fitted]
+    cases = [list(cases_of(task, index, limit or MOST_FITTED)) for task, index in tasks]
+    sentences = dict(zip(("bias", *FEATURES), climb(cases, logistic([rows_of(one) for one in cases])), strict=True))
+    print("sentences", " ".join(f"{name} {weight:.2f}" for name, weight in sentences.items()), flush=True)
+    with sentence_weights(sentences):
+        sections = logistic([section_rows(task, index, limit) for task, index in tasks])
+        print("sections", " ".join(f"{weight:.2f}" for weight in sections), flush=True)
+        task, index = opened(folder, cache)
+        questions = chosen_questions(task, "second", limit)
+        with section_weights(sections):
+            _print_row("weave, fitted on the others", recalls(index, questions, "weave"))
+
+
+@contextmanager
+def sentence_weights(weights: Mapping[str, float]) -> Iterator[None]:
+    original = STRATEGIES["weave"]
+    STRATEGIES["weave"] = replace(original, assemble=partial(strategy.assemble, weights=weights))
+    try:
+        yield
+    finally:
+        STRATEGIES["weave"] = original
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=("rank", "fit", "others"))
+    parser.add_argument("folders", nargs="+", type=Path)
+    parser.add_argument("--half", default="second")
+    parser.add_argument("--limit", type=int)
+    parser.add_argument("--cache", type=Path, default=Path("pools.cache"))
+    options = parser.parse_args()
+    if options.what == "fit":
+        fit(options.folders, options.cache, options.limit)
+    elif options.what == "others":
+        others(options.folders[0], options.folders[1:], options.cache, options.limit)
+    else:
+        rank(options.folders, options.cache, options.half, options.limit)
+
+
+if __name__ == "__main__":
+    main()

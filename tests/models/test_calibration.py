@@ -1,0 +1,180 @@
+"""Evidence from a reranker's scores: against a slow transcription, and what useless, weak and strong rerankers add."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import exp, log
+from statistics import median
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mergewise.errors import UsageError
+from mergewise.models import load_reranker
+from mergewise.models.calibration import (
+    FEWEST,
+    LEAST,
+    MOST,
+    ODDS,
+    ROUNDS,
+    SEPARATIONS,
+    Calibrated,
+    Calibration,
+    ScoredTexts,
+    calibrate,
+    calibration_of,
+    evidence_of,
+    separated_evidence,
+)
+from mergewise.models.record import Models
+from mergewise.models.scores import RememberingReranker
+from mergewise.models.tokens import count_tokens
+from mergewise.protocols import FloatArray
+
+TEXTS = 60
+
+
+def slow_evidence(prior: Sequence[float], scores: Sequence[float]) -> list[float]:
+    """The rule of the module, number by number."""
+    before = [min(max(1 / (1 + exp(-z)), 1e-4), 1 - 1e-4) for z in prior]
+    width = max(scores) - min(scores)
+    mixed, total, likely = [0.0] * len(scores), 0.0, []
+    for d in SEPARATIONS:
+        mean = median(scores)
+        deviation = max(1.4826 * median(abs(s - mean) for s in scores), 1e-3 * width)
+        after = before
+        for _ in range(ROUNDS):
+            after = posterior(before, scores, mean, deviation, d)
+            mean = sum(s - a * d * deviation for s, a in zip(scores, after, strict=True)) / len(scores)
+            squares = [
+                (1 - a) * (s - mean) ** 2 + a * (s - mean - d * deviation) ** 2
+                for s, a in zip(scores, after, strict=True)
+            ]
+            deviation = max((sum(squares) / len(scores)) ** 0.5, 1e-3 * width)
+        density = [
+            p * exp(-(((s - mean) / deviation - d) ** 2) / 2) + (1 - p) * exp(-(((s - mean) / deviation) ** 2) / 2)
+            for p, s in zip(before, scores, strict=True)
+        ]
+        likely.append(
+            (sum(map(log, density)) - len(scores) * log(deviation), posterior(before, scores, mean, deviation, d))
+        )
+    most = max(value for value, _ in likely)
+    for odds, d, (value, after) in zip(ODDS, SEPARATIONS, likely, strict=True):
+        weight = float(odds) * exp(value - most)
+        total += weight
+        mixed = [m + weight * (a if d > 0 else p) for m, a, p in zip(mixed, after, before, strict=True)]
+    added = []
+    for share, p in zip((m / total for m in mixed), before, strict=True):
+        share = min(max(share, 1e-8), 1 - 1e-8)
+        added.append(min(max(log(share / (1 - share)) - log(p / (1 - p)), LEAST), MOST))
+    return added
+
+
+def posterior(before: Sequence[float], scores: Sequence[float], mean: float, deviation: float, d: float) -> list[float]:
+    odds = [p / (1 - p) * exp(d * (s - mean) / deviation - d * d / 2) for p, s in zip(before, scores, strict=True)]
+    return [o / (1 + o) for o in odds]
+
+
+@settings(max_examples=30, deadline=None)
+@given(seed=st.integers(0, 10_000), gain=st.sampled_from([-3.0, 0.0, 2.0, 5.0]), texts=st.integers(FEWEST, 25))
+def test_it_is_the_rule_of_the_docstring(seed: int, gain: float, texts: int) -> None:
+    prior, scores, _ = question(seed, gain, texts)
+    expected = slow_evidence(prior.tolist(), scores.tolist())
+    assert separated_evidence(prior, scores) == pytest.approx(expected, abs=2e-3)
+
+
+def question(seed: int, gain: float, texts: int = TEXTS) -> tuple[FloatArray, FloatArray, np.ndarray]:
+    """Log-odds, logits and what is needed: a few texts that are likely, and many that are not."""
+    draw = np.random.default_rng(seed)
+    prior = np.where(np.arange(texts) < 6, draw.uniform(-2, 2, texts), draw.uniform(-7, -3, texts))
+    needed = draw.random(texts) < 1 / (1 + np.exp(-prior))
+    logits = gain * needed + draw.standard_normal(texts)
+    return prior.astype(np.float32), logits.astype(np.float32), needed
+
+
+def doubt(gain: float | None) -> float:
+    """Nats a question by which the log-odds miss what is needed, with a reranker of this gain or without one."""
+    total = 0.0
+    for seed in range(60):
+        prior, logits, needed = question(seed, gain or 0)
+        known = prior if gain is None else prior + separated_evidence(prior, logits)
+        total += float(np.logaddexp(0, np.where(needed, -known, known)).sum())
+    return total / 60
+
+
+def test_the_better_a_reranker_the_more_it_adds_and_a_useless_one_takes_nothing() -> None:
+    without, useless, weak, fair, strong = (doubt(gain) for gain in (None, 0, 1, 3, 8))
+    assert strong < 0.1 * without and strong < fair < weak < 1.01 * without
+    assert useless < 1.04 * without and doubt(-4) < 1.04 * without
+
+
+@settings(max_examples=20, deadline=None)
+@given(seed=st.integers(0, 1000), factor=st.floats(0.01, 100), shift=st.floats(-50, 50))
+def test_the_scale_of_scores_does_not_matter(seed: int, factor: float, shift: float) -> None:
+    prior, logits, _ = question(seed, 3)
+    moved = (logits.astype(np.float64) * factor + shift).astype(np.float64)
+    assert separated_evidence(prior, moved) == pytest.approx(separated_evidence(prior, logits), abs=0.02)
+
+
+def test_scores_that_tell_nothing_add_nothing() -> None:
+    prior, logits, _ = question(1, 3)
+    assert not separated_evidence(prior, np.full(TEXTS, 0.5, np.float32)).any()
+    assert not separated_evidence(prior[: FEWEST - 1], logits[: FEWEST - 1]).any(), "too few to tell"
+    assert separated_evidence(prior[:0], logits[:0]).shape == (0,)
+
+
+# -- calibrations
+
+
+def scored(gain: float, questions: int = 80) -> list[ScoredTexts]:
+    return [
+        ScoredTexts(prior, logits, needed) for prior, logits, needed in (question(s, gain) for s in range(questions))
+    ]
+
+
+def test_a_calibration_finds_the_slope_that_made_the_scores() -> None:
+    """Normal scores a gain apart: the log-odds are gain * score - gain ** 2 / 2."""
+    found = calibrate(scored(2))
+    assert found.slope == pytest.approx(2, rel=0.15) and found.bias == pytest.approx(-2, rel=0.2)
+    assert calibrate(scored(-2)) == Calibration(0.0, 0.0)
+    assert abs(calibrate(scored(0)).slope) < 0.2
+    assert Calibration(1, 0.5).evidence(np.array([-90, 1, 90], np.float32)).tolist() == [LEAST, 1.5, MOST]
+
+
+@pytest.mark.parametrize("needed", [True, False])
+def test_without_both_kinds_of_texts_there_is_nothing_to_fit(needed: bool) -> None:
+    one = ScoredTexts(np.zeros(3, np.float32), np.ones(3, np.float32), np.full(3, needed))
+    for given_questions in ([one], []):
+        with pytest.raises(UsageError, match="cannot be calibrated"):
+            calibrate(given_questions)
+
+
+class Lengths:
+    spec = "lengths"
+
+    def score(self, question: str, texts: Sequence[str]) -> FloatArray:
+        return np.array([len(text) / 10 for text in texts], np.float32)
+
+
+def test_a_calibrated_reranker_scores_as_the_other_and_is_asked_once() -> None:
+    calibration = Calibration(0.5, 1)
+    reranker = Calibrated(Lengths(), calibration)
+    assert reranker.spec == "calibrated:0.5,1:lengths"
+    assert reranker.score("q", ["aa"]) == pytest.approx([0.2])
+    own = Models(count_tokens, reranker=reranker).for_question().reranker
+    assert isinstance(own, RememberingReranker) and calibration_of(own) == calibration
+    assert calibration_of(Lengths()) is None
+    logit = log(0.5 / 0.5)
+    assert evidence_of(own, "q", ["aaaaa"], np.zeros(1, np.float32)) == pytest.approx([0.5 * logit + 1])
+
+
+@pytest.mark.parametrize(
+    "spec", ["1:none", "1,2:none", "a,b:http:https://host", "-1,0:http:https://host", "nan,0:http:x"]
+)
+def test_a_spec_that_calibrates_nothing_is_refused(spec: str) -> None:
+    with pytest.raises(UsageError):
+        load_reranker(f"calibrated:{spec}")
+    with pytest.raises(UsageError):
+        load_reranker("calibrated:")
