@@ -349,7 +349,7 @@ def _row_note(measured: Measured, preset: Preset, row: PresetRow, run: int | Non
         return row.needs
     if row.method.mode and not measured.answered:
         return "needs a model that answers (--chat)"
-    if row.only:
+    if row.only and any(one.method in names for one in measured.methods):
         name, value = next(iter(row.only.items()))
         return f"needs a run with {name} {value or 'of its own'}"
     return "not run"
