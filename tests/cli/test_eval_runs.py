@@ -228,7 +228,7 @@ def test_a_sample_is_drawn_by_its_seed_and_grows(indexed: Path) -> None:
 
 
 def test_a_method_that_lacks_something_says_so_and_the_others_run(indexed: Path) -> None:
-    given = "towns", "-i", "indexes", "-b", "60", "--methods", "baselines"
+    given = "towns", "-i", "indexes", "-b", "60", "--methods", "full,bm25,dense,hybrid,bge-reranker"
     out = run(*given, "--out", "run")
     assert "dense needs vectors (index with an embedder" in out and "bge-reranker needs a reranker" in out
     plan = open_run(indexed / "run").plan
