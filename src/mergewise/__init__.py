@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from mergewise.designs.mrag.chunks import PICSettings as PICSettings
     from mergewise.designs.mrag.chunks import SemanticSettings as SemanticSettings
     from mergewise.designs.mrag.markers import MarkerSettings as MarkerSettings
+    from mergewise.designs.raptor.chunks import RaptorSettings as RaptorSettings
+    from mergewise.designs.tree_rag.outline import OutlineSettings as OutlineSettings
     from mergewise.engine import Index as Index
     from mergewise.errors import Cancelled as Cancelled
     from mergewise.errors import CorruptIndex as CorruptIndex
@@ -128,6 +130,8 @@ _HOMES = {
     "mergewise.designs.macrag.slices": "SliceSettings",
     "mergewise.designs.mrag.chunks": "FixedSettings PICSettings SemanticSettings",
     "mergewise.designs.mrag.markers": "MarkerSettings",
+    "mergewise.designs.raptor.chunks": "RaptorSettings",
+    "mergewise.designs.tree_rag.outline": "OutlineSettings",
     "mergewise.engine": "Index",
     "mergewise.errors": (
         "Cancelled CorruptIndex DeadlineExceeded EmbedderMismatch IndexBusy InputRefused MergewiseError MissingExtra "
