@@ -65,7 +65,7 @@ def load_task(path: Path, form: str | None = None, is_strict: bool = False) -> T
         return LOADERS[name].load(path, SetReader(is_strict))
     except UNREADABLE as error:
         raise UsageError(
-            f"{path} cannot be read as a question set: {error}", "see docs/evaluation.md for the forms"
+            f"{path} cannot be read as a question set: {error}", "see docs/guide.md, Public question sets"
         ) from None
 
 
@@ -80,9 +80,12 @@ def find_tasks(path: Path, form: str | None = None) -> list[Path]:
 
     Tables in a folder are none: files with results have the same columns.
     """
-    if form is not None or path.is_file() or (path.is_dir() and form_of(path) is not None):
+    if form is not None or path.is_file() or _is_task(path):
         return [path]
-    children = sorted(path.iterdir()) if path.is_dir() else []
+    try:
+        children = sorted(path.iterdir())
+    except OSError:
+        children = []
     found = [child for child in children if not child.name.startswith(".") and _is_task(child)]
     if not found:
         raise UsageError(
