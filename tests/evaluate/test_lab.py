@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.evaluate.measured_runs import COUNT, METHODS, SETS, saved_run
+from tests.evaluate.measured_runs import COUNT, METHODS, SETS, question, row, saved_run
 
 from mergewise.errors import UsageError
 from mergewise.evaluate.exports import csv_table, markdown, svg_files, tex
@@ -23,7 +23,7 @@ from mergewise.evaluate.lab import lab_report, layouts
 from mergewise.evaluate.layout import preset_tables, tokens_for
 from mergewise.evaluate.measured import Measured, measured_runs
 from mergewise.evaluate.presets import preset, read_preset
-from mergewise.evaluate.runs.folder import plan_text
+from mergewise.evaluate.runs.folder import plan_text, small_run
 from mergewise.evaluate.runs.plan import PlannedRows
 from mergewise.page.curves import CurvePoint
 from mergewise.page.evaluation import LabReport, LabTable
@@ -196,6 +196,17 @@ def test_what_could_not_run_says_what_it_needs_and_plumbing_is_marked(tmp_path: 
     rows = {row.name: row for row in tables_of(report)["set-towns"].rows}
     assert rows["raptor"].note == "needs the view raptor" and rows["raptor"].section == "could not run"
     assert report.warning == "plumbing, not quality" and any("raptor" in line for line in report.remarks)
+
+
+def test_a_question_that_failed_counts_as_wrong(tmp_path: Path) -> None:
+    asked = [question(number) for number in range(4)]
+    rows = [row("towns", "weave", number, 128, mode="short") for number in range(1, 5)]
+    rows = [replace(one, question=f"q{place}") for place, one in enumerate(rows)]
+    rows[3] = replace(rows[3], error="no reply", scores={}, prediction=None)
+    measured = measured_runs([small_run(tmp_path, rows, {"towns": asked})])
+    em, evidence = (measured.scored("towns", "weave", 128, name) for name in ("em", "evidence"))
+    assert em is not None and evidence is not None
+    assert em.mean == 0.75 and evidence.mean == 1.0 and evidence.count == 3
 
 
 def test_markdown_and_csv_hold_all_figures(report: LabReport) -> None:

@@ -102,15 +102,7 @@ def default_tables(measured: Measured, metrics: Sequence[str], main: str) -> lis
 
 def _table_over_sets(measured: Measured, metric: str) -> LabTable:
     known = column_of(metric)
-    sets = [
-        one.name
-        for one in measured.sets
-        if any(
-            measured.scored(one.name, method.name, budget, metric)
-            for method in measured.methods
-            for budget in measured.budgets
-        )
-    ]
+    sets = [one.name for one in measured.sets if measured.is_scored(one.name, metric)]
     columns = [LabColumn(name, known.about, known.decimals, known.is_share) for name in sets]
     columns.append(LabColumn("mean", "the mean of the sets", known.decimals, known.is_share))
 
@@ -124,13 +116,7 @@ def _table_over_sets(measured: Measured, metric: str) -> LabTable:
 
 def _table_of_set(measured: Measured, name: str, metrics: Sequence[str]) -> LabTable:
     costs = [cost for cost in ("tokens", "query_ms") if cost in measured.metrics]
-    present = [
-        metric
-        for metric in (*metrics, *costs)
-        if any(
-            measured.scored(name, one.name, budget, metric) for one in measured.methods for budget in measured.budgets
-        )
-    ]
+    present = [metric for metric in (*metrics, *costs) if measured.is_scored(name, metric)]
     columns = [_lab_column(metric) for metric in present]
 
     def row(method: str, budget: int) -> list[_Filled]:
@@ -363,7 +349,7 @@ def _row_note(measured: Measured, preset: Preset, row: PresetRow, run: int | Non
         return row.needs
     if row.method.mode and not measured.answered:
         return "needs a model that answers (--chat)"
-    if row.only:
+    if row.only and any(one.method in names for one in measured.methods):
         name, value = next(iter(row.only.items()))
         return f"needs a run with {name} {value or 'of its own'}"
     return "not run"

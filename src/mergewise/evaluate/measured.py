@@ -13,8 +13,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from mergewise.errors import UsageError
+from mergewise.evaluate.answers import ANSWER_SCORES
 from mergewise.evaluate.methods import METHODS
 from mergewise.evaluate.pairs import Numbers, PairedTests, Scored, over_sets
 from mergewise.evaluate.ranking import RANKING_SCORES
@@ -171,16 +173,18 @@ def measured_runs(runs: Sequence[Run], reference: str | None = None) -> Measured
     asked = {(key.set, question) for own in keys for key, rows in own.items() for question, _, _ in rows}
     sets = _united_sets(runs, asked)
     places = {one.name: {question.id: at for at, question in enumerate(one.questions)} for one in sets}
+    answerable = {one.name: np.asarray([question.has_answers for question in one.questions], bool) for one in sets}
     values: dict[CellKey, dict[str, Numbers]] = {}
     deviations: dict[CellKey, dict[str, float]] = {}
     rows: dict[str, dict[int, dict[tuple[str, int], tuple[int, int]]]] = {}
     for number, (run, own) in enumerate(zip(runs, keys, strict=True)):
         columns = _score_columns(run)
+        failed = np.asarray([bool(error) for error in run.rows()["error"].to_pylist()], bool)
         for key, found in own.items():
             shown = CellKey(key.set, names[number, key.method], key.budget)
             at = places[key.set]
             kept = [(at[question], repeat, row) for question, repeat, row in found if question in at]
-            values[shown], deviations[shown] = _averaged(columns, kept, len(at))
+            values[shown], deviations[shown] = _averaged(columns, kept, failed, answerable[key.set])
             for question, _, row in reversed(kept):
                 rows.setdefault(key.set, {}).setdefault(question, {})[shown.method, shown.budget] = (number, row)
     needs = {
@@ -348,15 +352,24 @@ def _score_columns(run: Run) -> dict[str, Numbers]:
 
 
 def _averaged(
-    columns: Mapping[str, Numbers], rows: Sequence[tuple[int, int, int]], count: int
+    columns: Mapping[str, Numbers],
+    rows: Sequence[tuple[int, int, int]],
+    failed: npt.NDArray[np.bool_],
+    answerable: npt.NDArray[np.bool_],
 ) -> tuple[dict[str, Numbers], dict[str, float]]:
-    """The scores of each question, averaged over repeats, and the deviation of their mean between repeats."""
+    """The scores of each question, averaged over repeats, and the deviation of their mean between repeats. A row that failed has
+    the scores of no answer.
+    """
     questions, repeats, places = (np.asarray(column, np.intp) for column in zip(*rows, strict=True))
-    several = np.unique(repeats)
+    several, count = np.unique(repeats), len(answerable)
+    wrong = failed[places] & answerable[questions]
     values, deviations = {}, {}
     for name, column in columns.items():
         own = column[places]
         known = ~np.isnan(own)
+        if name in ANSWER_SCORES and known.any():
+            own = np.where(wrong, 0.0, own)
+            known |= wrong
         if not known.any():
             continue
         sums = np.bincount(questions[known], own[known], count)
