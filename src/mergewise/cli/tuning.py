@@ -99,7 +99,7 @@ def tune(
             fitted = fit_weights(index, task.questions, strategy, progress=advance, **common)
             report = fitted.tuning
     if as_json:
-        say_json(report.as_dict())
+        say_json(report.as_dict() if fit is None else {**report.as_dict(), **fitted.as_dict()})
     else:
         _say_report(report)
     more = {}

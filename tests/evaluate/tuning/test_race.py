@@ -106,13 +106,13 @@ def test_questions_of_one_document_count_once() -> None:
     assert race.running == [0, 1]
 
 
-@pytest.mark.parametrize("count", [20 if LONG else 3])
+@pytest.mark.parametrize("count", [20 if LONG else 2])
 def test_chance_is_not_taken_for_a_gain(tmp_path: Path, count: int) -> None:
     better = [tuned(matrix(seed, 250), tmp_path / str(seed), seed).is_better for seed in range(count)]
     assert sum(better) <= 1
 
 
-@pytest.mark.parametrize(("count", "least"), [(20, 16) if LONG else (3, 3)])
+@pytest.mark.parametrize(("count", "least"), [(20, 16) if LONG else (2, 2)])
 def test_a_planted_gain_is_found(tmp_path: Path, count: int, least: int) -> None:
     found = []
     for seed in range(count):

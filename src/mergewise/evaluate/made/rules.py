@@ -35,6 +35,7 @@ Part = TypeVar("Part")
 
 _NAME = re.compile(NAME)
 _DATE = re.compile(DATE)
+_ANCHOR = re.compile(r"\{[#/][^{}]*\}")
 _PROSE = re.compile(r"(?!.*::)[\"“«‘'¿¡]?\w[^{}|<>=\\`─-▟]*[.!?。！？][\"”»’')]?")
 _LEADING = re.compile(
     r"(?:The|A|An|In|On|At|By|For|From|After|Before|With|When|While|As|It|He|She|This|These|Its|His|Her)\s+"
@@ -180,4 +181,4 @@ def _contains(text: str, part: str) -> bool:
 
 
 def _quoted(name: str) -> str:
-    return f"“{' '.join(name.split())}”"
+    return f"“{' '.join(_ANCHOR.sub('', name).split())}”"

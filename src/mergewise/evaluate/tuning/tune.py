@@ -312,11 +312,11 @@ def probed(
 
 
 def models_of(index: Index) -> list[str]:
-    """What else contexts depend on."""
+    """What else contexts depend on: models, weights, and how the index is searched by default."""
     models = index.models
     named = (models.embedder, models.chat, models.reranker, models.scorer)
     specs = (type(model).__name__ + getattr(model, "spec", "") for model in named)
-    return [index.manifest.embedder, *specs, digest(models.weights)]
+    return [index.manifest.embedder, *specs, digest(models.weights), str(index.search_settings)]
 
 
 def _toml(text: str) -> str:

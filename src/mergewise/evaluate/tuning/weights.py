@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -179,6 +180,10 @@ class WeightsReport:
     tuning: TuningReport
     weights: Mapping[str, float] | None
     reranker: str = ""
+
+    def as_dict(self) -> dict[str, Any]:
+        """What was fitted, beside the report of the tuning."""
+        return {"weights": self.weights, "reranker": self.reranker}
 
     def file_text(self) -> str:
         """A file of weights, with the figures as comments; empty where the weights are to be kept as they are."""
