@@ -50,7 +50,7 @@ class Calibration:
 
     def evidence(self, logits: FloatArray) -> FloatArray:
         """Log-odds to add, shape (texts,)."""
-        return np.clip(self.slope * logits + self.bias, LEAST, MOST).astype(np.float32)
+        return np.asarray(np.clip(self.slope * logits + self.bias, LEAST, MOST), np.float32)
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +161,7 @@ def calibrate(questions: Sequence[ScoredTexts]) -> Calibration:
     Every question counts the same. Raises UsageError where no text is needed, or none is not.
     """
     asked = [question for question in questions if len(question.logits)]
-    needed = np.concatenate([question.needed for question in asked] or [np.empty(0)]).astype(np.float64)
+    needed = np.array([one for question in asked for one in question.needed], np.float64)
     if not 0 < needed.sum() < len(needed):
         raise UsageError(
             "a reranker cannot be calibrated on these questions", "some texts are to be needed, others not"

@@ -11,7 +11,6 @@ from time import perf_counter
 from typing import Annotated, Any, Literal, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
 from mergewise.concurrency import demand_time
 from mergewise.errors import UsageError
@@ -106,8 +105,8 @@ class HybridReader(TreeReader):
         texts = [search_key(hit.row.title, hit.row.headings, hit.row.text).strip() for hit in hits]
         if by == "reranker":
             return _by_scores(hits, self._reranker.score(question, texts))
-        ranks = np.log(np.arange(1, len(hits) + 1))
-        odds = FIRST_ODDS + ODDS_BY_RANK * ranks
+        ranks = np.log(np.arange(1, len(hits) + 1, dtype=np.float32))
+        odds = np.asarray(FIRST_ODDS + ODDS_BY_RANK * ranks, np.float32)
         return _moved(hits, ranks + evidence_of(self._reranker, question, texts, odds) / ODDS_BY_RANK)
 
     def rank(self, question: str, k: int, by: OrderedBy = "both") -> list[tuple[int, float]]:
@@ -256,9 +255,9 @@ def _by_scores(hits: Sequence[Hit], scores: FloatArray) -> list[Hit]:
     return sorted(scored, key=lambda hit: (-hit.score, hit.row.id))
 
 
-def _moved(hits: Sequence[Hit], ranks: npt.NDArray[np.float64]) -> list[Hit]:
+def _moved(hits: Sequence[Hit], ranks: FloatArray) -> list[Hit]:
     """The hits at other ranks, by their logarithms. Each has the score of the hits that the search put around its new rank."""
-    scores = np.interp(ranks, np.log(np.arange(1, len(hits) + 1)), [hit.score for hit in hits])
+    scores = np.interp(ranks, np.log(np.arange(1, len(hits) + 1, dtype=np.float32)), [hit.score for hit in hits])
     return [replace(hits[i], score=float(scores[i])) for i in np.argsort(ranks, kind="stable").tolist()]
 
 

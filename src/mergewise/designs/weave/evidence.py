@@ -324,12 +324,14 @@ class Candidates:
     def judge(self, weights: Mapping[str, float] = WEIGHTS) -> None:
         """Set `relevance`, shape (candidates,), from the features as they are now, and from what a reranker says."""
         z = self.log_odds(weights)
-        self.relevance = 1 / (1 + np.exp(-(z if self.reranked is None else z + self.reranked.evidence(z))))
+        if self.reranked is not None:
+            z = z + self.reranked.evidence(z)
+        self.relevance = np.asarray(1 / (1 + np.exp(-z)), np.float32)
 
     def log_odds(self, weights: Mapping[str, float] = WEIGHTS) -> FloatArray:
         """Log-odds that each candidate is needed, by its features alone, shape (candidates,)."""
-        z: FloatArray = self.features() @ np.array([weights[name] for name in FEATURES], np.float32) + weights["bias"]
-        return z
+        z = self.features() @ np.array([weights[name] for name in FEATURES], np.float32) + weights["bias"]
+        return np.asarray(z, np.float32)
 
     def with_neighbours(self, share: float, most: float) -> FloatArray:
         """`relevance`, but in sections of up to `most` tokens at least `share` of the neighbour's, and of the next one's squared.
