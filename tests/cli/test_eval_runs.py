@@ -125,7 +125,7 @@ def undisturbed(indexed: Path) -> tuple[list[str], bytes]:
 def test_a_run_that_is_killed_goes_on_and_ends_as_an_undisturbed_one(
     indexed: Path, undisturbed: tuple[list[str], bytes]
 ) -> None:
-    """With MERGEWISE_KILLS as many times as that. Each life lives a little longer than the one before: all of them are used."""
+    """With MERGEWISE_KILLS as many times as that: soon after a question was kept, and with a torn end of what was written."""
     words, whole = undisturbed
     slow = (
         "import sys, time; from mergewise.evaluate import evaluator; from mergewise.cli.main import main; "

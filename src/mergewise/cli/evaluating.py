@@ -79,7 +79,7 @@ class Evaluation:
     shard: tuple[int, int]
 
     @classmethod
-    def asked(cls, sets: Sequence[Path], options: EvaluationOptions) -> Evaluation:
+    def of_options(cls, sets: Sequence[Path], options: EvaluationOptions) -> Evaluation:
         """Raises UsageError for what does not go together."""
         _check(options)
         shared.set_patience(options.timeout, options.retries)
@@ -220,15 +220,15 @@ class Evaluation:
                 self._say_costs(evaluator, asked)
                 continue
             ready, again, planned = self.rows(evaluator)
-            sets = _with(plan.sets, _planned_set(evaluator, questions))
+            sets = _records_with(plan.sets, _planned_set(evaluator, questions))
             models = {**plan.models, **_view_choices(index)}
-            plan = replace(plan, sets=sets, rows=_with(plan.rows, *planned), models=models)
+            plan = replace(plan, sets=sets, rows=_records_with(plan.rows, *planned), models=models)
             if folder is not None:
                 write_plan(folder, plan)
             with progress("Evaluating") as advance:
                 evaluator.complete([*ready, *again], asked, advance)
             ready, planned = _without_failed(ready, planned, len(asked))
-            plan = replace(plan, rows=_with(plan.rows, *planned))
+            plan = replace(plan, rows=_records_with(plan.rows, *planned))
             if tables is not None:
                 documents = {one.doc for row in evaluator.store.known.values() for one in row.ranking}
                 tables.add_set(index, task.name, task.questions, documents)
@@ -334,7 +334,7 @@ class Evaluation:
 
 def compute_shard(sets: Sequence[str], options: EvaluationOptions, number: int, count: int, advance: Progress) -> None:
     """The rows of one shard, by a process of its own that says nothing."""
-    evaluation = Evaluation.asked(list(map(Path, sets)), replace(options, shard=f"{number}/{count}", workers=1))
+    evaluation = Evaluation.of_options(list(map(Path, sets)), replace(options, shard=f"{number}/{count}", workers=1))
     folder = options.run_folder
     assert folder is not None and options.index_dir is not None
     with _locked(folder, evaluation.shard):
@@ -477,7 +477,7 @@ def _warn_of_versions(earlier: RunPlan, plan: RunPlan) -> None:
         say_warning(f"this run was begun by version {before}: its rows stay, beside those of version {now}")
 
 
-def _with(known: tuple[Any, ...], *new: Any) -> tuple[Any, ...]:
+def _records_with(known: tuple[Any, ...], *new: Any) -> tuple[Any, ...]:
     """Records with new ones, which replace those of the same set (and method)."""
 
     def key(one: Any) -> object:

@@ -167,4 +167,4 @@ def evaluate(
     """
     from mergewise.cli.evaluating import Evaluation
 
-    Evaluation.asked(sets, options).run()
+    Evaluation.of_options(sets, options).run()

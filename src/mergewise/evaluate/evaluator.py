@@ -408,22 +408,15 @@ def evaluated_rows(
     budgets: Sequence[int],
     questions: Sequence[Question],
     progress: Progress | None = None,
-    repeats: int = 1,
 ) -> Iterator[list[QuestionRow]]:
-    """For each method and budget the rows of all questions, of the first repeat; those that failed have an error.
+    """For each method and budget the rows of all questions; those that failed have an error.
 
     Raises UsageError where there are no questions, and the error of the first question where all questions of all methods failed.
     """
     if not questions:
         raise UsageError(f"{evaluator.task.name} has no questions to be asked", "use --half all")
     asked = [evaluator.method_rows(method, budget) for method in methods for budget in budgets]
-    again = [
-        evaluator.method_rows(one.method, one.budget, repeat)
-        for one in asked
-        if evaluator.repeats(one)
-        for repeat in range(1, repeats)
-    ]
-    evaluator.complete([*asked, *again], questions, progress)
+    evaluator.complete(asked, questions, progress)
     if all(len(one.failures) == len(questions) for one in asked):
         raise next(iter(asked[0].failures.values()))
     for one in asked:
