@@ -65,10 +65,10 @@ def asked(path: Path) -> None:
 
 
 def test_questions_are_made_and_refused_by_tune(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    out = json.loads(run("questions", "mine", "-n", "20", "--out", "made.jsonl", "--json"))
-    assert out["questions"] == 20 and sum(out["kinds"].values()) == 20
-    monkeypatch.setattr(sys.modules["mergewise.evaluate.tuning.tune"], "FEWEST", 20)
-    with pytest.raises(UsageError, match="20 of 20 questions are made ones") as caught:
+    out = json.loads(run("questions", "mine", "-n", "12", "--out", "made.jsonl", "--json"))
+    assert out["questions"] == 12 and sum(out["kinds"].values()) == 12
+    monkeypatch.setattr(sys.modules["mergewise.evaluate.tuning.tune"], "FEWEST", 12)
+    with pytest.raises(UsageError, match="12 of 12 questions are made ones") as caught:
         run("tune", "made.jsonl", "-i", "mine")
     assert "--trust-made" in str(caught.value.hint)
     with pytest.raises(UsageError, match=r"made.jsonl is there already"):

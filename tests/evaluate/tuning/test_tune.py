@@ -99,7 +99,7 @@ def test_a_tuning_that_was_killed_says_the_same(index: Index, tmp_path: Path, mo
     def tuned(folder: str) -> TuningReport:
         return tune(index, questions(), "weave", budget=40, folder=tmp_path / folder, seconds=10_000)
 
-    monkeypatch.setattr(tuning, "POINTS", 4)
+    monkeypatch.setattr(tuning, "POINTS", 3)
     monkeypatch.setattr(tuning, "PROBED", 1)
     whole = tuned("whole")
     measure, calls = ContextMeasure.__call__, 0
@@ -107,7 +107,7 @@ def test_a_tuning_that_was_killed_says_the_same(index: Index, tmp_path: Path, mo
     def failing(self: ContextMeasure, point: Point, question: Question) -> PointScore:
         nonlocal calls
         calls += 1
-        if calls in (20, 40):
+        if calls in (10, 30):
             raise Stopped
         return measure(self, point, question)
 
