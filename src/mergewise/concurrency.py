@@ -1,7 +1,8 @@
 """Coroutines run from ordinary code, and ordinary code awaited: loops and threads of our own, started when first needed.
 
 `asyncio.run` would fail inside a running loop (a notebook, a server) and would close the connections that clients keep.
-Chat models share one loop. A store has one of its own: what a model's coroutine asks of a store must not wait for itself.
+Chat models share one loop. A store has one of its own: what a model's coroutine asks of a store must not wait for itself. Its
+searches are many and short: a thread without a running loop turns one itself while it waits for them (`ThreadLoop`).
 
 Code that is awaited runs in a pool of threads of its own, since it may wait long for a model: the default pool of asyncio is
 small, and belongs to the caller. A caller that no longer wants a result calls the work off (`CancellableWork`).

@@ -1,8 +1,8 @@
 """One state of an index in a directory: the versions of its LanceDB tables that a manifest names.
 
-Tables are asked through LanceDB's asynchronous interface, on an event loop of our own: the synchronous one spends two
-milliseconds a call on its own wrapping. Searches give row addresses, and rows come from mapped files (`store.mapped`): what is
-not held there is read from the table.
+Tables are asked through LanceDB's asynchronous interface: the synchronous one spends two milliseconds a call on its own
+wrapping. Searches are awaited in the thread that asks, all else on an event loop of our own. Searches give row addresses, and
+rows come from mapped files (`store.mapped`): what is not held there is read from the table.
 """
 
 from __future__ import annotations

@@ -84,7 +84,9 @@ def _named(candidates: Candidates) -> dict[SectionKey, float]:
     marked = {word for word, is_marked in zip(words.folded, words.marked, strict=True) if is_marked}
     shares = {}
     for section, name in candidates.named.items():
-        if candidates.sentences[candidates.members[section][0]].leaf.start == 0:
+        # a section may hold mark-up alone
+        members = candidates.members[section]
+        if members and candidates.sentences[members[0]].leaf.start == 0:
             parts = name.split()
             shares[section] = sum(part in marked for part in parts) / len(parts)
     return shares
