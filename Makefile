@@ -6,7 +6,7 @@
 # make attack        what docs/trust.md says was tried, in its long form: twenty minutes at most
 # make fuzz          an hour of fuzzing guided by coverage (MINUTES=60), of which make attack has a short form; it goes on where it ended
 # make bench         speed and memory of the index, of sentences, tokens and alignment
-# make chaos         100 kills of writers, 200 of a server, 20 times the damage, the server's tests in their long form
+# make chaos         100 kills of writers, 200 of a server, 20 of an evaluation, 20 times the damage, the server's tests in their long form
 # make mutants       220 small changes of the sources: does a test notice? (up to 80 minutes; stopped, it goes on; SEED=2 draws others)
 
 PYTHON ?= python3.11
@@ -70,6 +70,7 @@ bench: $(VENV)/.installed
 chaos: $(VENV)/.installed
 	MERGEWISE_KILLS=100 $(BIN)/python -m pytest tests/test_kill.py tests/test_folders.py
 	MERGEWISE_KILLS=20 $(BIN)/python -m pytest tests/designs/mrag/test_markers_cost.py
+	MERGEWISE_ATTACK=1 MERGEWISE_KILLS=20 $(BIN)/python -m pytest tests/cli/test_eval_runs.py
 	MERGEWISE_DAMAGES=20 $(BIN)/python -m pytest tests/store/test_damage.py
 	MERGEWISE_ATTACK=1 MERGEWISE_KILLS=20 $(BIN)/python -m pytest tests/store/test_conditions.py tests/server
 	$(BIN)/python -m benchmarks.serve.kills --kills 200

@@ -76,7 +76,9 @@ def _row(question: Question) -> dict[str, object]:
         {"doc": span.doc_id, "start": span.start, "end": span.end, "text": text}
         for span, text in question.evidence or ()
     ]
-    return {"id": question.id, "question": question.text, "answers": list(question.answers), "evidence": pieces}
+    row = {"id": question.id, "question": question.text, "answers": list(question.answers), "evidence": pieces}
+    known = {"type": question.kind, "hops": question.hops, "gold_docs": list(question.gold_docs)}
+    return {**row, **{name: value for name, value in known.items() if value}}
 
 
 def _lines(path: Path, rows: Iterable[dict[str, object]]) -> None:

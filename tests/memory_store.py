@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
@@ -52,6 +53,7 @@ class MemoryStore:
         self, registry: Registry, dimension: int = 0, views: Mapping[str, Mapping[str, Any]] | None = None
     ) -> None:
         self.dimension = dimension
+        self.directory: Path | None = None
         self.registry = registry
         first = next(iter(registry))
         given = {first: registry[first].dump()} if views is None else views

@@ -135,9 +135,9 @@ def test_markdown_cannot_be_broken_by_names(folder: Path) -> None:
     done = CliRunner().invoke(app, ["eval", "q|<b>.csv", "-i", "mine", "-s", "topk,weave", "-b", "60", "--md", "r.md"])
     assert done.exit_code == 0, done.output
     text = (folder / "r.md").read_text()
-    assert "## q\\|\\<b>\n" in text and "Differences to topk, question by question:" in text
+    assert "### q\\|\\<b>\n" in text and "### q\\|\\<b>, 60 tokens: answer\n" in text
     tables = [[line.count("|") for line in part.splitlines()] for part in text.split("\n\n") if part.startswith("|")]
-    assert all(len(set(counts)) == 1 for counts in tables) and len(tables) == 2
+    assert all(len(set(counts)) == 1 for counts in tables) and len(tables) == 3
 
 
 @pytest.mark.parametrize("option", ["--json", "--csv", "--md", "--html"])

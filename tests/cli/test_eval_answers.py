@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 import mergewise.models
 from mergewise.cli.main import app
 from mergewise.errors import UsageError
+from mergewise.evaluate.runs.folder import open_run
 from mergewise.models.causal_chat import CausalChat
 
 
@@ -61,7 +62,8 @@ def test_methods_are_answered_kept_and_shown(tmp_path: Path, reader: Reader) -> 
     } <= naive.keys()
     assert (naive["em"], rag["em"], aed["em"]) == (0.25, 1.0, 1.0)
     assert naive["evidence"] == 0.0 and rag["evidence"] == 1.0
-    assert len(list((tmp_path / "rows.answers").iterdir())) == 3
+    known = open_run(tmp_path / "rows.answers").rows()
+    assert known["method"].to_pylist() == [name for name in ("naive", "rag-1", "aed-2") for _ in QUESTIONS]
     reader.started.clear()
     again = run(*given, "--methods", "naive,rag-1,aed-2", "--max-tokens", "30")
     assert reader.started == [] and lines_of(again) == lines_of(out)  # also the seconds
@@ -74,7 +76,7 @@ def test_any_strategy_in_any_mode(tmp_path: Path, reader: Reader) -> None:
     assert [(row["strategy"], row["mode"], row["budget"], row["questions"]) for row in rows_of(rows)] == [
         ("topk", "short", 60, 2), ("sentence", "short", 60, 2),
     ]  # fmt: skip
-    assert len(list((tmp_path / "kept").iterdir())) == 2 and not (tmp_path / "rows.answers").exists()
+    assert len(open_run(tmp_path / "kept").rows()) == 4 and not (tmp_path / "rows.answers").exists()
     run(*given, "-s", "topk", "-b", "60")
     (row,) = rows_of(rows)
     assert (row["mode"], row["output_tokens"], row["accuracy"]) == ("extractive", 0.0, 1.0)
@@ -98,7 +100,12 @@ def test_questions_of_ones_own(tmp_path: Path, reader: Reader) -> None:
 def test_what_does_not_go_together(tmp_path: Path, reader: Reader) -> None:
     bench = str(saved_task(tmp_path / "towns"))
     for words, reason in (
-        (("--methods", "naive"), "goes with --answers"),
+        (("--shard", "1/2"), "--shard goes with --out"),
+        (("--workers", "2"), "--workers goes with --out"),
+        (("--out", "run", "--shard", "3/2"), "is no shard"),
+        (("--reference", "dense"), "no method is called 'dense'"),
+        (("--table", "nothing"), "unknown table"),
+        (("--table", "aed-1", "--methods", "naive"), "--table has its own methods"),
         (("--mode", "short"), "--mode goes with --answers"),
         (("-a", "--methods", "naive", "--mode", "short"), "methods have their modes"),
         (("-a", "--methods", "nothing"), "unknown method"),

@@ -5,12 +5,13 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
+import mergewise
 from mergewise.errors import UsageError
 from mergewise.evaluate.loaders import find_tasks, load_task
 from mergewise.evaluate.run import indexed_tasks
@@ -87,6 +88,9 @@ class FakeIndex:
         self.path, self.views = path, views
         self.added: list[str] = []
 
+    def documents(self) -> list[Document]:
+        return []
+
     def add(self, documents: Sequence[Document], *, progress: Progress) -> None:
         for number, document in enumerate(documents, 1):
             self.added.append(document.id)
@@ -120,3 +124,20 @@ def test_each_set_is_indexed_in_a_folder_of_its_name_before_the_next(tmp_path: P
     assert task.name == "a"
     ((other, task),) = sets
     assert (other.path, task.name) == (tmp_path / "indexes" / "b", "b")
+
+
+def test_sets_of_one_name_do_not_share_an_index(tmp_path: Path) -> None:
+    """Another set's documents would be found, too, and count as none of the gold."""
+    first, second = write_set(tmp_path / "bench" / "towns"), write_set(tmp_path / "pools" / "towns")
+    write_lines(second / "corpus.jsonl.gz", {"id": "f", "text": "F."})
+
+    def opened(folder: Path, **options: Any) -> mergewise.Index:
+        return mergewise.open(folder, embedder="none")
+
+    def indexed(folder: Path) -> list[Any]:
+        indexes, quiet = tmp_path / "indexes", cast(Any, lambda name: nullcontext(lambda *words: None))
+        return list(indexed_tasks(folder, tmp_path / "index", indexes, ["leaf"], cast(Any, opened), quiet))
+
+    assert len(indexed(first)) == len(indexed(first)) == 1
+    with pytest.raises(UsageError, match="holds 2 documents that are none of towns"):
+        indexed(second)

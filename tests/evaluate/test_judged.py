@@ -64,6 +64,28 @@ def test_nothing_is_lost_that_is_held() -> None:
     assert lost_texts(question(None, "..."), context(CATS), lookup) == ()
 
 
+@pytest.mark.parametrize(
+    ("trace", "stage"),
+    [([], LostStage.UNFOUND), ([SEARCH], LostStage.OUTRANKED), ([SEARCH, Step("skip", "", (DOGS,))], LostStage.SKIP)],
+)
+def test_gold_documents_that_a_context_has_nothing_of(trace: list[Step], stage: LostStage) -> None:
+    asked = Question("1", "?", ("bark",), None, gold_docs=("gone.txt", "d.txt"), grades=(1, 2))
+    other = Context("?", "s", 9, "Dogs bark.", 5, (Passage("Dogs bark.", 1.0, (Span("e", 0, 9),)),), tuple(trace))
+    lost = lost_texts(asked, other, lookup)
+    assert [(one.text, one.stage) for one in lost] == [("d.txt", stage), ("gone.txt", LostStage.NOWHERE)]
+    (lost_one,) = lost_texts(asked, context(CATS), lookup)
+    assert lost_one.text == "gone.txt"
+
+
+def test_of_gold_documents_alone_nothing_else_is_judged(tmp_path: Path) -> None:
+    index = mergewise.open(tmp_path / "index", embedder="none")
+    index.add([DOCUMENT])
+    asked = Question("1", "?", (), None, gold_docs=("d.txt",))
+    judged = ContextJudge(index, [asked]).judge(asked, context(DOGS))
+    assert (judged.answer, judged.evidence, judged.all, judged.density) == (None,) * 4
+    assert (judged.ranked, judged.lost) == (("d.txt",), ())
+
+
 def test_answers_that_no_document_holds(tmp_path: Path) -> None:
     index = mergewise.open(tmp_path / "index", embedder="none")
     index.add([DOCUMENT, Document("e.txt", "A cow moos.")])

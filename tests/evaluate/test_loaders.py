@@ -140,6 +140,7 @@ def hipporag(folder: Path) -> Path:
 
 
 def beir(folder: Path) -> Path:
+    folder.mkdir(exist_ok=True)
     write(
         folder / "corpus.jsonl",
         {"_id": "d1", "title": "Arden", "text": MILL},
@@ -303,6 +304,20 @@ def test_passages_of_dpr(tmp_path: Path) -> None:
     assert task.questions[0].answers == ("Anna Berg", "Anna's")
 
 
+def test_answers_that_are_no_list_are_named(tmp_path: Path) -> None:
+    file = pairs(tmp_path)
+    text = file.read_text()
+    file.write_text(text + "what\t[call(\nwhy\t" + "[" * 5000 + "\nhow\tabout it\nwho\n" + text)
+    task = load_task(file)
+    assert [one.id for one in task.questions] == ["line 1", "line 6"]
+    assert [one.place for one in task.skipped] == ["line 2", "line 3", "line 4", "line 5"]
+
+
+def test_a_folder_has_its_own_name_wherever_one_stands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(beir(tmp_path / "scifact"))
+    assert load_task(Path()).name == "scifact"
+
+
 def test_flashrag_brings_its_paragraphs_or_is_asked_of_an_index(tmp_path: Path) -> None:
     assert loaded("flashrag", tmp_path).documents == ()
     row = {**FLASHRAG, "metadata": {key: HOTPOT[key] for key in ("type", "context", "supporting_facts")}}
@@ -411,6 +426,7 @@ def test_other_files_are_no_question_sets(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="one of: bench"):
         load_task(tmp_path / "notes.md", "nothing")
     write(tmp_path / "dev.json", [HOTPOT])
+    write(tmp_path / "rows.questions.jsonl", {"question": "?", "gold": []})
     assert find_tasks(tmp_path) == [tmp_path / "dev.json"]
     assert find_tasks(tmp_path / "notes.md") == [tmp_path / "notes.md"]
 

@@ -1,151 +1,253 @@
-"""The page of an evaluation: complete in itself, safe, and bounded."""
+"""The page of an evaluation: complete in itself, safe, bounded; sorted, filtered, opened and read in a browser."""
 
 from __future__ import annotations
 
+import time
+from collections.abc import Iterator
 from dataclasses import replace
-from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
 
-from mergewise.page.evaluation import (
-    EvaluationReport,
-    ReportAttempt,
-    ReportCell,
-    ReportColumn,
-    ReportDifference,
-    ReportLine,
-    ReportQuestion,
-    ReportTable,
-    evaluation_page,
-)
+from mergewise.evaluate.judged import JudgedContext, LostStage, LostText
+from mergewise.evaluate.lab import lab_report
+from mergewise.evaluate.measured import measured_rows, measured_runs
+from mergewise.evaluate.presets import preset
+from mergewise.evaluate.rows import QuestionRow
+from mergewise.page.evaluation import LabReport, evaluation_page
+from tests.evaluate.measured_runs import COUNT, HOSTILE, question, saved_run
 from tests.page import chromium
+from tests.page.chromium import Browser
+from tests.page.support import Page
+from tests.page.test_browser import COLOURS, READABLE, contrast_of
 
-HOSTILE = "<script>alert(1)</script>\"'&\u202e"
-COLUMNS = (ReportColumn("answer", "what the context holds"), ReportColumn("tokens", "of a context", 1, False))
-LINES = (
-    ReportLine("topk", 128, (ReportCell(0.5, (0.25, 0.75)), ReportCell(120.5, (100.0, 140.0)))),
-    ReportLine("weave", 128, (ReportCell(None), ReportCell(119.0, (99.5, 138.0)))),
-)
-GOOD = ReportAttempt("topk", 128, "held", True)
-BAD = ReportAttempt("weave", 128, "missed", False, "I say", (("gold text", "not found"),), (("a.md:7", "first words"),))
-QUESTIONS = (
-    ReportQuestion("1", "Who?", ("Ada", "Brix"), (GOOD, BAD)),
-    ReportQuestion("2", "What?", (), (GOOD, replace(GOOD, strategy="weave"))),
-    ReportQuestion("3", "When?", ("1850",), (replace(BAD, strategy="topk"), BAD)),
-)
-REPORT = EvaluationReport(
-    "towns",
-    "3 questions",
-    (ReportTable("Contexts", COLUMNS, LINES),),
-    "topk",
-    (
-        ReportDifference("weave", 128, "answer", 0.1, (-0.1, 0.3), 0.04, True, 3, 1),
-        ReportDifference("weave", 128, "evidence", 0.0, (0.0, 0.0), 1.0, False, 0, 0),
-    ),
-    ("3 questions are few.",),
-    QUESTIONS,
-)
+in_a_browser = pytest.mark.skipif(chromium.PATH is None, reason="Chromium is not installed")
 
 
-class Reader(HTMLParser):
-    """The texts of a page, and its elements with their attributes."""
-
-    def __init__(self, page: str) -> None:
-        super().__init__()
-        self.texts: list[str] = []
-        self.elements: list[tuple[str, dict[str, str | None]]] = []
-        self._raw = False
-        self.feed(page)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.elements.append((tag, dict(attrs)))
-        self._raw = tag in ("style", "script")
-
-    def handle_endtag(self, tag: str) -> None:
-        self._raw = False
-
-    def handle_data(self, data: str) -> None:
-        if not self._raw:
-            self.texts.append(data)
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> LabReport:
+    measured = measured_runs([saved_run(tmp_path_factory.mktemp("runs") / "one")])
+    return lab_report(measured, [preset("mrag-2")])
 
 
-def shown(report: EvaluationReport = REPORT, limit: int = 10**6) -> tuple[str, Reader]:
-    page = evaluation_page([report], limit)
-    return page, Reader(page)
+def read(report: LabReport) -> Page:
+    return Page(evaluation_page(report))
 
 
-def test_it_tells_all_that_there_is() -> None:
-    _, page = shown()
-    text = " ".join(page.texts)
+def test_tables_and_figures_stand_without_a_script(report: LabReport) -> None:
+    page = read(report)
+    captions = [one.text for one in page.all("caption")]
+    assert captions[:3] == ["M-RAG, Table 2: what contexts hold", "M-RAG, Table 2", "All sets: evidence"]
+    text = page.one("main").text
     for part in (
-        "Evaluation: towns", "3 questions", "0.500", "0.25 to 0.75", "120.5", "100 to 140", "what the context holds",
-        "Differences to topk", "+0.100", "-0.10 to +0.30", "0.040", "no question differs", "3 questions are few.",
-        "2 of 3 missed by some", "Ada", "Brix", "no answer in the documents", "✗ missed", "✓ held", "It said: ", "I say",
-        "gold text", "not found", "first words", "a.md:7",
+        "Evaluation: 2wiki, towns", "At 128 tokens weave has the highest evidence: 0.950", "128 tokens", "6.60 ± 0.00",
+        "20 questions are few", "What contexts hold, since no model answers", "Where it comes from",
     ):  # fmt: skip
         assert part in text, part
-    kinds = [attributes["class"] for name, attributes in page.elements if name == "article"]
-    assert kinds == ["passage asked missed differ", "passage asked", "passage asked missed"]
+    assert len(page.all("svg")) == 3 and "Pairs" in text and "Questions are looked through by a script" in text
+    ids = page.ids()
+    assert len(ids) == len(set(ids)) and set(page.targets()) - {""} <= set(ids)
 
 
-def test_nothing_is_fetched_and_one_script_runs() -> None:
-    page, read = shown()
-    assert [name for name, _ in read.elements].count("script") == 1
-    assert not [a for _, a in read.elements if "src" in a or str(a.get("href", "#")).startswith(("http", "//", "file"))]
-    assert "@import" not in page and "url(" not in page
+def test_nothing_is_fetched_and_named_scripts_alone_run(report: LabReport) -> None:
+    page = read(report)
+    scripts = [one for one in page.all("script") if one.attributes.get("type") is None]
+    assert len(scripts) == 2
+    policy = next(e.attributes["content"] for e in page.all("meta") if e.attributes.get("http-equiv"))
+    assert policy is not None and policy.count("sha256-") == 2 and "default-src 'none'" in policy
+    assert not [e for e in page.elements if "src" in e.attributes]
+    assert all((link.attributes["href"] or "").startswith("#") for link in page.all("a"))
 
 
-def test_texts_of_others_stay_texts() -> None:
-    attempt = ReportAttempt(HOSTILE, 1, HOSTILE, False, HOSTILE, ((HOSTILE, HOSTILE),), ((HOSTILE, HOSTILE),))
-    hostile = replace(
-        REPORT,
-        name=HOSTILE,
-        facts=HOSTILE,
-        first=HOSTILE,
-        tables=(ReportTable(HOSTILE, COLUMNS, (replace(LINES[0], strategy=HOSTILE),)),),
-        differences=(replace(REPORT.differences[0], strategy=HOSTILE),),
-        questions=(ReportQuestion(HOSTILE, HOSTILE, (HOSTILE,), (attempt,)),),
+def test_texts_of_others_stay_texts(report: LabReport) -> None:
+    row = replace(report.parts[1].tables[0].rows[0], name=HOSTILE, about=HOSTILE, section=HOSTILE, note=HOSTILE)
+    table = replace(
+        report.parts[1].tables[0], title=HOSTILE, about=HOSTILE, rows=(row,), notes=(HOSTILE,), source=HOSTILE
     )
-    page = evaluation_page([hostile, hostile])
-    assert "<script>alert" not in page and "\u202e" not in page
-    assert [name for name, _ in Reader(page).elements].count("script") == 1
+    figure = report.parts[2].figures[0]
+    curves = tuple(replace(curve, name=HOSTILE) for curve in figure.curves)
+    drawn = replace(figure, title=HOSTILE, curves=curves)
+    hostile = replace(
+        report,
+        title=HOSTILE,
+        headline=(HOSTILE,),
+        remarks=(HOSTILE,),
+        parts=(replace(report.parts[1], title=HOSTILE, tables=(table,), figures=(drawn,)),),
+        pairs=(replace(report.pairs[0], title=HOSTILE, names=(HOSTILE,) * len(report.pairs[0].names)),),
+        provenance=((HOSTILE, ((HOSTILE, HOSTILE),)),),
+        data=(),
+    )  # fmt: skip
+    page = Page(evaluation_page(hostile))
+    assert not page.all("img") and len([e for e in page.all("script") if e.attributes.get("type") is None]) == 2
 
 
-def test_where_there_is_no_room_questions_that_nobody_missed_go_first() -> None:
-    questions = tuple(replace(QUESTIONS[i % 2], text=f"Question {i}?") for i in range(400))
-    report = replace(REPORT, questions=questions)
-    whole, _ = shown(report)
-    page, read = shown(report, 120_000)
-    asked = [text for text in read.texts if text.startswith("Question ") and text.endswith("?")]
-    assert len(page) < len(whole) and 0 < len(asked) < 400
-    missed = [text for text in asked if int(text[9:-1]) % 2 == 0]
-    assert len(missed) == 200 or len(missed) == len(asked)
-    assert f"{400 - len(asked)} more questions are in the rows beside this page." in read.texts
-    # those that are shown stand in their order
-    assert asked == sorted(asked, key=lambda text: int(text[9:-1]))
+def test_a_scripted_model_is_a_watermark(report: LabReport) -> None:
+    marked = read(replace(report, warning="plumbing, not quality"))
+    assert marked.one("div", "marked").attributes["data-warning"] == "plumbing, not quality"
+    assert marked.one("p", "plumbing").text == "plumbing, not quality"
+    assert not read(report).all("div", "marked")
 
 
-def test_several_sets_stand_on_one_page() -> None:
-    page = Reader(evaluation_page([REPORT, replace(REPORT, name="rivers")]))
-    assert [text for text in page.texts if text in ("towns", "rivers")] == ["towns", "rivers"]
-    ids = [attributes["id"] for _, attributes in page.elements if attributes.get("id")]
-    assert len(ids) == len(set(ids))
+# -- in a browser
 
 
-@pytest.mark.skipif(chromium.PATH is None, reason="Chromium is not installed")
-def test_a_browser_shows_it_without_complaint(tmp_path: Path) -> None:
-    file = tmp_path / "page.html"
-    file.write_text(shown()[0], encoding="utf-8")
-    with chromium.browser() as browser:
-        for width in (400, 1280):
-            browser.open(file, width=width)
-            assert browser.complaints() == [] and browser.requests() == [file.as_uri()]
-            # a wide table scrolls within itself
-            assert browser.js("document.documentElement.scrollWidth") <= width
-            seen = "[...document.querySelectorAll('.asked')].filter(one => one.offsetHeight).length"
-            assert browser.js(seen) == 3
-            browser.js("document.querySelector('.show-missed').click()")
-            assert browser.js(seen) == 2
-            browser.js("document.querySelector('.show-differ').click()")
-            assert browser.js(seen) == 1
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with chromium.browser() as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def file(report: LabReport, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("page") / "page.html"
+    path.write_text(evaluation_page(replace(report, warning="plumbing, not quality")), encoding="utf-8")
+    return path
+
+
+def opened(browser: Browser, path: Path | str, scheme: str = "light", width: int = 1280) -> None:
+    """The page with its questions."""
+    # another fragment of the same page would not load it again
+    browser.open("about:blank")
+    browser.open(path, scheme, width)
+    wait_for(browser, "document.querySelector('#asked').dataset.ready !== undefined")
+
+
+def wait_for(browser: Browser, condition: str) -> None:
+    for _ in range(300):
+        if browser.js(condition):
+            return
+        time.sleep(0.02)
+    raise AssertionError(condition)
+
+
+@in_a_browser
+@pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 1280), ("light", 320)])
+def test_it_is_shown_offline_without_complaint_and_can_be_read(
+    browser: Browser, file: Path, scheme: str, width: int
+) -> None:
+    opened(browser, file, scheme, width)
+    browser.js("document.querySelectorAll('details').forEach(one => { one.open = true })")
+    browser.js("document.querySelector('.ask').click()")
+    wait_for(browser, "document.querySelectorAll('.column').length === 2")
+    assert browser.complaints() == [] and browser.requests() == [file.as_uri()]
+    assert browser.js("document.documentElement.scrollWidth") <= width
+    assert browser.js("window.hacked") is None and browser.js("document.querySelectorAll('img').length") == 0
+    if width > 320:
+        texts = browser.js(COLOURS)
+        faint = {where: round(ratio, 2) for where, _, ratio in map(contrast_of, texts) if ratio < READABLE}
+        assert len(texts) > 200 and faint == {}
+
+
+NAMES = "[...document.querySelectorAll('#table-sets tbody')[0].rows].slice(1).map(row => row.cells[0].firstChild.data)"
+
+
+@in_a_browser
+def test_tables_are_sorted_by_any_column(browser: Browser, file: Path) -> None:
+    opened(browser, file)
+    assert browser.js(NAMES) == ["topk", "weave", "dos", "auto-merge"]
+    press = "document.querySelectorAll('#table-sets thead .sort')[{}].click()"
+    browser.js(press.format(3))
+    assert browser.js(NAMES) == ["weave", "topk", "auto-merge", "dos"]
+    browser.js(press.format(3))
+    assert browser.js(NAMES) == ["dos", "topk", "auto-merge", "weave"]
+    browser.js(press.format(0))
+    assert browser.js(NAMES) == ["auto-merge", "dos", "topk", "weave"]
+    assert browser.js("document.querySelectorAll('#table-sets [aria-sort]').length") == 1
+    # sections stay where they are
+    assert browser.js("document.querySelector('#table-sets tbody').rows[0].textContent") == "128 tokens"
+
+
+@in_a_browser
+def test_tables_are_copied_as_markdown_and_tex(browser: Browser, file: Path) -> None:
+    opened(browser, file)
+    browser.js(
+        "Object.defineProperty(navigator, 'clipboard', {value: {writeText: async (text) => { window.copied = text; }}})"
+    )
+    browser.js("document.querySelector('#table-sets [data-copy=md]').click()")
+    copied = browser.js("window.copied")
+    assert copied.splitlines()[0] == "| method | 2wiki | towns | mean |"
+    assert "| weave | **0.950** | **0.950** | **0.950** |" in copied and "| topk | <u>0.500</u> |" in copied
+    browser.js("document.querySelector('#table-mrag-2 [data-copy=tex]').click()")
+    copied = browser.js("window.copied")
+    assert r"\multicolumn{3}{c}{NarrativeQA}" in copied and r"{\color{gray}6.60 $\pm$ 0.00}" in copied
+    assert copied.count("{") == copied.count("}")
+
+
+def chosen(browser: Browser, label: str, value: str) -> None:
+    """Choose a value of the control with this label."""
+    labels = "[...document.querySelectorAll('.controls label')]"
+    select = f"{labels}.find(one => one.firstChild.textContent === {label!r}).querySelector('select')"
+    browser.js(f"(one => {{ one.value = {value!r}; one.dispatchEvent(new Event('change')); }})({select})")
+
+
+@in_a_browser
+def test_questions_are_filtered_and_ordered(browser: Browser, file: Path) -> None:
+    opened(browser, file)
+    told = "document.querySelector('#asked .facts').textContent"
+    chosen(browser, "Budget", "128")
+    assert browser.js(told) == f"{2 * COUNT} questions: A better in 18, B in 0"
+    chosen(browser, "Show", "onlyA")
+    assert browser.js(told).startswith("18 questions")
+    chosen(browser, "Set", "towns")
+    assert browser.js(told).startswith("9 questions")
+    chosen(browser, "Hops", "2")
+    assert browser.js(told).startswith("0 questions")
+    chosen(browser, "Hops", "1")
+    chosen(browser, "Show", "none")
+    assert browser.js(told).startswith("1 question:")
+    chosen(browser, "Show", "all")
+    browser.js(
+        "(i => { i.value = 'TOWN 7'; i.dispatchEvent(new Event('input')); })(document.querySelector('[type=search]'))"
+    )
+    assert browser.js(told).startswith("0 questions")
+    chosen(browser, "Hops", "")
+    assert browser.js("document.querySelector('.question h3').textContent") == "28When was town 7 founded?"
+
+
+@in_a_browser
+def test_an_opened_question_shows_gold_and_what_lost_it_and_has_an_address(browser: Browser, file: Path) -> None:
+    opened(browser, file)
+    chosen(browser, "Budget", "128")
+    chosen(browser, "Set", "towns")
+    browser.js("document.querySelector('.ask').click()")
+    wait_for(browser, "document.querySelectorAll('.column').length === 2")
+    first, second = "document.querySelectorAll('.column')[0]", "document.querySelectorAll('.column')[1]"
+    gold = f"{first}.querySelector('mark.gold').textContent"
+    # characters outside the first plane do not move the marks
+    assert browser.js(gold) == f"Town 2 was founded in 1502 by 🏰 Ann. {HOSTILE}"
+    assert "missing" in browser.js(f"{second}.querySelector('.lost').textContent")
+    assert browser.js(f"{second}.querySelector('.lost .where').textContent") == " a candidate that did not fit"
+    address = browser.js("location.hash")
+    assert address == "#q=towns%2Fq2&m=weave,topk&b=128"
+    opened(browser, f"{file.as_uri()}#q=towns%2Fq3&m=dos,weave,topk&b=384")
+    wait_for(browser, "document.querySelectorAll('.column').length === 3")
+    names = "[...document.querySelectorAll('.column h4')].map(one => one.textContent)"
+    assert browser.js(names) == ["dos", "weave", "topk"]
+    assert browser.js("document.querySelector('.question.opened h3').textContent") == "24When was town 3 founded?"
+    assert browser.js("document.querySelector('.column .where + .text mark.gold, .column .text mark.gold') !== null")
+    # a fourth method can be added, a fifth cannot
+    browser.js("[...document.querySelectorAll('.picker input')].find(box => !box.checked).click()")
+    wait_for(browser, "document.querySelectorAll('.column').length === 4")
+    browser.js("document.querySelector('.opened .ask').click()")
+    assert browser.js("location.hash") == "#sources"
+    assert browser.complaints() == []
+
+
+@in_a_browser
+def test_rows_in_memory_have_the_same_page(browser: Browser, tmp_path: Path) -> None:
+    rows = [
+        QuestionRow(
+            "own", method, 60, question(number), number,
+            JudgedContext(score, score, score, 0.1, 50, lost=() if score else (LostText("gold text", LostStage.UNFOUND),)), 2.0,
+        )
+        for method, score in (("topk", 0.0), ("weave", 1.0)) for number in range(8)
+    ]  # fmt: skip
+    page = evaluation_page(lab_report(measured_rows(rows)))
+    (tmp_path / "page.html").write_text(page, encoding="utf-8")
+    opened(browser, tmp_path / "page.html")
+    browser.js("document.querySelector('.ask').click()")
+    wait_for(browser, "document.querySelectorAll('.column').length === 2")
+    told = "[...document.querySelectorAll('.column')].map(one => one.textContent)"
+    weave, topk = browser.js(told)
+    assert "Nothing is missing." in weave and "gold text not among the candidates" in topk
+    assert browser.complaints() == []

@@ -153,7 +153,7 @@ def test_real_strategies_leave_no_stretch_without_a_known_reason() -> None:
 
     embedder = HashEmbedder()
     store = memory_store([CATS, KIBBLE], embedder, **{name: view.settings() for name, view in VIEWS.items()})
-    bare = Models(count_tokens)
+    bare = Models(count_tokens, embedder)
     for name, strategy in STRATEGIES.items():
         if strategy.needs is not None and strategy.needs.of(bare) is None:
             continue

@@ -17,6 +17,8 @@ from mergewise.designs.aed.triplets import Triplet, TripletSettings
 from mergewise.designs.macrag.slices import SliceSettings
 from mergewise.designs.mrag.chunks import FixedSettings, PICSettings, SemanticSettings
 from mergewise.designs.mrag.markers import MarkerSettings
+from mergewise.designs.raptor.chunks import RaptorSettings
+from mergewise.designs.tree_rag.outline import OutlineSettings
 from mergewise.errors import UsageError
 from mergewise.index import pipeline
 from mergewise.index.tree.tables import KEY
@@ -126,6 +128,8 @@ CASES = {
         {"triplets": (Triplet("Cats", "are", "not there", 0, 5),)},
         "triplet",
     ),
+    "outline": Case(VIEWS["outline"], OutlineSettings(), (("outline", "vector"),)),
+    "raptor": Case(VIEWS["raptor"], RaptorSettings(chunk=20), (("raptor", "vector"),)),
     "headline": Case(OWN, HeadlineSettings(), (("headline", "vector"),)),
 }
 

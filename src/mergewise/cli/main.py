@@ -12,7 +12,7 @@ from typing import Any, get_args, get_type_hints
 
 import typer
 
-from mergewise.cli import chat, comparison, demo, evaluation, manage, mcp, questions, serving, show, training
+from mergewise.cli import chat, comparison, demo, evaluation, manage, mcp, questions, reporting, serving, show, training
 from mergewise.cli.configuration import (
     TRUST,
     existing_configuration,
@@ -46,6 +46,7 @@ app.command("remove", cls=NamingCommand)(manage.remove)
 app.command("check", cls=NamingCommand)(manage.check)
 app.command("prompts", cls=NamingCommand)(manage.prompts)
 app.command("eval", cls=NamingCommand)(evaluation.evaluate)
+app.command("report", cls=NamingCommand)(reporting.report)
 app.add_typer(training.app)
 app.command("serve", cls=NamingCommand)(serving.serve)
 app.add_typer(serving.app)

@@ -40,6 +40,7 @@ def _registered_names() -> Mapping[str, str]:
     """What the placeholders stand for."""
     from mergewise.designs import MODES, STRATEGIES, VIEWS
     from mergewise.evaluate.methods import GROUPS, METHODS
+    from mergewise.evaluate.presets import preset_names
 
     listed = ", ".join
 
@@ -53,6 +54,7 @@ def _registered_names() -> Mapping[str, str]:
         "strategies": listed(STRATEGIES),
         "merging_strategies": listed(name for name, strategy in STRATEGIES.items() if strategy.merge is not None),
         "methods": listed([*GROUPS, *METHODS]),
+        "tables": listed(preset_names()),
         "views": listed(VIEWS),
         "reported_views": listed(name for name, view in VIEWS.items() if view.report is not None),
         "written_views": listed(name for name, view in VIEWS.items() if view.writing is not None),

@@ -1,4 +1,4 @@
-"""How `eval` says its figures: lines of 80 columns for people, Markdown, and CSV."""
+"""How `eval` says its figures: lines of 80 columns for people, and files."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from mergewise.cli.output import say, say_aside
 from mergewise.errors import UsageError
+from mergewise.evaluate.exports import harmless, markdown
 from mergewise.page.evaluation import (
     EvaluationReport,
+    LabReport,
     ReportAttempt,
     ReportCell,
     ReportColumn,
@@ -37,8 +39,6 @@ TEXT = 140
 """Characters of a text there."""
 GOLDS, FOUND = 3, 2
 """Gold answers, and found passages, of each question there."""
-SIGNS = ("=", "+", "-", "@", "\t", "\r")
-"""What a cell of a table begins with that spreadsheets take for a formula."""
 
 
 def say_table_head(columns: Sequence[ReportColumn]) -> None:
@@ -151,62 +151,6 @@ def _say_wrapped(text: str, style: str | None = None) -> None:
         say(line, style)
 
 
-def markdown_report(reports: Sequence[EvaluationReport]) -> str:
-    """Tables, what their columns mean, differences, remarks; without the questions."""
-    parts = ["# Evaluation"]
-    for report in reports:
-        parts += [f"## {_in_cell(report.name)}", f"{report.facts}.", *map(_markdown_table, report.tables)]
-        if report.differences:
-            parts += [f"Differences to {_in_cell(report.first)}, question by question:", _markdown_differences(report)]
-        parts.append("\n".join(f"- {remark}" for remark in report.remarks))
-    columns = {column.label: column for report in reports for table in report.tables for column in table.columns}
-    parts.append("\n".join(f"- **{column.label}**: {column.about}" for column in columns.values()))
-    parts.append(
-        "In brackets: intervals of 95 percent. p: paired sign-flip test, corrected by Holm's method in a column."
-    )
-    return "\n\n".join(parts) + "\n"
-
-
-def _markdown_table(table: ReportTable) -> str:
-    def cell(column: ReportColumn, cell: ReportCell) -> str:
-        if cell.interval is None:
-            return column.figure(cell.value)
-        places = 2 if column.is_share else 0
-        return f"{column.figure(cell.value)} ({cell.interval[0]:.{places}f} to {cell.interval[1]:.{places}f})"
-
-    rows = [[line.strategy, str(line.budget), *map(cell, table.columns, line.cells)] for line in table.lines]
-    return _markdown_rows(["strategy", "budget", *(column.label for column in table.columns)], rows)
-
-
-def _markdown_differences(report: EvaluationReport) -> str:
-    rows = [
-        [
-            one.strategy,
-            str(one.budget),
-            one.column,
-            f"{one.mean:+.3f} ({one.interval[0]:+.2f} to {one.interval[1]:+.2f})",
-            probability_text(one.probability),
-            str(one.better),
-            str(one.worse),
-            "yes" if one.is_apart else "no",
-        ]
-        for one in report.differences
-    ]
-    return _markdown_rows(["strategy", "budget", "column", "difference", "p", "better", "worse", "told apart"], rows)
-
-
-def _markdown_rows(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join(f"| {' | '.join(map(_in_cell, line))} |" for line in lines)
-
-
-def _in_cell(text: str) -> str:
-    line = " ".join(text.split())
-    for sign in "\\|<*_`[":
-        line = line.replace(sign, f"\\{sign}")
-    return line
-
-
 def csv_rows(rows: Sequence[Mapping[str, Any]]) -> str:
     """Rows as a table: an interval in two columns, lists as JSON. What spreadsheets would take for a formula begins with `'`."""
     flat = [dict(_flat(row)) for row in rows]
@@ -226,7 +170,7 @@ def _flat(row: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
         elif isinstance(value, list | tuple | dict):
             yield name, json.dumps(value, ensure_ascii=False)
         else:
-            yield name, f"'{value}" if isinstance(value, str) and value.startswith(SIGNS) else value
+            yield name, harmless(value) if isinstance(value, str) else value
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,22 +194,27 @@ class EvaluationFiles:
             if is_new:
                 path.unlink()
 
-    def write(
-        self, reports: Sequence[EvaluationReport], means: Sequence[EvaluationRow], questions: Sequence[QuestionRow]
-    ) -> None:
+    def write(self, means: Sequence[EvaluationRow], questions: Sequence[QuestionRow]) -> None:
         rows, asked = [row.as_dict() for row in means], [row.as_dict() for row in questions]
         if self.json is not None:
             _write(self.json, json.dumps(rows, indent=1) + "\n")
         if self.csv is not None:
             _write(self.csv, csv_rows(rows))
-        if self.markdown is not None:
-            _write(self.markdown, markdown_report(reports))
-        if self.html is not None:
-            _write(self.html, evaluation_page(reports))
         if self.paths():
             *_, lines, table = self.paths()
             _write(lines, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in asked))
             _write(table, csv_rows(asked))
+
+    @property
+    def has_report(self) -> bool:
+        return self.markdown is not None or self.html is not None
+
+    def write_report(self, found: LabReport) -> None:
+        """The page and the Markdown, as far as they are named."""
+        if self.markdown is not None:
+            _write(self.markdown, markdown(found))
+        if self.html is not None:
+            _write(self.html, evaluation_page(found))
 
     def say_rows(self) -> None:
         """Where the rows of all questions stand."""

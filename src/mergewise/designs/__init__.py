@@ -26,7 +26,7 @@ __all__ = ["DESIGNS", "MODES", "PROMPTS", "STRATEGIES", "VIEWS", "Design", "Stra
 
 log = logging.getLogger("mergewise")
 
-DESIGNS = ("weave", "auto_merge", "macrag", "mergerag", "mrag", "aed")
+DESIGNS = ("weave", "auto_merge", "macrag", "mergerag", "mrag", "aed", "raptor", "tree_rag", "crag", "self_rag")
 GROUP = "mergewise.designs"
 
 Part = TypeVar("Part")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cache, lru_cache
@@ -23,6 +23,8 @@ CHARACTERS = 160
 """Of each passage that is told of."""
 DOCUMENTS = 200
 """That are held in memory to look up what was found and lost."""
+LISTED = 20
+"""Gold documents that are named where they were lost, at most."""
 SCANNED = 30_000_000
 """Characters of the documents up to which all of them are searched for gold answers."""
 
@@ -78,7 +80,8 @@ class JudgedContext:
     """The scores of `metrics.Score`: None where the documents have no answer, and `answer` where only evidence is marked.
 
     `lost` is what the context lacks of the gold texts, and `found` what it holds instead. Both are empty where it lacks nothing;
-    where the documents have no answer there is only `found`. `ranked` are the documents of the context, best first.
+    where the documents have no answer there is only `found`. `density` is None where documents alone are gold. `ranked` are the
+    documents of the context, best first.
     """
 
     answer: float | None
@@ -106,7 +109,8 @@ class ContextJudge:
             return JudgedContext(None, None, None, None, context.tokens, found, ranked=ranked)
         score = score_context(question, context.text, context.tokens, count_tokens)
         answer = score.answer if question.has_answers else None
-        judged = JudgedContext(answer, score.evidence, score.all, score.density, context.tokens, ranked=ranked)
+        density = score.density if question.has_answers or question.evidence is not None else None
+        judged = JudgedContext(answer, score.evidence, score.all, density, context.tokens, ranked=ranked)
         lost = lost_texts(question, context, self._document, question.id in self.unheld)
         return replace(judged, found=found_texts(context, self._document), lost=lost) if lost else judged
 
@@ -122,10 +126,13 @@ def found_texts(context: Context, document: DocumentLookup) -> tuple[FoundText, 
 def lost_texts(
     question: Question, context: Context, document: DocumentLookup, is_nowhere: bool = False
 ) -> tuple[LostText, ...]:
-    """The pieces of the evidence that the context lacks; where none are marked, the first answer, if it holds no answer.
+    """The pieces of the evidence that the context lacks; where none are marked, the titles of the gold documents of which it has
+    nothing; where there are none of these either, the first answer, if it holds no answer.
 
     `is_nowhere` says that no document holds an answer.
     """
+    if question.evidence is None and question.gold_docs:
+        return _lost_documents(question, context, document)
     held = normalise(context.text)
     if question.evidence is not None:
         return tuple(
@@ -140,6 +147,19 @@ def lost_texts(
     return (LostText(wanted[0], LostStage.NOWHERE if is_nowhere else max(stages, key=list(LostStage).index)),)
 
 
+def _lost_documents(question: Question, context: Context, document: DocumentLookup) -> tuple[LostText, ...]:
+    """Those that are worth most come first."""
+    held = {span.doc_id for passage in context.passages for span in passage.spans}
+    lost = sorted((one for one in question.gold_docs if one not in held), key=lambda one: -question.gains[one])
+    return tuple(_lost_document(one, context, document) for one in lost[:LISTED])
+
+
+def _lost_document(doc_id: str, context: Context, document: DocumentLookup) -> LostText:
+    known = document(doc_id)
+    stage = LostStage.NOWHERE if known is None else _last_stage(lambda span: span.doc_id == doc_id, context)
+    return LostText((known and known.title) or doc_id, stage)
+
+
 def _stage(text: str, gold: Span | None, context: Context, document: DocumentLookup) -> LostStage:
     """The last that the trace says of the gold text. Where its place is not known, it is looked for in the texts of steps."""
     wanted = normalise(text)
@@ -151,6 +171,11 @@ def _stage(text: str, gold: Span | None, context: Context, document: DocumentLoo
 
     if known is not None and any(has(span) for passage in context.passages for span in passage.spans):
         return LostStage.PART
+    return _last_stage(has, context)
+
+
+def _last_stage(has: Callable[[Span], bool], context: Context) -> LostStage:
+    """The last that the trace says of spans that have what was lost."""
     for step in reversed(context.trace):
         if step.cause in _STAGES and any(map(has, step.covers)):
             return _STAGES[step.cause]
@@ -166,9 +191,10 @@ def _text_at(span: Span, document: DocumentLookup) -> str:
 def unheld_questions(questions: Sequence[Question], index: Index) -> frozenset[str]:
     """The ids of the questions of whose answers no document holds one, word for word; none where there is too much to read.
 
-    Questions with marked evidence are passed over: that is judged instead.
+    Questions with marked evidence or gold documents are passed over: these are judged instead.
     """
-    wanted = {q.id: list(map(normalise, q.answers)) for q in questions if q.has_answers and q.evidence is None}
+    unmarked = [one for one in questions if one.has_answers and one.evidence is None and not one.gold_docs]
+    wanted = {one.id: list(map(normalise, one.answers)) for one in unmarked}
     known = index.documents() if wanted else []
     if sum(document.characters for document in known) > SCANNED:
         return frozenset()

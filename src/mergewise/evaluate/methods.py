@@ -16,7 +16,7 @@ from typing import Literal
 from mergewise.defaults import PASSAGE_TOKENS
 from mergewise.designs import MODES
 from mergewise.designs.specs import split_specs
-from mergewise.designs.strategies import preferred_mode, resolve
+from mergewise.designs.strategies import resolve
 from mergewise.errors import UsageError
 from mergewise.models.record import Models
 
@@ -175,6 +175,31 @@ _BASELINES = (
     Method(
         "bge-reranker", "reranker", "short", "reranker", "the best leaves in the order of a reranker (BGE; here any)"
     ),
+    Method(
+        "raptor",
+        "raptor(k=10)",
+        "short",
+        "none",
+        "RAPTOR: the ten nearest nodes of a tree of summaries (Sarthi et al. 2024; the summariser is that of the view)",
+    ),
+    Method(
+        "raptor-traverse", "raptor(tree=traverse, k=5)", "short", "none", "RAPTOR: five nodes of each layer, downward"
+    ),
+    Method("tree-rag", "tree-rag", "short", "none", "Tree-RAG: sections and their leaves, both ways (Tao et al. 2025)"),
+    Method(
+        "crag",
+        "crag",
+        "short",
+        "utility",
+        "CRAG: strips of judged passages (Yan et al. 2024; the second search is of the same index by keywords, not of the web)",
+    ),
+    Method(
+        "self-rag",
+        "self-rag",
+        "self-rag",
+        "none",
+        "Self-RAG: an answer a passage, graded (Asai et al. 2024; the paper trains a model for it, here any is asked)",
+    ),
 )
 
 GROUPS: Mapping[str, tuple[Method, ...]] = {
@@ -216,8 +241,8 @@ def lacking(method: Method, views: Collection[str], models: Models, answers: boo
     missing = [view for view in (*strategy.views, *method.views) if view not in views]
     needs = [strategy.needs] if strategy.needs is not None else []
     if answers:
-        mode = method.mode or preferred_mode(method.strategy)
-        needs += [MODES[mode].needs] if mode else []
+        # without a mode of its own, what the strategy prefers has another one in its place
+        needs += [MODES[method.mode].needs] if method.mode else []
     absent = {need.what: need.hint for need in needs if need.of(models) is None}
     wants = [
         *(f"the view {view} (--views leaf,{view})" for view in missing),

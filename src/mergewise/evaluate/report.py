@@ -117,16 +117,7 @@ def remarks(groups: Sequence[Sequence[QuestionRow]]) -> list[str]:
     """What the figures cannot tell: few questions, clusters, the differences that such a run sees."""
     rows = groups[0]
     independent = len({row.cluster for row in rows})
-    told = []
-    if len(rows) > 1 == independent:
-        told.append("All questions are about the same documents: intervals and tests speak of these documents alone.")
-    elif independent < len(rows):
-        told.append(
-            f"Questions share documents: intervals and tests go by their {independent} groups, not by {len(rows):,} questions."
-        )
-    if (few := len(rows) if independent == 1 else independent) < FEW:
-        what = _count(few, "question") if independent in (1, len(rows)) else _count(few, "group")
-        told.append(f"{what} are few: the intervals are wide, and uncertain themselves.")
+    told = cluster_remarks(len(rows), independent)
     answered = any(row.answers is not None for group in groups for row in group)
     without = sum(not row.question.answerable for row in rows)
     if without and not answered:
@@ -137,6 +128,21 @@ def remarks(groups: Sequence[Sequence[QuestionRow]]) -> list[str]:
     if nowhere:
         told.append(f"No document holds an answer of {_count(nowhere, 'question')} word for word: no context can.")
     return [*told, seen_differences(groups)]
+
+
+def cluster_remarks(questions: int, independent: int) -> list[str]:
+    """What so many questions, of so many clusters, cannot tell."""
+    told = []
+    if questions > 1 == independent:
+        told.append("All questions are about the same documents: intervals and tests speak of these documents alone.")
+    elif independent < questions:
+        told.append(
+            f"Questions share documents: intervals and tests go by their {independent} groups, not by {questions:,} questions."
+        )
+    if (few := questions if independent == 1 else independent) < FEW:
+        what = _count(few, "question") if independent in (1, questions) else _count(few, "group")
+        told.append(f"{what} are few: the intervals are wide, and uncertain themselves.")
+    return told
 
 
 def seen_differences(groups: Sequence[Sequence[QuestionRow]]) -> str:

@@ -8,8 +8,9 @@ from statistics import median
 from typing import Any
 
 from mergewise.evaluate.answers import ANSWER_SCORES
+from mergewise.evaluate.citing import CITATION_SCORES
 from mergewise.evaluate.judged import JudgedContext
-from mergewise.evaluate.metrics import mean
+from mergewise.evaluate.metrics import mean, mean_of_known
 from mergewise.evaluate.ranking import RANKING_SCORES, ranking_score
 from mergewise.evaluate.statistics import Interval, mean_interval
 from mergewise.evaluate.tasks import Question
@@ -20,14 +21,15 @@ REFUSALS = ("refused", "sure")
 WITHHELD = "withheld"
 """The same as `refused`, of questions that have an answer."""
 CONTEXT_FIGURES = (*CONTEXT_SCORES, "tokens")
-ANSWER_FIGURES = (*ANSWER_SCORES, *REFUSALS, WITHHELD)
+ANSWER_FIGURES = (*ANSWER_SCORES, *CITATION_SCORES, *REFUSALS, WITHHELD)
 
 
 @dataclass(frozen=True, slots=True)
 class AnswerRow:
     """The answer to one question, and what it cost. Scores are None where there is no gold answer.
 
-    `refused` says that nothing was claimed. `sure` is None where that is not known.
+    `refused` says that nothing was claimed. `sure` is None where that is not known, seconds where they were not spent: a kept
+    answer came in no time.
     """
 
     mode: str
@@ -44,10 +46,12 @@ class AnswerRow:
     average: float | None = None
     rouge_l: float | None = None
     hotpot_f1: float | None = None
+    citation_precision: float | None = None
+    citation_recall: float | None = None
     input_tokens: int = 0
     output_tokens: int = 0
-    seconds: float = 0.0
-    answer_seconds: float = 0.0
+    seconds: float | None = 0.0
+    answer_seconds: float | None = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +104,7 @@ class QuestionRow:
         """Whether a score of answers says something of this question."""
         if name in REFUSALS:
             return not self.question.answerable
-        return self.question.answerable if name == WITHHELD else self.question.has_answers
+        return self.question.answerable if name in (WITHHELD, *CITATION_SCORES) else self.question.has_answers
 
     def as_dict(self) -> dict[str, Any]:
         """Flat; the keys of answers are there where answers were asked for."""
@@ -143,13 +147,15 @@ class AnswerMeans:
     average: float | None
     rouge_l: float | None
     hotpot_f1: float | None
+    citation_precision: float | None
+    citation_recall: float | None
     refused: float | None
     sure: float | None
     withheld: float | None
     input_tokens: float
     output_tokens: float
-    seconds: float
-    answer_seconds: float
+    seconds: float | None
+    answer_seconds: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,8 +235,8 @@ def _answer_means(rows: Sequence[QuestionRow], means: Mapping[str, float | None]
         **{name: means[name] for name in ANSWER_FIGURES},
         input_tokens=mean([float(one.input_tokens) for one in costs]),
         output_tokens=mean([float(one.output_tokens) for one in costs]),
-        seconds=mean([one.seconds for one in costs]),
-        answer_seconds=mean([one.answer_seconds for one in costs]),
+        seconds=mean_of_known([one.seconds for one in costs]),
+        answer_seconds=mean_of_known([one.answer_seconds for one in costs]),
     )
 
 

@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from time import perf_counter
 from typing import Literal, TypeAlias, get_args
 
-from mergewise.defaults import STRATEGY
 from mergewise.engine import Index
 from mergewise.errors import UsageError
-from mergewise.evaluate.judged import ContextJudge
+from mergewise.evaluate.evaluator import Evaluator, evaluated_rows
 from mergewise.evaluate.loaders import find_tasks, load_task
+from mergewise.evaluate.methods import Method
 from mergewise.evaluate.rows import EvaluationRow, QuestionRow, mean_row
+from mergewise.evaluate.runs.keys import digest
 from mergewise.evaluate.tasks import Question, Task
+from mergewise.store.manifest import NAME
 from mergewise.store.views import Progress
 
 Half: TypeAlias = Literal["first", "second", "all"]
@@ -29,11 +30,30 @@ def parse_half(text: str) -> Half:
     raise UsageError(f"unknown half {text!r}", f"one of: {', '.join(HALVES)}")
 
 
-def chosen_questions(task: Task, half: Half = "all", limit: int | None = None) -> Sequence[Question]:
-    """The first half of a set is for tuning, the second for reporting; `limit` takes the first of what is left."""
+def chosen_questions(
+    task: Task, half: Half = "all", limit: int | None = None, sample: int | None = None, seed: int = 0
+) -> Sequence[Question]:
+    """The first half of a set is for tuning, the second for reporting; `limit` takes the first of what is left.
+
+    `sample` draws so many of that, which stay in their order.
+    """
     middle = len(task.questions) // 2
     questions = {"first": task.questions[:middle], "second": task.questions[middle:], "all": task.questions}[half]
-    return questions[:limit]
+    questions = questions[:limit]
+    if sample is None:
+        return questions
+    # a larger sample holds the smaller one
+    drawn = sorted(questions, key=lambda question: digest([seed, task.name, question.id, question.text]))[:sample]
+    chosen = {id(question) for question in drawn}
+    return [question for question in questions if id(question) in chosen]
+
+
+def parse_shard(text: str) -> tuple[int, int]:
+    """The number of a shard, from 1, and how many there are. Raises UsageError for what is none."""
+    number, slash, count = text.partition("/")
+    if not (slash and number.isdecimal() and count.isdecimal() and 1 <= int(number) <= int(count)):
+        raise UsageError(f"{text!r} is no shard", "write its number and how many there are: 1/4")
+    return int(number), int(count)
 
 
 def indexed_tasks(
@@ -47,7 +67,7 @@ def indexed_tasks(
     is_strict: bool = False,
 ) -> Iterator[tuple[Index, Task]]:
     """The question sets of `path`, each with an index of its documents in `folder`; a set without documents with the `standing`
-    one. `form` and `is_strict` are those of `loaders.load_task`.
+    one, or one of its name in there. `form` and `is_strict` are those of `loaders.load_task`.
 
     `open_index` is `mergewise.open` or a version of it with models. `progress` is entered with what is done.
     """
@@ -55,12 +75,19 @@ def indexed_tasks(
     def with_index(task: Task) -> tuple[Index, Task]:
         with progress(f"Indexing {task.name}") as advance:
             index = open_index(folder / task.name, views=views, progress=advance)
+            if others := {one.id for one in index.documents()} - {one.id for one in task.documents}:
+                raise UsageError(
+                    f"the index at {folder / task.name} holds {len(others):,} documents that are none of {task.name}",
+                    "name another folder of indexes (--index)",
+                )
             index.add(task.documents, progress=advance)
         return index, task
 
     for found in find_tasks(path, form):
         task = load_task(found, form, is_strict)
-        yield with_index(task) if task.documents else (open_index(standing, create=False), task)
+        own = standing / task.name
+        place = standing if (standing / NAME).exists() or not (own / NAME).exists() else own
+        yield with_index(task) if task.documents else (open_index(place, create=False), task)
 
 
 def evaluate(
@@ -85,23 +112,6 @@ def question_rows(
     questions: Sequence[Question],
     progress: Progress | None = None,
 ) -> Iterator[list[QuestionRow]]:
-    """For each strategy and budget, as soon as they are known, the rows of all questions. Raises UsageError without questions."""
-    if not questions:
-        raise UsageError(f"{task.name} has no questions to be asked", "use --half all")
-    done, total = 0, len(strategies) * len(budgets) * len(questions)
-    # a first question loads the models, so that no strategy is timed with that
-    index.context(questions[0].text, strategy=STRATEGY, budget=1)
-    judge = ContextJudge(index, questions)
-    for strategy in strategies:
-        for budget in budgets:
-            rows = []
-            for question, cluster in zip(questions, judge.clusters, strict=True):
-                started = perf_counter()
-                context = index.context(question.text, strategy=strategy, budget=budget, where=question.where)
-                milliseconds = 1000 * (perf_counter() - started)
-                judged = judge.judge(question, context)
-                rows.append(QuestionRow(task.name, strategy, budget, question, cluster, judged, milliseconds))
-                done += 1
-                if progress is not None:
-                    progress(done, total, f"{task.name} {strategy} {budget}")
-            yield rows
+    """For each strategy and budget the rows of all questions. Raises UsageError without questions, or where all of them fail."""
+    methods = [Method(strategy, strategy) for strategy in strategies]
+    return evaluated_rows(Evaluator(index, task), methods, budgets, questions, progress)

@@ -11,6 +11,7 @@ import json
 import logging
 import os
 from collections.abc import AsyncIterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
@@ -98,6 +99,13 @@ class OpenAIChat:
             if value is not None
         }
         self._accepted, self._has_warned = _Accepted(), False
+
+    def drawing(self, temperature: float | None, seed: int) -> OpenAIChat:
+        """The same model at another temperature (None: the same), by a seed; connections are shared."""
+        drawn = copy(self)
+        heat = self._sampling.get("temperature") if temperature is None else temperature
+        drawn._sampling = {**({} if heat is None else {"temperature": heat}), "seed": seed}
+        return drawn
 
     @property
     def identity(self) -> str:

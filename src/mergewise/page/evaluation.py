@@ -1,20 +1,22 @@
-"""An evaluation as records for people, and as a page: tables, what their columns mean, differences, and question by question."""
+"""An evaluation as records for people, and as a page: what came out, tables, curves, pairs, costs, and question by question.
+
+The page stands without a script; with its own one tables can be sorted and copied, and questions are looked through. Their rows
+and texts are data in the page, compressed, and unpacked when they are asked for (`page.questions`).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from mergewise.page.markup import Markup, join, shorten, tag, void
-from mergewise.page.places import short_id
+from mergewise.page.curves import RULES, CurveFigure, figure_svg
+from mergewise.page.markup import Markup, join, shorten, tag
 from mergewise.page.shell import asset, whole
 
-LIMIT = 2_000_000
-"""Bytes of the questions of a page."""
 LONGEST = 600
-"""Characters of a question, a gold text or an answer."""
-GOLDS = 6
-"""Gold answers that are spelt out."""
+"""Characters of a text of a table."""
+PAIRS = 24
+"""Methods of a table of pairs, at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,174 +119,357 @@ class EvaluationReport:
     questions: tuple[ReportQuestion, ...]
 
 
-def evaluation_page(reports: Sequence[EvaluationReport], limit: int = LIMIT) -> str:
-    """One page for all sets. Where the questions have no room, those that no strategy missed go first."""
-    names = ", ".join(report.name for report in reports)
-    alone = len(reports) == 1
-    heading = f"Evaluation: {names}" if alone else "Evaluation"
-    title = tag("h1", shorten(heading, LONGEST), id="question", tabindex="-1", dir="auto")
-    top = tag("header", title, tag("p", reports[0].facts if alone else names, class_="facts"), class_="top")
-    style = tag("style", Markup(asset("evaluation.css")))
-    sets = [_set(number, report, limit // max(1, len(reports)), alone) for number, report in enumerate(reports, 1)]
-    return whole(f"Evaluation: {names}", tag("div", style, top, *sets, class_="wide evaluation"), surroundings=False)
+@dataclass(frozen=True, slots=True)
+class LabColumn:
+    """A column of a table of the page. `percent` says that shares are written as percentages; `group` stands above columns that
+    belong together.
+    """
+
+    label: str
+    about: str
+    decimals: int = 3
+    is_share: bool = True
+    group: str = ""
+    percent: bool = False
+
+    def figure(self, value: float | None) -> str:
+        if value is None:
+            return "–"
+        return f"{100 * value if self.percent else value:,.{self.decimals}f}"
+
+    def published_figure(self, value: float) -> str:
+        """A number as its paper printed it."""
+        return f"{value:,.{self.decimals}f}"
+
+    def bounds(self, interval: tuple[float, float]) -> str:
+        low, high = (100 * end if self.percent else end for end in interval)
+        places = min(self.decimals, 1 if self.percent else 2) if self.decimals else 0
+        return f"{low:,.{places}f} to {high:,.{places}f}"
 
 
-def _set(number: int, report: EvaluationReport, limit: int, alone: bool) -> Markup:
-    head = [tag("h2", report.name, class_="set", dir="auto"), tag("p", report.facts, class_="facts")]
-    tables = [_table(table) for table in report.tables]
-    remarks = tag("ul", *(tag("li", remark) for remark in report.remarks), class_="remarks") if report.remarks else None
-    parts = (*([] if alone else head), *tables, _differences(report), remarks, _questions(number, report, limit))
-    return tag("section", *parts, class_="set-report", aria_label=report.name)
+@dataclass(frozen=True, slots=True)
+class LabCell:
+    """A figure with its interval. `mark` is "best", "second" or empty. `spread` is the deviation between repeats; what a paper
+    published is as it is printed there.
+    """
+
+    value: float | None
+    interval: tuple[float, float] | None = None
+    mark: str = ""
+    spread: float | None = None
+    published: float | None = None
+    published_spread: float | None = None
+    note: str = ""
 
 
-def _table(table: ReportTable) -> Markup:
-    names = [tag("th", column.label, scope="col", title=column.about) for column in table.columns]
-    head = tag("tr", tag("th", "strategy", scope="col"), tag("th", "budget", scope="col"), *names)
-    rows = [
-        tag(
-            "tr",
-            tag("th", line.strategy, scope="row", dir="auto"),
-            tag("td", f"{line.budget:,}"),
-            *(_cell(column, cell) for column, cell in zip(table.columns, line.cells, strict=True)),
-        )
-        for line in table.lines
+@dataclass(frozen=True, slots=True)
+class LabRow:
+    """`note` says why a row has no figures. Rows of one `section` stand together."""
+
+    name: str
+    about: str
+    section: str
+    cells: tuple[LabCell, ...]
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class LabTable:
+    """`key` is its name in links and files. `is_explained`: what its columns say stands below it."""
+
+    key: str
+    title: str
+    about: str
+    columns: tuple[LabColumn, ...]
+    rows: tuple[LabRow, ...]
+    notes: tuple[str, ...] = ()
+    source: str = ""
+    is_explained: bool = False
+
+    @property
+    def has_figures(self) -> bool:
+        """Whether anything of it was measured."""
+        return any(cell.value is not None for row in self.rows for cell in row.cells)
+
+
+@dataclass(frozen=True, slots=True)
+class LabPairs:
+    """All pairs of methods: for row and column the difference (row less column) and its corrected probability."""
+
+    title: str
+    names: tuple[str, ...]
+    cells: tuple[tuple[tuple[float, float] | None, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LabPart:
+    """A part of the page with tables and figures, below a heading."""
+
+    key: str
+    title: str
+    tables: tuple[LabTable, ...] = ()
+    figures: tuple[CurveFigure, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class LabReport:
+    """What the page tells. `warning` is its watermark. `data` are blocks of compressed rows by name (`page.questions`)."""
+
+    title: str
+    facts: str
+    warning: str
+    headline: tuple[str, ...]
+    remarks: tuple[str, ...]
+    parts: tuple[LabPart, ...]
+    pairs: tuple[LabPairs, ...]
+    provenance: tuple[tuple[str, tuple[tuple[str, str], ...]], ...]
+    data: tuple[tuple[str, str], ...] = ()
+    left_out: int = 0
+
+
+def evaluation_page(report: LabReport) -> str:
+    """The whole page, in one file."""
+    title = tag("h1", shorten(report.title, LONGEST), id="question", tabindex="-1", dir="auto")
+    warning = tag("p", report.warning, class_="notice plumbing") if report.warning else None
+    top = tag("header", title, tag("p", report.facts, class_="facts"), warning, class_="top")
+    parts = [part for part in report.parts if part.tables or part.figures]
+    shown = [_part(part) for part in parts]
+    sections = [
+        _headline(report),
+        _contents(report, parts),
+        *shown,
+        _pairs(report.pairs),
+        _questions(report),
+        _provenance(report),
     ]
-    drawn = tag("table", tag("caption", table.title), tag("thead", head), tag("tbody", *rows))
-    about = [tag("div", tag("dt", column.label), tag("dd", column.about)) for column in table.columns]
-    return join([_scrolling(drawn, table.title), tag("dl", *about, class_="about")])
+    style = tag("style", Markup(asset("evaluation.css") + RULES))
+    blocks = [tag("script", Markup(data), type="application/gzip", id=f"data-{name}") for name, data in report.data]
+    marked = "evaluation wide marked" if report.warning else "evaluation wide"
+    body = tag("div", style, top, *sections, *blocks, class_=marked, data_warning=report.warning or None)
+    return whole(report.title, body, surroundings=False, script=asset("evaluation.js"))
 
 
-def _scrolling(drawn: Markup, title: str) -> Markup:
-    """A table that a narrow screen moves to the side, also by keys."""
-    return tag("div", drawn, class_="scroll", tabindex="0", role="group", aria_label=title)
+def _headline(report: LabReport) -> Markup | None:
+    lines = [tag("p", _emphasised(line)) for line in report.headline]
+    remarks = tag("ul", *(tag("li", remark) for remark in report.remarks), class_="remarks") if report.remarks else None
+    return tag("section", *lines, remarks, class_="headline", aria_label="What came out") if lines or remarks else None
 
 
-def _cell(column: ReportColumn, cell: ReportCell) -> Markup:
-    figure = tag("b", column.figure(cell.value))
-    if cell.interval is None:
-        return tag("td", figure)
-    low, high = cell.interval
-    places = 0 if column.decimals < 2 else 2
-    bounds = tag("span", f"{low:.{places}f} to {high:.{places}f}", class_="bounds")
-    if not column.is_share:
-        return tag("td", figure, bounds)
-    style = f"--low:{_percent(low)};--high:{_percent(high)};--at:{_percent(cell.value or 0.0)}"
-    return tag("td", figure, bounds, tag("span", class_="range", style=style, aria_hidden="true"))
+def _emphasised(line: str) -> Markup:
+    """Names stand between asterisks."""
+    pieces = line.split("**")
+    return join(tag("b", piece, dir="auto") if place % 2 else piece for place, piece in enumerate(pieces))
+
+
+def _contents(report: LabReport, parts: Sequence[LabPart]) -> Markup | None:
+    links = [(part.key, part.title) for part in parts]
+    links += [("pairs", "Pairs")] if report.pairs else []
+    links += [("sources", "Questions")] if report.data else []
+    links += [("origin", "Where it comes from")] if report.provenance else []
+    items = [tag("li", tag("a", title, href=f"#{key}")) for key, title in links]
+    return tag("nav", tag("ul", *items), class_="contents", aria_label="Contents") if len(items) > 2 else None
+
+
+def _part(part: LabPart) -> Markup:
+    figures = [_figure(figure) for figure in part.figures]
+    grid = tag("div", *figures, class_="figures") if figures else None
+    notes = [tag("p", note, class_="where") for note in part.notes]
+    body = (*map(_table, part.tables), grid, *notes)
+    return tag("section", tag("h2", part.title, class_="set", dir="auto"), *body, id=part.key, class_="part")
+
+
+def _figure(figure: CurveFigure) -> Markup:
+    caption = tag("figcaption", figure.title, dir="auto")
+    return tag(
+        "figure",
+        caption,
+        tag("div", figure_svg(figure), class_="drawing", tabindex="0", role="group", aria_label=figure.title),
+    )
+
+
+# -- tables
+
+
+def _table(table: LabTable) -> Markup:
+    grouped = any(column.group for column in table.columns)
+    notes = tag("ol", *(tag("li", note) for note in table.notes), class_="notes") if table.notes else None
+    source = tag("p", table.source, class_="where source") if table.source else None
+    about = tag("p", table.about, class_="about-table") if table.about else None
+    published = any(cell.published is not None for row in table.rows for cell in row.cells)
+    legend = (
+        tag("p", _legend(table, published), class_="where legend-line")
+        if any(row.cells for row in table.rows)
+        else None
+    )
+    drawn = tag(
+        "table",
+        tag("caption", table.title),
+        tag("thead", _group_line(table.columns) if grouped else None, _head_line(table.columns)),
+        *_bodies(table),
+        data_title=table.title,
+    )
+    copies = tag(
+        "p",
+        tag("button", "Copy as Markdown", type="button", data_copy="md"),
+        tag("button", "Copy as TeX", type="button", data_copy="tex"),
+        class_="copies",
+    )
+    scrolling = tag("div", drawn, class_="scroll", tabindex="0", role="group", aria_label=table.title)
+    columns = {column.label: column.about for column in table.columns if column.about} if table.is_explained else {}
+    explained = [tag("div", tag("dt", label), tag("dd", text)) for label, text in columns.items()]
+    terms = tag("dl", *explained, class_="about") if explained else None
+    return tag("div", about, scrolling, copies, legend, terms, source, notes, class_="table", id=f"table-{table.key}")
+
+
+def _legend(table: LabTable, published: bool) -> Markup:
+    marks = {cell.mark for row in table.rows for cell in row.cells}
+    parts = []
+    if "best" in marks:
+        parts.append(join([tag("b", "Bold"), ": the best, and all that are not worse than it at adjusted 0.05"]))
+    if "second" in marks:
+        parts.append(join([tag("span", "underlined", class_="second"), ": the next"]))
+    if published:
+        parts.append(join([tag("span", "grey", class_="published"), ": published"]))
+    if any(cell.interval for row in table.rows for cell in row.cells):
+        parts.append(Markup("small: interval of 95 percent"))
+    return join(parts, ", ")
+
+
+def _group_line(columns: Sequence[LabColumn]) -> Markup:
+    cells: list[tuple[str, int]] = []
+    for column in columns:
+        if cells and cells[-1][0] == column.group:
+            cells[-1] = (column.group, cells[-1][1] + 1)
+        else:
+            cells.append((column.group, 1))
+    heads = [tag("th", name, colspan=count, scope="colgroup", dir="auto") for name, count in cells]
+    return tag("tr", tag("td"), *heads, class_="groups")
+
+
+def _head_line(columns: Sequence[LabColumn]) -> Markup:
+    heads = [tag("th", column.label, scope="col", title=column.about or None, dir="auto") for column in columns]
+    return tag("tr", tag("th", "method", scope="col"), *heads)
+
+
+def _bodies(table: LabTable) -> list[Markup]:
+    sections = list(dict.fromkeys(row.section for row in table.rows))
+    bodies = []
+    for section in sections:
+        rows = [_row(table, row) for row in table.rows if row.section == section]
+        head = tag(
+            "tr", tag("th", section, colspan=len(table.columns) + 1, scope="rowgroup", dir="auto"), class_="section"
+        )
+        bodies.append(tag("tbody", head if section else None, *rows))
+    return bodies
+
+
+def _row(table: LabTable, row: LabRow) -> Markup:
+    note = tag("span", row.note, class_="needs") if row.note else None
+    name = tag("th", row.name, note, scope="row", dir="auto", title=row.about or None)
+    cells = [_cell(column, cell) for column, cell in zip(table.columns, row.cells, strict=True)]
+    return tag("tr", name, *cells, class_="empty" if row.note else None)
+
+
+def _cell(column: LabColumn, cell: LabCell) -> Markup:
+    parts: list[Markup] = []
+    if cell.value is not None or cell.note or cell.published is None:
+        figure = column.figure(cell.value) if not cell.note else cell.note
+        parts.append(
+            tag("b", figure, class_=cell.mark) if cell.mark == "best" else tag("span", figure, class_=cell.mark or None)
+        )
+    if cell.spread is not None:
+        parts.append(tag("span", f" ± {column.figure(cell.spread)}", class_="spread"))
+    if cell.published is not None:
+        spread = f" ± {column.published_figure(cell.published_spread)}" if cell.published_spread is not None else ""
+        parts.append(tag("span", f"{column.published_figure(cell.published)}{spread}", class_="published"))
+    if cell.interval is not None and cell.value is not None:
+        parts.append(tag("span", column.bounds(cell.interval), class_="bounds"))
+        if column.is_share:
+            low, high = cell.interval
+            style = f"--low:{_percent(low)};--high:{_percent(high)};--at:{_percent(cell.value)}"
+            parts.append(tag("span", class_="range", style=style, aria_hidden="true"))
+    return tag("td", *parts, data_v=None if cell.value is None else f"{cell.value:.6g}")
 
 
 def _percent(share: float) -> str:
     return f"{100 * min(1.0, max(0.0, share)):.1f}%"
 
 
-def _differences(report: EvaluationReport) -> Markup | None:
-    if not report.differences:
-        return None
-    reach = max(max(map(abs, one.interval)) for one in report.differences) or 1.0
-    rows = [_difference(one, reach) for one in report.differences]
-    titles = ("strategy", "budget", "column", "difference", "", "p", "better", "worse", "told apart")
-    head = tag("tr", *(tag("th", title, scope="col", class_="name" if title == "column" else None) for title in titles))
-    title = f"Differences to {report.first}, question by question"
-    drawn = tag("table", tag("caption", title), tag("thead", head), tag("tbody", *rows))
-    note = (
-        "Intervals are of 95 percent. p is that of a paired sign-flip test, corrected by Holm's method for the tests of a "
-        "column; “yes” means below 0.05."
-    )
-    return join([_scrolling(drawn, title), tag("p", note, class_="where")])
-
-
-def _difference(one: ReportDifference, reach: float) -> Markup:
-    bounds = tag("span", f"{one.interval[0]:+.2f} to {one.interval[1]:+.2f}", class_="bounds")
-    if not one.better and not one.worse:
-        bounds = tag("span", "no question differs", class_="bounds")
-    low, high, at = (50 + 50 * end / reach for end in (*one.interval, one.mean))
-    style = f"--low:{low:.1f}%;--high:{high:.1f}%;--at:{at:.1f}%"
-    return tag(
-        "tr",
-        tag("th", one.strategy, scope="row", dir="auto"),
-        tag("td", f"{one.budget:,}"),
-        tag("td", one.column, class_="name"),
-        tag("td", tag("b", f"{one.mean:+.3f}"), bounds),
-        tag("td", tag("span", class_="range around-zero", style=style, aria_hidden="true")),
-        tag("td", probability_text(one.probability)),
-        tag("td", str(one.better)),
-        tag("td", str(one.worse)),
-        tag("td", tag("span", "yes" if one.is_apart else "no", class_="verdict good" if one.is_apart else "verdict")),
-    )
-
-
 def probability_text(probability: float) -> str:
     return "<0.001" if probability < 0.001 else f"{probability:.3f}"
 
 
-def _questions(number: int, report: EvaluationReport, limit: int) -> Markup | None:
-    if not report.questions:
+# -- pairs
+
+
+def _pairs(pairs: Sequence[LabPairs]) -> Markup | None:
+    if not pairs:
         return None
-    drawn = {i: _question(number, i, question) for i, question in enumerate(report.questions, 1)}
-    # those that something can be learnt from come first
-    order = sorted(drawn, key=lambda i: (not report.questions[i - 1].is_missed, i))
-    kept, room = set(), limit
-    for i in order:
-        room -= len(drawn[i].encode())
-        if room < 0:
-            break
-        kept.add(i)
-    missed = sum(question.is_missed for question in report.questions)
-    title = f"Question by question: {missed} of {len(report.questions)} missed by some"
-    heading = tag("h2", title, id="sources" if number == 1 else None)
-    choices = (("all", "all"), ("missed", "missed by some"), ("differ", "where strategies differ"))
-    filters = [_filter(f"show{number}", name, label) for name, label in choices]
-    left = len(drawn) - len(kept)
-    more = tag("p", f"{left} more questions are in the rows beside this page.", class_="notice") if left else None
-    listed = [drawn[i] for i in sorted(kept)]
-    return tag("section", heading, tag("p", "Show ", *filters, class_="filters"), more, *listed, class_="questions")
-
-
-def _filter(group: str, name: str, label: str) -> Markup:
-    return tag("label", void("input", type="radio", name=group, class_=f"show-{name}", checked=name == "all"), label)
-
-
-def _question(number: int, place: int, question: ReportQuestion) -> Markup:
-    anchor = f"s{number}q{place}"
-    verdicts = {(attempt.is_good, attempt.verdict) for attempt in question.attempts}
-    kinds = [
-        "passage",
-        "asked",
-        *(["missed"] if question.is_missed else []),
-        *(["differ"] if len(verdicts) > 1 else []),
-    ]
-    head = tag(
-        "header",
-        tag("a", str(place), href=f"#{anchor}", class_="number", title=question.id),
-        tag("h3", shorten(question.text, LONGEST), dir="auto"),
+    note = (
+        "Row less column, and below it p of the paired sign-flip test, corrected by Holm's method for all pairs of the table. "
+        "Blue: the row is better at 0.05; red: worse."
     )
-    golds = [tag("q", shorten(gold, LONGEST), dir="auto") for gold in question.gold[:GOLDS]]
-    more = f" and {len(question.gold) - GOLDS} more" if len(question.gold) > GOLDS else ""
-    gold = join(golds, " or ") if golds else tag("i", "no answer in the documents")
-    wrong = [_wrong_attempt(attempt) for attempt in question.attempts if not attempt.is_good]
-    chips = tag("ul", *map(_chip, question.attempts), class_="verdicts")
-    told = tag("details", tag("summary", "What was found instead"), *wrong) if wrong else None
-    parts = (head, tag("p", "Gold: ", gold, more, class_="gold"), chips, told)
-    return tag("article", *parts, class_=" ".join(kinds), id=anchor, tabindex="-1")
-
-
-def _chip(attempt: ReportAttempt) -> Markup:
-    kind = "verdict good" if attempt.is_good else "verdict bad"
-    sign = "✓" if attempt.is_good else "✗"
-    return tag("li", f"{attempt.strategy} {attempt.budget} ", tag("span", f"{sign} {attempt.verdict}", class_=kind))
-
-
-def _wrong_attempt(attempt: ReportAttempt) -> Markup:
-    lines = [tag("h4", f"{attempt.strategy} at {attempt.budget}: {attempt.verdict}")]
-    if attempt.said:
-        lines.append(tag("p", "It said: ", tag("bdi", shorten(attempt.said, LONGEST))))
-    lines += [
-        tag("p", "Lost ", tag("q", shorten(text, LONGEST), dir="auto"), tag("span", f" {stage}", class_="where"))
-        for text, stage in attempt.lost
-    ]
-    found = [
-        tag("li", tag("q", text, dir="auto"), tag("span", f" {short_id(place)}", class_="where", title=place))
-        for place, text in attempt.found
+    tables = [
+        tag("details", tag("summary", one.title), _pair_table(one), class_="pair", open=place == 0)
+        for place, one in enumerate(pairs)
     ]
     return tag(
-        "div", *lines, tag("ul", *found) if found else tag("p", "Nothing was found.", class_="where"), class_="wrong"
+        "section", tag("h2", "Pairs", class_="set"), tag("p", note, class_="where"), *tables, id="pairs", class_="part"
     )
+
+
+def _pair_table(pairs: LabPairs) -> Markup:
+    head = tag("tr", tag("td"), *(tag("th", name, scope="col", dir="auto") for name in pairs.names))
+    rows = [
+        tag("tr", tag("th", name, scope="row", dir="auto"), *map(_pair, cells))
+        for name, cells in zip(pairs.names, pairs.cells, strict=True)
+    ]
+    drawn = tag(
+        "table", tag("caption", pairs.title, class_="sr"), tag("thead", head), tag("tbody", *rows), class_="matrix"
+    )
+    return tag("div", drawn, class_="scroll", tabindex="0", role="group", aria_label=pairs.title)
+
+
+def _pair(cell: tuple[float, float] | None) -> Markup:
+    if cell is None:
+        return tag("td", "", class_="none")
+    difference, probability = cell
+    kind = ("up" if difference > 0 else "down") if probability < 0.05 else None
+    signed = f"{difference:+.3f}" if abs(difference) >= 0.0005 else "0.000"
+    return tag("td", signed.replace("-", "−"), tag("span", probability_text(probability), class_="bounds"), class_=kind)
+
+
+# -- questions and origin
+
+
+def _questions(report: LabReport) -> Markup | None:
+    if not report.data:
+        return None
+    told = (
+        f"{report.left_out:,} questions are here without their contexts: the page would be too large."
+        if report.left_out
+        else ""
+    )
+    return tag(
+        "section",
+        tag("h2", "Question by question", class_="set"),
+        tag("p", told, class_="notice") if told else None,
+        tag(
+            "noscript",
+            tag("p", "Questions are looked through by a script; tables and figures need none.", class_="notice"),
+        ),
+        tag("div", class_="asked", id="asked"),
+        id="sources",
+        class_="part",
+    )
+
+
+def _provenance(report: LabReport) -> Markup | None:
+    if not report.provenance:
+        return None
+    blocks = []
+    for label, facts in report.provenance:
+        lines = [tag("div", tag("dt", name), tag("dd", tag("code", told, dir="auto"))) for name, told in facts]
+        blocks.append(join([tag("h3", label) if label else "", tag("dl", *lines, class_="about origin")]))
+    return tag("section", tag("h2", "Where it comes from", class_="set"), *blocks, id="origin", class_="part")

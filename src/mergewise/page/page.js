@@ -4,7 +4,6 @@
   const around = document.getElementById("around");
   const help = document.getElementById("help");
   const button = document.getElementById("help-button");
-  const passages = [...document.querySelectorAll(".passage")];
   const still = matchMedia("(prefers-reduced-motion: reduce)");
 
   // a frame without an origin, and some browsers on files, have no storage
@@ -24,10 +23,10 @@
     element.scrollIntoView({ block: element.offsetHeight < innerHeight * 0.8 ? "nearest" : "start", behavior: still.matches ? "auto" : "smooth" });
   };
 
-  const current = () => passages.findIndex((passage) => passage.contains(document.activeElement));
-
+  // the questions of an evaluation come later than the page
   const step = (by) => {
-    const at = current();
+    const passages = [...document.querySelectorAll(".question, .passage:not(.question .passage)")];
+    const at = passages.findIndex((passage) => passage.contains(document.activeElement));
     if (at < 0) return show(by > 0 ? passages[0] : passages.at(-1));
     show(passages[Math.min(Math.max(at + by, 0), passages.length - 1)]);
   };

@@ -1,7 +1,7 @@
 """The frame of every page: its head with style and script, its controls. Nothing is fetched, and nothing else may run.
 
-The page's own policy lets it load nothing and run one script, named by its hash. Text of documents is escaped before that;
-the policy holds where a mistake would not.
+The page's own policy lets it load nothing and run its own scripts alone, named by their hashes. Text of documents is escaped
+before that; the policy holds where a mistake would not.
 """
 
 from __future__ import annotations
@@ -30,20 +30,22 @@ def asset(name: str) -> str:
 
 
 @cache
-def _policy() -> str:
-    digest = base64.b64encode(hashlib.sha256(asset("page.js").encode()).digest()).decode()
+def _policy(scripts: tuple[str, ...]) -> str:
+    digests = (base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts)
+    named = (f"'sha256-{digest}'" for digest in digests)
     return (
         "default-src 'none'; img-src data:; style-src 'unsafe-inline'; "
-        f"script-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
+        f"script-src {' '.join(named)}; base-uri 'none'; form-action 'none'"
     )
 
 
-def whole(title: str, body: Child, *, surroundings: bool) -> str:
-    """A page of its own, from its doctype on."""
+def whole(title: str, body: Child, *, surroundings: bool, script: str = "") -> str:
+    """A page of its own, from its doctype on, with one more script of its kind."""
+    scripts = tuple(filter(None, (asset("page.js"), script)))
     head = tag(
         "head",
         void("meta", charset="utf-8"),
-        void("meta", http_equiv="Content-Security-Policy", content=_policy()),
+        void("meta", http_equiv="Content-Security-Policy", content=_policy(scripts)),
         void("meta", name="viewport", content="width=device-width, initial-scale=1"),
         void("meta", name="color-scheme", content="light dark"),
         void("meta", name="generator", content="mergewise"),
@@ -51,9 +53,8 @@ def whole(title: str, body: Child, *, surroundings: bool) -> str:
         tag("title", shorten(title, 120)),
         tag("style", Markup(asset("shared.css") + asset("page.css"))),
     )
-    page = tag(
-        "body", _controls(surroundings), tag("main", body, id="main"), _help(), tag("script", Markup(asset("page.js")))
-    )
+    run = [tag("script", Markup(one)) for one in scripts]
+    page = tag("body", _controls(surroundings), tag("main", body, id="main"), _help(), *run)
     return "<!doctype html>\n" + tag("html", head, page, lang="en") + "\n"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
+from pathlib import Path
 from typing import Any, Literal, Protocol, TypeAlias, TypeVar
 
 import numpy as np
@@ -87,6 +88,10 @@ class RowReader(TableReader, Protocol):
         """The settings with which the index has this view."""
         ...
 
+    def folder(self) -> Path | None:
+        """The directory of the index, where a view may keep what is worked out of all its rows; None for one in memory."""
+        ...
+
 
 class IndexReader(Protocol):
     """What a strategy sees of an index, pinned to one state of it for the length of a question.
@@ -153,6 +158,11 @@ class IndexReader(Protocol):
 
 class StoreReader(TableReader, Protocol):
     """One state of a stored index. `where` is an SQL condition on `id`, `title` and the metadata of documents."""
+
+    @property
+    def directory(self) -> Path | None:
+        """Where its files are; None for one in memory."""
+        ...
 
     @property
     def snapshot(self) -> str:

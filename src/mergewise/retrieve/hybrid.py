@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
+from pathlib import Path
 from time import perf_counter
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -196,6 +197,9 @@ class HybridReader(TreeReader):
 
     def settings(self, view: str) -> Mapping[str, Any]:
         return self._store.views[view]
+
+    def folder(self) -> Path | None:
+        return self._store.directory
 
     # -- both searches
 

@@ -7,6 +7,7 @@ error. Evidence is marked where a set names sentences that stand in its document
 
 from __future__ import annotations
 
+import csv
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
@@ -44,7 +45,7 @@ LOADERS: Mapping[str, Loader] = {
 }
 """By name, in the order in which they are tried: what many files look like comes last."""
 
-UNREADABLE = (OSError, EOFError, zlib.error, UnicodeDecodeError)
+UNREADABLE = (OSError, EOFError, zlib.error, UnicodeDecodeError, csv.Error)
 
 
 def load_task(path: Path, form: str | None = None, is_strict: bool = False) -> Task:
@@ -64,7 +65,7 @@ def load_task(path: Path, form: str | None = None, is_strict: bool = False) -> T
         return LOADERS[name].load(path, SetReader(is_strict))
     except UNREADABLE as error:
         raise UsageError(
-            f"{path} cannot be read as a question set: {error}", "see docs/evaluation.md for the forms"
+            f"{path} cannot be read as a question set: {error}", "see docs/guide.md, Public question sets"
         ) from None
 
 
@@ -75,10 +76,16 @@ def form_of(path: Path) -> str | None:
 
 
 def find_tasks(path: Path, form: str | None = None) -> list[Path]:
-    """`path` itself where it is a question set, or a form is named; else the sets in that folder, by name."""
-    if form is not None or path.is_file() or (path.is_dir() and form_of(path) is not None):
+    """`path` itself where it is a question set, or a form is named; else the sets in that folder, by name.
+
+    Tables in a folder are none: files with results have the same columns.
+    """
+    if form is not None or path.is_file() or _is_task(path):
         return [path]
-    children = sorted(path.iterdir()) if path.is_dir() else []
+    try:
+        children = sorted(path.iterdir())
+    except OSError:
+        children = []
     found = [child for child in children if not child.name.startswith(".") and _is_task(child)]
     if not found:
         raise UsageError(
@@ -89,6 +96,6 @@ def find_tasks(path: Path, form: str | None = None) -> list[Path]:
 
 def _is_task(path: Path) -> bool:
     try:
-        return form_of(path) is not None
+        return (path.is_dir() or path.is_file()) and form_of(path) not in (None, "table")
     except UNREADABLE:
         return False

@@ -23,7 +23,7 @@ def load(path: Path, rows: SetReader) -> Task:
     documents = tuple(rows.converted(corpus, rows.records(corpus), _document))
     asked = ((place, row) for place, row in rows.records(queries) if str(row.get("_id")) in judged)
     questions = tuple(rows.questions(queries, asked, lambda row: _question(row, judged)))
-    return rows.task(path, path.name, documents, questions)
+    return rows.task(path, path.resolve().name, documents, questions)
 
 
 def judgements(path: Path, rows: SetReader) -> dict[str, dict[str, int]]:

@@ -14,7 +14,9 @@ CORPUS, QUESTIONS = ("corpus.jsonl.gz", "corpus.jsonl"), ("questions.jsonl.gz", 
 def load(path: Path, rows: SetReader) -> Task:
     corpus, questions = _file(path, CORPUS), _file(path, QUESTIONS)
     documents = tuple(rows.converted(corpus, rows.records(corpus), _document))
-    return rows.task(path, path.name, documents, rows.questions(questions, rows.records(questions), _question))
+    return rows.task(
+        path, path.resolve().name, documents, rows.questions(questions, rows.records(questions), _question)
+    )
 
 
 def _file(folder: Path, names: tuple[str, ...]) -> Path:

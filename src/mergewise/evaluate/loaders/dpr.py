@@ -11,11 +11,10 @@ from __future__ import annotations
 
 import ast
 import csv
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from mergewise.evaluate.loaders.rows import Loader, Pool, Record, Sample, SetReader, bare_name, open_text, texts
+from mergewise.evaluate.loaders.rows import BadRow, Loader, Pool, Record, Sample, SetReader, bare_name, open_text, texts
 from mergewise.evaluate.tasks import Question, Task
 from mergewise.types import Document
 
@@ -52,8 +51,6 @@ def _load_pairs(path: Path, rows: SetReader) -> Task:
 
 
 def _tabbed(path: Path, has_head: bool = False) -> Iterator[tuple[str, list[str]]]:
-    # a passage may be longer than the reader takes for a cell
-    csv.field_size_limit(min(sys.maxsize, 2**31 - 1))
     with open_text(path, newline="") as file:
         rows = csv.reader(file, delimiter="\t")
         for row in rows:
@@ -68,7 +65,11 @@ def _document(row: list[str]) -> Document:
 
 def _pair(one: tuple[str, list[str]]) -> Question:
     place, (text, answers) = one
-    return Question(place, text, texts(ast.literal_eval(answers)), None)
+    try:
+        golds = texts(ast.literal_eval(answers))
+    except (SyntaxError, RecursionError, MemoryError):
+        raise BadRow("has no list of answers") from None
+    return Question(place, text, golds, None)
 
 
 def _is_pairs(path: Path) -> bool:

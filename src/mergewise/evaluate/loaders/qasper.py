@@ -16,6 +16,7 @@ from pathlib import Path
 
 from mergewise.errors import UsageError
 from mergewise.evaluate.loaders.rows import (
+    BETWEEN,
     BadRow,
     Loader,
     Record,
@@ -55,7 +56,7 @@ def _document(own: str, paper: Record) -> Document:
         if name:
             parts.append(f"{'#' * (1 + name.count(':::'))} {name.split(':::')[-1].strip()}")
         parts += section["paragraphs"]
-    return Document(own, "\n\n".join(part.strip() for part in parts if part and part.strip()), paper["title"] or "")
+    return Document(own, BETWEEN.join(part.strip() for part in parts if part and part.strip()), paper["title"] or "")
 
 
 def _question(one: tuple[Document, Record]) -> Question:
@@ -84,13 +85,9 @@ def _text(answer: Record) -> str:
 
 
 def _kind(answer: Record) -> str:
-    return (
-        "extractive"
-        if answer.get("extractive_spans")
-        else "yes-no"
-        if answer.get("yes_no") is not None
-        else "abstractive"
-    )
+    if answer.get("extractive_spans"):
+        return "extractive"
+    return "abstractive" if answer.get("yes_no") is None else "yes-no"
 
 
 def _evidence(answer: Record, document: Document) -> Evidence | None:

@@ -25,6 +25,8 @@ R = TypeVar("R")
 
 HEAD = 1 << 16
 """Characters of a file by which its form is told."""
+BETWEEN = "\n\n"
+"""Paragraphs of one document."""
 _GZIP = b"\x1f\x8b"
 
 
@@ -227,7 +229,12 @@ def piece_at(document: Document, start: int, end: int) -> tuple[Span, str]:
 
 def sentence_at(document: Document, start: int, end: int) -> tuple[Span, str]:
     """The sentence, or the sentences, that this stretch of a document stands in."""
-    inside = [(a, b) for a, b in split_sentences(document.text) if a < end and start < b]
+    text = document.text
+    # no sentence crosses a blank line, and a whole article takes long to split
+    first = text.rfind(BETWEEN, 0, start) + len(BETWEEN) if BETWEEN in text[:start] else 0
+    last = text.find(BETWEEN, end)
+    block = text[first : len(text) if last < 0 else last]
+    inside = [(first + a, first + b) for a, b in split_sentences(block) if first + a < end and start < first + b]
     return piece_at(document, min([start, *(a for a, _ in inside)]), max([end, *(b for _, b in inside)]))
 
 

@@ -1,7 +1,7 @@
 """SQuAD 1.1 and 2.0 (Rajpurkar et al. 2016, 2018): articles of paragraphs, with questions and the places of their answers.
 
 An article is one document, its paragraphs with a blank line between them. Evidence is the sentence in which the first annotator's
-answer stands. Questions of one article are one cluster; so are those of 2.0 that have no answer.
+answer stands. Questions of one article are one cluster, also those of 2.0 that have no answer.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any
 
 from mergewise.errors import UsageError
 from mergewise.evaluate.loaders.rows import (
+    BETWEEN,
     BadRow,
     Loader,
     Record,
@@ -25,8 +26,6 @@ from mergewise.evaluate.loaders.rows import (
 )
 from mergewise.evaluate.tasks import Question, Task
 from mergewise.types import Document
-
-_BETWEEN = "\n\n"
 
 
 def load(path: Path, rows: SetReader) -> Task:
@@ -49,7 +48,7 @@ def _article(numbered: tuple[int, Record]) -> tuple[Document, list[tuple[str, tu
     number, article = numbered
     title = str(article.get("title") or "")
     paragraphs = article["paragraphs"]
-    text = _BETWEEN.join(one["context"] for one in paragraphs)
+    text = BETWEEN.join(one["context"] for one in paragraphs)
     document = Document(str(number), text, title.replace("_", " "))
     return document, list(_questions(document, paragraphs))
 
@@ -59,7 +58,7 @@ def _questions(document: Document, paragraphs: Any) -> Iterator[tuple[str, tuple
     for number, paragraph in enumerate(paragraphs, 1):
         for place, question in enumerate(paragraph["qas"], 1):
             yield f"article {document.id}, paragraph {number}, question {place}", (document, start, question)
-        start += len(paragraph["context"]) + len(_BETWEEN)
+        start += len(paragraph["context"]) + len(BETWEEN)
 
 
 def _question(one: tuple[Document, int, Record]) -> Question:

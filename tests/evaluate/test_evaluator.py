@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from hashlib import blake2b
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,13 +19,17 @@ from mergewise.asking import Search, context
 from mergewise.designs import STRATEGIES
 from mergewise.engine import Index
 from mergewise.errors import ModelError, UsageError
-from mergewise.evaluate.answering import Answering, Asking, evaluate_answers
+from mergewise.evaluate.evaluator import Asking, Evaluator, evaluated_rows
 from mergewise.evaluate.methods import METHODS, Method, methods_of
 from mergewise.evaluate.rows import mean_row
+from mergewise.evaluate.runs.rows import passages_of
+from mergewise.evaluate.runs.store import open_store
+from mergewise.evaluate.searches import SearchMemory, shared_state
 from mergewise.evaluate.tasks import Question, Task
 from mergewise.generate.mode import Request
 from mergewise.models.causal_chat import CausalChat
 from mergewise.protocols import FloatArray
+from mergewise.retrieve.hybrid import HybridReader
 from mergewise.types import Document, Message
 
 SHORT = Method("short", "topk(k=1)", "short")
@@ -42,8 +48,8 @@ def reader_of(index: Index) -> Reader:
 
 
 def test_a_row_says_what_answers_are_worth_and_cost(index: Index) -> None:
-    answering = Answering(index, TASK, Asking(24))
-    naive, short = map(mean_row, evaluate_answers(answering, [METHODS["naive"], SHORT], [300], QUESTIONS))
+    evaluator = Evaluator(index, TASK, Asking(24))
+    naive, short = map(mean_row, evaluated_rows(evaluator, [METHODS["naive"], SHORT], [300], QUESTIONS))
     row = short.as_dict()
     assert (row["em"], row["f1"], row["relaxed_em"], row["accuracy"], row["failed"]) == (1, 1, 1, 1, 0)
     assert (row["strategy"], row["mode"], row["questions"], row["answer"]) == ("short", "short", 4, 1.0)
@@ -56,76 +62,113 @@ def test_a_row_says_what_answers_are_worth_and_cost(index: Index) -> None:
 
 
 def test_every_method_answers(index: Index) -> None:
-    answering = Answering(index, TASK, Asking(24, together=4))
-    for row in map(mean_row, evaluate_answers(answering, list(METHODS.values()), [2000], QUESTIONS)):
+    evaluator = Evaluator(index, TASK, Asking(24, together=4))
+    lacking = {name: needs for name, method in METHODS.items() if (needs := evaluator.lacking(method))}
+    assert lacking["dense"].startswith("needs vectors") and lacking["bge-reranker"].startswith("needs a reranker")
+    methods = [method for name, method in METHODS.items() if name not in lacking]
+    assert len(methods) > 30
+    for row in map(mean_row, evaluated_rows(evaluator, methods, [2000], QUESTIONS)):
         assert row.answers is not None and row.answers.failed == 0
-        # passages that do not tell outvote the one that does in REPLUG, which weighs them much alike
-        assert row.answers.em == (0.25 if row.strategy in ("naive", "replug") else 1.0), row.strategy
+        # passages that do not tell outvote the one that does in REPLUG, which weighs them much alike; the reader grades none
+        assert row.answers.em == (0.25 if row.strategy in ("naive", "replug", "self-rag") else 1.0), row.strategy
 
 
-def test_answers_are_kept_and_a_run_goes_on_where_it_was(index: Index, tmp_path: Path) -> None:
-    asking = Asking(24, directory=tmp_path / "kept")
-    first = Answering(index, TASK, asking)
-    first.complete([first.kept_answers(SHORT, 300)], QUESTIONS[:3])
-    (file,) = (tmp_path / "kept").iterdir()
-    head, *lines = [json.loads(line) for line in file.read_text().splitlines()]
-    assert (head["run"]["strategy"], head["run"]["causal"], head["run"]["budget"]) == ("topk(k=1)", "reader", 300)
-    assert [(line["id"], line["prediction"]) for line in lines] == [(str(i), f"Mason {TOWNS[i]}y") for i in range(3)]
+def test_rows_are_kept_and_a_run_goes_on_where_it_was(index: Index, tmp_path: Path) -> None:
+    first = Evaluator(index, TASK, Asking(24), open_store(tmp_path / "run", "towns"))
+    first.complete([first.method_rows(SHORT, 300)], QUESTIONS[:3])
+    (file,) = (tmp_path / "run" / "rows").iterdir()
+    lines = [json.loads(line) for line in file.read_text().splitlines()]
+    assert [(line["question"], line["prediction"]) for line in lines] == [
+        (str(i), f"Mason {TOWNS[i]}y") for i in range(3)
+    ]
     whole = file.read_bytes()
     file.write_bytes(whole[:-20])  # a kill while the third was written
     reader_of(index).started.clear()
-    again = Answering(index, TASK, asking)
-    answered = again.kept_answers(SHORT, 300)
+    again = Evaluator(index, TASK, Asking(24), open_store(tmp_path / "run", "towns"))
+    answered = again.method_rows(SHORT, 300)
     assert [question.id for question in answered.missing(QUESTIONS)] == ["2", "3"]
     again.complete([answered], QUESTIONS)
     assert len(reader_of(index).started) == 2
-    kept = [json.loads(line) for line in file.read_text().splitlines()]
-    assert [line.get("id") for line in kept] == [None, "0", "1", "2", "3"]
     reader_of(index).started.clear()
-    (row,) = map(mean_row, evaluate_answers(Answering(index, TASK, asking), [SHORT], [300], QUESTIONS))
+    third = Evaluator(index, TASK, Asking(24), open_store(tmp_path / "run", "towns"))
+    (row,) = map(mean_row, evaluated_rows(third, [SHORT], [300], QUESTIONS))
     assert row.answers is not None and row.answers.em == 1.0 and reader_of(index).started == []
+    # of the answers that are kept the scores are worked out beside the gold as it is now
+    mended = [replace(question, answers=("Mason",)) for question in QUESTIONS]
+    (row,) = map(mean_row, evaluated_rows(third, [SHORT], [300], mended))
+    assert row.answers is not None and (row.answers.em, row.answers.contains_words) == (0.0, 1.0)
+    assert reader_of(index).started == []
 
 
-def test_other_parameters_are_kept_apart(index: Index, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    directory = tmp_path / "kept"
+def test_other_settings_are_asked_anew(index: Index, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = open_store(tmp_path / "run", "towns")
 
-    def files(asking: Asking, method: Method = SHORT, budget: int = 300) -> int:
-        answering = Answering(index, TASK, asking)
-        answering.complete([answering.kept_answers(method, budget)], QUESTIONS[:1])
-        return len(list(directory.iterdir()))
+    def asked(asking: Asking | None, method: Method = SHORT, budget: int = 300) -> int:
+        """How many rows are known after a question was asked."""
+        evaluator = Evaluator(index, TASK, asking, store)
+        evaluator.complete([evaluator.method_rows(method, budget)], QUESTIONS[:1])
+        return len(store.known)
 
-    asking = Asking(24, directory=directory)
-    assert files(asking) == 1
-    assert files(replace(asking, together=3)) == 1  # how many at a time changes no answer
-    assert files(asking, budget=301) == 2
-    assert files(replace(asking, max_tokens=25)) == 3
-    assert files(asking, replace(SHORT, mode="naive")) == 4
-    assert files(asking, replace(SHORT, strategy="topk(k=2)")) == 5
-    assert files(asking, replace(SHORT, name="another name")) == 5
+    asking = Asking(24)
+    assert asked(asking) == 1
+    assert asked(replace(asking, together=3)) == 1  # how many at a time changes no answer
+    assert asked(asking, budget=301) == 2
+    assert asked(replace(asking, max_tokens=25)) == 3
+    assert asked(asking, replace(SHORT, mode="naive")) == 4
+    assert asked(asking, replace(SHORT, strategy="topk(k=2)")) == 5
+    assert asked(asking, replace(SHORT, name="another name")) == 6
+    assert asked(None) == 7
     with monkeypatch.context() as patch:  # what a preset or a default stands for may change
         changed = replace(STRATEGIES["topk"], parameters=replace(STRATEGIES["topk"].parameters, order="score"))
         patch.setitem(STRATEGIES, "topk", changed)
-        assert files(asking) == 6
+        assert asked(asking) == 8
+    mergewise.open(tmp_path / "index", views=("leaf", "triplet", "slice"), embedder="none").close()
+    assert asked(asking) == 8  # a view that the method does not read changes nothing
     index.add(Document("more.md", "More of it.", "More"))
-    assert files(asking) == 7  # other documents, other answers
+    assert asked(asking) == 9  # other documents, other answers
 
 
-def test_a_file_of_something_else_is_refused(index: Index, tmp_path: Path) -> None:
-    asking = Asking(24, directory=tmp_path / "kept")
-    answering = Answering(index, TASK, asking)
-    answering.complete([answering.kept_answers(SHORT, 300)], QUESTIONS[:1])
-    (file,) = (tmp_path / "kept").iterdir()
-    for broken in ('{"run": {"dataset": "other"}}\n', "no json\n", file.read_text() + '{"key": 1}\n'):
-        file.write_text(broken)
-        with pytest.raises(UsageError, match="does not hold answers"):
-            answering.kept_answers(SHORT, 300)
+def test_contexts_are_found_anew_where_the_gold_was_mended(index: Index) -> None:
+    evaluator = Evaluator(index, TASK)
+    one = evaluator.method_rows(SHORT, 300)
+    evaluator.complete([one], QUESTIONS)
+    assert one.missing(QUESTIONS) == []
+    mended = replace(QUESTIONS[0], answers=("Mason",))
+    assert one.missing([mended, QUESTIONS[1]]) == [mended]
+
+
+def test_searches_are_made_once_for_all_methods(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[str] = []
+    both = HybridReader._both_searches
+
+    def counted(self: HybridReader, question: str, *more: Any) -> Any:
+        made.append(question)
+        return both(self, question, *more)
+
+    evaluator = Evaluator(index, TASK)
+    names = ("topk(k=1)", "topk", "hybrid", "bm25", "weave")
+    asked = [evaluator.method_rows(Method(name, name), budget) for name in names for budget in (60, 300)]
+    evaluator.complete(asked[-2:], QUESTIONS[:1])
+    with monkeypatch.context() as patch:
+        patch.setattr(HybridReader, "_both_searches", counted)
+        evaluator.complete(asked, QUESTIONS[1:])
+    # the first question also loads the models
+    _, *own = [made.count(text) for text in dict.fromkeys(made)]
+    # by both at the depths of topk and weave, and by words alone
+    assert own == [3, 3]
+    for one in asked:
+        rows = [one.row(question) for question in QUESTIONS[1:]]
+        assert all(row is not None and row.search_seconds and row.assembly_seconds is not None for row in rows)
+        for question, row in zip(QUESTIONS[1:], rows, strict=True):
+            assert row is not None
+            found = index.context(question.text, strategy=one.method.strategy, budget=one.budget)
+            assert row.passages == passages_of(found) and row.tokens == found.tokens
 
 
 def test_a_question_that_fails_counts_as_wrong_and_is_asked_again(
     index: Index, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asking = Asking(24, directory=tmp_path / "kept", together=4)
-    answering = Answering(index, TASK, asking)
+    evaluator = Evaluator(index, TASK, Asking(24, together=4), open_store(tmp_path / "run", "towns"))
     prompt = Reader.prompt
 
     def broken(self: Reader, messages: Sequence[Message]) -> list[int]:
@@ -135,12 +178,12 @@ def test_a_question_that_fails_counts_as_wrong_and_is_asked_again(
 
     with monkeypatch.context() as patch:
         patch.setattr(Reader, "prompt", broken)
-        (rows,) = evaluate_answers(answering, [SHORT], [300], QUESTIONS)
+        (rows,) = evaluated_rows(evaluator, [SHORT], [300], QUESTIONS)
     row = mean_row(rows)
     assert row.answers is not None and (row.answers.failed, row.answers.em) == (1, 0.75)
     (failed,) = [row for row in rows if row.error]
     assert failed.question.id == "2" and "it broke" in failed.error and failed.missed
-    (rows,) = evaluate_answers(answering, [SHORT], [300], QUESTIONS)
+    (rows,) = evaluated_rows(evaluator, [SHORT], [300], QUESTIONS)
     row = mean_row(rows)
     assert row.answers is not None and (row.answers.failed, row.answers.em) == (0, 1.0)
     assert not any(row.error or row.missed for row in rows)
@@ -149,36 +192,36 @@ def test_a_question_that_fails_counts_as_wrong_and_is_asked_again(
 def test_where_nothing_is_answered_there_is_no_row(index: Index) -> None:
     with pytest.raises(UsageError, match="window"):
         reader_of(index).window = 10
-        list(evaluate_answers(Answering(index, TASK, Asking(24)), [SHORT], [300], QUESTIONS))
+        list(evaluated_rows(Evaluator(index, TASK, Asking(24)), [SHORT], [300], QUESTIONS))
     with pytest.raises(UsageError, match="no questions"):
-        list(evaluate_answers(Answering(index, TASK, Asking(24)), [SHORT], [300], ()))
+        list(evaluated_rows(Evaluator(index, TASK, Asking(24)), [SHORT], [300], ()))
 
 
 def test_methods_of_one_call_share_what_the_model_wrote(index: Index) -> None:
     betas = methods_of("beta-0,beta-0.5,beta-50")
-    answering = Answering(index, TASK, Asking(24, together=2), {})
-    asked = [answering.kept_answers(method, 2000) for method in betas]
+    evaluator = Evaluator(index, TASK, Asking(24, together=2), backgrounds={})
+    asked = [evaluator.method_rows(method, 2000) for method in betas]
     done: list[tuple[int, int]] = []
-    answering.complete(asked, QUESTIONS[:2], lambda now, total, _: done.append((now, total)))
+    evaluator.complete(asked, QUESTIONS[:2], lambda now, total, _: done.append((now, total)))
     assert done == [(6, 6)]
     backgrounds = [text for text in reader_of(index).started if "hundred words" in text]
     assert len(backgrounds) == 2  # one a question, not one a method
     streams = [text for text in reader_of(index).started if "hundred words" not in text]
     assert len(streams) == len(set(streams))  # and no prompt is read twice
-    weights = [one.kept[QUESTIONS[0]].weights["memory"] for one in asked]
+    weights = [row.weights["memory"] for one in asked if (row := one.row(QUESTIONS[0])) is not None]
     assert weights == sorted(weights, reverse=True) and weights[0] > weights[-1]  # beta takes from the memory
 
 
 def test_what_a_method_needs_is_said(tmp_path: Path) -> None:
     opened = mergewise.open(tmp_path / "plain", embedder="none", chat=CausalChat(Reader()))
     opened.add(DOCUMENTS)
-    with pytest.raises(UsageError, match="no triplet view"):
-        Answering(opened, TASK, Asking(24)).kept_answers(METHODS["aed-2"], 300)
+    with pytest.raises(UsageError, match="needs the view triplet"):
+        Evaluator(opened, TASK, Asking(24)).method_rows(METHODS["aed-2"], 300)
     without = mergewise.open(tmp_path / "plain", embedder="none")
     with pytest.raises(UsageError, match="needs a causal model"):
-        Answering(without, TASK, Asking(24)).kept_answers(METHODS["replug"], 300)
+        Evaluator(without, TASK, Asking(24)).method_rows(METHODS["replug"], 300)
     with pytest.raises(UsageError, match="unknown strategy"):
-        Answering(opened, TASK, Asking(24)).kept_answers(Method("x", "nope", "short"), 300)
+        Evaluator(opened, TASK, Asking(24)).method_rows(Method("x", "nope", "short"), 300)
 
 
 def test_judges(index: Index) -> None:
@@ -191,14 +234,14 @@ def test_judges(index: Index) -> None:
 
     ours, theirs = Fixed("trained"), Fixed("given")
     index._models = replace(index._models, reranker=theirs)  # type: ignore[arg-type]
-    answering = Answering(index, TASK, Asking(24, reranker=theirs, utility=ours))  # type: ignore[arg-type]
-    runs = {name: answering._run(METHODS[name], "aed", 9) for name in ("rag-5", "reranker-5", "aed-2")}
+    evaluator = Evaluator(index, TASK, Asking(24, reranker=theirs, utility=ours))  # type: ignore[arg-type]
+    runs = {name: evaluator.settings(METHODS[name], "aed") for name in ("rag-5", "reranker-5", "aed-2")}
     assert {name: (run["reranker"], run["judge"]) for name, run in runs.items()} == {
         "rag-5": (None, "shares of the question's terms"),
         "reranker-5": ("given", "given"),
         "aed-2": ("trained", "trained"),
     }
-    assert answering._run(SHORT, "short", 9)["reranker"] == "given"
+    assert evaluator.settings(SHORT, "short")["reranker"] == "given"
 
 
 class Contrary:
@@ -239,8 +282,14 @@ def villages(tmp_path_factory: pytest.TempPathFactory) -> Index:
 def test_a_method_finds_what_its_strategy_finds_for_a_user(villages: Index, method: Method) -> None:
     models = villages._models if method.judge != "none" else replace(villages._models, reranker=None)
     question = Question("1", "Who built the tower of village 7?", ("Mason 7",), None)
-    answering = Answering(villages, Task("villages", (), (question,)), Asking(24))
-    request = answering._request(answering.kept_answers(method, 4096), question)
+    evaluator = Evaluator(villages, Task("villages", (), (question,)), Asking(24))
+    if needs := evaluator.lacking(method):
+        with pytest.raises(UsageError, match=f"{method.name} {re.escape(needs)}"):
+            evaluator.method_rows(method, 4096)
+        return
+    state = replace(evaluator.index.state(), models=evaluator._models(method, evaluator.index.models))
+    one = evaluator.method_rows(method, 4096)
+    request = evaluator._request(one, question, shared_state(state, SearchMemory()))
     assert isinstance(request, Request)
     if method.mode == "naive":
         assert not request.context.passages

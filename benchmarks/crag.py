@@ -1,0 +1,76 @@
+"""CRAG's evaluator without a model: cosine and coverage against the evidence, on the first halves of the question sets.
+
+python -m benchmarks.crag fit --cache DIR [--limit N]   the weights of `designs/crag/evaluator.py`, and best scores
+
+`DIR` holds an index for each set, under its name.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import numpy as np
+
+import mergewise
+from benchmarks.corpus import bench_folder
+from benchmarks.fitting import Array, logistic
+from mergewise.assemble.passages import search_passages
+from mergewise.defaults import PASSAGE_TOKENS
+from mergewise.designs.crag.strategy import _sentences, _text
+from mergewise.engine import Index
+from mergewise.evaluate.run import chosen_questions
+from mergewise.evaluate.tasks import Task, load_task
+from mergewise.models.utilities import EmbedderUtilities, WordUtilities
+
+SETS = ("2wiki", "covidqa", "hotpotqa-long", "squad")
+OUT = "musique-long"
+K = 10
+
+
+def features(index: Index, task: Task, limit: int) -> tuple[Array, Array, int]:
+    """Cosine and coverage of each passage, (passages, 2); whether it shares text with the evidence; and questions."""
+    state = index.state()
+    reader = state.reader(None)
+    assert state.models.embedder is not None
+    cosines, words = EmbedderUtilities(state.models.embedder), WordUtilities()
+    rows, held = [], []
+    questions = [one for one in chosen_questions(task, "first") if one.evidence][:limit]
+    for question in questions:
+        found = search_passages(question.text, reader, K, PASSAGE_TOKENS, None, by="search")
+        leaves = _sentences(found, reader)
+        texts = [_text([leaves[leaf] for leaf in one.leaves]) for one in found]
+        rows += list(zip(cosines.utilities(question.text, texts), words.utilities(question.text, texts), strict=True))
+        gold = [span for span, _ in question.evidence or ()]
+        held += [any(own.overlaps(span) for own in one.candidate.spans for span in gold) for one in found]
+    return np.array(rows), np.array(held, float), len(questions)
+
+
+def fit(cache: Path, limit: int) -> None:
+    known = {}
+    for name in (*SETS, OUT):
+        with mergewise.open(cache / name, create=False) as index:
+            known[name] = features(index, load_task(bench_folder() / name), limit)
+    for kind, columns in (("cosine and coverage", [0, 1]), ("coverage alone", [1])):
+        chosen = [(known[name][0][:, columns], known[name][1], float(known[name][2])) for name in SETS]
+        weights = logistic(chosen)
+        print(kind, "bias, weights:", np.round(weights, 2).tolist())
+        for name in (*SETS, OUT):
+            x, held, count = known[name]
+            shares = 1 / (1 + np.exp(-(weights[0] + x[:, columns] @ weights[1:])))
+            # every question has as many passages, but where the index is small
+            best = np.array([part.max() for part in np.array_split(2 * shares - 1, count)])
+            quantiles = np.quantile(best, [0.1, 0.25, 0.5, 0.75, 0.9]).round(2).tolist()
+            loss = -(held * np.log(shares) + (1 - held) * np.log(1 - shares)).mean()
+            print(
+                f"  {name}: {held.mean():.3f} hold evidence, predicted {shares.mean():.3f}, log loss {loss:.3f}; best {quantiles}"
+            )
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("command", choices=["fit"])
+    parser.add_argument("--cache", type=Path, required=True)
+    parser.add_argument("--limit", type=int, default=100)
+    given = parser.parse_args()
+    fit(given.cache, given.limit)

@@ -1,0 +1,52 @@
+"""Larger pools: the questions of a set over its own documents and those of other sets, as distractors.
+
+python -m benchmarks.widened --to DIR SET OTHER...      e.g. bench/musique bench/hotpotqa bench/2wiki pools/2wiki
+
+A document of another set is left out where the pool has it already, or where it bears the title of a document of the first set:
+both may be about the same thing, of which one alone counts as gold. The result is a set in the format of `mergewise eval`.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from benchmarks.joined import write
+from mergewise import Document
+from mergewise.evaluate.loaders import load_task
+from mergewise.evaluate.tasks import Task
+
+
+def widened(task: Task, others: Sequence[Task]) -> Task:
+    """The task over the documents of all; those of others get the name of their set before their id."""
+    titles = {_letters(document.title) for document in task.documents} - {""}
+    texts = {_letters(document.text) for document in task.documents}
+    documents = list(task.documents)
+    for number, other in enumerate(others, 1):
+        for document in other.documents:
+            text = _letters(document.text)
+            if text not in texts and _letters(document.title) not in titles:
+                texts.add(text)
+                documents.append(Document(f"{number}-{document.id}", document.text, document.title))
+    return replace(task, name=f"{task.name}-{len(documents)}", documents=tuple(documents))
+
+
+def _letters(text: str) -> str:
+    return "".join(filter(str.isalnum, text.lower()))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("set", type=Path)
+    parser.add_argument("others", type=Path, nargs="*")
+    parser.add_argument("--to", type=Path, required=True)
+    options = parser.parse_args()
+    task = widened(load_task(options.set), [load_task(other) for other in options.others])
+    write(task, options.to)
+    print(f"{len(task.documents)} documents and {len(task.questions)} questions at {options.to}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,518 @@
+"""What `eval` does: it resolves what was asked, computes the rows set by set, and says, writes and keeps them."""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from dataclasses import dataclass, replace
+from functools import cache, partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from filelock import FileLock, Timeout
+
+from mergewise import defaults
+from mergewise.cli import options as shared
+from mergewise.cli.configuration import open_permitted
+from mergewise.cli.evaluation import BUDGETS, METHOD_BUDGET, EvaluationOptions
+from mergewise.cli.output import say, say_aside, say_warning
+from mergewise.cli.progress import characters, progress
+from mergewise.cli.reports import (
+    EvaluationFiles,
+    say_columns,
+    say_differences,
+    say_line,
+    say_missed,
+    say_table,
+    say_table_head,
+)
+from mergewise.cli.tables import say_lab_table
+from mergewise.designs import VIEWS
+from mergewise.engine import Index
+from mergewise.errors import UsageError
+from mergewise.evaluate.evaluator import Asking, Evaluator, MethodRows
+from mergewise.evaluate.lab import lab_report, layouts
+from mergewise.evaluate.measured import Measured, measured_rows, measured_runs
+from mergewise.evaluate.methods import Method, methods_of, needed_views, strategy_methods
+from mergewise.evaluate.presets import Preset, presets_of
+from mergewise.evaluate.report import ANSWER_COLUMNS, CONTEXT_COLUMNS, facts, report_line, set_report
+from mergewise.evaluate.rows import EvaluationRow, QuestionRow, mean_row
+from mergewise.evaluate.run import chosen_questions, indexed_tasks, parse_shard
+from mergewise.evaluate.runs.finish import RunTables, earlier_plan, write_plan
+from mergewise.evaluate.runs.folder import open_run
+from mergewise.evaluate.runs.keys import digest, question_digest
+from mergewise.evaluate.runs.plan import (
+    PlannedMethod,
+    PlannedRows,
+    PlannedSet,
+    RunPlan,
+    installed_versions,
+    this_machine,
+)
+from mergewise.evaluate.runs.store import RowStore, open_store
+from mergewise.evaluate.runs.workers import run_workers
+from mergewise.evaluate.tasks import Question, Task
+from mergewise.models import load_chat, load_reranker
+from mergewise.page.evaluation import EvaluationReport
+from mergewise.protocols import Reranker
+from mergewise.store.views import Progress
+
+WARNED = 3
+"""Questions without an answer, and rows of a set, that are named."""
+INDEXES = "indexes"
+LOCK = ".lock"
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """What was asked for, resolved: the methods with their budgets, and where rows are kept."""
+
+    sets: Sequence[Path]
+    options: EvaluationOptions
+    asked_methods: Sequence[tuple[Method, int]]
+    presets: Sequence[Preset]
+    repeats: int
+    shard: tuple[int, int]
+
+    @classmethod
+    def asked(cls, sets: Sequence[Path], options: EvaluationOptions) -> Evaluation:
+        """Raises UsageError for what does not go together."""
+        _check(options)
+        shared.set_patience(options.timeout, options.retries)
+        presets: Sequence[Preset] = ()
+        if options.table is None:
+            compared = (
+                strategy_methods(options.strategies, options.mode)
+                if options.methods is None
+                else methods_of(options.methods)
+            )
+            budgets = _parse_budgets(options.budgets or (BUDGETS if options.methods is None else METHOD_BUDGET))
+            chosen = [(method, budget) for method in compared for budget in budgets]
+        else:
+            presets = presets_of(options.table)
+            has_model = options.chat != defaults.CHAT or options.causal != defaults.CAUSAL
+            options = replace(options, answers=options.answers or has_model)
+            filling = presets if options.answers else [preset.without_answers() for preset in presets]
+            chosen = _preset_methods(filling, options.budgets)
+        chosen = _from_reference(chosen, options.reference)
+        repeats = options.repeats or max((preset.repeats for preset in presets), default=1)
+        return cls(sets, options, chosen, presets, repeats, parse_shard(options.shard or "1/1"))
+
+    def run(self) -> None:
+        options = self.options
+        files = EvaluationFiles(options.to_json, options.to_csv, options.to_md, options.html)
+        # said now, not after hours
+        files.check()
+        if options.answers and options.run_folder is None and not options.dry_run:
+            say_aside("The answers are not kept: name a folder for them (--out), or a file for the rows (--json).")
+        folder = None if options.dry_run else options.run_folder
+        with ExitStack() as held:
+            if folder is not None:
+                held.enter_context(_locked(folder, self.shard))
+            indexes = held.enter_context(self._index_folder(folder))
+            if options.workers > 1 and folder is not None and options.shard is None:
+                self._work(indexes)
+            self._evaluate(folder, indexes, files)
+        files.say_rows()
+
+    def _index_folder(self, folder: Path | None) -> AbstractContextManager[Path]:
+        """Where the indexes of sets are: those of a run that was stopped are gone on with."""
+        if self.options.index_dir is not None:
+            return nullcontext(self.options.index_dir)
+        if folder is None:
+            return _temporary_folder()
+        return nullcontext(folder / INDEXES)
+
+    def indexed(self, indexes: Path, quiet: bool = False) -> Iterator[tuple[Index, Task]]:
+        """The sets with their indexes, one after the other."""
+        options = self.options
+        open_index = partial(
+            open_permitted,
+            embedder=options.embedder,
+            reranker=_reranker(options.reranker) or defaults.RERANKER,
+            chat=load_chat(options.chat, options.window) or defaults.CHAT,
+            causal=options.causal,
+            cache=options.cache,
+            prompts=options.prompts,
+        )
+        # what cannot be built without vectors is what the methods lack
+        views = [
+            view
+            for view in needed_views([method for method, _ in self.asked_methods])
+            if options.embedder != "none" or not VIEWS[view].needs_embedder
+        ]
+        standing = options.index_dir or shared.DEFAULT_INDEX
+        show: Callable[[str], AbstractContextManager[Progress]] = partial(progress, amount=characters)
+        if quiet:
+            show = _no_progress
+        for path in self.sets:
+            yield from indexed_tasks(path, standing, indexes, views, open_index, show, options.form, options.strict)
+
+    def questions(self, task: Task) -> Sequence[Question]:
+        options = self.options
+        return chosen_questions(task, options.half, options.limit, options.sample, options.seed)
+
+    def part(self, questions: Sequence[Question]) -> Sequence[Question]:
+        """Those of this shard."""
+        number, count = self.shard
+        return questions[number - 1 :: count]
+
+    def evaluator(self, index: Index, task: Task, folder: Path | None) -> Evaluator:
+        options = self.options
+        asking = None
+        if options.answers:
+            judge, utility = _reranker(options.reranker), _reranker(options.utility)
+            asking = Asking(options.max_tokens, options.together, judge, utility, options.temperature)
+        name = "" if options.shard is None else f".{self.shard[0]}-of-{self.shard[1]}"
+        store = RowStore() if folder is None else open_store(folder, task.name, name, options.reuse or ())
+        # what the causal model writes by itself is written once where seconds are shared anyway
+        return Evaluator(index, task, asking, store, {} if options.together > 1 else None)
+
+    def rows(self, evaluator: Evaluator) -> tuple[list[MethodRows], list[MethodRows], list[PlannedRows]]:
+        """The rows of the methods that can run, those of further repeats, and for each method its settings or what it lacks.
+
+        Raises UsageError where no method can run, or one cannot although all of them shall.
+        """
+        ready, again, planned = [], [], dict[str, PlannedRows]()
+        for method, budget in self.asked_methods:
+            if needs := evaluator.lacking(method):
+                planned[method.name] = PlannedRows(evaluator.task.name, method.name, "", needs)
+                if self.options.strict:
+                    raise UsageError(f"{method.name} {needs}", "leave it out, or give what it needs")
+                continue
+            one = evaluator.method_rows(method, budget)
+            planned[method.name] = PlannedRows(evaluator.task.name, method.name, one.spec)
+            ready.append(one)
+            if evaluator.repeats(one):
+                again += [evaluator.method_rows(method, budget, repeat) for repeat in range(1, self.repeats)]
+        if not ready:
+            first = next(iter(planned.values()))
+            raise UsageError(f"{first.method} {first.needs}", "leave it out, or give what it needs")
+        return ready, again, list(planned.values())
+
+    def _evaluate(self, folder: Path | None, indexes: Path, files: EvaluationFiles) -> None:
+        options = self.options
+        tables = None if folder is None or options.shard is not None else RunTables(folder)
+        plan = self._plan()
+        if folder is not None:
+            plan = plan.joined_to(earlier_plan(folder))
+            _warn_of_versions(earlier_plan(folder), plan)
+        reports: list[EvaluationReport] = []
+        means: list[EvaluationRow] = []
+        rows: list[QuestionRow] = []
+        seen: set[str] = set()
+        for index, task in self.indexed(indexes):
+            if task.name in seen:
+                raise UsageError(f"two sets are called {task.name}", "rename one of them")
+            seen.add(task.name)
+            questions = self.questions(task)
+            asked = self.part(questions)
+            if not asked:
+                raise UsageError(f"{task.name} has no questions to be asked", "use --half all, or fewer shards")
+            say(("" if not reports else "\n") + f"{task.name}: {facts(asked)}", style="bold")
+            _warn_of_skipped(task)
+            evaluator = self.evaluator(index, task, folder)
+            if options.dry_run:
+                self._say_costs(evaluator, asked)
+                continue
+            ready, again, planned = self.rows(evaluator)
+            sets = _with(plan.sets, _planned_set(evaluator, questions))
+            models = {**plan.models, **_view_choices(index)}
+            plan = replace(plan, sets=sets, rows=_with(plan.rows, *planned), models=models)
+            if folder is not None:
+                write_plan(folder, plan)
+            with progress("Evaluating") as advance:
+                evaluator.complete([*ready, *again], asked, advance)
+            ready, planned = _without_failed(ready, planned, len(asked))
+            plan = replace(plan, rows=_with(plan.rows, *planned))
+            if tables is not None:
+                documents = {one.doc for row in evaluator.store.known.values() for one in row.ranking}
+                tables.add_set(index, task.name, task.questions, documents)
+            known = _say_rows(ready, planned, asked, options.answers)
+            report = set_report([own for _, own in known], [mean for mean, _ in known])
+            reports.append(report)
+            for mean, own in known:
+                means.append(mean)
+                rows += own if files.paths() or self.presets else []
+            # after each set, so that a kill costs the set under way alone
+            files.write(means, rows)
+            if tables is None and files.has_report:
+                files.write_report(lab_report(self._measured(rows, plan), self.presets))
+            for table in report.tables[1:]:
+                say_table(table)
+            if len(reports) == 1:
+                say_columns([column for table in report.tables for column in table.columns])
+            say_differences(report)
+            if options.show_missed:
+                say_missed(report)
+        if tables is not None and folder is not None:
+            with _other_shards_done(folder):
+                tables.write(plan)
+            shutil.rmtree(folder / INDEXES, ignore_errors=True)
+            say_aside(f"the run: {folder}")
+        if self.presets or (tables is not None and files.has_report):
+            if tables is None or folder is None:
+                self._report(self._measured(rows, plan), files)
+            else:
+                self._report(measured_runs([open_run(folder)]), files)
+
+    def _measured(self, rows: Sequence[QuestionRow], plan: RunPlan) -> Measured:
+        return measured_rows(rows, {(one.set, one.method): one.needs for one in plan.needs()}, plan.models)
+
+    def _report(self, measured: Measured, files: EvaluationFiles) -> None:
+        """The layouts of the papers, and the page of the whole."""
+        if not measured.values:
+            return
+        for table in (table for preset in self.presets for table in layouts(measured, preset)):
+            say_lab_table(table)
+        files.write_report(lab_report(measured, self.presets))
+
+    def _plan(self) -> RunPlan:
+        """All of the plan that does not depend on the sets."""
+        options = self.options
+        specs = {name: getattr(options, name) for name in ("chat", "causal", "reranker", "utility")}
+        methods = {method.name: method for method, _ in self.asked_methods}
+        return RunPlan(
+            methods=tuple(
+                PlannedMethod(one.name, one.strategy, one.mode or "", one.judge, one.about) for one in methods.values()
+            ),
+            budgets=tuple(dict.fromkeys(budget for _, budget in self.asked_methods)),
+            repeats=self.repeats,
+            answers=options.answers,
+            half=options.half,
+            limit=options.limit or 0,
+            sample=options.sample or 0,
+            seed=options.seed,
+            max_tokens=options.max_tokens,
+            together=options.together,
+            workers=options.workers,
+            reference=options.reference or "",
+            tables=tuple(preset.name for preset in self.presets),
+            command=shlex.join(["mergewise", *sys.argv[1:]]),
+            models=specs,
+            versions=installed_versions(),
+            machine=this_machine(),
+        )
+
+    def _work(self, indexes: Path) -> None:
+        """Let processes compute what is missing. What they leave undone is computed afterwards, by this one."""
+        for index, _ in self.indexed(indexes):
+            index.close()
+        plain = replace(self.options, index_dir=indexes if self.options.index_dir is None else self.options.index_dir)
+        with progress(f"Evaluating in {self.options.workers} processes") as advance:
+            run_workers(partial(compute_shard, list(map(str, self.sets)), plain), self.options.workers, advance)
+
+    def _say_costs(self, evaluator: Evaluator, questions: Sequence[Question]) -> None:
+        from mergewise.evaluate.runs.estimate import estimated_costs
+
+        options = self.options
+        known = self.evaluator(evaluator.index, evaluator.task, options.run_folder)
+        missing = {}
+        for method, budget in self.asked_methods:
+            if not known.lacking(method):
+                one = known.method_rows(method, budget)
+                times = self.repeats if known.repeats(one) else 1
+                rows = [one, *(known.method_rows(method, budget, repeat) for repeat in range(1, times))]
+                missing[method.name, budget] = sum(len(each.missing(questions)) for each in rows)
+        costs = estimated_costs(
+            evaluator.index, evaluator.task, evaluator.asking, self.asked_methods, questions, missing
+        )
+        for cost in costs:
+            if cost.needs:
+                say(f"{cost.method} {cost.budget}: {cost.needs}")
+                continue
+            usage = cost.usage
+            calls = f"{usage.calls:,} calls, {usage.input_tokens:,} tokens to read, at most {usage.output_tokens:,} to write"
+            priced = bool(options.price_in or options.price_out)
+            money = f", cost {usage.cost(options.price_in, options.price_out):.2f}" if priced else ""
+            say(f"{cost.method} {cost.budget}: {cost.rows:,} rows, {cost.seconds:.0f} s, {calls}{money}")
+
+
+def compute_shard(sets: Sequence[str], options: EvaluationOptions, number: int, count: int, advance: Progress) -> None:
+    """The rows of one shard, by a process of its own that says nothing."""
+    evaluation = Evaluation.asked(list(map(Path, sets)), replace(options, shard=f"{number}/{count}", workers=1))
+    folder = options.run_folder
+    assert folder is not None and options.index_dir is not None
+    with _locked(folder, evaluation.shard):
+        for index, task in evaluation.indexed(options.index_dir, quiet=True):
+            asked = evaluation.part(evaluation.questions(task))
+            evaluator = evaluation.evaluator(index, task, folder)
+            ready, again, _ = evaluation.rows(evaluator)
+            evaluator.complete([*ready, *again], asked, advance)
+
+
+def _check(options: EvaluationOptions) -> None:
+    named = [name for name in ("methods", "table") if getattr(options, name) is not None]
+    if len(named) > 1:
+        raise UsageError("--table has its own methods", "leave out --methods")
+    if not options.answers and options.mode is not None and not named:
+        raise UsageError("--mode goes with --answers", "add --answers")
+    if named and options.mode is not None:
+        raise UsageError(f"{named[0]} have their modes", "leave out --mode, or name --strategies")
+    for name in ("shard", "reuse"):
+        if getattr(options, name) and options.run_folder is None:
+            raise UsageError(f"--{name} goes with --out", "name a run folder")
+    if options.workers > 1 and (options.out is None or options.shard is not None):
+        raise UsageError("--workers goes with --out, and without --shard", "name a run folder")
+
+
+def _parse_budgets(text: str) -> list[int]:
+    try:
+        return [int(part) for part in text.split(",")]
+    except ValueError:
+        raise UsageError(f"{text!r} is not a list of budgets", "write numbers: 128,384,640") from None
+
+
+def _preset_methods(presets: Sequence[Preset], budgets: str | None) -> list[tuple[Method, int]]:
+    """The methods that fill tables, each once at each budget."""
+    wanted = {key: method for preset in presets for key, method in preset.runs().items()}
+    if not wanted:
+        raise UsageError("this version can fill no row of these tables", "mergewise eval --help lists the tables")
+    if budgets is None:
+        return [(method, budget) for (_, budget), method in wanted.items()]
+    methods = {method.name: method for method in wanted.values()}
+    return [(method, budget) for method in methods.values() for budget in _parse_budgets(budgets)]
+
+
+def _from_reference(chosen: list[tuple[Method, int]], reference: str | None) -> list[tuple[Method, int]]:
+    """The same with the method first that the others are compared with."""
+    if reference is None:
+        return chosen
+    names = list(dict.fromkeys(method.name for method, _ in chosen))
+    if reference not in names:
+        raise UsageError(f"no method is called {reference!r}", f"one of: {', '.join(names)}")
+    return sorted(chosen, key=lambda one: one[0].name != reference)
+
+
+def _without_failed(
+    ready: Sequence[MethodRows], planned: Sequence[PlannedRows], count: int
+) -> tuple[list[MethodRows], list[PlannedRows]]:
+    """Without the methods that failed on each of so many questions: they lack something that nobody knew of before.
+
+    Raises what the first of them did where all methods failed.
+    """
+    failed = {one.method.name: next(iter(one.failures.values())) for one in ready if len(one.failures) == count}
+    left = [one for one in ready if one.method.name not in failed]
+    if not left:
+        raise next(iter(failed.values()))
+    return left, [
+        replace(one, spec="", needs=f"failed on every question: {failed[one.method]}") if one.method in failed else one
+        for one in planned
+    ]
+
+
+def _view_choices(index: Index) -> dict[str, str]:
+    """What the views of an index were made with, as far as it is named: the marker view's examples as "marker.examples"."""
+    views = index.manifest.views.items()
+    return {f"{view}.{name}": v for view, s in views for name, v in s.settings.items() if isinstance(v, str) and v}
+
+
+@cache
+def _reranker(spec: str) -> Reranker | None:
+    """Loaded once for all sets."""
+    return load_reranker(spec)
+
+
+@contextmanager
+def _temporary_folder() -> Iterator[Path]:
+    with TemporaryDirectory(prefix="mergewise-eval-") as folder:
+        yield Path(folder)
+
+
+@contextmanager
+def _no_progress(title: str) -> Iterator[Progress]:
+    yield lambda done, total, item: None
+
+
+def _lock_name(shard: tuple[int, int]) -> str:
+    number, count = shard
+    return LOCK if count == 1 else f"{LOCK}-{number}-of-{count}"
+
+
+@contextmanager
+def _locked(folder: Path, shard: tuple[int, int]) -> Iterator[None]:
+    """One process computes a shard of a run at a time. Raises UsageError where another one does."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(folder / _lock_name(shard), timeout=0)
+        lock.acquire()
+    except Timeout:
+        raise UsageError(f"another process computes this in {folder}", "wait for it") from None
+    except OSError as error:
+        raise UsageError(f"{folder} cannot be written: {error.strerror}", "name another folder") from None
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+@contextmanager
+def _other_shards_done(folder: Path) -> Iterator[None]:
+    """Raises UsageError while a shard of the run is being computed, whose rows would be swept away."""
+    with ExitStack() as held:
+        for path in sorted(folder.glob(f"{LOCK}-*")):
+            try:
+                held.enter_context(FileLock(path, timeout=0))
+            except Timeout:
+                raise UsageError(
+                    f"a shard of {folder} is still computed", "run the same command again when it is done"
+                ) from None
+        yield
+
+
+def _warn_of_skipped(task: Task) -> None:
+    for row in task.skipped[:WARNED]:
+        say_warning(str(row))
+    if task.skipped:
+        say_warning(f"{len(task.skipped)} rows of {task.name} were left out; --strict stops at the first")
+
+
+def _warn_of_versions(earlier: RunPlan, plan: RunPlan) -> None:
+    before, now = (one.versions.get("mergewise", "") for one in (earlier, plan))
+    if before and before != now:
+        say_warning(f"this run was begun by version {before}: its rows stay, beside those of version {now}")
+
+
+def _with(known: tuple[Any, ...], *new: Any) -> tuple[Any, ...]:
+    """Records with new ones, which replace those of the same set (and method)."""
+
+    def key(one: Any) -> object:
+        return (one.set, one.method) if isinstance(one, PlannedRows) else one.name
+
+    return tuple({key(one): one for one in (*known, *new)}.values())
+
+
+def _planned_set(evaluator: Evaluator, questions: Sequence[Question]) -> PlannedSet:
+    task = evaluator.task
+    asked = digest([question_digest(question, with_gold=True) for question in task.questions])
+    manifest = evaluator.index.manifest
+    return PlannedSet(task.name, len(task.questions), len(questions), asked, evaluator.documents(), manifest.embedder)
+
+
+def _say_rows(
+    ready: Sequence[MethodRows], planned: Sequence[PlannedRows], questions: Sequence[Question], answers: bool
+) -> list[tuple[EvaluationRow, list[QuestionRow]]]:
+    """The rows with their means, which are said. Names some of the questions that failed, and what methods lack."""
+    columns = ANSWER_COLUMNS if answers else CONTEXT_COLUMNS
+    known = []
+    say_table_head(tuple(columns.values()))
+    for one in ready:
+        rows = one.rows(questions)
+        failed = [row for row in rows if row.error]
+        for row in failed[:WARNED]:
+            say_warning(f"{row.strategy}, question {row.question.id}: {row.error}")
+        mean = mean_row(rows)
+        say_line(report_line(mean, tuple(columns)), tuple(columns.values()))
+        if failed:
+            say_warning(
+                f"{len(failed)} of {len(rows)} questions failed; they count as wrong, and are asked again next time"
+            )
+        known.append((mean, rows))
+    for lacking in planned:
+        if lacking.needs:
+            say(f"{lacking.method} {lacking.needs}")
+    return known

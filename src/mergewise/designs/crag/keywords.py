@@ -1,0 +1,60 @@
+"""What CRAG searches for where the evaluator rejects all that was found: at most three keywords (section 4.5).
+
+A chat model names them. Without one they are the names in the question, then its rarest terms: those that the fewest of the texts
+hold that were found.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+
+from mergewise.concurrency import run
+from mergewise.models.record import Models
+from mergewise.prompting.quoting import turn
+from mergewise.text.names import mentions, possible_names, words_of
+from mergewise.text.terms import STOP_WORDS, content_terms, spelled_terms
+from mergewise.types import PromptTemplate, Usage
+
+MOST = 3
+INSTRUCTIONS = PromptTemplate(
+    "keywords",
+    "names what to search for, in the strategy crag",
+    """\
+Name at most $most keywords by which a search engine would find texts that answer the question: names, and the thing that is
+asked about them. Write the keywords alone, on one line, separated by commas.""",
+    needs=("most",),
+)
+_TOKENS = 256  # the keywords are few, but a model may think first
+_LONGEST = 100
+_BETWEEN = re.compile(r"[,;\n]")
+
+
+def keywords(question: str, found: Sequence[str], models: Models) -> tuple[list[str], Usage]:
+    """The keywords, and what they cost. Where the chat model names none, they are those of the rules."""
+    if models.chat is None:
+        return by_rarity(question, found), Usage()
+    asked = turn(models.prompts.fill(INSTRUCTIONS, most=str(MOST)), [f"Question: {question}"])
+    reply = run(models.chat.complete(asked, max_tokens=min(_TOKENS, models.chat.window // 4)))
+    named = [part.strip(' \t-*"“”.') for part in _BETWEEN.split(reply.text)]
+    named = [name for name in dict.fromkeys(named) if 0 < len(name) <= _LONGEST][:MOST]
+    return (named, reply.usage) if named else (by_rarity(question, found), reply.usage + Usage(unread=1))
+
+
+def by_rarity(question: str, found: Sequence[str]) -> list[str]:
+    words = words_of(question)
+    marked = [
+        mention
+        for mention in possible_names(words)
+        if words.marked[mention.first]
+        and words.marked[mention.last - 1]
+        and words.folded[mention.first] not in STOP_WORDS
+    ]
+    names = [mention.name for mention in mentions(marked, {mention.name for mention in marked})]
+    spelled = spelled_terms(question)
+    holding = Counter(term for text in found for term in content_terms(text) & spelled.keys())
+    named = content_terms(" ".join(names))
+    order = {term: place for place, term in enumerate(reversed(spelled))}
+    rare = sorted(spelled.keys() - named, key=lambda term: (holding[term], order[term]))
+    return [*names, *(spelled[term] for term in rare)][:MOST]

@@ -1,0 +1,127 @@
+"""The view `raptor`: what the tree of summaries stands on, chunks of whole sentences of at most 100 tokens, without overlap.
+
+The tree is over all documents, so that rows of one document cannot hold it: it is worked out of all chunks (`tree`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Annotated, Literal
+
+from mergewise.designs.raptor.clusters import Reduce
+from mergewise.index.tree.tables import KEY
+from mergewise.index.windows import windows
+from mergewise.models.record import Models, embed_groups
+from mergewise.ranges import Range, check_fields
+from mergewise.store.tables import Table
+from mergewise.store.views import Presets, ViewRows
+from mergewise.text.keys import search_key
+from mergewise.text.sections import shared_path
+from mergewise.types import DocumentRows, Leaf, LeafId, RowId, Rows, Span
+
+
+@dataclass(frozen=True, slots=True)
+class RaptorSettings:
+    """As in RAPTOR's code, but for what needs further packages or a chat model."""
+
+    chunk: Annotated[int, Range(1, 1_000_000), "tokens of a chunk; a longer sentence is a chunk of its own"] = 100
+    layers: Annotated[int, Range(1, 20), "of summaries, at most; a layer of eleven nodes or fewer is the last"] = 5
+    summary: Annotated[
+        Literal["extractive", "abstractive"],
+        "of a cluster: its sentences that are nearest to its mean, or what the chat model writes",
+    ] = "extractive"
+    summary_tokens: Annotated[int, Range(1, 10_000), "of a summary"] = 100
+    reduce: Annotated[
+        Reduce, "how vectors are projected before they are clustered; `umap` needs the extra `raptor`"
+    ] = "pca"
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+
+PRESETS: Presets = {"paper": {"summary": "abstractive", "reduce": "umap"}}
+"""`paper`: UMAP and summaries by a model, as in RAPTOR's code; the sizes are its own already."""
+
+
+@dataclass(frozen=True, slots=True)
+class RaptorChunk:
+    """A stretch of whole sentences, a leaf of the tree. `first_leaf` and `leaf_count`: the leaves that it touches."""
+
+    id: RowId
+    doc_id: str
+    title: str
+    headings: tuple[str, ...]
+    start: int
+    end: int
+    first_leaf: LeafId
+    leaf_count: int
+    tokens: int
+    text: str  # document.text[start:end]
+
+    @property
+    def span(self) -> Span:
+        return Span(self.doc_id, self.start, self.end)
+
+    @property
+    def leaves(self) -> range:
+        return range(self.first_leaf, self.first_leaf + self.leaf_count)
+
+
+CHUNKS = Table("raptor", RaptorChunk, (KEY,), vectors=("vector",), text="key", mapped=True)
+
+
+def build(documents: Sequence[DocumentRows], settings: RaptorSettings, models: Models) -> list[ViewRows]:
+    """The chunks of each document, all embedded in one call."""
+    assert models.embedder is not None
+    chunks = [_chunks(rows, settings.chunk) for rows in documents]
+    keys = [[search_key(row.title, row.headings, row.text).strip() for row in own] for own in chunks]
+    vectors = embed_groups(models.embedder, keys)
+    return [{CHUNKS.name: Rows(own, {"vector": of_own})} for own, of_own in zip(chunks, vectors, strict=True)]
+
+
+def _chunks(rows: DocumentRows, size: int) -> tuple[RaptorChunk, ...]:
+    text = rows.document.text
+    leaves: Sequence[Leaf] = rows["leaf"]
+    units = [(n, leaf, at) for n, leaf in enumerate(leaves) for at in range(len(leaf.sentences))]
+    # the first one of a leaf has the headings before it, so that chunks tile the text
+    starts = [leaf.start if at == 0 else leaf.sentences[at].start for _, leaf, at in units]
+    ends = [*starts[1:], leaves[-1].end] if units else []
+    tokens = [leaf.sentences[at].tokens for _, leaf, at in units]
+    chunks: list[RaptorChunk] = []
+    for first, end in windows(tokens, size, 0):
+        touched = leaves[units[first][0] : units[end - 1][0] + 1]
+        chunks.append(
+            RaptorChunk(
+                id=len(chunks),
+                doc_id=rows.document.id,
+                title=leaves[0].title,
+                headings=shared_path([leaf.headings for leaf in touched]),
+                start=starts[first],
+                end=ends[end - 1],
+                first_leaf=units[first][0],
+                leaf_count=len(touched),
+                tokens=sum(tokens[first:end]),
+                text=text[starts[first] : ends[end - 1]],
+            )
+        )
+    return tuple(chunks)
+
+
+def problems(rows: DocumentRows, settings: RaptorSettings, dimension: int) -> Iterator[str]:
+    """What is wrong with one document's chunks."""
+    text = rows.document.text
+    chunks: Sequence[RaptorChunk] = rows[CHUNKS.name]
+    sentences = [sentence for leaf in rows["leaf"] for sentence in leaf.sentences]
+    if sentences and not chunks:
+        yield "has no raptor chunks"
+        return
+    if any(text[chunk.start : chunk.end] != chunk.text for chunk in chunks):
+        yield "a raptor chunk's text is not the text of its span"
+    tiling = all(a.end == b.start for a, b in pairwise(chunks))
+    if not tiling or (sentences and not chunks[0].start <= sentences[0].start <= sentences[-1].end <= chunks[-1].end):
+        yield "the raptor chunks do not cover the document"
+    leaves = {leaf.id for leaf in rows["leaf"]}
+    if any(not leaves.issuperset(chunk.leaves) for chunk in chunks):
+        yield "a raptor chunk names leaves of another document"

@@ -1,0 +1,121 @@
+"""RAPTOR's clusters (Sarthi et al. 2024, section 3): soft, first of all nodes of a layer, then within each of these clusters.
+
+As in the paper's code: projected to min(10, n - 2) dimensions, with int(sqrt(n - 1)) neighbours for the whole layer and 10
+within a cluster; a mixture of Gaussians whose number of components has the least BIC; a node belongs to every component with a
+share above 0.1. A cluster of more than 3,500 tokens is clustered anew.
+
+Where we differ, and why:
+- without the extra `raptor`, the projection is PCA instead of UMAP, and the mixture is our own (`reduce=pca`);
+- UMAP is seeded and runs in one thread. It still differs between systems, so that the tree is stored;
+- a node whose shares all lie below 0.1 belongs to its likeliest component: else it would be lost;
+- a cluster that is too large and cannot be divided is halved along its first principal direction: the code clusters it for ever;
+- clusters with the same members count once.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from math import sqrt
+from typing import Literal, TypeAlias
+
+import numpy as np
+
+from mergewise.designs.raptor.mixture import MOST_CLUSTERS, SEED_OF_COUNT, SEED_OF_FIT, Array, principal, soft_shares
+from mergewise.errors import MissingExtra
+
+Reduce: TypeAlias = Literal["pca", "umap"]
+
+DIMENSIONS = 10
+FEW = DIMENSIONS + 1
+"""Nodes that are no more than this are one cluster, and a layer of so few is the last one."""
+SHARE = 0.1
+MOST_TOKENS = 3500
+_NEIGHBOURS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Clustering:
+    """`project(vectors, dimensions, neighbours)` and `shares(points)`, and by what both are made, for people."""
+
+    project: Callable[[Array, int, int], Array]
+    shares: Callable[[Array], Array]
+    made_by: str
+
+
+def clustering_by(reduce: Reduce) -> Clustering:
+    """Raises MissingExtra for `umap` where its packages are not installed."""
+    return Clustering(lambda vectors, to, _: principal(vectors, to), soft_shares, "pca") if reduce == "pca" else _umap()
+
+
+def _umap() -> Clustering:
+    try:
+        from sklearn.mixture import GaussianMixture
+        from umap import UMAP
+    except ImportError as error:
+        raise MissingExtra("umap-learn", "raptor", error) from error
+
+    def project(vectors: Array, dimensions: int, neighbours: int) -> Array:
+        found = UMAP(
+            n_neighbors=neighbours, n_components=dimensions, metric="cosine", random_state=SEED_OF_COUNT, n_jobs=1
+        ).fit_transform(vectors)
+        return np.asarray(found, np.float64)
+
+    def shares(points: Array) -> Array:
+        counts = range(1, max(2, min(MOST_CLUSTERS + 1, len(points))))
+        fits = (GaussianMixture(k, random_state=SEED_OF_COUNT).fit(points).bic(points) for k in counts)
+        best = 1 + int(np.argmin(list(fits)))
+        return np.asarray(GaussianMixture(best, random_state=SEED_OF_FIT).fit(points).predict_proba(points), np.float64)
+
+    versions = (f"{name} {importlib.metadata.version(name)}" for name in ("umap-learn", "scikit-learn"))
+    return Clustering(project, shares, f"umap ({', '.join(versions)})")
+
+
+def clusters(vectors: Array, tokens: Sequence[int], by: Clustering) -> list[list[int]]:
+    """The clusters of a layer's nodes by their unit `vectors`, (n, dimension): numbers of nodes in order. Each node is in one."""
+    every = list(range(len(vectors)))
+    return [list(members) for members in dict.fromkeys(map(tuple, _divided(every, vectors, tokens, by)))]
+
+
+def _divided(members: Sequence[int], vectors: Array, tokens: Sequence[int], by: Clustering) -> Iterator[list[int]]:
+    for cluster in _soft_clusters(members, vectors, by):
+        if len(cluster) == 1 or sum(tokens[i] for i in cluster) <= MOST_TOKENS:
+            yield cluster
+        elif len(cluster) < len(members):
+            yield from _divided(cluster, vectors, tokens, by)
+        else:
+            for half in _halves(cluster, vectors):
+                if sum(tokens[i] for i in half) <= MOST_TOKENS or len(half) == 1:
+                    yield half
+                else:
+                    yield from _divided(half, vectors, tokens, by)
+
+
+def _soft_clusters(members: Sequence[int], vectors: Array, by: Clustering) -> Iterator[list[int]]:
+    if len(members) <= FEW:
+        yield list(members)
+        return
+    for around in _components(members, vectors, int(sqrt(len(members) - 1)), by):
+        if len(around) <= FEW:
+            yield around
+        else:
+            yield from _components(around, vectors, _NEIGHBOURS, by)
+
+
+def _components(members: Sequence[int], vectors: Array, neighbours: int, by: Clustering) -> Iterator[list[int]]:
+    """The members of each component of the mixture; those of an empty one are left out."""
+    points = by.project(vectors[list(members)], min(DIMENSIONS, len(members) - 2), max(2, neighbours))
+    shares = by.shares(points)
+    belongs = shares > SHARE
+    belongs[np.arange(len(members)), shares.argmax(1)] = True
+    for component in belongs.T:
+        if component.any():
+            yield [members[i] for i in np.flatnonzero(component).tolist()]
+
+
+def _halves(members: Sequence[int], vectors: Array) -> tuple[list[int], list[int]]:
+    along = principal(vectors[list(members)], 1)[:, 0].tolist()
+    order = sorted(range(len(members)), key=lambda i: along[i])
+    first = {members[i] for i in order[: len(members) // 2]}
+    return [i for i in members if i in first], [i for i in members if i not in first]

@@ -1,0 +1,140 @@
+"""Mixtures of Gaussians with full covariances, fitted by expectation and maximisation, in NumPy; and projections by PCA.
+
+It does what scikit-learn's `GaussianMixture` does from the same start: 1e-6 is added to each diagonal, and there are 100 rounds
+at most, until the mean log-likelihood grows by less than 1e-3. It starts from k-means with seeded centres (k-means++).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import log, pi
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[np.float64]
+
+REGULAR = 1e-6
+ROUNDS, TOLERANCE = 100, 1e-3
+MOST_CLUSTERS = 49
+SEED_OF_COUNT, SEED_OF_FIT = 224, 0
+"""The seeds of RAPTOR's code: when clusters are counted, and in the fit that is kept."""
+_LLOYD = 30
+
+
+@dataclass(frozen=True, slots=True)
+class Mixture:
+    """`weights` (k,), `means` (k, d), `factors` (k, d, d): the Cholesky factors of the covariances, lower triangles."""
+
+    weights: Array
+    means: Array
+    factors: Array
+
+    def log_joint(self, points: Array) -> Array:
+        """log(weight_k N(x | mean_k, covariance_k)) for each point x and component k, shape (n, k)."""
+        inverse = np.linalg.inv(self.factors)
+        # (k, n, d): L^-1 (x - mean)
+        white = points @ inverse.transpose(0, 2, 1) - np.einsum("kij,kj->ki", inverse, self.means)[:, None]
+        half_log_determinant = np.log(np.diagonal(self.factors, axis1=1, axis2=2)).sum(1)
+        squares = np.einsum("knd,knd->nk", white, white)
+        joint = -0.5 * (squares + points.shape[1] * log(2 * pi)) - half_log_determinant + np.log(self.weights)
+        return np.asarray(joint, np.float64)
+
+    def log_likelihood(self, points: Array) -> float:
+        """The mean over the points, in nats."""
+        return float(_log_sum(self.log_joint(points)).mean())
+
+    def shares(self, points: Array) -> Array:
+        """The probability of each component for each point, (n, k)."""
+        joint = self.log_joint(points)
+        return np.asarray(np.exp(joint - _log_sum(joint)[:, None]), np.float64)
+
+    def bic(self, points: Array) -> float:
+        """Bayes' information criterion: the least is the best."""
+        n, d = points.shape
+        k = len(self.weights)
+        parameters = k * d * (d + 1) / 2 + k * d + k - 1
+        return float(-2 * n * self.log_likelihood(points) + parameters * log(n))
+
+
+def _log_sum(joint: Array) -> Array:
+    highest = joint.max(1)
+    return np.asarray(highest + np.log(np.exp(joint - highest[:, None]).sum(1)), np.float64)
+
+
+def maximised(points: Array, shares: Array) -> Mixture:
+    """The mixture of the highest likelihood where these are the shares of the components in each point, (n, k)."""
+    n, d = points.shape
+    counts = shares.sum(0) + 10 * np.finfo(np.float64).eps
+    means = shares.T @ points / counts[:, None]
+    spread = points[None] - means[:, None]
+    covariances = (spread * shares.T[:, :, None]).transpose(0, 2, 1) @ spread / counts[:, None, None]
+    covariances += REGULAR * np.eye(d)
+    weights = counts / n
+    return Mixture(weights / weights.sum(), means, np.linalg.cholesky(covariances))
+
+
+def fitted(points: Array, start: Mixture) -> Mixture:
+    """The mixture after rounds of expectation and maximisation, from this start."""
+    mixture, before = start, -np.inf
+    for _ in range(ROUNDS):
+        joint = mixture.log_joint(points)
+        sums = _log_sum(joint)
+        mixture = maximised(points, np.exp(joint - sums[:, None]))
+        reached = float(sums.mean())
+        if abs(reached - before) < TOLERANCE:
+            break
+        before = reached
+    return mixture
+
+
+def start_of(points: Array, k: int, seed: int) -> Mixture:
+    """k-means from centres that are drawn far apart (k-means++), each cluster as a component."""
+    drawn = np.random.default_rng([seed, k])
+    centres = points[[int(drawn.integers(len(points)))]]
+    nearest = ((points - centres[0]) ** 2).sum(1)
+    for _ in range(k - 1):
+        total = float(nearest.sum())
+        chosen = int(np.searchsorted(np.cumsum(nearest), drawn.random() * total)) if total > 0 else 0
+        centres = np.vstack([centres, points[min(chosen, len(points) - 1)]])
+        nearest = np.minimum(nearest, ((points - centres[-1]) ** 2).sum(1))
+    labels = np.zeros(len(points), np.int64)
+    for round_ in range(_LLOYD):
+        distances = (centres**2).sum(1) - 2 * points @ centres.T
+        found = distances.argmin(1)
+        if round_ and np.array_equal(found, labels):
+            break
+        labels = found
+        sums, counts = np.zeros_like(centres), np.bincount(labels, minlength=k)
+        np.add.at(sums, labels, points)
+        # a centre that lost all of its points stays
+        centres = np.where(counts[:, None] > 0, sums / np.maximum(counts, 1)[:, None], centres)
+    return maximised(points, np.eye(k)[labels])
+
+
+def mixture_of(points: Array, k: int, seed: int) -> Mixture:
+    return fitted(points, start_of(points, k, seed))
+
+
+def best_count(points: Array, most: int = MOST_CLUSTERS) -> int:
+    """How many components have the least BIC, from 1 to `most` and below the number of points.
+
+    Where there are few points for the dimensions, components of one or two have covariances near 0, and win: so small clusters
+    are preferred, as in RAPTOR's own code.
+    """
+    counts = range(1, max(2, min(most + 1, len(points))))
+    return min(counts, key=lambda k: mixture_of(points, k, SEED_OF_COUNT).bic(points))
+
+
+def soft_shares(points: Array) -> Array:
+    """Shares of the points, (n, k), in the mixture whose number of components has the least BIC."""
+    return mixture_of(points, best_count(points), SEED_OF_FIT).shares(points)
+
+
+def principal(vectors: Array, dimensions: int) -> Array:
+    """The vectors in the directions of their greatest variance, (n, dimensions); the sign of each is settled."""
+    centred = vectors - vectors.mean(0)
+    _, directions = np.linalg.eigh(centred.T @ centred)
+    kept = directions[:, ::-1][:, :dimensions]
+    largest = np.abs(kept).argmax(0)
+    return np.asarray(centred @ (kept * np.sign(kept[largest, np.arange(kept.shape[1])])), np.float64)

@@ -1,0 +1,190 @@
+"""RAPTOR's retrieval (Sarthi et al. 2024, section 3): nodes of a tree of summaries by their cosine with the question.
+
+    collapsed   the k nearest of all nodes, chunks and summaries alike (the paper's default)
+    traverse    the k nearest nodes of the highest layer, the k nearest of their children, and so on; all of them are given
+
+Where we differ, and why:
+- the budget is that of every strategy: what does not fit is passed over. The code ends at the first node that does not fit;
+- an extractive summary is given as the sentences that it consists of, under their own headings, and none of them twice. One that
+  a model wrote is a passage of its own, which names what it rests on;
+- under a condition (`where`) a summary counts only where it rests on documents that meet it alone;
+- `traverse` gives the best first, and begins in the highest layer that has such a summary;
+- where a reranker is named, it orders the nodes, as MacRAG has it for this baseline.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Annotated, Literal
+
+from mergewise.assemble.budget import Packer
+from mergewise.assemble.fragments import Candidate, HeadingParts
+from mergewise.assemble.render import Order, passages_of
+from mergewise.assemble.sentences import fragment_at, leaf_fragment
+from mergewise.concurrency import demand_time
+from mergewise.designs.raptor.chunks import RaptorChunk
+from mergewise.designs.raptor.tree import RaptorReader, SummaryTree
+from mergewise.models.record import Models
+from mergewise.protocols import FloatArray, IndexReader
+from mergewise.ranges import MOST_ROWS, Range, check_fields
+from mergewise.store.views import Presets
+from mergewise.text.sentences import split_sentences
+from mergewise.types import Cause, Context, Passage, Span, Step
+
+
+@dataclass(frozen=True, slots=True)
+class Raptor:
+    tree: Annotated[Literal["collapsed", "traverse"], "all nodes at once, or from the highest layer downward"] = (
+        "collapsed"
+    )
+    k: Annotated[int, Range(1, MOST_ROWS), "nodes that are looked at; of each layer where the tree is traversed"] = 40
+    layers: Annotated[int, Range(0, 20), "of summaries, from the chunks up; 0: chunks alone"] = 20
+    order: Order = "document"
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+
+PRESETS: Presets = {"paper": {"k": 10}}
+"""`paper`: ten nodes of the collapsed tree; a traversal takes five of each layer."""
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenSummary(Candidate):
+    """A summary that a model wrote. `sources` are the passages that it rests on."""
+
+    text: str = ""
+    sources: tuple[Span, ...] = ()
+
+    @property
+    def documents(self) -> set[str]:
+        return set()
+
+    @property
+    def spans(self) -> tuple[Span, ...]:
+        return self.sources
+
+    @property
+    def texts(self) -> list[str]:
+        return [self.text]
+
+    @property
+    def headings(self) -> dict[Hashable, HeadingParts]:
+        return {("summary", self.text): ("", (), True)}
+
+    def beyond(self, taken: Sequence[Candidate]) -> WrittenSummary:
+        return self
+
+    def beginnings(self, taken: Sequence[Candidate]) -> Iterator[WrittenSummary]:
+        for _, end in reversed(split_sentences(self.text)[:-1]):
+            yield replace(self, text=self.text[:end])
+
+    def cut_step(self, beginning: Candidate) -> Step:
+        return Step("cut", "first sentences of a summary", self.spans, score=self.score)
+
+
+def assemble(question: str, reader: IndexReader, budget: int, models: Models, parameters: Raptor) -> Context:
+    raptor: RaptorReader = reader.view("raptor")
+    tree = raptor.tree(models)
+    assert models.embedder is not None
+    demand_time()
+    vector = models.embedder.embed_queries([question])[0]
+    find = _collapsed if parameters.tree == "collapsed" else _traversed
+    chunks, nodes = find(question, vector, raptor, tree, parameters)
+    candidates = _candidates(chunks, nodes, tree, raptor, reader)
+    ranked = sorted(candidates, key=lambda one: -one.score)
+    if models.reranker is not None and ranked:
+        scores = models.reranker.score(question, ["\n".join(one.texts) for one in ranked])
+        rescored = [replace(one, score=float(score)) for one, score in zip(ranked, scores, strict=True)]
+        ranked = sorted(rescored, key=lambda one: -one.score)
+    found = f"{len(chunks)} chunks, {len(nodes)} summaries"
+    trace = [
+        Step("tree", f"{len(tree.nodes)} nodes in {tree.layers} layers over {len(tree.numbers)} chunks, {tree.made}"),
+        Step("search", f"{parameters.tree}: {found}", tuple(span for one in ranked for span in one.spans)),
+    ]
+    for node, score in sorted(nodes.items(), key=lambda pair: -pair[1]):
+        below = f"{len(tree.chunks_below[node])} chunks of {len(tree.documents[node])} documents"
+        trace.append(Step("summary", f"layer {tree.nodes[node].layer}, {below}", score=score, cause=Cause.SEARCH))
+    packer: Packer[Candidate] = Packer(budget, models.count_tokens, "cut", parameters.order == "document")
+    packer.fill(ranked)
+    return packer.context(question, partial(_passages, order=parameters.order), trace)
+
+
+def _collapsed(
+    question: str, vector: FloatArray, raptor: RaptorReader, tree: SummaryTree, parameters: Raptor
+) -> tuple[dict[int, float], dict[int, float]]:
+    """The nearest of all nodes: ids of chunks and places of summaries, with their cosines."""
+    standing = _standing(raptor, tree, parameters.layers)
+    cosines = (tree.vectors @ vector).tolist() if standing else []
+    both = [(score, 0, row) for row, score in raptor.nearest_chunks(question, vector, parameters.k).items()]
+    both += [(cosines[node], 1, node) for node in standing]
+    best = sorted(both, key=lambda one: (-one[0], one[1:]))[: parameters.k]
+    return {i: score for score, kind, i in best if not kind}, {i: score for score, kind, i in best if kind}
+
+
+def _traversed(
+    question: str, vector: FloatArray, raptor: RaptorReader, tree: SummaryTree, parameters: Raptor
+) -> tuple[dict[int, float], dict[int, float]]:
+    """The nearest nodes of the highest layer, then of the children of what was chosen last, down to the chunks."""
+    standing = frozenset(_standing(raptor, tree, parameters.layers))
+    if not standing:
+        return raptor.nearest_chunks(question, vector, parameters.k), {}
+    cosines = (tree.vectors @ vector).tolist()
+    chosen: dict[int, float] = {}
+    highest = max(tree.nodes[node].layer for node in standing)
+    layer = [node for node in sorted(standing) if tree.nodes[node].layer == highest]
+    while True:
+        best = sorted(layer, key=lambda node: (-cosines[node], node))[: parameters.k]
+        chosen |= {node: cosines[node] for node in best}
+        children = sorted({child for node in best for child in tree.nodes[node].children})
+        if tree.nodes[best[0]].layer == 1:
+            break
+        layer = children
+    known = raptor.cosines(children, vector)
+    nearest = sorted(known, key=lambda row: (-known[row], row))[: parameters.k]
+    return {row: known[row] for row in nearest}, chosen
+
+
+def _standing(raptor: RaptorReader, tree: SummaryTree, layers: int) -> list[int]:
+    stands = raptor.standing(tree)
+    return [i for i, node in enumerate(tree.nodes) if stands[i] and node.layer <= layers]
+
+
+def _candidates(
+    chunks: Mapping[int, float],
+    nodes: Mapping[int, float],
+    tree: SummaryTree,
+    raptor: RaptorReader,
+    reader: IndexReader,
+) -> list[Candidate]:
+    written = {chunk for node in nodes if not tree.nodes[node].sentences for chunk in tree.chunks_below[node]}
+    rows = raptor.chunks(sorted(written | chunks.keys()))
+    wanted = {leaf for row in chunks if row in rows for leaf in rows[row].leaves}
+    leaves = reader.leaves(sorted(wanted | {leaf for node in nodes for leaf, _ in tree.nodes[node].sentences}))
+    candidates: list[Candidate] = []
+    for row, score in chunks.items():
+        own = [leaves[leaf] for leaf in rows[row].leaves if leaf in leaves] if row in rows else []
+        cut = (leaf_fragment(leaf).cut(*_within(rows[row], leaf.start, leaf.end)) for leaf in own)
+        candidates.append(Candidate(tuple(fragment for fragment in cut if fragment.visible[2]), score))
+    for node, score in nodes.items():
+        if sentences := tree.nodes[node].sentences:
+            known = ((leaves[leaf], number) for leaf, number in sentences if leaf in leaves)
+            fragments = (fragment_at(leaf, number) for leaf, number in known if 0 <= number < len(leaf.sentences))
+            candidates.append(Candidate(tuple(fragments), score))
+        else:
+            spans = tuple(rows[chunk].span for chunk in sorted(tree.chunks_below[node]) if chunk in rows)
+            candidates.append(WrittenSummary((), score, (), tree.nodes[node].text, spans))
+    return [one for one in candidates if one.texts]
+
+
+def _within(chunk: RaptorChunk, start: int, end: int) -> tuple[int, int]:
+    return max(start, chunk.start), min(end, chunk.end)
+
+
+def _passages(chosen: Sequence[Candidate], order: Order) -> list[Passage]:
+    """What a model wrote, best first, then what stands in documents."""
+    written = sorted((one for one in chosen if isinstance(one, WrittenSummary)), key=lambda one: -one.score)
+    verbatim = [one for one in chosen if not isinstance(one, WrittenSummary)]
+    return [Passage(one.text, one.score, one.sources, False) for one in written] + passages_of(verbatim, order)

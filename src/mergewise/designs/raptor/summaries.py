@@ -1,0 +1,67 @@
+"""Summaries of clusters by a chat model (RAPTOR, section 3), in our own words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+from mergewise.index.writing.calls import Calls, chat_of, cost, write_each
+from mergewise.models.cache import with_kept_answers
+from mergewise.models.record import Models
+from mergewise.prompting.quoting import code_for, quotation, turn, warning
+from mergewise.types import Message, Prompts, PromptTemplate
+
+INSTRUCTIONS = PromptTemplate(
+    "clusters",
+    "summarises a cluster of passages for the tree of the view raptor",
+    """\
+You write one node of a tree of summaries (instructions, version 1).
+The passages are about related things. Say in at most $words words what they say, with as many of their names, numbers and
+facts as fit. Add nothing that they do not say. Answer with the summary alone.""",
+    needs=("words",),
+)
+_WORDS = 0.75  # a token, in English
+_ROOM = 0.9  # of the window
+
+
+def prompt(text: str, tokens: int, prompts: Prompts) -> list[Message]:
+    code = code_for([text])
+    task = f"{prompts.fill(INSTRUCTIONS, words=str(int(_WORDS * tokens)))}\n\n{warning(code, 'passages')}"
+    return turn(task, [quotation("passages", text, code)])
+
+
+def summaries(groups: Sequence[Sequence[str]], tokens: int, models: Models, folder: Path | None) -> list[str | None]:
+    """The summary of each group of texts; None where the model gave nothing. Answers are kept in the folder, if there is one.
+
+    Raises ModelError when the model fails for good.
+    """
+    kept = with_kept_answers(chat_of(models), folder)
+    asking = replace(models, chat=kept)
+    most = min(4 * tokens, chat_of(asking).window // 4)
+    room = (
+        int(_ROOM * chat_of(asking).window)
+        - most
+        - sum(models.count_tokens([message.text for message in prompt("", tokens, models.prompts)]))
+    )
+    texts = [_beginning(group, room, models) for group in groups]
+    asked = [(prompt(text, tokens, models.prompts), tokens) for text in texts]
+    expected = cost(asked, most, chat_of(asking), models.count_tokens).usage
+    return write_each(texts, asking, most, partial(_summary, tokens, models.prompts), expected)
+
+
+def _beginning(group: Sequence[str], room: int, models: Models) -> str:
+    """The texts, as many as fit."""
+    kept: list[str] = []
+    for text, size in zip(group, models.count_tokens(group), strict=True):
+        if size > room and kept:
+            break
+        kept.append(text.strip())
+        room -= size + 2
+    return "\n\n".join(kept)
+
+
+async def _summary(tokens: int, prompts: Prompts, text: str, calls: Calls) -> str | None:
+    reply = await calls.ask(prompt(text, tokens, prompts))
+    return None if reply is None else " ".join(reply.text.split()) or None

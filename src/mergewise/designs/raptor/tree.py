@@ -1,0 +1,327 @@
+"""RAPTOR's tree over all chunks of an index (Sarthi et al. 2024, section 3): clusters are summarised, the summaries clustered.
+
+A tree is over all documents. So it is worked out by the first question after documents came or went, from all chunks in the order
+of their ids, and kept in the folder `raptor` of the index, under a digest of these chunks and the settings. The same chunks give
+the same tree. What a chat model writes is kept there too: a tree that was not finished asks for nothing twice.
+
+A summary is written by the chat model (`summary=abstractive`), or consists of sentences of its cluster: those nearest to the mean
+of the cluster's vectors, chosen one after the other by 0.7 times this cosine less 0.3 times the highest with one that is chosen
+already (MMR).
+
+Where we differ, and why:
+- extractive summaries are no part of RAPTOR: without a model there would be no tree;
+- chunks that repeat the text of an earlier one are left out: copies would be clusters of their own;
+- a layer that has no fewer nodes than the one below it is not built: it would say the same again.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from hashlib import blake2b
+from pathlib import Path
+from typing import TypeAlias
+
+import numpy as np
+
+from mergewise.assemble.sentences import SentenceInLeaf, sentence_vectors
+from mergewise.concurrency import demand_time
+from mergewise.designs.raptor.chunks import CHUNKS, RaptorChunk, RaptorSettings
+from mergewise.designs.raptor.clusters import FEW, clustering_by, clusters
+from mergewise.designs.raptor.summaries import summaries
+from mergewise.errors import UsageError
+from mergewise.files import regular_bytes, write_whole
+from mergewise.index.tree import TreeReader
+from mergewise.models.record import Models
+from mergewise.protocols import FloatArray, RowReader
+from mergewise.store.tables import NUMBER
+
+log = logging.getLogger("mergewise")
+
+FOLDER = "raptor"
+FORMAT = 1
+_LONGEST = 1 << 30
+_AT_ONCE = 512
+MMR = 0.7
+_NEAREST = 60
+"""Sentences of a cluster among which a summary is chosen."""
+
+Place: TypeAlias = tuple[int, int]
+"""A sentence by its leaf and its number in it."""
+
+
+@dataclass(frozen=True, slots=True)
+class SummaryNode:
+    """An inner node. `children` are ids of chunks in layer 1, else places in `SummaryTree.nodes`.
+
+    `sentences` are those that the text consists of; none where a model wrote it.
+    """
+
+    layer: int
+    text: str
+    children: tuple[int, ...]
+    sentences: tuple[Place, ...] = ()
+
+
+@dataclass(frozen=True)
+class SummaryTree:
+    """`vectors` has a row for each of the `nodes`, which stand layer by layer. `numbers`: of each chunk its document's."""
+
+    nodes: tuple[SummaryNode, ...]
+    vectors: FloatArray
+    numbers: Mapping[int, int]
+    made: str
+
+    @property
+    def layers(self) -> int:
+        """Of summaries."""
+        return self.nodes[-1].layer if self.nodes else 0
+
+    @cached_property
+    def chunks_below(self) -> tuple[frozenset[int], ...]:
+        """The ids of all chunks below each node."""
+        below: list[frozenset[int]] = []
+        for node in self.nodes:
+            own = node.children if node.layer == 1 else (chunk for child in node.children for chunk in below[child])
+            below.append(frozenset(own))
+        return tuple(below)
+
+    @cached_property
+    def documents(self) -> tuple[frozenset[int], ...]:
+        """The numbers of the documents that each node rests on."""
+        return tuple(frozenset(self.numbers[chunk] for chunk in chunks) for chunks in self.chunks_below)
+
+
+class RaptorReader:
+    """For the length of a question."""
+
+    def __init__(self, rows: RowReader) -> None:
+        self._rows = rows
+
+    def chunks(self, ids: Sequence[int]) -> dict[int, RaptorChunk]:
+        return self._rows.rows(CHUNKS.name, RaptorChunk, ids)
+
+    def nearest_chunks(self, question: str, vector: FloatArray, k: int) -> dict[int, float]:
+        """The `k` nearest chunks, by their ids, with their cosines."""
+        return self.cosines([row for row, _ in self._rows.rank_by_vectors(question, k, CHUNKS.name)], vector)
+
+    def cosines(self, ids: Sequence[int], vector: FloatArray) -> dict[int, float]:
+        """Of these chunks with a question's vector."""
+        vectors = self._rows.vectors(ids, CHUNKS.name)
+        return {row: float(own @ vector) / max(float(np.linalg.norm(own)), 1e-9) for row, own in vectors.items()}
+
+    def standing(self, tree: SummaryTree) -> list[bool]:
+        """Of each node, whether the question is about all documents that it rests on."""
+        numbers = self._rows.numbers()
+        if numbers is None:
+            return [True] * len(tree.nodes)
+        # chunks of copies are in no tree
+        return [documents <= numbers for documents in tree.documents]
+
+    def tree(self, models: Models) -> SummaryTree:
+        """Made by the first question that asks for it. Raises UsageError where it needs a chat model and none is named."""
+        return self._rows.once("raptor tree", lambda: self._stored_or_grown(models))
+
+    def _stored_or_grown(self, models: Models) -> SummaryTree:
+        settings = RaptorSettings(**self._rows.settings(CHUNKS.name))
+        table = self._rows.whole(CHUNKS.name, ["id", NUMBER, "start", "tokens"]).sort_by("id")
+        columns = [table[name].to_numpy() for name in table.column_names]
+        digest = blake2b(repr((FORMAT, asdict(settings))).encode(), digest_size=12)
+        for column in columns:
+            digest.update(np.ascontiguousarray(column, np.int64).tobytes())
+        numbers = dict(zip(columns[0].tolist(), columns[1].tolist(), strict=True))
+        folder = self._rows.folder()
+        kept = None if folder is None else folder / FOLDER / f"{digest.hexdigest()}.json"
+        dimension = 0 if models.embedder is None else models.embedder.dimension
+        tree = None if kept is None else _stored(kept, numbers, dimension)
+        if tree is None:
+            tree = self._grown(numbers, settings, models, kept)
+            if kept is not None:
+                _store(kept, tree)
+        return tree
+
+    def _grown(
+        self, numbers: Mapping[int, int], settings: RaptorSettings, models: Models, kept: Path | None
+    ) -> SummaryTree:
+        if settings.summary == "abstractive" and models.chat is None:
+            raise UsageError(
+                "the summaries of the view 'raptor' are not written yet, for the documents that stand now",
+                "name the chat model: --chat openai:MODEL",
+            )
+        if kept is not None:
+            with suppress(OSError):
+                kept.parent.mkdir(exist_ok=True)
+        leaves = TreeReader(self._rows)
+        growing = _Growing(settings, models, leaves, kept.parent if kept is not None and kept.parent.is_dir() else None)
+        rows = list(_without_repeats(self.chunks, list(numbers)))
+        vectors = self._rows.vectors([row.id for row in rows], CHUNKS.name)
+        rows = [row for row in rows if row.id in vectors]
+        log.info("growing a tree over %d chunks", len(rows))
+        places = [_sentences_of(row, leaves) for row in rows]
+        stacked = np.stack([vectors[row.id] for row in rows]) if rows else np.empty((0, 1), np.float32)
+        growing.grow(
+            [row.id for row in rows], [row.text for row in rows], [row.tokens for row in rows], places, stacked
+        )
+        return growing.tree(numbers)
+
+
+def _without_repeats(
+    read: Callable[[Sequence[int]], Mapping[int, RaptorChunk]], ids: Sequence[int]
+) -> Iterator[RaptorChunk]:
+    seen: set[str] = set()
+    for first in range(0, len(ids), _AT_ONCE):
+        for row in read(ids[first : first + _AT_ONCE]).values():
+            if row.text not in seen:
+                seen.add(row.text)
+                yield row
+
+
+def _sentences_of(chunk: RaptorChunk, leaves: TreeReader) -> list[Place]:
+    own = leaves.leaves(list(chunk.leaves)).values()
+    return [
+        (leaf.id, number)
+        for leaf in own
+        for number, sentence in enumerate(leaf.sentences)
+        if chunk.start <= sentence.start < chunk.end
+    ]
+
+
+class _Growing:
+    """A tree as it grows, layer by layer."""
+
+    def __init__(self, settings: RaptorSettings, models: Models, leaves: TreeReader, folder: Path | None) -> None:
+        self._settings, self._leaves = settings, leaves
+        self._models, self._folder = models, folder
+        self._by = clustering_by(settings.reduce)
+        assert models.embedder is not None
+        self._embedder = models.embedder
+        self._nodes: list[SummaryNode] = []
+        self._vectors: list[FloatArray] = []
+        self._spec = settings.summary if models.chat is None or settings.summary == "extractive" else models.chat.spec
+
+    def tree(self, numbers: Mapping[int, int]) -> SummaryTree:
+        vectors = (
+            np.concatenate(self._vectors) if self._vectors else np.empty((0, self._embedder.dimension), np.float32)
+        )
+        return SummaryTree(tuple(self._nodes), vectors, numbers, f"summaries {self._spec}, reduce={self._by.made_by}")
+
+    def grow(
+        self,
+        ids: Sequence[int],
+        texts: Sequence[str],
+        tokens: Sequence[int],
+        places: Sequence[Sequence[Place]],
+        vectors: FloatArray,
+    ) -> None:
+        """The layers above these nodes."""
+        for layer in range(1, self._settings.layers + 1):
+            groups = clusters(vectors.astype(np.float64), tokens, self._by) if len(ids) > FEW else []
+            if not groups or len(groups) >= len(ids):
+                return
+            demand_time()
+            extracts = [self._extract([p for i in group for p in places[i]], vectors[group]) for group in groups]
+            written = self._written([[texts[i] for i in group] for group in groups])
+            made = [
+                SummaryNode(layer, own or text, tuple(ids[i] for i in group), () if own else tuple(chosen))
+                for group, own, (text, chosen) in zip(groups, written, extracts, strict=True)
+            ]
+            # what a model wrote may be extracted from, one layer up, by the sentences that it rests on
+            places = [chosen for _, chosen in extracts]
+            ids = range(len(self._nodes), len(self._nodes) + len(made))
+            texts = [node.text for node in made]
+            tokens, vectors = self._models.count_tokens(texts), self._embedder.embed_documents(texts)
+            self._nodes += made
+            # as they are stored
+            self._vectors.append(vectors.astype(np.float16).astype(np.float32))
+
+    def _written(self, groups: Sequence[Sequence[str]]) -> list[str | None]:
+        """What the chat model says of each cluster; None where it said nothing, or is not asked."""
+        if self._settings.summary == "extractive":
+            return [None] * len(groups)
+        return summaries(groups, self._settings.summary_tokens, self._models, self._folder)
+
+    def _extract(self, places: Sequence[Place], vectors: FloatArray) -> tuple[str, list[Place]]:
+        """The sentences of a cluster that stand for it, in the order of the texts."""
+        wanted = sorted(set(places))
+        leaves = self._leaves.sentences(sorted({leaf for leaf, _ in wanted}))
+        every = [SentenceInLeaf(leaf, number) for leaf in leaves.values() for number in range(len(leaf.sentences))]
+        known = sentence_vectors(list(leaves.values()))
+        rows = [i for i, one in enumerate(every) if (one.leaf.id, one.number) in set(wanted)]
+        own = [every[i] for i in rows]
+        mean = vectors.mean(0) / max(float(np.linalg.norm(vectors.mean(0))), 1e-9)
+        table = np.zeros((len(own), len(mean)), np.float32) if known is None else known[rows]
+        chosen = marginal(table, mean, [one.tokens for one in own], self._settings.summary_tokens)
+        return " ".join(" ".join(own[i].text.split()) for i in chosen), [
+            (own[i].leaf.id, own[i].number) for i in chosen
+        ]
+
+
+def marginal(vectors: FloatArray, mean: FloatArray, sizes: Sequence[int], room: int) -> list[int]:
+    """Sentences by maximal marginal relevance (Carbonell and Goldstein 1998) that fit into `room` tokens, in order; one at least.
+
+    `vectors`: unit rows, (n, dimension); the nearest sixty to the unit `mean` are looked at.
+    """
+    near = vectors @ mean
+    left = np.argsort(-near, kind="stable")[:_NEAREST].tolist()
+    alike = np.zeros(len(vectors), np.float32)
+    chosen: list[int] = []
+    while left:
+        best = max(left, key=lambda i: MMR * near[i] - (1 - MMR) * alike[i])
+        left.remove(best)
+        if not chosen or sizes[best] <= room:
+            chosen.append(best)
+            room -= sizes[best]
+            alike = np.maximum(alike, vectors @ vectors[best])
+    return sorted(chosen)
+
+
+# -- kept in the index
+
+
+def _store(path: Path, tree: SummaryTree) -> None:
+    """Where the folder cannot be written, the tree is made anew the next time."""
+    packed = base64.b64encode(tree.vectors.astype("<f2").tobytes()).decode()
+    nodes = [[node.layer, node.text, node.children, node.sentences] for node in tree.nodes]
+    written = {"made": tree.made, "nodes": nodes, "vectors": packed}
+    try:
+        write_whole(path, json.dumps(written).encode("utf-8"))
+        for other in path.parent.glob("*.json"):
+            if other != path:
+                other.unlink(missing_ok=True)
+    except OSError as error:
+        log.warning("the tree is not kept in %s: %s", path.parent, error.strerror)
+
+
+def _stored(path: Path, numbers: Mapping[int, int], dimension: int) -> SummaryTree | None:
+    """The tree of the file, with vectors of this `dimension`; None where there is none, or somebody else wrote it."""
+    try:
+        raw = json.loads(regular_bytes(path, _LONGEST))
+        nodes = tuple(
+            SummaryNode(int(layer), str(text), tuple(map(int, children)), tuple((int(a), int(b)) for a, b in places))
+            for layer, text, children, places in raw["nodes"]
+        )
+        vectors = np.frombuffer(base64.b64decode(raw["vectors"]), "<f2").reshape(len(nodes), dimension)
+        _demand_tree(nodes, numbers)
+        return SummaryTree(nodes, vectors.astype(np.float32), numbers, str(raw["made"]))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
+        log.warning("%s is no tree (%s): it is made anew", path, error)
+        return None
+
+
+def _demand_tree(nodes: Sequence[SummaryNode], numbers: Mapping[int, int]) -> None:
+    """Raises ValueError where a child is none: each lies one layer below, chunks in layer 0."""
+    before = 1
+    for node in nodes:
+        if not before <= node.layer <= before + 1 or not node.children:
+            raise ValueError("its layers are no layers")
+        before = node.layer
+        below = (child in numbers if node.layer == 1 else 0 <= child < len(nodes) for child in node.children)
+        if not all(below) or (node.layer > 1 and any(nodes[c].layer != node.layer - 1 for c in node.children)):
+            raise ValueError("a child is missing")

@@ -1,0 +1,264 @@
+"""The mode `self-rag` (Asai et al. 2024, section 3.3): one answer a passage, each graded, and the best one taken.
+
+    score = exp(mean log-probability of the answer's tokens) + ISREL + ISSUP + w ISUSE
+
+ISREL is the probability of Yes among Yes and No; ISSUP is P(Full) + 0.5 P(Part) among three; ISUSE the mean of -1, -0.5, 0, 0.5
+and 1 over five grades. Where the model does not want documents, it answers alone. With `closed` the scores of equal answers are
+added up, and the best of them is given.
+
+Where we differ, and why:
+- the paper trains a model to write its grades as tokens of their own. That model is not here: any causal model is asked three
+  questions about each passage instead, in one batch, and the probabilities of the first tokens of their answers are read;
+- w is 0.5, as in the paper's text and the default of its code; its script for short answers has 1.0;
+- the code divides logarithms of probabilities where it asks whether to retrieve; here they are probabilities;
+- a chat model gives answer and grades as JSON in one call a passage. Then each grade is a choice instead of a mean, the term of
+  the log-probability is left out, and documents are always read;
+- an answer is one segment: it is short.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from math import exp, fsum
+from operator import add
+from typing import Any
+
+import numpy as np
+
+from mergewise.concurrency import demand_time, run
+from mergewise.designs.self_rag import prompts
+from mergewise.designs.self_rag.strategy import GradedReading, SelfRAG
+from mergewise.errors import ModelError
+from mergewise.generate.citations import Claims, Locator
+from mergewise.generate.mode import Mode, Need, Request
+from mergewise.generate.sources import Source, base_sources
+from mergewise.models.decoding import ROWS, Decoded, StreamPrompts, decode
+from mergewise.prompting.quoting import code_for
+from mergewise.prompting.replies import json_in
+from mergewise.protocols import CausalModel, ChatModel, FloatArray
+from mergewise.text.alignment import sentences_at, words
+from mergewise.text.terms import content_terms
+from mergewise.types import Answer, Citation, Message, Reply, Step, Usage
+
+_AT_ONCE = 8
+_GRADES_TOKENS = 256  # of JSON beside the answer
+
+
+@dataclass(frozen=True, slots=True)
+class GradedAnswer:
+    """An answer from one passage. `likely` is exp(mean log-probability), 0 where nobody knows it."""
+
+    source: Source
+    text: str
+    likely: float
+    relevant: float
+    supported: float
+    useful: float
+    complete: bool = True
+
+    def score(self, weights: SelfRAG) -> float:
+        grades = weights.relevance * self.relevant + weights.support * self.supported + weights.use * self.useful
+        return self.likely + grades
+
+
+def graded_value(log_probs: FloatArray, tokens: Mapping[int, float]) -> float:
+    """The mean of what the tokens count, by their probabilities among themselves. `log_probs`: (vocabulary,), in nats."""
+    known = np.asarray([log_probs[token] for token in tokens], np.float64)
+    shares = np.exp(known - known.max())
+    return float(shares @ np.asarray(list(tokens.values())) / shares.sum())
+
+
+def chosen(graded: Sequence[GradedAnswer], weights: SelfRAG) -> tuple[GradedAnswer, float]:
+    """The best answer, and its score: where equal answers are added up, that of all of them."""
+    alike: dict[str, list[GradedAnswer]] = {}
+    for number, one in enumerate(graded):
+        key = " ".join(words(one.text)) or one.text
+        alike.setdefault(key if weights.closed else str(number), []).append(one)
+    sums = {key: fsum(one.score(weights) for one in own) for key, own in alike.items()}
+    best = max(sums, key=lambda key: sums[key])
+    return max(alike[best], key=lambda one: one.score(weights)), sums[best]
+
+
+def _answer(request: Request, model: Any) -> Answer:
+    reading = request.context.reading
+    weights = reading.parameters if isinstance(reading, GradedReading) else SelfRAG()
+    sources = base_sources(request.context, request.document)
+    code = code_for([request.context.question, request.context.text])
+    causal = request.models.causal
+    if causal is not None:
+        return _Causal(request, causal, weights, code).answer(sources)
+    return _by_chat(request, model, weights, sources, code)
+
+
+# -- by a causal model
+
+
+class _Causal:
+    """The calls of one answer by a model whose probabilities can be read."""
+
+    def __init__(self, request: Request, causal: CausalModel[Any], weights: SelfRAG, code: str) -> None:
+        self._request, self._causal, self._weights, self._code = request, causal, weights, code
+        self._question = request.context.question
+        self._limit = max(1, min(request.max_tokens, causal.window // 4))
+        self._usage = request.context.usage
+
+    def answer(self, sources: Sequence[Source]) -> Answer:
+        (wants,) = self._grade([(prompts.retrieve(self._question), prompts.RETRIEVE)])
+        step = Step("retrieve", f"the model wants documents with probability {wants:.2f}", score=wants)
+        fitting = [one for one in sources if self._fits(one)]
+        if wants < self._weights.threshold or not fitting:
+            (decoded,) = self._decode([prompts.alone(self._question)])
+            why = "answered alone" if fitting else "no passage fits into the window: answered alone"
+            return _finished(self._request, decoded.text, (), self._usage, decoded.complete, (step, Step("alone", why)))
+        decoded_each = self._decode([prompts.answer(self._question, one, self._code) for one in fitting])
+        said = [(source, one) for source, one in zip(fitting, decoded_each, strict=True) if one.text.strip()]
+        asked = [
+            pair
+            for source, one in said
+            for pair in (
+                (prompts.relevant(self._question, source, self._code), prompts.RELEVANT),
+                (prompts.supported(self._question, source, one.text, self._code), prompts.SUPPORTED),
+                (prompts.useful(self._question, one.text, self._code), prompts.USEFUL),
+            )
+        ]
+        grades = iter(self._grade(asked))
+        graded = [
+            GradedAnswer(source, one.text.strip(), _likely(one), next(grades), next(grades), next(grades), one.complete)
+            for source, one in said
+        ]
+        return _best(self._request, graded, self._weights, self._usage, self._causal.spec, [step])
+
+    def _fits(self, source: Source) -> bool:
+        """The longest of its prompts, with an answer."""
+        longest = self._causal.prompt(prompts.supported(self._question, source, "", self._code))
+        return len(longest) + 2 * self._limit < self._causal.window
+
+    def _decode(self, asked: Sequence[list[Message]]) -> list[Decoded]:
+        streams = [StreamPrompts((self._causal.prompt(messages),), (1.0,)) for messages in asked]
+        made = decode(self._causal, streams, max_tokens=self._limit)
+        self._usage += Usage(len(made), sum(one.input_tokens for one in made), sum(len(one.tokens) for one in made))
+        return made
+
+    def _grade(self, asked: Sequence[tuple[list[Message], Mapping[str, float]]]) -> list[float]:
+        """What each question is answered by, in one batch."""
+        values: list[float] = []
+        for first in range(0, len(asked), ROWS):
+            demand_time()
+            part = asked[first : first + ROWS]
+            rows = [self._causal.prompt(messages) for messages, _ in part]
+            self._usage += Usage(len(rows), sum(map(len, rows)), len(rows))
+            log_probs = self._causal.start(rows).log_probs
+            for row, (_, counts) in zip(log_probs, part, strict=True):
+                tokens = {token: value for word, value in counts.items() for token in self._causal.encode(word)[:1]}
+                if len(tokens) < len(counts):
+                    raise ModelError(f"{self._causal.spec} cannot tell {', '.join(counts)} apart", "try another model")
+                values.append(graded_value(row, tokens))
+        return values
+
+
+def _likely(decoded: Decoded) -> float:
+    values = [row[0] for row in decoded.log_probs if row[0] is not None]
+    return exp(fsum(values) / len(values)) if values else 0.0
+
+
+# -- by a chat model
+
+
+def _by_chat(request: Request, chat: ChatModel, weights: SelfRAG, sources: Sequence[Source], code: str) -> Answer:
+    question, limit = request.context.question, max(1, min(request.max_tokens + _GRADES_TOKENS, chat.window // 4))
+    asked = [prompts.graded(question, source, code) for source in sources]
+    replies = run(_replies(chat, asked, limit))
+    usage = reduce(add, (reply.usage for reply in replies), request.context.usage)
+    read = [_graded(source, reply) for source, reply in zip(sources, replies, strict=True)]
+    graded = [one for one in read if one is not None]
+    usage += Usage(unread=len(read) - len(graded))
+    if not graded:
+        raise ModelError(f"{chat.spec} gave no answer that could be read", "raise --max-tokens, or try another model")
+    return _best(request, graded, weights, usage, chat.spec, [])
+
+
+async def _replies(chat: ChatModel, asked: Sequence[list[Message]], limit: int) -> list[Reply]:
+    gate = asyncio.Semaphore(_AT_ONCE)
+
+    async def one(messages: list[Message]) -> Reply:
+        async with gate:
+            return await chat.complete(messages, max_tokens=limit, schema=prompts.SCHEMA)
+
+    return await asyncio.gather(*map(one, asked))
+
+
+def _graded(source: Source, reply: Reply) -> GradedAnswer | None:
+    """The answer and its grades; None where they cannot be read."""
+    raw = json_in(reply.text)
+    if not isinstance(raw, dict) or not isinstance(raw.get("answer"), str) or not raw["answer"].strip():
+        return None
+    relevant, support, useful = raw.get("relevant"), str(raw.get("support")).capitalize(), str(raw.get("useful"))
+    if not isinstance(relevant, bool) or support not in prompts.SUPPORTED or useful not in prompts.USEFUL:
+        return None
+    grades = float(relevant), prompts.SUPPORTED[support], prompts.USEFUL[useful]
+    return GradedAnswer(source, raw["answer"].strip(), 0.0, *grades, reply.complete)
+
+
+# -- the answer
+
+
+def _best(
+    request: Request, graded: Sequence[GradedAnswer], weights: SelfRAG, usage: Usage, spec: str, steps: Sequence[Step]
+) -> Answer:
+    if not graded:
+        raise ModelError(f"{spec} answered with nothing", "raise --max-tokens, or try another model")
+    best, score = chosen(graded, weights)
+    told = [
+        Step(
+            "grade",
+            f"[{one.source.number}] “{' '.join(one.text.split())}”: likely {one.likely:.2f}, relevant {one.relevant:.2f}, "
+            f"supported {one.supported:.2f}, useful {one.useful:.2f}",
+            tuple(span for span, _ in one.source.parts),
+            score=one.score(weights),
+        )
+        for one in graded
+    ]
+    last = Step("best", f"[{best.source.number}], by {spec}", score=score)
+    return _finished(request, best.text, (best.source,), usage, best.complete, (*steps, *told, last))
+
+
+def _finished(
+    request: Request, text: str, sources: Sequence[Source], usage: Usage, complete: bool, steps: tuple[Step, ...]
+) -> Answer:
+    """The answer cites that sentence of its passage which holds most of its words."""
+    text = text.strip()
+    if not text:
+        raise ModelError("the model answered with nothing", "raise --max-tokens, or try another model")
+    citations = [_citation(text, source, request) for source in sources if source.parts]
+    supported = Claims(sources).is_supported(text, tuple(source.number for source in sources)) if sources else None
+    return Answer(
+        question=request.context.question,
+        text=text + "".join(f" [{one.number}]" for one in citations),
+        citations=tuple(citations),
+        context=request.context,
+        usage=usage,
+        complete=complete,
+        unsupported=None if supported is None else float(not supported),
+        unverified=(text,) if supported is False else (),
+        trace=steps,
+    )
+
+
+def _citation(text: str, source: Source, request: Request) -> Citation:
+    said = content_terms(text)
+    sentences = [one for span, part in source.parts for one in sentences_at(part, span)]
+    best = max(sentences, key=lambda one: len(said & content_terms(one.text)))
+    return Locator(request.document).citation(source.number, best.text, best.span)
+
+
+_READER: Need[Any] = Need(
+    "chat",
+    lambda models: models.causal or models.chat,
+    "a causal model, whose next-token probabilities can be read, or a chat model",
+    "name one: --chat hf:PATH, or --chat openai:MODEL for grades as JSON",
+)
+
+MODE: Mode[Any] = Mode(_answer, "the best of the answers from each passage, by the model's own grades", _READER)

@@ -1,0 +1,228 @@
+"""The questions of a page as data: scores of all, and of as many as there is room for what each context held.
+
+All are JSON, compressed and written as base64, which a page unpacks when it needs them. `head` has the questions and their
+scores. A block `q0`, `q1`, ... has the contexts of some questions, as spans; a block `t0`, `t1`, ... the stretches of some
+documents that any of them points into, each once. Where there is no room, the questions on which methods differ most come first.
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from mergewise.evaluate.measured import Measured, MeasuredSet, Outcome
+from mergewise.evaluate.tasks import Question
+from mergewise.page.markup import shorten
+from mergewise.text.printable import printable
+
+LIMIT = 5_500_000
+"""Bytes of all blocks."""
+TOGETHER = 40
+"""Questions of a block."""
+TEXT_BLOCK = 250_000
+"""Characters of the documents of a block, about."""
+PER_CHARACTER = 0.55
+"""Bytes that a character of a document takes, compressed and written, about."""
+LONGEST = 2000
+"""Characters of a question, an answer, or a gold text."""
+
+Ranges = dict[tuple[str, str], list[tuple[int, int]]]
+
+
+def question_blocks(
+    measured: Measured, metrics: Sequence[str], main: str, held: str, limit: int = LIMIT
+) -> tuple[list[tuple[str, str]], int]:
+    """The blocks by name, and how many questions are in them without contexts. `held` is the score of a context that holds all
+    of the gold.
+    """
+    asked = [(own, at) for own in measured.sets for at in range(len(own.questions))]
+    order = sorted(range(len(asked)), key=lambda place: (-_interest(measured, main, *asked[place]), place))
+    documents: dict[tuple[str, str], int] = {}
+    stages: dict[str, int] = {}
+    columns = [(method.name, budget) for method in measured.methods for budget in measured.budgets]
+    numbers = {column: number for number, column in enumerate(columns)}
+    blocks: list[tuple[str, str]] = []
+    kept: dict[int, int] = {}
+    ranges: Ranges = {}
+    room = float(limit)
+    for first in range(0, len(order), TOGETHER):
+        places = order[first : first + TOGETHER]
+        wanted: Ranges = {}
+        content = _contexts(measured, [(place, *asked[place]) for place in places], numbers, documents, stages, wanted)
+        block = packed(content)
+        united = {key: _united([*ranges.get(key, []), *spans]) for key, spans in wanted.items()}
+        more = sum(_length(spans) - _length(ranges.get(key, [])) for key, spans in united.items())
+        room -= len(block) + PER_CHARACTER * more
+        if room < 0:
+            break
+        ranges.update(united)
+        kept.update(dict.fromkeys(places, len(blocks)))
+        blocks.append((f"q{len(blocks)}", block))
+    texts, where = _text_blocks(measured, ranges, documents)
+    head = {
+        "methods": [method.name for method in measured.methods],
+        "budgets": list(measured.budgets),
+        "sets": [own.name for own in measured.sets],
+        "metrics": list(metrics),
+        "main": main,
+        "held": held if held in metrics else main,
+        "stages": list(stages),
+        "documents": where,
+        "reference": measured.reference,
+        "questions": [
+            _question(own.questions[at], own, measured, kept.get(n, -1)) for n, (own, at) in enumerate(asked)
+        ],
+        "scores": {metric: _scores(measured, metric, columns) for metric in metrics},
+    }
+    return [("head", packed(head)), *blocks, *texts], len(asked) - len(kept)
+
+
+def packed(value: object) -> str:
+    """JSON, compressed, as base64; the same value gives the same text."""
+    data = json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+    return base64.b64encode(gzip.compress(data, 9, mtime=0)).decode()
+
+
+def _interest(measured: Measured, metric: str, own: MeasuredSet, at: int) -> float:
+    """How far methods are apart on a question; those that all miss come before those that all hold."""
+    apart, lowest = 0.0, 1.0
+    for budget in measured.budgets:
+        columns = (measured.scored(own.name, method.name, budget, metric) for method in measured.methods)
+        values = [one.by_set[own.name][at] for one in columns if one is not None]
+        known = [float(value) for value in values if not np.isnan(value)]
+        if known:
+            apart, lowest = max(apart, max(known) - min(known)), min(lowest, min(known))
+    return apart + (1 - lowest) / 1000
+
+
+def _question(question: Question, own: MeasuredSet, measured: Measured, block: int) -> dict[str, Any]:
+    return {
+        "set": measured.sets.index(own),
+        "id": question.id,
+        "text": _line(question.text),
+        "gold": [_line(answer) for answer in question.answers[:6]],
+        "kind": getattr(question, "kind", ""),
+        "hops": getattr(question, "hops", None),
+        "answerable": question.answerable,
+        "block": block,
+    }
+
+
+def _line(text: str) -> str:
+    return printable(shorten(text, LONGEST))
+
+
+def _scores(measured: Measured, metric: str, columns: Iterable[tuple[str, int]]) -> list[list[int | None] | None]:
+    """For each method and budget the scores of all questions, in thousandths; None where there are none."""
+    found: list[list[int | None] | None] = []
+    for method, budget in columns:
+        own = [measured.scored(one.name, method, budget, metric) for one in measured.sets]
+        if not any(own):
+            found.append(None)
+            continue
+        values: list[int | None] = []
+        for one, scored in zip(measured.sets, own, strict=True):
+            numbers = [np.nan] * len(one.questions) if scored is None else scored.by_set[one.name]
+            values += [None if np.isnan(value) else round(1000 * float(value)) for value in numbers]
+        found.append(values)
+    return found
+
+
+# -- contexts
+
+
+def _contexts(
+    measured: Measured,
+    asked: Sequence[tuple[int, MeasuredSet, int]],
+    columns: Mapping[tuple[str, int], int],
+    documents: dict[tuple[str, str], int],
+    stages: dict[str, int],
+    ranges: Ranges,
+) -> dict[str, Any]:
+    """The contexts of these questions; what they point into is added to `documents`, `stages` and `ranges`."""
+
+    def pointed(set_name: str, document: str, start: int, end: int) -> list[int]:
+        if measured.texts(set_name, document) is None:
+            return [-1, start, end]
+        ranges.setdefault((set_name, document), []).append((start, end))
+        return [documents.setdefault((set_name, document), len(documents)), start, end]
+
+    def outcome(name: str, one: Outcome) -> dict[str, Any]:
+        passages = [
+            [
+                round(passage.score, 3),
+                [number for span in passage.spans for number in pointed(name, *span)] if passage.text is None else [],
+                *([] if passage.text is None else [printable(passage.text)]),
+            ]
+            for passage in one.passages
+        ]
+        lost = [[_line(text), stages.setdefault(stage, len(stages))] for text, stage in one.lost]
+        found = [] if passages else [[place, _line(text)] for place, text in one.found]
+        told: dict[str, Any] = {"tokens": one.tokens, "passages": passages, "lost": lost, "found": found}
+        told |= {"said": _line(one.said), "error": _line(one.error)}
+        return {key: value for key, value in told.items() if value not in (None, [], "")}
+
+    by_set: dict[str, list[tuple[int, MeasuredSet, int]]] = {}
+    for place, own, at in asked:
+        by_set.setdefault(own.name, []).append((place, own, at))
+    content = {}
+    for name, several in by_set.items():
+        for (place, own, at), found in zip(several, measured.outcomes(name, [at for _, _, at in several]), strict=True):
+            evidence = own.questions[at].evidence or ()
+            gold = [
+                [*(pointed(name, span.doc_id, span.start, span.end) if span.doc_id else [-1, 0, 0]), _line(text)]
+                for span, text in evidence
+            ]
+            rows = {columns[key]: outcome(name, one) for key, one in found.items() if key in columns}
+            content[place] = {"gold": gold, "rows": rows}
+    return {str(place): value for place, value in content.items()}
+
+
+# -- documents
+
+
+def _united(spans: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The same stretches, none of them touching another."""
+    found: list[tuple[int, int]] = []
+    for start, end in sorted(spans):
+        if found and start <= found[-1][1]:
+            found[-1] = (found[-1][0], max(end, found[-1][1]))
+        else:
+            found.append((start, end))
+    return found
+
+
+def _length(spans: Sequence[tuple[int, int]]) -> int:
+    return sum(end - start for start, end in spans)
+
+
+def _text_blocks(
+    measured: Measured, ranges: Ranges, documents: Mapping[tuple[str, str], int]
+) -> tuple[list[tuple[str, str]], list[list[Any]]]:
+    """The blocks of the documents, and for each document its id, its title and its block (-1: no text of it is needed)."""
+    where: list[list[Any]] = [[doc, "", -1] for _, doc in documents]
+    blocks: list[tuple[str, str]] = []
+    content: dict[str, list[list[Any]]] = {}
+    size = 0
+
+    def close() -> None:
+        if content:
+            blocks.append((f"t{len(blocks)}", packed(content)))
+            content.clear()
+
+    for key, spans in ranges.items():
+        title, text = measured.texts(*key) or ("", "")
+        number = documents[key]
+        where[number] = [key[1], _line(title), len(blocks)]
+        content[str(number)] = [[start, text[start:end]] for start, end in spans]
+        size += _length(spans)
+        if size > TEXT_BLOCK:
+            close()
+            size = 0
+    close()
+    return blocks, where

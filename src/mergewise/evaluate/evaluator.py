@@ -1,0 +1,430 @@
+"""Methods on one question set: their contexts and answers, found, judged, timed and kept, question by question.
+
+Questions are asked in blocks of `together`. Contexts are found one after the other, by searches that all methods share; then a
+mode that decodes many questions at once answers those of a block in one go, and any other mode several at the same time. The
+seconds of such answers are shared among them: for those of one question alone ask one at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from functools import cache, partial
+from hashlib import blake2b
+from time import perf_counter
+from typing import Any
+
+from mergewise.asking import Search, answer_together, context, prepare_request
+from mergewise.defaults import STRATEGY
+from mergewise.designs import MODES, modes, strategies
+from mergewise.engine import Index
+from mergewise.errors import MissingExtra, UsageError
+from mergewise.evaluate.answers import ANSWER_SCORES, prediction_of, score_answer
+from mergewise.evaluate.citing import CITATION_SCORES, score_citations
+from mergewise.evaluate.judged import ContextJudge, JudgedContext
+from mergewise.evaluate.methods import Method, lacking
+from mergewise.evaluate.ranking import RANKING_SCORES, ranked_documents, ranking_score
+from mergewise.evaluate.rows import CONTEXT_SCORES, AnswerRow, QuestionRow
+from mergewise.evaluate.runs.keys import digest, question_digest
+from mergewise.evaluate.runs.rows import RankedDocument, RowKey, RunRow, passages_of
+from mergewise.evaluate.runs.store import RowStore
+from mergewise.evaluate.searches import SearchMemory, SharedState, shared_state
+from mergewise.evaluate.tasks import Question, Task, clusters
+from mergewise.generate.mode import NO_MODEL, Request
+from mergewise.models.cache import CachedChat
+from mergewise.models.decoding import Decoded
+from mergewise.models.record import Models
+from mergewise.protocols import ChatModel, Reranker
+from mergewise.store.views import Progress
+from mergewise.twins import each
+from mergewise.types import Answer, Context
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """How answers are asked for. `reranker` and `utility` are what methods are judged by (`methods.Judge`); where one of them is
+    None, the index's own reranker is, or what stands in for one. `temperature` None: what the model does by itself.
+    """
+
+    max_tokens: int
+    together: int = 1
+    reranker: Reranker | None = None
+    utility: Reranker | None = None
+    temperature: float | None = None
+
+
+@dataclass(slots=True)
+class MethodRows:
+    """One method at one budget: its rows as far as they are known, and why a question has none. `mode` is None where contexts
+    alone are judged.
+    """
+
+    task: Task
+    method: Method
+    budget: int
+    repeat: int
+    mode: str | None
+    spec: str
+    store: RowStore
+    failures: dict[str, Exception] = field(default_factory=dict)
+
+    def key(self, question: Question) -> RowKey:
+        asked = question_digest(question, with_gold=self.mode is None)
+        return RowKey(self.task.name, question.id, asked, self.method.name, self.spec, self.budget, self.repeat)
+
+    def row(self, question: Question) -> RunRow | None:
+        """The row of a question with the scores of its answer worked out anew; None where there is none."""
+        row = self.store.known.get(self.key(question))
+        return row if row is None or row.prediction is None else replace(row, scores=_scores(row, question))
+
+    def missing(self, questions: Sequence[Question]) -> list[Question]:
+        return [question for question in questions if self.key(question) not in self.store]
+
+    def rows(self, questions: Sequence[Question]) -> list[QuestionRow]:
+        """A row for each question, of those that failed with the error."""
+        return [self._row(*asked) for asked in zip(questions, clusters(questions), strict=True)]
+
+    def _row(self, question: Question, cluster: int) -> QuestionRow:
+        blank = QuestionRow(self.task.name, self.method.name, self.budget, question, cluster)
+        row = self.row(question)
+        if row is None or row.error:
+            return replace(blank, error="not asked" if row is None else row.error)
+        seconds = row.query_seconds
+        return replace(
+            blank,
+            context=_judged(row, question),
+            query_ms=None if seconds is None else 1000 * seconds,
+            answers=None if row.mode is None else _answer_row(row),
+        )
+
+
+def _judged(row: RunRow, question: Question) -> JudgedContext:
+    """Of a question without an answer nothing is judged, whatever was kept."""
+    answer, evidence, whole, density = (
+        row.scores.get(name) if question.answerable else None for name in CONTEXT_SCORES
+    )
+    ranked = tuple(one.doc for one in row.ranking)
+    return JudgedContext(answer, evidence, whole, density, row.tokens or 0, row.found, row.lost, ranked)
+
+
+def _scores(row: RunRow, question: Question) -> Mapping[str, float | None]:
+    """Those of the context, and those of the answer beside the gold as it is now."""
+    scores: Mapping[str, float | None] = asdict(score_answer(row.prediction or "", question.answers))
+    return {**row.scores, **(scores if question.has_answers else dict.fromkeys(scores))}
+
+
+def _answer_row(row: RunRow) -> AnswerRow:
+    spent = row.query_seconds, row.answer_seconds
+    return AnswerRow(
+        mode=row.mode or "",
+        prediction=row.prediction or "",
+        refused=bool(row.refused),
+        sure=row.sure,
+        **{name: row.scores.get(name) for name in (*ANSWER_SCORES, *CITATION_SCORES)},
+        input_tokens=row.input_tokens,
+        output_tokens=row.output_tokens,
+        seconds=None if None in spent else sum(one or 0.0 for one in spent),
+        answer_seconds=row.answer_seconds,
+    )
+
+
+class Evaluator:
+    """One index and its questions. Without `asking` contexts alone are judged.
+
+    What the causal model wrote by itself is kept in `backgrounds`, if that is given: then it is written once for all methods, and
+    the seconds of those that come later are too few.
+    """
+
+    def __init__(
+        self,
+        index: Index,
+        task: Task,
+        asking: Asking | None = None,
+        store: RowStore | None = None,
+        backgrounds: MutableMapping[str, Decoded] | None = None,
+    ) -> None:
+        self.index = index
+        self.task = task
+        self.asking = asking
+        self.store = store or RowStore()
+        self._backgrounds = backgrounds
+        self._searches = SearchMemory()
+        self.documents = cache(self._read_documents)
+        self._judge = cache(partial(ContextJudge, index, task.questions))
+
+    def lacking(self, method: Method) -> str:
+        """What the method needs and cannot have here; empty where it can be run."""
+        models = self._models(method, self.index.models)
+        if self.asking is not None and method.mode not in (None, *MODES):
+            # which says so
+            modes.mode_for(method.mode, models)
+        try:
+            return lacking(method, self.index.manifest.views, models, self.asking is not None)
+        except MissingExtra as error:
+            return f"needs {error}"
+
+    def method_rows(self, method: Method, budget: int, repeat: int = 0) -> MethodRows:
+        """What is known of a method's rows. Raises UsageError where the method cannot be, or lacks a model or a view."""
+        if needs := self.lacking(method):
+            raise UsageError(f"{method.name} {needs}", "leave it out, or give what it needs")
+        mode = None
+        if self.asking is not None:
+            preferred = strategies.preferred_mode(method.strategy) if method.mode is None else ""
+            mode = modes.mode_for(method.mode, self.index.models, preferred)
+        spec = digest(self.settings(method, mode))
+        return MethodRows(self.task, method, budget, repeat, mode, spec, self.store)
+
+    def repeats(self, one: MethodRows) -> bool:
+        """Whether asking again may give another answer: where a chat model that draws its answers is asked."""
+        if one.mode is None or MODES[one.mode].needs is NO_MODEL:
+            return False
+        return _drawing(self.index.models.chat) is not None
+
+    def complete(
+        self, asked: Sequence[MethodRows], questions: Sequence[Question], progress: Progress | None = None
+    ) -> None:
+        """Compute what is missing. A question that fails has its error in `failures`, and the next call asks it again.
+
+        Where several questions are asked together, methods of one mode are answered in the same batches.
+        """
+        missing = {id(one): {question.id for question in one.missing(questions)} for one in asked}
+        done, total = len(questions) * len(asked) - sum(map(len, missing.values())), len(questions) * len(asked)
+        size = 1 if self.asking is None else self.asking.together
+        if done < total:
+            # a first question loads the models, so that no method is timed with that
+            self.index.context(questions[0].text, strategy=STRATEGY, budget=1)
+        groups: dict[object, list[MethodRows]] = {}
+        for one in asked:
+            groups.setdefault(id(one) if size == 1 else one.mode, []).append(one)
+        for first in range(0, len(questions), size):
+            block = questions[first : first + size]
+            state = shared_state(self.index.state(), self._searches)
+            unwritten: list[RunRow] = []
+            for group in groups.values():
+                batch = [(one, question) for question in block for one in group if question.id in missing[id(one)]]
+                if not batch:
+                    continue
+                rows = self._context_rows(batch, state) if group[0].mode is None else self._answer_rows(batch, state)
+                unwritten += rows
+                if any(row.calls for row in rows):
+                    # what was paid for is on the disk before more is
+                    self.store.add(unwritten)
+                    unwritten = []
+                done += len(batch)
+                if progress is not None:
+                    progress(done, total, f"{self.task.name} {batch[-1][0].method.name} {batch[-1][0].budget}")
+            self.store.add(unwritten)
+            self._searches.forget()
+
+    def _context_rows(self, batch: Sequence[tuple[MethodRows, Question]], state: SharedState) -> list[RunRow]:
+        rows = []
+        for one, question in batch:
+            own = replace(state, models=self._models(one.method, state.models))
+            timer = _Timer(self._searches)
+            try:
+                found = context(question.text, _search(one, question), own)
+            except Exception as error:
+                rows.append(_failed_row(one, question, error))
+            else:
+                rows.append(self._row(one, question, found, timer))
+        return rows
+
+    def _answer_rows(self, batch: Sequence[tuple[MethodRows, Question]], state: SharedState) -> list[RunRow]:
+        """Of methods of one mode."""
+        mode = batch[0][0].mode
+        assert mode is not None
+        requests, timers = [], []
+        for one, question in batch:
+            own = replace(state, models=self._models(one.method, state.models, one.repeat))
+            timer = _Timer(self._searches)
+            requests.append(self._request(one, question, own))
+            timers.append(timer.stopped())
+        ready = perf_counter()
+        answers = self._answers(mode, requests)
+        share = (perf_counter() - ready) / len(batch)
+        rows = []
+        for (one, question), answer, timer in zip(batch, answers, timers, strict=True):
+            if isinstance(answer, Exception):
+                rows.append(_failed_row(one, question, answer))
+                continue
+            row = self._row(one, question, answer.context, timer)
+            is_kept = self._has_kept_answers and MODES[mode].needs is not NO_MODEL and not answer.usage.calls
+            row = replace(
+                row,
+                mode=mode,
+                prediction=prediction_of(answer),
+                refused=not answer.found,
+                sure=answer.found and answer.sure,
+                weights={} if answer.streams is None else dict(answer.streams.weights),
+                calls=answer.usage.calls,
+                input_tokens=answer.usage.input_tokens,
+                output_tokens=answer.usage.output_tokens,
+                together=len(batch),
+                answer_seconds=None if is_kept else round(share, 6),
+            )
+            cited = score_citations(answer.citations, question)
+            rows.append(replace(row, scores={**_scores(row, question), **cited}))
+        return rows
+
+    @property
+    def _has_kept_answers(self) -> bool:
+        """Whether the chat model's answers may come from the disk, in no time."""
+        return isinstance(self.index.models.chat, CachedChat)
+
+    def _row(self, one: MethodRows, question: Question, found: Context, timer: _Timer) -> RunRow:
+        one.failures.pop(question.id, None)
+        search_seconds, assembly_seconds = timer.stopped().seconds
+        judged = self._judge().judge(question, found)
+        rankings = {name: ranking_score(name, judged.ranked, question.gains) for name in RANKING_SCORES}
+        return RunRow(
+            **one.key(question)._asdict(),
+            tokens=judged.tokens,
+            passages=passages_of(found),
+            ranking=tuple(RankedDocument(*one) for one in ranked_documents(found)),
+            found=judged.found,
+            lost=judged.lost,
+            calls=found.usage.calls,
+            input_tokens=found.usage.input_tokens,
+            output_tokens=found.usage.output_tokens,
+            search_seconds=round(search_seconds, 6),
+            assembly_seconds=round(assembly_seconds, 6),
+            scores={**{name: getattr(judged, name) for name in CONTEXT_SCORES}, **rankings},
+        )
+
+    def _request(self, one: MethodRows, question: Question, state: SharedState) -> Request | Exception:
+        assert one.mode is not None and self.asking is not None
+        try:
+            request = prepare_request(question.text, _search(one, question), state, one.mode, self.asking.max_tokens)
+        except Exception as error:
+            return error
+        return replace(request, backgrounds=self._backgrounds)
+
+    def _answers(self, mode: str, requests: Sequence[Request | Exception]) -> list[Answer | Exception]:
+        if MODES[mode].answer_all is not None:
+            return answer_together(requests, mode)
+        ready = [request for request in requests if not isinstance(request, Exception)]
+        at_once = 1 if self.asking is None else self.asking.together
+        answers = iter(each(partial(modes.answer, mode), ready, at_once))
+        return [request if isinstance(request, Exception) else next(answers) for request in requests]
+
+    def _models(self, method: Method, models: Models, repeat: int = 0) -> Models:
+        """The models of the method, as if its judge had been named by --reranker: what is scored is what a user gets."""
+        asking = self.asking
+        if asking is not None and (repeat or asking.temperature is not None):
+            models = replace(models, chat=_sampled(models.chat, asking.temperature, repeat))
+        if method.judge == "given":
+            return models
+        given = (None, None) if asking is None else (asking.reranker, asking.utility)
+        judge = {"none": None, "reranker": given[0], "utility": given[1]}[method.judge]
+        own = models.reranker if method.judge != "none" else None
+        return replace(models, reranker=judge or own)
+
+    def settings(self, method: Method, mode: str | None) -> Mapping[str, Any]:
+        """All that a row depends on but its question, its budget and its repeat."""
+        models = self._models(method, self.index.models)
+        causal, chat = models.causal, models.chat
+        strategy, parameters = strategies.resolve(method.strategy)
+        manifest = self.index.manifest
+        # the views that it needs, and those that a parameter of their name switches on
+        views = [*strategy.views, *method.views]
+        views += [view for view in manifest.views if getattr(parameters, f"{view}s", False)]
+        return {
+            "set": self.task.name,
+            "strategy": method.strategy,
+            "parameters": asdict(parameters),
+            "mode": mode,
+            "max_tokens": None if mode is None or self.asking is None else self.asking.max_tokens,
+            "chat": None if chat is None else chat.identity,
+            "causal": None if causal is None else causal.spec,
+            "reranker": None if models.reranker is None else models.reranker.spec,
+            "scorer": None if models.scorer is None else models.scorer.spec,
+            "judge": models.utilities.spec,
+            "search": asdict(self.index.search_settings),
+            **({"prompts": own} if (own := models.prompts.digests()) else {}),
+            "embedder": manifest.embedder,
+            "views": {name: dict(state.settings) for name, state in manifest.views.items() if name in ("leaf", *views)},
+            "documents": self.documents(),
+        }
+
+    def _read_documents(self) -> str:
+        hashed = blake2b(digest_size=8)
+        for known in sorted(self.index.store.reader().known_documents(), key=lambda known: known.id):
+            hashed.update(f"{known.id}\0{known.digest}\0".encode("utf-8", "replace"))
+        return hashed.hexdigest()
+
+
+def _failed_row(one: MethodRows, question: Question, error: Exception) -> RunRow:
+    one.failures[question.id] = error
+    return RunRow(**one.key(question)._asdict(), mode=one.mode, error=str(error) or type(error).__name__)
+
+
+class _Timer:
+    """The seconds of a context: those of its searches, as if no other method had made them, and the others."""
+
+    def __init__(self, searches: SearchMemory) -> None:
+        self._searches = searches
+        self._began, self._spent, self._charged = perf_counter(), searches.spent, searches.charged
+        self._seconds: tuple[float, float] | None = None
+
+    def stopped(self) -> _Timer:
+        """Itself, which counts no further."""
+        if self._seconds is None:
+            took = perf_counter() - self._began
+            self._seconds = (
+                self._searches.charged - self._charged,
+                max(0.0, took - (self._searches.spent - self._spent)),
+            )
+        return self
+
+    @property
+    def seconds(self) -> tuple[float, float]:
+        """Of searches, and of assembly."""
+        assert self._seconds is not None
+        return self._seconds
+
+
+def _search(one: MethodRows, question: Question) -> Search:
+    return Search(one.method.strategy, one.budget, question.where, None, 1, None)
+
+
+def _drawing(chat: ChatModel | None) -> Any:
+    """The model within that can draw its answers; None where there is none."""
+    inner = chat.chat if isinstance(chat, CachedChat) else chat
+    return inner if hasattr(inner, "drawing") else None
+
+
+def _sampled(chat: ChatModel | None, temperature: float | None, repeat: int) -> ChatModel | None:
+    """The model at this temperature, with the number of the repeat for its seed; another one than it can draw, as it is."""
+    drawing = _drawing(chat)
+    if drawing is None:
+        return chat
+    drawn: ChatModel = drawing.drawing(temperature, repeat)
+    return CachedChat(drawn, chat.directory) if isinstance(chat, CachedChat) else drawn
+
+
+def evaluated_rows(
+    evaluator: Evaluator,
+    methods: Sequence[Method],
+    budgets: Sequence[int],
+    questions: Sequence[Question],
+    progress: Progress | None = None,
+    repeats: int = 1,
+) -> Iterator[list[QuestionRow]]:
+    """For each method and budget the rows of all questions, of the first repeat; those that failed have an error.
+
+    Raises UsageError where there are no questions, and the error of the first question where all questions of all methods failed.
+    """
+    if not questions:
+        raise UsageError(f"{evaluator.task.name} has no questions to be asked", "use --half all")
+    asked = [evaluator.method_rows(method, budget) for method in methods for budget in budgets]
+    again = [
+        evaluator.method_rows(one.method, one.budget, repeat)
+        for one in asked
+        if evaluator.repeats(one)
+        for repeat in range(1, repeats)
+    ]
+    evaluator.complete([*asked, *again], questions, progress)
+    if all(len(one.failures) == len(questions) for one in asked):
+        raise next(iter(asked[0].failures.values()))
+    for one in asked:
+        yield one.rows(questions)

@@ -1,0 +1,478 @@
+"""Tables and figures of what was measured: a preset in the layout of its paper, or the default ones.
+
+In each column **bold** are the best method and all that are not worse than it (paired test, corrected for the column, 0.05); the
+next one is underlined. What is published stands beside what was measured, as it was printed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from mergewise.evaluate.measured import Measured, MeasuredMethod
+from mergewise.evaluate.pairs import Scored, mean_of, over_sets
+from mergewise.evaluate.presets import Preset, PresetColumn, PresetGroup, PresetRow
+from mergewise.evaluate.report import ANSWER_COLUMNS, CONTEXT_COLUMNS, RANKING_COLUMNS, REFUSAL_COLUMNS
+from mergewise.page.curves import Curve, CurveFigure, CurvePoint
+from mergewise.page.evaluation import LabCell, LabColumn, LabRow, LabTable, ReportColumn
+
+MORE_COLUMNS = {
+    "accuracy": ReportColumn("accuracy", "share of answers that the gold answer is a part of, also within words"),
+    "precision": ReportColumn("precision", "share of the words of an answer that the gold answer has"),
+    "recall": ReportColumn("recall", "share of the words of the gold answer that an answer has"),
+    "answer_seconds": ReportColumn("answer s", "seconds of a question after its context stood, mean", 2, False),
+    "calls": ReportColumn("calls", "calls of a model for a question, mean", 1, False),
+}
+COSTS = ("tokens", "query_ms", "calls", "input_tokens", "output_tokens", "answer_seconds", "seconds")
+CONTEXT_METRICS = ("answer", "evidence", "all", "density")
+ANSWER_METRICS = ("em", "f1", "relaxed_em", "refused")
+DOCUMENT_METRICS = ("recall@2", "recall@5")
+MAIN = ("f1", "evidence", "answer", "recall@5")
+"""What methods are compared by, the first that there is."""
+
+
+def column_of(metric: str) -> ReportColumn:
+    """The label of a metric, and what it says."""
+    known = {**CONTEXT_COLUMNS, **RANKING_COLUMNS, **ANSWER_COLUMNS, **REFUSAL_COLUMNS, **MORE_COLUMNS}
+    return known.get(metric) or ReportColumn(metric.replace("_", " "), "")
+
+
+def main_metric(measured: Measured) -> str:
+    return next(
+        (metric for metric in MAIN if metric in measured.metrics), measured.metrics[0] if measured.metrics else ""
+    )
+
+
+def chosen_metrics(measured: Measured, names: str = "") -> tuple[str, ...]:
+    """The metrics of the default tables; all of them by "all", or those that are named."""
+    shares = [name for name in measured.metrics if name not in COSTS]
+    if names == "all":
+        return tuple(shares)
+    if names:
+        return tuple(name for name in (part.strip() for part in names.split(",")) if name in measured.metrics)
+    named = any(question.gold_docs for one in measured.sets for question in one.questions)
+    contexts = (*CONTEXT_METRICS, *DOCUMENT_METRICS) if named else CONTEXT_METRICS
+    wanted = (*ANSWER_METRICS, "evidence") if measured.answered else contexts
+    return tuple(name for name in wanted if name in shares)
+
+
+# -- cells
+
+
+@dataclass(frozen=True, slots=True)
+class _Filled:
+    """What fills a cell: scores, and the deviation of their mean between repeats."""
+
+    scored: Scored | None
+    deviation: float | None = None
+
+
+def _cells(
+    measured: Measured, columns: Sequence[LabColumn], rows: Sequence[Sequence[_Filled]], marked: Sequence[bool]
+) -> list[list[LabCell]]:
+    """The cells of rows that are compared with each other, with marks in the columns that are `marked`."""
+    cells: list[list[LabCell]] = [[] for _ in rows]
+    for place in range(len(columns)):
+        filled = [row[place] for row in rows]
+        scores = [one.scored for one in filled]
+        marks = measured.tests.marks(scores) if marked[place] else [""] * len(scores)
+        for own, one, mark in zip(cells, filled, marks, strict=True):
+            if one.scored is None:
+                own.append(LabCell(None))
+            else:
+                bounds = measured.tests.interval(one.scored)
+                own.append(LabCell(one.scored.mean, bounds, mark, spread=one.deviation))
+    return cells
+
+
+# -- default tables
+
+
+def default_tables(measured: Measured, metrics: Sequence[str], main: str) -> list[LabTable]:
+    """A table over all sets by the main metric, and one for each set by all."""
+    tables = [_table_over_sets(measured, main)] if len(measured.sets) > 1 and main else []
+    return [*tables, *(_table_of_set(measured, one.name, metrics) for one in measured.sets)]
+
+
+def _table_over_sets(measured: Measured, metric: str) -> LabTable:
+    known = column_of(metric)
+    sets = [
+        one.name
+        for one in measured.sets
+        if any(
+            measured.scored(one.name, method.name, budget, metric)
+            for method in measured.methods
+            for budget in measured.budgets
+        )
+    ]
+    columns = [LabColumn(name, known.about, known.decimals, known.is_share) for name in sets]
+    columns.append(LabColumn("mean", "the mean of the sets", known.decimals, known.is_share))
+
+    def row(method: str, budget: int) -> list[_Filled]:
+        own = [_Filled(measured.scored(name, method, budget, metric)) for name in sets]
+        return [*own, _Filled(measured.over_sets(method, budget, metric))]
+
+    about = f"{known.label}: {known.about}."
+    return LabTable("sets", f"All sets: {known.label}", about, tuple(columns), tuple(_sections(measured, columns, row)))
+
+
+def _table_of_set(measured: Measured, name: str, metrics: Sequence[str]) -> LabTable:
+    costs = [cost for cost in ("tokens", "query_ms") if cost in measured.metrics]
+    present = [
+        metric
+        for metric in (*metrics, *costs)
+        if any(
+            measured.scored(name, one.name, budget, metric) for one in measured.methods for budget in measured.budgets
+        )
+    ]
+    columns = [_lab_column(metric) for metric in present]
+
+    def row(method: str, budget: int) -> list[_Filled]:
+        return [
+            _Filled(measured.scored(name, method, budget, metric), measured.deviation(name, method, budget, metric))
+            for metric in present
+        ]
+
+    rows = tuple(_sections(measured, columns, row, name))
+    return LabTable(f"set-{name}", name, "", tuple(columns), rows, is_explained=True)
+
+
+def _lab_column(
+    metric: str, label: str = "", group: str = "", decimals: int | None = None, percent: bool = False
+) -> LabColumn:
+    known = column_of(metric)
+    return LabColumn(
+        label or known.label,
+        known.about,
+        known.decimals if decimals is None else decimals,
+        known.is_share,
+        group,
+        percent and known.is_share,
+    )
+
+
+def _sections(
+    measured: Measured,
+    columns: Sequence[LabColumn],
+    row: Callable[[str, int], list[_Filled]],
+    set_name: str | None = None,
+) -> Iterator[LabRow]:
+    """The rows of all methods, a section for each budget; those that could not run stand in a section of their own."""
+    marked = [column.is_share for column in columns]
+    for budget in measured.budgets:
+        filled = {method.name: row(method.name, budget) for method in measured.methods}
+        methods = [method for method in measured.methods if any(one.scored for one in filled[method.name])]
+        rows = _cells(measured, columns, [filled[method.name] for method in methods], marked)
+        for method, cells in zip(methods, rows, strict=True):
+            yield LabRow(method.name, method.about, f"{budget:,} tokens", tuple(cells))
+    for name, needs in {m: told for (s, m), told in measured.needs.items() if set_name in (None, s)}.items():
+        yield LabRow(name, "", "could not run", tuple(LabCell(None) for _ in columns), needs)
+
+
+# -- presets
+
+
+def preset_tables(measured: Measured, preset: Preset) -> list[LabTable]:
+    """A preset as its paper prints it. A figure over budgets has a table for each metric, with a column for each budget."""
+    if preset.shape != "curve":
+        return [_preset_table(measured, preset, preset.columns, preset.title, preset.name)]
+    found = []
+    for place, column in enumerate(preset.columns):
+        over = tuple(replace(column, label=f"{budget:,}", budget=budget) for budget in preset.budgets)
+        rows = tuple(replace(row, published=_at_last(row, place, len(over)), spread=()) for row in preset.rows)
+        curve = replace(preset, columns=over, rows=rows)
+        found.append(
+            _preset_table(measured, curve, over, f"{preset.title}: {column.label}", f"{preset.name}-{column.metric}")
+        )
+    return found
+
+
+def _at_last(row: PresetRow, place: int, count: int) -> tuple[tuple[float | None, ...], ...]:
+    """The published numbers of a column of a curve, which stand at its largest budget."""
+    return tuple((*[None] * (count - 1), numbers[place]) for numbers in row.published)
+
+
+def _preset_table(measured: Measured, preset: Preset, over: Sequence[PresetColumn], title: str, key: str) -> LabTable:
+    known = {one.name for one in measured.sets}
+    # what neither is published nor was measured has no place
+    named = [g for g in preset.groups if any(row.published for row in preset.rows) or known & set(g.sets)]
+    groups = [*named, *_further_groups(measured, preset)] or list(preset.groups)
+    variants = [
+        (row, run, _row_note(measured, preset, row, run)) for row in preset.rows for run in _filling_runs(measured, row)
+    ]
+    blocks = [_block(measured, preset, group, over, variants) for group in groups]
+    rows = []
+    for place, (row, run, note) in enumerate(variants):
+        label = row.label if run is None or len(measured.runs) == 1 else f"{row.label} ({measured.runs[run].label})"
+        rows.append((label, row, note, [block[place] for block in blocks]))
+    columns = [[_preset_column(preset, column, group.label) for column in over] for group in groups]
+    notes, about = preset.notes, preset.about
+    if preset.shape != "stacked":
+        flat = tuple(column for own in columns for column in own)
+        lines = [
+            LabRow(label, "", row.section, tuple(c for own in cells for c in own), note)
+            for label, row, note, cells in rows
+        ]
+        return LabTable(key, title, about, flat, tuple(lines), notes, preset.source)
+    lines = []
+    for number, group in enumerate(groups):
+        for label, row, note, cells in rows:
+            section = f"{group.label}: {row.section}" if row.section else group.label
+            lines.append(LabRow(label, "", section, tuple(cells[number]), note))
+    flat = tuple(replace(column, group="") for column in columns[0])
+    return LabTable(key, title, about, flat, tuple(lines), notes, preset.source)
+
+
+def _preset_column(preset: Preset, column: PresetColumn, group: str) -> LabColumn:
+    decimals = preset.decimals if column.decimals is None else column.decimals
+    if column.is_mean:
+        return LabColumn(column.label, "mean of the columns before it", decimals, True, group, preset.percent)
+    return _lab_column(column.metric, column.label, group, decimals, preset.percent)
+
+
+def _block(
+    measured: Measured,
+    preset: Preset,
+    group: PresetGroup,
+    over: Sequence[PresetColumn],
+    variants: Sequence[tuple[PresetRow, int | None, str]],
+) -> list[list[LabCell]]:
+    """The cells of one group of columns, for all rows."""
+    filled = [[_fill(measured, preset, group, row, run, column) for column in over] for row, run, _ in variants]
+    for line in filled:
+        for place, column in enumerate(over):
+            if column.is_mean:
+                rest = [one.scored for other, one in zip(over, line, strict=True) if not other.is_mean]
+                line[place] = _Filled(mean_of([one for one in rest if one] if all(rest) else []))
+    columns = [_preset_column(preset, column, group.label) for column in over]
+    marked = [column.is_share for column in columns]
+    cells: list[list[LabCell]] = [[] for _ in variants]
+    for places in _compared(preset, variants):
+        for place, own in zip(places, _cells(measured, columns, [filled[p] for p in places], marked), strict=True):
+            cells[place] = own
+    number = preset.groups.index(group) if group in preset.groups else None
+    return [
+        [_with_published(cell, row, number, place) for place, cell in enumerate(own)]
+        for own, (row, _, _) in zip(cells, variants, strict=True)
+    ]
+
+
+def _compared(preset: Preset, variants: Sequence[tuple[PresetRow, int | None, str]]) -> list[list[int]]:
+    """Rows that are compared with each other: those of a section where sections stand below one another, else all."""
+    if preset.shape != "stacked":
+        return [list(range(len(variants)))]
+    sections: dict[str, list[int]] = {}
+    for place, (row, _, _) in enumerate(variants):
+        sections.setdefault(row.section, []).append(place)
+    return list(sections.values())
+
+
+def _fill(
+    measured: Measured, preset: Preset, group: PresetGroup, row: PresetRow, run: int | None, column: PresetColumn
+) -> _Filled:
+    if run is None or column.is_mean:
+        return _Filled(None)
+    names = [_shown_name(measured, method.name, run) for method in preset.methods_of(row, column)]
+    (budget, *_) = preset.budgets_of(column) or (0,)
+    known = {one.name for one in measured.sets}
+    if not group.sets:
+        sets = [next((name for name in other.sets if name in known), None) for other in preset.groups if other.sets]
+    else:
+        sets = [next((name for name in group.sets if name in known), None)]
+    parts = []
+    for set_name in sets:
+        own = [measured.scored(set_name, name, budget, column.metric) for name in names if name] if set_name else []
+        whole = mean_of([one for one in own if one]) if own and len(own) == len(names) and all(own) else None
+        if whole is None:
+            return _Filled(None)
+        parts.append(whole)
+    alone = len(names) == len(sets) == 1 and names[0] is not None and sets[0] is not None
+    deviation = measured.deviation(sets[0] or "", names[0] or "", budget, column.metric) if alone else None
+    return _Filled(over_sets(parts), deviation)
+
+
+def _shown_name(measured: Measured, method: str, run: int) -> str | None:
+    return next((one.name for one in measured.methods if one.method == method and one.run == run), None)
+
+
+def _with_published(cell: LabCell, row: PresetRow, group: int | None, place: int) -> LabCell:
+    if group is None or not row.published:
+        return cell
+    return replace(
+        cell, published=row.published[group][place], published_spread=row.spread[group][place] if row.spread else None
+    )
+
+
+def _further_groups(measured: Measured, preset: Preset) -> list[PresetGroup]:
+    """Sets that were measured and have no place in the preset."""
+    taken = {
+        next((name for name in group.sets if name in {one.name for one in measured.sets}), None)
+        for group in preset.groups
+    }
+    methods = {method.name for method in preset.methods()}
+    own = {one.name for one in measured.methods if one.method in methods}
+    run = {key.set for key in measured.values if key.method in own}
+    scored = {
+        one.name for one in measured.sets for column in preset.columns if measured.is_scored(one.name, column.metric)
+    }
+    return [PresetGroup(one.name, (one.name,)) for one in measured.sets if one.name in run & scored - taken]
+
+
+def _filling_runs(measured: Measured, row: PresetRow) -> list[int | None]:
+    """The runs that may fill a row; None alone where there is none."""
+    if row.method is None or row.needs:
+        return [None]
+    stem = row.method.name
+    found = [
+        number
+        for number, run in enumerate(measured.runs)
+        if any(
+            one.run == number and (one.method == stem or one.method.startswith(f"{stem} ")) for one in measured.methods
+        )
+        and all(_holds(run.models, name, value) for name, value in row.only.items())
+    ]
+    return list(found) or [None]
+
+
+def _holds(models: Mapping[str, str], name: str, value: str) -> bool:
+    known = models.get(name, "")
+    if "." in name:
+        return (known or "none") == value if value else known not in ("", "none")
+    return _plain(value) in _plain(known)
+
+
+def _plain(text: str) -> str:
+    return re.sub(r"[\W_]+", "", text).lower()
+
+
+def _row_note(measured: Measured, preset: Preset, row: PresetRow, run: int | None) -> str:
+    """Why a row is empty."""
+    if row.method is None:
+        return row.needs
+    names = {method.name for column in preset.columns for method in preset.methods_of(row, column)} | {row.method.name}
+    told = [needs for (_, name), needs in measured.needs.items() if name in names]
+    if told:
+        return told[0]
+    if row.needs or run is not None:
+        return row.needs
+    if row.method.mode and not measured.answered:
+        return "needs a model that answers (--chat)"
+    if row.only:
+        name, value = next(iter(row.only.items()))
+        return f"needs a run with {name} {value or 'of its own'}"
+    return "not run"
+
+
+def preset_figures(measured: Measured, preset: Preset) -> list[CurveFigure]:
+    """The curves of a preset over its budgets, for the sets that were measured, by its first metric."""
+    if preset.shape != "curve":
+        return []
+    metric = preset.columns[0].metric if preset.columns[0].metric in measured.metrics else main_metric(measured)
+    names = {method.name for method in preset.methods()}
+    methods = [one for one in measured.methods if one.method in names]
+    return figures(
+        measured, metric, methods, [name for name in preset.sets if name in {one.name for one in measured.sets}]
+    )
+
+
+# -- figures
+
+
+def figures(
+    measured: Measured, metric: str, methods: Sequence[MeasuredMethod] = (), sets: Sequence[str] | None = None
+) -> list[CurveFigure]:
+    """A metric over the tokens of contexts, a figure for the mean over sets and one for each set."""
+    known = column_of(metric)
+    chosen = [one.name for one in measured.sets] if sets is None else list(sets)
+    drawn: list[tuple[str, str | None]] = [(name, name) for name in chosen]
+    if len(measured.sets) > 1 and sets is None:
+        drawn.insert(0, ("mean of all sets", None))
+    found = []
+    for title, set_name in drawn:
+        curves = [_curve(measured, method, metric, set_name) for method in methods or measured.methods]
+        curves = [curve for curve in curves if curve.points]
+        if curves:
+            found.append(
+                CurveFigure(title, "tokens of a context, mean", known.label, tuple(curves), measured.reference)
+            )
+    return found
+
+
+def _curve(measured: Measured, method: MeasuredMethod, metric: str, set_name: str | None) -> Curve:
+    points = []
+    for budget in measured.budgets:
+        scored = column(measured, set_name, method.name, budget, metric)
+        tokens = column(measured, set_name, method.name, budget, "tokens")
+        if scored is not None and scored.mean is not None:
+            low, high = measured.tests.interval(scored) or (scored.mean, scored.mean)
+            at = tokens.mean if tokens is not None and tokens.mean is not None else float(budget)
+            points.append(CurvePoint(at, scored.mean, low, high, budget))
+    return Curve(method.name, tuple(points))
+
+
+def column(measured: Measured, set_name: str | None, method: str, budget: int, metric: str) -> Scored | None:
+    """One column of one set, or of all sets where none is named."""
+    if set_name is None:
+        return measured.over_sets(method, budget, metric)
+    return measured.scored(set_name, method, budget, metric)
+
+
+def reach_table(measured: Measured, metric: str) -> LabTable | None:
+    """The tokens that each method needs to hold what the reference holds at each budget."""
+    if metric not in measured.metrics or len(measured.budgets) < 2:
+        return None
+    curves = {
+        one.name: _curve(measured, one, metric, None if len(measured.sets) > 1 else measured.sets[0].name)
+        for one in measured.methods
+    }
+    wanted = curves[measured.reference].points
+    if len(wanted) < 2:
+        return None
+    label = column_of(metric).label
+    columns = tuple(
+        LabColumn(
+            f"{point.y:.3f}",
+            f"what {measured.reference} has at {point.budget:,} tokens",
+            0,
+            False,
+            f"{label} of {measured.reference}",
+        )
+        for point in wanted
+    )
+    rows = []
+    for name, curve in curves.items():
+        if curve.points:
+            cells = []
+            for point in wanted:
+                needed = point.x if name == measured.reference else tokens_for(curve.points, point.y)
+                cells.append(LabCell(needed, note="" if needed is not None else f"over {curve.points[-1].x:,.0f}"))
+            rows.append(LabRow(name, "", "", tuple(cells)))
+    title = f"Tokens for the {label} of {measured.reference}"
+    return LabTable(
+        "reach", title, "Fewer is better. Between two budgets the curve is taken as straight.", columns, tuple(rows)
+    )
+
+
+def tokens_for(points: Sequence[CurvePoint], level: float) -> float | None:
+    """The tokens at which a curve reaches a level first; None where it stays below. Below its first point that one counts."""
+    before: CurvePoint | None = None
+    for point in points:
+        if point.y >= level:
+            if before is None or point.y == before.y:
+                return point.x
+            return before.x + (point.x - before.x) * (level - before.y) / (point.y - before.y)
+        before = point
+    return None
+
+
+def cost_table(measured: Measured) -> LabTable:
+    """What a question costs with each method, over all sets: means of the sets' means."""
+    present = [cost for cost in COSTS if cost in measured.metrics]
+    columns = [_lab_column(cost) for cost in present]
+
+    def row(method: str, budget: int) -> list[_Filled]:
+        return [_Filled(measured.over_sets(method, budget, cost)) for cost in present]
+
+    rows = [line for line in _sections(measured, columns, row) if not line.note]
+    return LabTable("costs", "Costs of a question", "", tuple(columns), tuple(rows), is_explained=True)

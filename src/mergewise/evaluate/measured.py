@@ -1,0 +1,464 @@
+"""What was measured, whoever measured it: the rows of run folders, several side by side, or those of an evaluation in memory.
+
+Scores are arrays, a number for each question of a set (nan where a row is missing or the score says nothing of the question), by
+set, method, budget and metric. Repeats are averaged. What a context held is read row by row, when it is shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from mergewise.errors import UsageError
+from mergewise.evaluate.methods import METHODS
+from mergewise.evaluate.pairs import Numbers, PairedTests, Scored, over_sets
+from mergewise.evaluate.ranking import RANKING_SCORES
+from mergewise.evaluate.rows import ANSWER_FIGURES, CONTEXT_FIGURES, QuestionRow
+from mergewise.evaluate.runs.folder import Run
+from mergewise.evaluate.runs.schema import ROWS, scores_of
+from mergewise.evaluate.tasks import Question, clusters
+
+COUNTS = ("tokens", "calls", "input_tokens", "output_tokens")
+ANSWER_COUNTS = ("calls", "input_tokens", "output_tokens")
+SCRIPTED = "scripted"
+"""Stands in the name of a model that only plays its part."""
+
+
+class CellKey(NamedTuple):
+    set: str
+    method: str
+    budget: int
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredMethod:
+    """A method as it is shown, under a name of its own; `method` is its name in the run of this number."""
+
+    name: str
+    method: str
+    about: str = ""
+    run: int = 0
+    strategy: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredSet:
+    name: str
+    questions: tuple[Question, ...]
+    clusters: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredPassage:
+    """`text` is there where it was generated."""
+
+    score: float
+    spans: tuple[tuple[str, int, int], ...]
+    text: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What one method made of one question. `lost` are gold texts with their stages, `found` places with their first words."""
+
+    tokens: int | None
+    passages: tuple[MeasuredPassage, ...] = ()
+    lost: tuple[tuple[str, str], ...] = ()
+    found: tuple[tuple[str, str], ...] = ()
+    said: str = ""
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredRun:
+    """Where the rows come from: a label, facts to be shown, models by role, and settings of views, to match presets with."""
+
+    label: str
+    facts: tuple[tuple[str, str], ...] = ()
+    models: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """The rows of one or more runs. `deviations` are standard deviations of the mean between repeats, where there are repeats;
+    `needs` says why a method has no rows of a set.
+    """
+
+    runs: tuple[MeasuredRun, ...]
+    sets: tuple[MeasuredSet, ...]
+    methods: tuple[MeasuredMethod, ...]
+    budgets: tuple[int, ...]
+    values: Mapping[CellKey, Mapping[str, Numbers]]
+    deviations: Mapping[CellKey, Mapping[str, float]]
+    needs: Mapping[tuple[str, str], str]
+    reference: str
+    tables: tuple[str, ...]
+    outcomes: Callable[[str, Sequence[int]], Sequence[Mapping[tuple[str, int], Outcome]]]
+    texts: Callable[[str, str], tuple[str, str] | None]
+
+    @cached_property
+    def tests(self) -> PairedTests:
+        return PairedTests({one.name: one.clusters for one in self.sets})
+
+    @cached_property
+    def _columns(self) -> dict[tuple[CellKey, str], Scored]:
+        return {
+            (key, metric): Scored({key.set: values})
+            for key, metrics in self.values.items()
+            for metric, values in metrics.items()
+            if not np.isnan(values).all()
+        }
+
+    def scored(self, set_name: str, method: str, budget: int, metric: str) -> Scored | None:
+        """One column of one set; None where no question has this score."""
+        return self._columns.get((CellKey(set_name, method, budget), metric))
+
+    def over_sets(self, method: str, budget: int, metric: str) -> Scored | None:
+        """One column over all sets; None where a set lacks it that has it for another method."""
+        return self._over_sets.get((method, budget, metric))
+
+    @cached_property
+    def _over_sets(self) -> dict[tuple[str, int, str], Scored]:
+        judged: dict[str, set[str]] = {}
+        found: dict[tuple[str, int, str], list[Scored]] = {}
+        for (key, metric), scored in self._columns.items():
+            judged.setdefault(metric, set()).add(key.set)
+            found.setdefault((key.method, key.budget, metric), []).append(scored)
+        return {key: over_sets(columns) for key, columns in found.items() if len(columns) == len(judged[key[2]])}
+
+    def deviation(self, set_name: str, method: str, budget: int, metric: str) -> float | None:
+        """The standard deviation of a mean between repeats; None without repeats."""
+        return self.deviations.get(CellKey(set_name, method, budget), {}).get(metric)
+
+    @cached_property
+    def metrics(self) -> tuple[str, ...]:
+        """The names of all scores that say something of a question, as they come."""
+        return tuple(dict.fromkeys(metric for _, metric in self._columns))
+
+    def is_scored(self, set_name: str, metric: str) -> bool:
+        """Whether any question of the set has this score."""
+        return (set_name, metric) in self._scored
+
+    @cached_property
+    def _scored(self) -> set[tuple[str, str]]:
+        return {(key.set, metric) for key, metric in self._columns}
+
+    @property
+    def answered(self) -> bool:
+        return "f1" in self.metrics
+
+    @property
+    def is_plumbing(self) -> bool:
+        """Whether a model that only plays its part filled rows."""
+        return any(SCRIPTED in model.lower() for run in self.runs for model in run.models.values())
+
+
+def measured_runs(runs: Sequence[Run], reference: str | None = None) -> Measured:
+    """Run folders, one beside the other. A method that two of them have on one set stands there once for each."""
+    labels = _labels([run.folder for run in runs])
+    keys = [_row_keys(run) for run in runs]
+    twice = _names_of_several(keys)
+    names = {
+        (number, method): f"{method} ({labels[number]})" if method in twice else method
+        for number, own in enumerate(keys)
+        for method in dict.fromkeys(key.method for key in own)
+    }
+    asked = {(key.set, question) for own in keys for key, rows in own.items() for question, _, _ in rows}
+    sets = _united_sets(runs, asked)
+    places = {one.name: {question.id: at for at, question in enumerate(one.questions)} for one in sets}
+    values: dict[CellKey, dict[str, Numbers]] = {}
+    deviations: dict[CellKey, dict[str, float]] = {}
+    rows: dict[str, dict[int, dict[tuple[str, int], tuple[int, int]]]] = {}
+    for number, (run, own) in enumerate(zip(runs, keys, strict=True)):
+        columns = _score_columns(run)
+        for key, found in own.items():
+            shown = CellKey(key.set, names[number, key.method], key.budget)
+            at = places[key.set]
+            kept = [(at[question], repeat, row) for question, repeat, row in found if question in at]
+            values[shown], deviations[shown] = _averaged(columns, kept, len(at))
+            for question, _, row in reversed(kept):
+                rows.setdefault(key.set, {}).setdefault(question, {})[shown.method, shown.budget] = (number, row)
+    needs = {
+        (one.set, names.get((number, one.method), one.method)): one.needs
+        for number, run in enumerate(runs)
+        for one in run.plan.needs()
+    }
+    methods = _methods(runs, names)
+    return Measured(
+        runs=tuple(_run_facts(run, label) for run, label in zip(runs, labels, strict=True)),
+        sets=tuple(sets),
+        methods=methods,
+        budgets=tuple(sorted({key.budget for key in values})),
+        values=values,
+        deviations=deviations,
+        needs={
+            key: told for key, told in needs.items() if not any(v.set == key[0] and v.method == key[1] for v in values)
+        },
+        reference=_reference(reference, [run.plan.reference for run in runs], methods),
+        tables=tuple(dict.fromkeys(table for run in runs for table in run.plan.tables)),
+        outcomes=lambda name, asked: _outcomes(runs, [rows.get(name, {}).get(question, {}) for question in asked]),
+        texts=_texts(runs),
+    )
+
+
+def measured_rows(
+    rows: Sequence[QuestionRow],
+    needs: Mapping[tuple[str, str], str] | None = None,
+    models: Mapping[str, str] | None = None,
+) -> Measured:
+    """An evaluation in memory: of each set all questions by each method at each of its budgets, in one order. `needs` says why a
+    method has no rows of a set, `models` what answered.
+    """
+    found: dict[CellKey, list[QuestionRow]] = {}
+    for row in rows:
+        found.setdefault(CellKey(row.dataset, row.strategy, row.budget), []).append(row)
+    asked = {key.set: group for key, group in reversed(found.items())}
+    sets = [
+        MeasuredSet(name, tuple(row.question for row in asked[name]), tuple(row.cluster for row in asked[name]))
+        for name in dict.fromkeys(key.set for key in found)
+    ]
+    names = dict.fromkeys(key.method for key in found)
+    return Measured(
+        runs=(MeasuredRun("", (), models or {}),),
+        sets=tuple(sets),
+        methods=tuple(MeasuredMethod(name, name, _about(name), 0, name) for name in names),
+        budgets=tuple(sorted({key.budget for key in found})),
+        values={key: _row_values(group) for key, group in found.items()},
+        deviations={},
+        needs=needs or {},
+        reference=next(iter(names), ""),
+        tables=(),
+        outcomes=lambda name, asked: [
+            {(key.method, key.budget): _row_outcome(group[at]) for key, group in found.items() if key.set == name}
+            for at in asked
+        ],
+        texts=lambda name, document: None,
+    )
+
+
+# -- rows in memory
+
+
+def _row_values(group: Sequence[QuestionRow]) -> dict[str, Numbers]:
+    names = (*CONTEXT_FIGURES, *RANKING_SCORES, *ANSWER_FIGURES)
+    values = {name: _numbers([row.score(name) for row in group]) for name in names}
+    values["query_ms"] = _numbers([row.query_ms for row in group])
+    if any(row.answers is not None for row in group):
+        for name in ("input_tokens", "output_tokens", "seconds", "answer_seconds"):
+            values[name] = _numbers([None if row.answers is None else getattr(row.answers, name) for row in group])
+    return values
+
+
+def _numbers(values: Sequence[float | None]) -> Numbers:
+    return np.asarray([np.nan if value is None else value for value in values], np.float64)
+
+
+def _row_outcome(row: QuestionRow) -> Outcome:
+    context = row.context
+    said = "" if row.answers is None else row.answers.prediction
+    if context is None:
+        return Outcome(None, said=said, error=row.error)
+    return Outcome(
+        context.tokens,
+        lost=tuple((one.text, one.stage.value) for one in context.lost),
+        found=tuple((one.place, one.text) for one in context.found),
+        said=said,
+        error=row.error,
+    )
+
+
+# -- run folders
+
+
+def _labels(folders: Sequence[Path]) -> list[str]:
+    """The names of the folders, with as many folders above as it takes to tell them apart."""
+    for depth in range(1, 9):
+        labels = ["/".join(folder.absolute().parts[-depth:]) for folder in folders]
+        if len(set(labels)) == len(labels):
+            return labels
+    raise UsageError("one run is named twice", "name each folder once")
+
+
+def _row_keys(run: Run) -> dict[CellKey, list[tuple[str, int, int]]]:
+    """For each set, method and budget the question, the repeat and the place of each row."""
+    table = run.rows()
+    names = ("set", "method", "budget", "question", "repeat")
+    found: dict[CellKey, list[tuple[str, int, int]]] = {}
+    for row, (set_name, method, budget, question, repeat) in enumerate(
+        zip(*(table[name].to_pylist() for name in names), strict=True)
+    ):
+        found.setdefault(CellKey(set_name, method, budget), []).append((question, repeat, row))
+    return found
+
+
+def _names_of_several(keys: Sequence[Mapping[CellKey, object]]) -> set[str]:
+    """Methods of which two runs have rows of one set."""
+    seen: dict[tuple[str, str], int] = {}
+    for own in keys:
+        for pair in {(key.set, key.method) for key in own}:
+            seen[pair] = seen.get(pair, 0) + 1
+    return {method for (_, method), count in seen.items() if count > 1}
+
+
+def _united_sets(runs: Sequence[Run], asked: Container[tuple[str, str]]) -> list[MeasuredSet]:
+    """Each set once, with the questions that any run has rows of; clusters are those of the whole set."""
+    found: dict[str, dict[str, Question]] = {}
+    for run in runs:
+        for planned in run.plan.sets:
+            own = found.setdefault(planned.name, {})
+            for question in run.set_questions(planned.name):
+                own.setdefault(question.id, question)
+    sets = []
+    for name, questions in found.items():
+        whole = tuple(questions.values())
+        kept = [(one, own) for one, own in zip(whole, clusters(whole), strict=True) if (name, one.id) in asked]
+        if kept:
+            sets.append(MeasuredSet(name, *map(tuple, zip(*kept, strict=True))))
+    if not sets:
+        raise UsageError("the runs hold no questions", "let mergewise eval finish: it writes them at its end")
+    return sets
+
+
+def _score_columns(run: Run) -> dict[str, Numbers]:
+    """All that is a number of a row, with nan where there is none."""
+    table = run.rows()
+    answered = np.asarray([mode is not None for mode in table["mode"].to_pylist()], bool)
+
+    def numbers(name: str) -> Numbers:
+        column = table[name].combine_chunks().cast("float64")
+        values: Numbers = column.to_numpy(zero_copy_only=False).astype(np.float64)
+        return values
+
+    found = {name: numbers(name) for name in (*scores_of(table), *COUNTS)}
+    for name in ANSWER_COUNTS:
+        found[name] = np.where(answered, found[name], np.nan)
+    seconds = {name: numbers(name) for name in ("search_seconds", "assembly_seconds", "answer_seconds")}
+    query = seconds["search_seconds"] + seconds["assembly_seconds"]
+    found["query_ms"] = 1000 * query
+    if answered.any():
+        found["answer_seconds"] = seconds["answer_seconds"]
+        found["seconds"] = query + seconds["answer_seconds"]
+    assert not found.keys() & (set(ROWS.names) - {*COUNTS, "answer_seconds"})
+    return found
+
+
+def _averaged(
+    columns: Mapping[str, Numbers], rows: Sequence[tuple[int, int, int]], count: int
+) -> tuple[dict[str, Numbers], dict[str, float]]:
+    """The scores of each question, averaged over repeats, and the deviation of their mean between repeats."""
+    questions, repeats, places = (np.asarray(column, np.intp) for column in zip(*rows, strict=True))
+    several = np.unique(repeats)
+    values, deviations = {}, {}
+    for name, column in columns.items():
+        own = column[places]
+        known = ~np.isnan(own)
+        if not known.any():
+            continue
+        sums = np.bincount(questions[known], own[known], count)
+        sizes = np.bincount(questions[known], minlength=count)
+        values[name] = np.where(sizes > 0, sums / np.maximum(sizes, 1), np.nan)
+        means = [own[known & (repeats == repeat)] for repeat in several]
+        if len(several) > 1 and all(map(len, means)):
+            deviations[name] = float(np.std([one.mean() for one in means], ddof=1))
+    return values, deviations
+
+
+def _methods(runs: Sequence[Run], names: Mapping[tuple[int, str], str]) -> tuple[MeasuredMethod, ...]:
+    found: dict[str, MeasuredMethod] = {}
+    for number, run in enumerate(runs):
+        for planned in run.plan.methods:
+            shown = names.get((number, planned.name))
+            if shown is not None:
+                about = planned.about or _about(planned.name)
+                found.setdefault(shown, MeasuredMethod(shown, planned.name, about, number, planned.strategy))
+    return tuple(found.values())
+
+
+def _about(method: str) -> str:
+    known = METHODS.get(method)
+    return "" if known is None else known.about
+
+
+def _reference(wanted: str | None, planned: Sequence[str], methods: Sequence[MeasuredMethod]) -> str:
+    """The name, as it is shown, of the method that others are compared with: the wanted one, else that of a plan, else the first.
+
+    Raises UsageError where no method has the wanted name.
+    """
+    if not methods:
+        raise UsageError("the runs hold no rows", "mergewise eval SETS... --out RUN")
+    for name in planned if wanted is None else [wanted]:
+        for one in methods:
+            if name in (one.name, one.method):
+                return one.name
+    if wanted is not None:
+        raise UsageError(f"no method is called {wanted!r}", f"one of: {', '.join(one.name for one in methods)}")
+    return methods[0].name
+
+
+def _run_facts(run: Run, label: str) -> MeasuredRun:
+    plan = run.plan
+    machine = plan.machine
+    facts = [
+        ("command", plan.command),
+        ("folder", str(run.folder)),
+        ("questions", ", ".join(f"{one.name} {one.asked} of {one.questions}" for one in plan.sets)),
+        ("digests", ", ".join(f"{one.name} {one.digest} on {one.documents}" for one in plan.sets if one.digest)),
+        ("embedder", ", ".join(dict.fromkeys(one.embedder for one in plan.sets if one.embedder))),
+        ("models", ", ".join(f"{role} {spec}" for role, spec in plan.models.items() if spec)),
+        ("half, limit, sample, seed", f"{plan.half}, {plan.limit or 'none'}, {plan.sample or 'none'}, {plan.seed}"),
+        ("repeats", str(plan.repeats) if plan.repeats > 1 else ""),
+        ("versions", ", ".join(f"{name} {version}" for name, version in plan.versions.items())),
+        ("machine", ", ".join(map(str, filter(None, (machine.system, machine.cores and f"{machine.cores} cores"))))),
+    ]
+    views = getattr(plan, "views", {})
+    return MeasuredRun(label, tuple((name, told) for name, told in facts if told), {**plan.models, **views})
+
+
+def _outcomes(
+    runs: Sequence[Run], asked: Sequence[Mapping[tuple[str, int], tuple[int, int]]]
+) -> list[dict[tuple[str, int], Outcome]]:
+    """For each question its outcomes by method and budget; `asked` says in which row of which run each stands."""
+    wanted: dict[int, list[int]] = {}
+    for own in asked:
+        for number, row in own.values():
+            wanted.setdefault(number, []).append(row)
+    read: dict[tuple[int, int], Outcome] = {}
+    for number, places in wanted.items():
+        table = runs[number].rows().select(["tokens", "passages", "lost", "found", "prediction", "error"]).take(places)
+        for place, row in zip(places, table.to_pylist(), strict=True):
+            read[number, place] = _outcome(row)
+    return [{key: read[where] for key, where in own.items()} for own in asked]
+
+
+def _outcome(row: Mapping[str, Any]) -> Outcome:
+    return Outcome(
+        tokens=row["tokens"],
+        passages=tuple(
+            MeasuredPassage(one["score"], tuple((s["doc"], s["start"], s["end"]) for s in one["spans"]), one["text"])
+            for one in row["passages"]
+        ),
+        lost=tuple((one["text"], one["stage"]) for one in row["lost"]),
+        found=tuple((_place(one), one["text"]) for one in row["found"]),
+        said=row["prediction"] or "",
+        error=row["error"],
+    )
+
+
+def _place(found: Mapping[str, Any]) -> str:
+    if found["page"] is not None:
+        return f"{found['doc']} p. {found['page']}"
+    return found["doc"] if found["line"] is None else f"{found['doc']}:{found['line']}"
+
+
+def _texts(runs: Sequence[Run]) -> Callable[[str, str], tuple[str, str] | None]:
+    known: dict[tuple[str, str], tuple[str, str]] = {}
+    for run in runs:
+        table = run.texts()
+        for values in zip(*(table[name].to_pylist() for name in ("set", "doc", "title", "text")), strict=True):
+            known.setdefault((values[0], values[1]), (values[2] or "", values[3]))
+    return lambda set_name, document: known.get((set_name, document))

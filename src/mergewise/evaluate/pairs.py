@@ -1,0 +1,239 @@
+"""Many methods on the same questions: intervals, paired tests of all pairs, and the methods that are not worse than the best.
+
+The draws of a set are made once and serve all its columns: a sign for each cluster (paired tests) and how often each cluster is
+drawn (intervals). What `statistics` gives exactly, or at little cost, is asked there.
+Over several sets a mean is the mean of the sets' means; draws of different sets are independent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from zlib import crc32
+
+import numpy as np
+import numpy.typing as npt
+
+from mergewise.evaluate.statistics import EXACT, STUDENT, Interval, holm, mean_interval, sign_flip, smallest_difference
+
+Numbers = npt.NDArray[np.float64]
+
+LEVEL = 0.05
+DRAWS = 10_000
+_CELLS = 1 << 25
+"""Numbers of a matrix of draws; of very large sets fewer are made."""
+_FEWEST = 1000
+_SAME = 1e-9
+
+
+@dataclass(frozen=True, eq=False)
+class Scored:
+    """The scores of one method in one column, by set: a number for each question, nan where there is none."""
+
+    by_set: Mapping[str, Numbers]
+
+    @cached_property
+    def count(self) -> int:
+        return sum(int((~np.isnan(values)).sum()) for values in self.by_set.values())
+
+    @cached_property
+    def mean(self) -> float | None:
+        """The mean of the sets' means; None where a set has no score at all."""
+        if not self.by_set or any(np.isnan(values).all() for values in self.by_set.values()):
+            return None
+        return float(np.mean([np.nanmean(values) for values in self.by_set.values()]))
+
+
+def mean_of(columns: Sequence[Scored]) -> Scored | None:
+    """Question by question, of columns of the same sets; None where a column is missing."""
+    if not columns:
+        return None
+    sets = columns[0].by_set.keys()
+    if any(column.by_set.keys() != sets for column in columns):
+        return None
+    return Scored({name: np.mean([column.by_set[name] for column in columns], 0) for name in sets})
+
+
+def over_sets(columns: Sequence[Scored]) -> Scored:
+    """The same column of several sets as one."""
+    return Scored({name: values for column in columns for name, values in column.by_set.items()})
+
+
+class PairedTests:
+    """Tests and intervals of scores on these sets. `clusters` are those of each set's questions. The seed is fixed."""
+
+    def __init__(self, clusters: Mapping[str, Sequence[int]], seed: int = 0) -> None:
+        self._clusters = {name: np.unique(np.asarray(own), return_inverse=True)[1] for name, own in clusters.items()}
+        self._seed = seed
+        self._signs: dict[str, npt.NDArray[np.float32]] = {}
+        self._drawn: dict[str, npt.NDArray[np.float32]] = {}
+        self._flipped: dict[tuple[int, str], npt.NDArray[np.float32]] = {}
+        self._resampled: dict[tuple[int, str], npt.NDArray[np.float32]] = {}
+        # what the keys of the two above belong to, so that no other object gets their ids
+        self._kept: list[Numbers] = []
+
+    def probability(self, ours: Scored, theirs: Scored) -> float | None:
+        """Of a difference at least as large, were there none; None where no question has both scores."""
+        pairs = {name: ours.by_set[name] - theirs.by_set[name] for name in ours.by_set.keys() & theirs.by_set.keys()}
+        if any(np.isnan(gains).all() for gains in pairs.values()) or not pairs:
+            return None
+        if len(pairs) == 1:
+            ((name, gains),) = pairs.items()
+            known = ~np.isnan(gains)
+            values, clusters = gains[known], self._resampled_clusters(name)[0][known]
+            sums = np.abs(np.bincount(clusters, values))
+            sums = sums[sums > _SAME]
+            if len(sums) <= EXACT or np.allclose(sums, sums[0], atol=_SAME):
+                return sign_flip(list(values), list(clusters))
+        if not self._same_questions(ours, theirs):
+            ours, theirs = self._on_common(ours, pairs), self._on_common(theirs, pairs)
+        observed = abs((ours.mean or 0.0) - (theirs.mean or 0.0))
+        names = sorted(pairs)
+        found = [self._flips(name, ours) - self._flips(name, theirs) for name in names]
+        fewest = min(map(len, found))
+        moved = np.mean([one[:fewest] for one in found], 0)
+        hits = int((np.abs(moved) >= observed * (1 - 1e-6) - 1e-7).sum())
+        return float((1 + hits) / (1 + len(moved)))
+
+    def interval(self, scored: Scored) -> Interval | None:
+        """Of the mean, of 95 percent."""
+        if scored.mean is None:
+            return None
+        if len(scored.by_set) == 1:
+            ((name, values),) = scored.by_set.items()
+            if (exact := self._exact_interval(name, values)) is not None:
+                return exact
+        low, high = map(float, np.quantile(self._means(scored), (0.025, 0.975)))
+        if high - low > _SAME:
+            return low, high
+        # nothing spreads: what such scores leave open in each set
+        bounds = [self._exact_interval(name, values) or (low, high) for name, values in scored.by_set.items()]
+        return float(np.mean([one[0] for one in bounds])), float(np.mean([one[1] for one in bounds]))
+
+    def _exact_interval(self, name: str, values: Numbers) -> Interval | None:
+        """That of `statistics` where it needs no draws."""
+        known = ~np.isnan(values)
+        clusters, scores = self._clusters[name][known], values[known]
+        alike, count = len(np.unique(scores)), len(np.unique(clusters))
+        is_share = alike <= 2 and bool(np.isin(scores, (0.0, 1.0)).all())
+        if count <= len(STUDENT) or (is_share and (alike == 1 or count == len(scores))):
+            return mean_interval(list(scores), list(clusters))
+        return None
+
+    def gain(self, ours: Scored, theirs: Scored) -> float | None:
+        """The mean of the differences, question by question, over the sets that both have."""
+        return Scored({n: ours.by_set[n] - theirs.by_set[n] for n in ours.by_set.keys() & theirs.by_set.keys()}).mean
+
+    def smallest(self, ours: Scored, theirs: Scored) -> float | None:
+        """The smallest true difference on one set that these questions tell from zero four times out of five."""
+        ((name, values),) = ours.by_set.items()
+        gains = values - theirs.by_set[name]
+        known = ~np.isnan(gains)
+        return smallest_difference(list(gains[known]), list(self._clusters[name][known])) if known.any() else None
+
+    def marks(self, rows: Sequence[Scored | None]) -> list[str]:
+        """For each row "best" (the best, and all that are not worse than it at adjusted 0.05), "second" or an empty text.
+
+        The second is the next mean below those that are marked, in no table of fewer than three.
+        """
+        means = [None if row is None else row.mean for row in rows]
+        known = [place for place, mean in enumerate(means) if mean is not None]
+        if len(known) < 2:
+            return [""] * len(rows)
+        top = max(known, key=lambda place: means[place] or 0.0)
+        others = [place for place in known if place != top]
+        raw = [self._against(rows[top], rows[place]) for place in others]
+        marks = [""] * len(rows)
+        marks[top] = "best"
+        for place, probability in zip(others, holm(raw), strict=True):
+            if probability >= LEVEL:
+                marks[place] = "best"
+        rest = [place for place in others if not marks[place]]
+        if rest:
+            marks[max(rest, key=lambda place: means[place] or 0.0)] = "second"
+        return marks
+
+    def _against(self, best: Scored | None, other: Scored | None) -> float:
+        assert best is not None and other is not None
+        probability = self.probability(best, other)
+        return 1.0 if probability is None else probability
+
+    def adjusted(self, rows: Sequence[Scored]) -> dict[tuple[int, int], float]:
+        """The probability of each pair of rows, corrected by Holm's method for all pairs of them."""
+        pairs = [(a, b) for a in range(len(rows)) for b in range(a)]
+        raw = [self._against(rows[a], rows[b]) for a, b in pairs]
+        return dict(zip(pairs, holm(raw), strict=True))
+
+    def _same_questions(self, ours: Scored, theirs: Scored) -> bool:
+        return ours.by_set.keys() == theirs.by_set.keys() and all(
+            np.array_equal(np.isnan(values), np.isnan(theirs.by_set[name])) for name, values in ours.by_set.items()
+        )
+
+    def _on_common(self, scored: Scored, pairs: Mapping[str, Numbers]) -> Scored:
+        """The scores of those questions alone that both have."""
+        return Scored({n: np.where(np.isnan(gains), np.nan, scored.by_set[n]) for n, gains in pairs.items()})
+
+    def _flips(self, name: str, scored: Scored) -> npt.NDArray[np.float32]:
+        """The means of a set's scores under each draw of signs."""
+        values = scored.by_set[name]
+        key = (id(values), name)
+        if key not in self._flipped:
+            sums, sizes = self._sums(name, values)
+            self._flipped[key] = self._sign_draws(name) @ (sums / sizes.sum()).astype(np.float32)
+            self._kept.append(values)
+        return self._flipped[key]
+
+    def _means(self, scored: Scored) -> Numbers:
+        """The mean over sets under each draw of clusters."""
+        found = []
+        for name in sorted(scored.by_set):
+            values = scored.by_set[name]
+            key = (id(values), name)
+            if key not in self._resampled:
+                sums, sizes = self._sums(name, values)
+                drawn = self._cluster_draws(name)
+                weights = drawn @ sizes.astype(np.float32)
+                means = (drawn @ sums.astype(np.float32)) / np.where(weights > 0, weights, np.nan)
+                self._resampled[key] = means.astype(np.float32)
+                self._kept.append(values)
+            found.append(self._resampled[key])
+        fewest = min(map(len, found))
+        over: Numbers = np.mean([one[:fewest].astype(np.float64) for one in found], 0)
+        known: Numbers = over[~np.isnan(over)]
+        return known
+
+    def _sums(self, name: str, values: Numbers) -> tuple[Numbers, Numbers]:
+        """The sum of each cluster, and how many scores it has."""
+        clusters, count = self._resampled_clusters(name)
+        known = ~np.isnan(values)
+        sums = np.bincount(clusters[known], values[known], count)
+        return sums.astype(np.float64), np.bincount(clusters[known], minlength=count).astype(np.float64)
+
+    def _resampled_clusters(self, name: str) -> tuple[npt.NDArray[np.intp], int]:
+        """The cluster of each question, and their number. Where there is one alone, questions stand for themselves."""
+        own = self._clusters[name]
+        if len(own) and own.max() == 0:
+            own = np.arange(len(own))
+        return own, int(own.max()) + 1 if len(own) else 0
+
+    def _sign_draws(self, name: str) -> npt.NDArray[np.float32]:
+        if name not in self._signs:
+            count = self._resampled_clusters(name)[1]
+            bits = np.random.default_rng([self._seed, 1, crc32(name.encode())]).integers(
+                0, 2, (_draws(count), count), np.int8
+            )
+            self._signs[name] = bits.astype(np.float32) * 2 - 1
+        return self._signs[name]
+
+    def _cluster_draws(self, name: str) -> npt.NDArray[np.float32]:
+        if name not in self._drawn:
+            count = self._resampled_clusters(name)[1]
+            draw = np.random.default_rng([self._seed, 2, crc32(name.encode())])
+            counts = draw.multinomial(count, np.full(count, 1 / count), _draws(count))
+            self._drawn[name] = counts.astype(np.float32)
+        return self._drawn[name]
+
+
+def _draws(clusters: int) -> int:
+    return max(_FEWEST, min(DRAWS, _CELLS // max(1, clusters)))

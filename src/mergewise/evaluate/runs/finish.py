@@ -1,0 +1,125 @@
+"""A run folder, finished: the rows of all sets as tables, the documents that they point into, and files for other tools.
+
+What the folder holds beyond the plan stays: rows of sets that were not asked this time, and of other settings.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from mergewise.engine import Index
+from mergewise.evaluate.runs.folder import (
+    LINES,
+    PLAN,
+    QUESTIONS_FILE,
+    RANKINGS,
+    ROWS_FILE,
+    TEXTS_FILE,
+    all_rows,
+    open_run,
+    planned_places,
+    questions_table,
+    read_table,
+    rows_at,
+    texts_table,
+    write_table,
+)
+from mergewise.evaluate.runs.keys import digest
+from mergewise.evaluate.runs.plan import RunPlan, plan_text
+from mergewise.evaluate.runs.schema import QUESTIONS, TEXTS
+from mergewise.evaluate.tasks import Question
+from mergewise.files import write_whole
+
+
+def earlier_plan(folder: Path) -> RunPlan:
+    """The plan of the run in the folder; an empty one where there is none yet."""
+    return open_run(folder).plan if (folder / PLAN).exists() else RunPlan()
+
+
+def write_plan(folder: Path, plan: RunPlan) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    write_whole(folder / PLAN, plan_text(plan).encode())
+
+
+class RunTables:
+    """The questions and texts of the sets of a run, gathered set by set while their indexes are open."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._questions = _table_of(folder / QUESTIONS_FILE, QUESTIONS)
+        self._texts = _table_of(folder / TEXTS_FILE, TEXTS)
+
+    def add_set(self, index: Index, name: str, questions: Sequence[Question], documents: Iterable[str]) -> None:
+        """All questions of a set, and the documents that its rows point into. Those that the index no longer has stay."""
+        gold = {span.doc_id for question in questions for span, _ in question.evidence or ()}
+        found = index.store.reader().texts(sorted(gold | set(documents)))
+        texts = [(name, doc, found[doc].title, found[doc].text) for doc in sorted(found)]
+        replaced = pc.and_(pc.equal(self._texts["set"], name), pc.is_in(self._texts["doc"], pa.array(sorted(found))))
+        self._texts = pa.concat_tables([self._texts.filter(pc.invert(replaced)), texts_table(texts)])
+        others = self._questions.filter(pc.not_equal(self._questions["set"], name))
+        self._questions = pa.concat_tables([others, questions_table({name: questions})])
+
+    def write(self, plan: RunPlan) -> None:
+        """The folder, finished. The files of lines go last: after a kill before that some rows stand twice, and count once."""
+        lines = sorted((self._folder / LINES).glob("*.jsonl"))
+        rows = all_rows(self._folder)
+        keys = list(zip(self._questions["set"].to_pylist(), self._questions["question"].to_pylist(), strict=True))
+        places = planned_places(rows, plan, {key: place for place, key in enumerate(keys)})
+        planned = rows_at(rows, places)
+        asked = set(zip(planned["set"].to_pylist(), planned["question"].to_pylist(), strict=True))
+        questions = self._questions.filter(pa.array([key in asked for key in keys], pa.bool_()))
+        others = rows_at(rows, sorted(set(range(len(rows))) - set(places)))
+        write_table(self._folder / TEXTS_FILE, self._texts.sort_by([("set", "ascending"), ("doc", "ascending")]))
+        write_table(self._folder / QUESTIONS_FILE, questions)
+        write_table(self._folder / ROWS_FILE, pa.concat_tables([planned, others]))
+        write_rankings(self._folder / RANKINGS, planned, questions)
+        write_plan(self._folder, plan)
+        for path in lines:
+            path.unlink()
+
+
+def _table_of(path: Path, schema: pa.Schema) -> pa.Table:
+    return read_table(path, schema) if path.exists() else schema.empty_table()
+
+
+def write_rankings(folder: Path, rows: pa.Table, questions: pa.Table) -> None:
+    """For each method and budget a file of ranked documents, `qid Q0 doc rank score tag`, and the gold, `qid 0 doc gain`.
+
+    The readers of such files (trec_eval, ranx, ir_measures) take one run a file. The id of a question is `set/id`.
+    """
+    folder.mkdir(exist_ok=True)
+    lines: dict[str, list[str]] = {}
+    columns = [rows[name].to_pylist() for name in ("set", "question", "method", "budget", "repeat", "ranking")]
+    for set_name, question, method, budget, repeat, ranking in zip(*columns, strict=True):
+        tag = _word(f"{method}@{budget}")
+        for rank, one in enumerate(ranking if repeat == 0 else (), 1):
+            found = f"{_word(set_name)}/{_word(question)} Q0 {_word(one['doc'])} {rank} {one['score']!r} {tag}\n"
+            lines.setdefault(tag, []).append(found)
+    for tag, ranked in lines.items():
+        name = re.sub(r"[^\w.@=,()+-]+", "-", tag)[:100]
+        write_whole(folder / f"{name}.{digest(tag)}.run", "".join(ranked).encode("utf-8", "replace"))
+    gold = [
+        f"{_word(one['set'])}/{_word(one['question'])} 0 {_word(doc)} {gain}\n"
+        for one in questions.select(["set", "question", "gold_docs", "grades", "evidence"]).to_pylist()
+        for doc, gain in _gains(one)
+    ]
+    write_whole(folder / "gold.qrels", "".join(gold).encode("utf-8", "replace"))
+
+
+def _gains(question: Mapping[str, Any]) -> list[tuple[str, int]]:
+    documents = question["gold_docs"] or list(
+        dict.fromkeys(one["doc"] for one in question["evidence"] or () if one["doc"])
+    )
+    return list(zip(documents, question["grades"] or [1] * len(documents), strict=True))
+
+
+def _word(text: str) -> str:
+    """A text without blanks, which part the columns."""
+    return re.sub(r"[\s%]", lambda blank: quote(blank[0]), text)

@@ -1,0 +1,291 @@
+"""A run folder, read: what `eval --out` leaves, finished or under way.
+
+run.toml            the plan, resolved (`runs.plan`)
+rows/*.jsonl        rows while the run is under way (`runs.lines`); gone once it is finished
+rows.parquet        all rows, in the order of the plan (`runs.schema`)
+questions.parquet   the questions with their gold
+texts.parquet       the documents that rows and evidence point into
+trec/*.run          documents ranked by each method at each budget, and trec/gold.qrels
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from mergewise.errors import UsageError
+from mergewise.evaluate.runs.lines import known_lines
+from mergewise.evaluate.runs.plan import PlannedMethod, PlannedRows, PlannedSet, RunPlan, plan_text, read_plan
+from mergewise.evaluate.runs.rows import RowKey, RunPassage, RunRow, row_of
+from mergewise.evaluate.runs.schema import QUESTIONS, ROWS, TEXTS, in_order, rows_schema, rows_table, scores_of
+from mergewise.evaluate.tasks import Evidence, Question, clusters
+from mergewise.files import regular_bytes, write_whole
+from mergewise.types import GAP, Span
+
+PLAN, ROWS_FILE, QUESTIONS_FILE, TEXTS_FILE = "run.toml", "rows.parquet", "questions.parquet", "texts.parquet"
+LINES, RANKINGS = "rows", "trec"
+_LONGEST_PLAN = 64_000_000
+GROUP = 4096
+"""Rows of a group of a Parquet file."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run folder. Tables are read once, and only when they are asked for."""
+
+    folder: Path
+    plan: RunPlan
+
+    def rows(self) -> pa.Table:
+        """The rows of the plan (`schema.ROWS` and a column for each score), in its order, those that failed among them.
+
+        Rows that the folder keeps of older settings are left out. Of a run under way it is what stands.
+        """
+        return self._rows
+
+    def questions(self) -> pa.Table:
+        """The questions of each set with their gold (`schema.QUESTIONS`); no rows while the run is under way."""
+        return self._table(QUESTIONS_FILE, QUESTIONS)
+
+    def texts(self) -> pa.Table:
+        """The documents that contexts and evidence point into (`schema.TEXTS`); no rows while the run is under way."""
+        return self._table(TEXTS_FILE, TEXTS)
+
+    def run_rows(self) -> Iterator[RunRow]:
+        """The rows as records, one after the other."""
+        return rows_of(self._rows)
+
+    def set_questions(self, name: str) -> list[Question]:
+        """The questions of one set, in its order."""
+        chosen = self.questions().filter(pc.equal(self.questions()["set"], name))
+        return [_question(values) for values in chosen.to_pylist()]
+
+    def passage_text(self, set_name: str, passage: RunPassage) -> str:
+        """The text of a passage of a context of this set. Raises UsageError where its document is not in the folder."""
+        if passage.text is not None:
+            return passage.text
+        return GAP.join(self.span_text(set_name, span) for span in passage.spans)
+
+    def span_text(self, set_name: str, span: Span) -> str:
+        document = self._documents.get((set_name, span.doc_id))
+        if document is None:
+            raise UsageError(f"{self.folder} holds no text of {span.doc_id} of {set_name}", "finish the run")
+        return document[span.start : span.end]
+
+    @cached_property
+    def _documents(self) -> Mapping[tuple[str, str], str]:
+        texts = self.texts()
+        keys = zip(texts["set"].to_pylist(), texts["doc"].to_pylist(), strict=True)
+        return dict(zip(keys, texts["text"].to_pylist(), strict=True))
+
+    @cached_property
+    def _rows(self) -> pa.Table:
+        questions = self.questions()
+        asked = zip(questions["set"].to_pylist(), questions["question"].to_pylist(), strict=True)
+        places = {question: place for place, question in enumerate(asked)}
+        return planned_rows(all_rows(self.folder), self.plan, places or None)
+
+    def _table(self, name: str, schema: pa.Schema) -> pa.Table:
+        path = self.folder / name
+        return read_table(path, schema) if path.exists() else schema.empty_table()
+
+
+def rows_of(table: pa.Table) -> Iterator[RunRow]:
+    """The rows of a table as records. Raises LookupError, TypeError or ValueError where a value cannot be."""
+    names = scores_of(table)
+    for batch in table.to_batches(GROUP):
+        for values in batch.to_pylist():
+            scores = {name: values.pop(name) for name in names}
+            yield row_of({**values, "scores": scores})
+
+
+def open_run(folder: Path) -> Run:
+    """The run in this folder. Raises UsageError where there is none."""
+    path = folder / PLAN
+    try:
+        text = regular_bytes(path, _LONGEST_PLAN).decode("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise UsageError(f"{folder} is no run: {path.name}: {reason}", "mergewise eval SETS... --out RUN") from None
+    return Run(folder, read_plan(text, str(path)))
+
+
+def read_table(path: Path, schema: pa.Schema) -> pa.Table:
+    """A table of a run folder. Raises UsageError where the file has other columns, or more than scores beside them."""
+    try:
+        with path.open("rb") as file:
+            table = pq.read_table(file)
+        if table.schema.names[: len(schema)] != schema.names:
+            raise ValueError("it has other columns")
+        more = table.schema.names[len(schema) :]
+        return table.cast(pa.schema([*schema, *(pa.field(name, pa.float64()) for name in more)]))
+    except (OSError, ValueError, pa.ArrowException) as error:
+        raise UsageError(f"{path} cannot be read: {error}", "delete it: what it held is computed again") from None
+
+
+def all_rows(folder: Path) -> pa.Table:
+    """All rows that the folder holds, those of `rows.parquet` first; of two to one question the later one, unless it failed."""
+    path = folder / ROWS_FILE
+    tables = [*([read_table(path, ROWS)] if path.exists() else []), *line_tables(folder)]
+    if not tables:
+        return ROWS.empty_table()
+    table = pa.concat_tables(tables, promote_options="default")
+    schema = rows_schema(in_order(scores_of(table)))
+    return rows_at(table, _last_of_each(table)).select(schema.names).cast(schema)
+
+
+def line_tables(folder: Path, pattern: str = "*.jsonl") -> Iterator[pa.Table]:
+    """The rows that the folder holds as lines, in portions. Raises UsageError where one is no row."""
+    lines = known_lines(folder / LINES, pattern)
+    try:
+        while rows := list(islice(lines, GROUP)):
+            yield rows_table(rows)
+    except (pa.ArrowException, TypeError) as error:
+        raise UsageError(
+            f"{folder / LINES} holds what is no row: {error}", "delete it, or name another folder"
+        ) from None
+
+
+def _last_of_each(table: pa.Table) -> list[int]:
+    # a question that was altered is asked anew, and its row replaces the older one
+    keys = zip(*(table[name].to_pylist() for name in RowKey._fields if name != "asked"), strict=True)
+    chosen: dict[tuple[object, ...], int] = {}
+    errors = table["error"].to_pylist()
+    for place, key in enumerate(keys):
+        if key not in chosen or not errors[place] or errors[chosen[key]]:
+            chosen[key] = place
+    return list(chosen.values())
+
+
+def planned_rows(table: pa.Table, plan: RunPlan, asked: Mapping[tuple[str, str], int] | None = None) -> pa.Table:
+    """The rows of the plan by set, method, budget and repeat; those of other settings are left out.
+
+    `asked` is the place of each question, by set and id, of those that are in the plan. Without it rows stay in their order.
+    """
+    return rows_at(table, planned_places(table, plan, asked))
+
+
+def planned_places(table: pa.Table, plan: RunPlan, asked: Mapping[tuple[str, str], int] | None = None) -> list[int]:
+    """Where the rows of the plan stand in the table, in the plan's order."""
+    specs = plan.specs()
+    sets, methods = _places(one.name for one in plan.sets), _places(one.name for one in plan.methods)
+    columns = [table[name].to_pylist() for name in ("set", "question", "method", "spec", "budget", "repeat")]
+    found = []
+    for place, (set_name, question, method, spec, budget, repeat) in enumerate(zip(*columns, strict=True)):
+        order = place if asked is None else asked.get((set_name, question))
+        if specs.get((set_name, method)) == spec and order is not None:
+            found.append(((sets[set_name], methods[method], budget, repeat, order), place))
+    return [place for _, place in sorted(found)]
+
+
+def rows_at(table: pa.Table, places: Sequence[int]) -> pa.Table:
+    """The rows at these places, in their order."""
+    return table.take(pa.array(places, pa.int64())).combine_chunks()
+
+
+def _places(names: Iterable[str]) -> dict[str, int]:
+    return {name: place for place, name in enumerate(names)}
+
+
+def write_table(path: Path, table: pa.Table) -> None:
+    """In one step: it is whole, or not there. The same rows give the same bytes."""
+    sink = pa.BufferOutputStream()
+    pq.write_table(table.combine_chunks(), sink, compression="zstd", row_group_size=GROUP)
+    write_whole(path, sink.getvalue().to_pybytes())
+
+
+def write_run(
+    folder: Path,
+    plan: RunPlan,
+    rows: Sequence[RunRow],
+    questions: Mapping[str, Sequence[Question]],
+    texts: Iterable[tuple[str, str, str, str]] = (),
+) -> Run:
+    """A finished run folder of rows in memory. `questions` are by set; `texts` are (set, document, title, text)."""
+    folder.mkdir(parents=True, exist_ok=True)
+    write_table(folder / ROWS_FILE, planned_rows(rows_table([row.as_dict() for row in rows]), plan))
+    write_table(folder / QUESTIONS_FILE, questions_table(questions))
+    write_table(folder / TEXTS_FILE, texts_table(texts))
+    write_whole(folder / PLAN, plan_text(plan).encode())
+    return open_run(folder)
+
+
+def small_run(
+    folder: Path,
+    rows: Sequence[RunRow],
+    questions: Mapping[str, Sequence[Question]],
+    texts: Iterable[tuple[str, str, str, str]] = (),
+) -> Run:
+    """A run folder of these rows, with the plan that they are of: for tests, and for rows that were made elsewhere."""
+    plan = RunPlan(
+        sets=tuple(PlannedSet(name, questions=len(asked), asked=len(asked)) for name, asked in questions.items()),
+        methods=tuple(PlannedMethod(name, name) for name in dict.fromkeys(row.method for row in rows)),
+        budgets=tuple(dict.fromkeys(row.budget for row in rows)),
+        repeats=1 + max((row.repeat for row in rows), default=0),
+        answers=any(row.mode is not None for row in rows),
+        rows=tuple(PlannedRows(*key) for key in dict.fromkeys((row.set, row.method, row.spec) for row in rows)),
+    )
+    return write_run(folder, plan, rows, questions, texts)
+
+
+def texts_table(texts: Iterable[tuple[str, str, str, str]]) -> pa.Table:
+    """The documents, as (set, id, title, text)."""
+    columns = list(zip(*texts, strict=True)) or [()] * len(TEXTS)
+    return pa.table(dict(zip(TEXTS.names, columns, strict=True)), TEXTS)
+
+
+def questions_table(questions: Mapping[str, Sequence[Question]]) -> pa.Table:
+    """The questions by set."""
+    rows = [
+        _question_dict(name, question, cluster)
+        for name, asked in questions.items()
+        for question, cluster in zip(asked, clusters(asked), strict=True)
+    ]
+    return pa.Table.from_pylist(rows, QUESTIONS)
+
+
+def _question_dict(set_name: str, question: Question, cluster: int) -> dict[str, Any]:
+    evidence = question.evidence
+    return {
+        "set": set_name,
+        "question": question.id,
+        "text": question.text,
+        "answers": list(question.answers),
+        "evidence": None
+        if evidence is None
+        else [{"doc": span.doc_id, "start": span.start, "end": span.end, "text": text} for span, text in evidence],
+        "answerable": question.answerable,
+        "cluster": cluster,
+        "group": question.cluster,
+        "kind": question.kind,
+        "hops": question.hops,
+        "scope": list(question.scope),
+        "gold_docs": list(question.gold_docs),
+        "grades": list(question.grades),
+    }
+
+
+def _question(values: Mapping[str, Any]) -> Question:
+    evidence: Evidence | None = None
+    if values["evidence"] is not None:
+        evidence = tuple((Span(one["doc"], one["start"], one["end"]), one["text"]) for one in values["evidence"])
+    return Question(
+        values["question"],
+        values["text"],
+        tuple(values["answers"]),
+        evidence,
+        values["kind"],
+        values["hops"],
+        tuple(values["gold_docs"]),
+        tuple(values["grades"]),
+        tuple(values["scope"]),
+        values["group"],
+    )

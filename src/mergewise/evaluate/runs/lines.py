@@ -1,0 +1,71 @@
+"""Rows on the disk while a run is under way: files of JSON lines, one for each process that computes.
+
+The rows of a question are written in one go and brought to the disk. A line that was cut off by a kill is no JSON: it is passed
+over when the file is read, and ended before the file is gone on with. So a kill costs the questions under way, whenever it comes.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from mergewise.errors import UsageError
+from mergewise.files import regular_bytes
+
+_LONGEST = 1 << 33
+"""Bytes of the rows of one process."""
+_NEEDED = {"set", "question", "asked", "method", "spec", "budget", "repeat", "scores", "error"}
+
+
+class RowLines:
+    """A file of rows, gone on with. Raises UsageError where it cannot be read."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        try:
+            data = regular_bytes(path, _LONGEST) if os.path.lexists(path) else b""
+        except OSError as error:
+            raise UsageError(f"{path} cannot be written: {error.strerror}", "name another folder") from None
+        self._is_torn = not data.endswith(b"\n") and bool(data)
+
+    def add(self, rows: Iterable[Mapping[str, Any]]) -> None:
+        """All of them in one go. Raises UsageError where the disk takes no more."""
+        text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+        data = (b"\n" if self._is_torn else b"") + text.encode("utf-8", "replace")
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            handle = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o644)
+            try:
+                while data:
+                    data = data[os.write(handle, data) :]
+                os.fsync(handle)
+            finally:
+                os.close(handle)
+        except OSError as error:
+            raise UsageError(
+                f"{self._path} cannot be written: {error.strerror}", "make room, and run the same command again"
+            ) from None
+        self._is_torn = False
+
+
+def known_lines(folder: Path, pattern: str = "*.jsonl") -> Iterator[dict[str, Any]]:
+    """The rows of all files of the folder, in the order of their names; what is no row is passed over."""
+    for path in sorted(folder.glob(pattern)):
+        try:
+            data = regular_bytes(path, _LONGEST)
+        except OSError as error:
+            reason = error.strerror or str(error)
+            raise UsageError(f"{path} cannot be read: {reason}", "delete it, or name another folder") from None
+        yield from (row for line in data.splitlines() if (row := _row(line)) is not None)
+
+
+def _row(line: bytes) -> dict[str, Any] | None:
+    try:
+        row = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    is_row = isinstance(row, dict) and row.keys() >= _NEEDED and isinstance(row["scores"], dict)
+    return row if is_row else None

@@ -1,0 +1,130 @@
+"""A row of a run: what one method made of one question at one budget, as data that JSON and Parquet hold."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, NamedTuple
+
+from mergewise.evaluate.judged import FoundText, LostStage, LostText
+from mergewise.types import Context, Passage, Span
+
+
+class RowKey(NamedTuple):
+    """What makes a row that row: nothing with the same key is computed twice.
+
+    `asked` is a digest of the question (`runs.keys.question_digest`), `spec` one of all else that the row depends on.
+    """
+
+    set: str
+    question: str
+    asked: str
+    method: str
+    spec: str
+    budget: int
+    repeat: int
+
+
+@dataclass(frozen=True, slots=True)
+class RunPassage:
+    """A passage of a context by its spans. `text` is there where it was generated; else it is the text of the spans (`types.GAP`
+    between them).
+    """
+
+    score: float
+    spans: tuple[Span, ...]
+    text: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RankedDocument:
+    doc: str
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class RunRow:
+    """One question by one method at one budget.
+
+    `scores` are those of the context and of the answer, by name; None where they say nothing of this question. What is said of
+    answers is None or empty where none was asked for (`mode` is None then). `together` answers were made in one batch, and share
+    its seconds. Seconds are None where they were not spent, as a model's answer was kept. With an `error` there is nothing else.
+    """
+
+    set: str
+    question: str
+    asked: str
+    method: str
+    spec: str
+    budget: int
+    repeat: int = 0
+    tokens: int | None = None
+    passages: tuple[RunPassage, ...] = ()
+    ranking: tuple[RankedDocument, ...] = ()
+    found: tuple[FoundText, ...] = ()
+    lost: tuple[LostText, ...] = ()
+    mode: str | None = None
+    prediction: str | None = None
+    refused: bool | None = None
+    sure: bool | None = None
+    weights: Mapping[str, float] = field(default_factory=dict)
+    calls: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    together: int = 1
+    search_seconds: float | None = None
+    assembly_seconds: float | None = None
+    answer_seconds: float | None = None
+    error: str = ""
+    scores: Mapping[str, float | None] = field(default_factory=dict)
+
+    @property
+    def key(self) -> RowKey:
+        return RowKey(self.set, self.question, self.asked, self.method, self.spec, self.budget, self.repeat)
+
+    @property
+    def query_seconds(self) -> float | None:
+        """To find and assemble the context."""
+        if self.search_seconds is None or self.assembly_seconds is None:
+            return None
+        return self.search_seconds + self.assembly_seconds
+
+    def as_dict(self) -> dict[str, Any]:
+        """As JSON and Parquet have it: `scores` apart, `weights` as a list of pairs, spans as {doc, start, end}."""
+        values = asdict(self)
+        values["passages"] = [
+            {"score": one.score, "spans": [_span_dict(span) for span in one.spans], "text": one.text}
+            for one in self.passages
+        ]
+        values["weights"] = [{"stream": name, "weight": weight} for name, weight in self.weights.items()]
+        return values
+
+
+def row_of(values: Mapping[str, Any]) -> RunRow:
+    """The row of a dictionary that `RunRow.as_dict` made. Raises LookupError, TypeError or ValueError for anything else."""
+    known = dict(values)
+    known["passages"] = tuple(
+        RunPassage(one["score"], tuple(_span_of(span) for span in one["spans"]), one["text"])
+        for one in known["passages"]
+    )
+    known["ranking"] = tuple(RankedDocument(**one) for one in known["ranking"])
+    known["found"] = tuple(FoundText(**one) for one in known["found"])
+    known["lost"] = tuple(LostText(one["text"], LostStage(one["stage"])) for one in known["lost"])
+    known["weights"] = {one["stream"]: one["weight"] for one in known["weights"]}
+    return RunRow(**known)
+
+
+def _span_dict(span: Span) -> dict[str, Any]:
+    return {"doc": span.doc_id, "start": span.start, "end": span.end}
+
+
+def _span_of(values: Mapping[str, Any]) -> Span:
+    return Span(values["doc"], values["start"], values["end"])
+
+
+def passages_of(context: Context) -> tuple[RunPassage, ...]:
+    return tuple(RunPassage(one.score, one.spans, _generated_text(one)) for one in context.passages)
+
+
+def _generated_text(passage: Passage) -> str | None:
+    return None if passage.verbatim and passage.spans else passage.text

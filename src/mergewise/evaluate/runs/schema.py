@@ -1,0 +1,109 @@
+"""The tables of a run folder: their columns and types.
+
+rows.parquet       a row for each set, question, method, budget and repeat, in the order of the plan: `ROWS`, then a column of
+                   numbers for each score, by its name (null where it says nothing of the question)
+questions.parquet  the questions of each set, in its order: `QUESTIONS`
+texts.parquet      each document that a context or the evidence points into, once: `TEXTS`
+
+The names of the scores are in the metadata of `rows.parquet`, under `scores`, a JSON list.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from mergewise.evaluate.answers import ANSWER_SCORES
+from mergewise.evaluate.citing import CITATION_SCORES
+from mergewise.evaluate.ranking import RANKING_SCORES
+from mergewise.evaluate.rows import CONTEXT_SCORES
+
+SPAN = pa.struct([("doc", pa.string()), ("start", pa.int32()), ("end", pa.int32())])
+PASSAGE = pa.struct([("score", pa.float64()), ("spans", pa.list_(SPAN)), ("text", pa.string())])
+FOUND = pa.struct([("doc", pa.string()), ("line", pa.int32()), ("page", pa.int32()), ("text", pa.string())])
+EVIDENCE = pa.struct([*SPAN, ("text", pa.string())])
+
+ROWS = pa.schema(
+    [
+        ("set", pa.string()),
+        ("question", pa.string()),
+        ("asked", pa.string()),
+        ("method", pa.string()),
+        ("spec", pa.string()),
+        ("budget", pa.int32()),
+        ("repeat", pa.int32()),
+        ("tokens", pa.int32()),
+        ("passages", pa.list_(PASSAGE)),
+        ("ranking", pa.list_(pa.struct([("doc", pa.string()), ("score", pa.float64())]))),
+        ("found", pa.list_(FOUND)),
+        ("lost", pa.list_(pa.struct([("text", pa.string()), ("stage", pa.string())]))),
+        ("mode", pa.string()),
+        ("prediction", pa.string()),
+        ("refused", pa.bool_()),
+        ("sure", pa.bool_()),
+        ("weights", pa.list_(pa.struct([("stream", pa.string()), ("weight", pa.float64())]))),
+        ("calls", pa.int32()),
+        ("input_tokens", pa.int32()),
+        ("output_tokens", pa.int32()),
+        ("together", pa.int32()),
+        ("search_seconds", pa.float64()),
+        ("assembly_seconds", pa.float64()),
+        ("answer_seconds", pa.float64()),
+        ("error", pa.string()),
+    ]
+)
+SECONDS = ("search_seconds", "assembly_seconds", "answer_seconds")
+QUESTIONS = pa.schema(
+    [
+        ("set", pa.string()),
+        ("question", pa.string()),
+        ("text", pa.string()),
+        ("answers", pa.list_(pa.string())),
+        # null where nobody marked it
+        ("evidence", pa.list_(EVIDENCE)),
+        ("answerable", pa.bool_()),
+        # of questions that are not independent; `group` is what the set itself says of that
+        ("cluster", pa.int32()),
+        ("group", pa.string()),
+        ("kind", pa.string()),
+        ("hops", pa.int32()),
+        ("scope", pa.list_(pa.string())),
+        ("gold_docs", pa.list_(pa.string())),
+        ("grades", pa.list_(pa.int32())),
+    ]
+)
+TEXTS = pa.schema([("set", pa.string()), ("doc", pa.string()), ("title", pa.string()), ("text", pa.string())])
+
+
+def rows_table(rows: Sequence[Mapping[str, Any]]) -> pa.Table:
+    """Rows as `RunRow.as_dict` makes them. Raises pa.ArrowException or TypeError for what has another type."""
+    scores = in_order(name for row in rows for name in row["scores"])
+    flat = [{**row, **row["scores"]} for row in rows]
+    return pa.Table.from_pylist(flat, rows_schema(scores))
+
+
+def rows_schema(scores: Sequence[str]) -> pa.Schema:
+    fields = [*ROWS, *(pa.field(name, pa.float64()) for name in scores)]
+    return pa.schema(fields, metadata={"scores": json.dumps(list(scores))})
+
+
+def in_order(scores: Iterable[str]) -> list[str]:
+    """The names of scores, each once: those of contexts, of rankings, of answers, and any others by their names."""
+    known = (*CONTEXT_SCORES, *RANKING_SCORES, *ANSWER_SCORES, *CITATION_SCORES)
+    return sorted(set(scores), key=lambda name: (known.index(name) if name in known else len(known), name))
+
+
+def scores_of(table: pa.Table) -> list[str]:
+    """The names of the scores of a table of rows."""
+    return [name for name in table.column_names if name not in ROWS.names]
+
+
+def without_seconds(table: pa.Table) -> pa.Table:
+    """The same with no time taken, for comparison: two runs of the same plan are equal then."""
+    for name in SECONDS:
+        place = table.column_names.index(name)
+        table = table.set_column(place, ROWS.field(name), pa.nulls(len(table), pa.float64()))
+    return table

@@ -1,0 +1,77 @@
+"""The rows of one question set, known or being computed: in a run folder, or in memory alone."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pyarrow.compute as pc
+
+from mergewise.errors import UsageError
+from mergewise.evaluate.runs.folder import LINES, ROWS_FILE, line_tables, read_table, rows_of
+from mergewise.evaluate.runs.keys import digest
+from mergewise.evaluate.runs.lines import RowLines
+from mergewise.evaluate.runs.rows import RowKey, RunRow
+from mergewise.evaluate.runs.schema import ROWS
+from mergewise.files import strange_entry
+
+
+@dataclass(slots=True)
+class RowStore:
+    """The rows of one set by their keys. A row that failed is known, and computed again."""
+
+    known: dict[RowKey, RunRow] = field(default_factory=dict)
+    lines: RowLines | None = None
+
+    def __contains__(self, key: RowKey) -> bool:
+        return key in self.known and not self.known[key].error
+
+    def add(self, rows: Sequence[RunRow]) -> None:
+        """Rows that were just computed, which are on the disk after this."""
+        if self.lines is not None and rows:
+            self.lines.add([row.as_dict() for row in rows])
+        self.known.update((row.key, row) for row in rows)
+
+
+def open_store(folder: Path, set_name: str, part: str = "", others: Iterable[Path] = ()) -> RowStore:
+    """The rows of a set that this run folder holds, and those of `others`, which it holds from then on.
+
+    New ones go into a file of their own for each `part`.
+
+    Raises UsageError where a folder holds what is no row, or a link leads out of it.
+    """
+    store = RowStore()
+    for row in _set_rows(folder, set_name):
+        if row.key not in store:
+            store.known[row.key] = row
+    store.lines = RowLines(folder / LINES / f"{_file_stem(set_name)}{part}.jsonl")
+    for other in others:
+        store.add([row for row in _set_rows(other, set_name) if row.key not in store])
+    return store
+
+
+def _set_rows(folder: Path, set_name: str) -> Iterator[RunRow]:
+    if not folder.is_dir():
+        return
+    try:
+        strange = strange_entry(folder)
+    except OSError as error:
+        raise UsageError(f"{folder} cannot be read: {error.strerror}", "name another folder") from None
+    if strange is not None:
+        raise UsageError(f"{strange} is no regular file, which no run holds", "name another folder")
+    path = folder / ROWS_FILE
+    try:
+        if path.exists():
+            table = read_table(path, ROWS)
+            yield from rows_of(table.filter(pc.equal(table["set"], set_name)))
+        for table in line_tables(folder, f"{_file_stem(set_name)}*.jsonl"):
+            yield from rows_of(table)
+    except (TypeError, LookupError, ValueError) as error:
+        raise UsageError(f"{folder} holds what is no row: {error}", "delete it, or name another folder") from None
+
+
+def _file_stem(set_name: str) -> str:
+    """Readable, and another one for every name."""
+    return f"{re.sub(r'[^A-Za-z0-9_=-]+', '-', set_name)[:80]}.{digest(set_name)}"

@@ -1,0 +1,105 @@
+"""Searches shared by all that is asked about one question: the same ranking is made once, and the same row read once, whatever
+strategy wants it.
+
+What is at hand is charged with the seconds that it first took: so what a method's search costs does not depend on the methods
+before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from time import perf_counter
+from typing import Any, TypeAlias, TypeVar
+
+from mergewise.asking import IndexState
+from mergewise.designs import VIEWS
+from mergewise.protocols import Embedder, Ranking, Reranker, SearchKind, StoreReader
+from mergewise.retrieve.hybrid import HybridReader, SearchSettings
+from mergewise.store.filters import Where, condition_text
+from mergewise.store.views import Registry
+
+Result = TypeVar("Result")
+Row = TypeVar("Row")
+_Given: TypeAlias = tuple[StoreReader, Embedder | None, Registry, str | None, SearchSettings, Reranker | None]
+
+
+@dataclass(slots=True)
+class SearchMemory:
+    """Rankings and rows by all that they depend on in one state of an index. `spent` are the seconds of those that were made,
+    `charged` those of all that were asked for.
+    """
+
+    spent: float = 0.0
+    charged: float = 0.0
+    _known: dict[Hashable, tuple[Any, float]] = field(default_factory=dict)
+    _rows: dict[Hashable, dict[int, tuple[Any, float]]] = field(default_factory=dict)
+
+    def find(self, key: Hashable, search: Callable[[], Result]) -> Result:
+        if key not in self._known:
+            began = perf_counter()
+            result = search()
+            took = perf_counter() - began
+            self._known[key] = result, took
+            self.spent += took
+        known, took = self._known[key]
+        self.charged += took
+        return known  # type: ignore[no-any-return]
+
+    def read(
+        self, key: Hashable, ids: Sequence[int], rows: Callable[[Sequence[int]], dict[int, Row]]
+    ) -> dict[int, Row]:
+        """Those of the rows that there are. Each is charged with its share of the reading that brought it."""
+        known = self._rows.setdefault(key, {})
+        new = [row for row in ids if row not in known]
+        if new:
+            began = perf_counter()
+            found = rows(new)
+            took = perf_counter() - began
+            self.spent += took
+            known |= {row: (found.get(row), took / len(new)) for row in new}
+        self.charged += sum(known[row][1] for row in ids)
+        return {row: known[row][0] for row in ids if known[row][0] is not None}
+
+    def forget(self) -> None:
+        """Before other questions are asked, or the index is another one."""
+        self._known.clear()
+        self._rows.clear()
+
+
+class SharingReader(HybridReader):
+    """A reader whose searches are made once in the `memory`. `given` is what a `HybridReader` is made from, without its kind."""
+
+    def __init__(self, memory: SearchMemory, given: _Given, kind: SearchKind = "hybrid") -> None:
+        super().__init__(*given, kind)
+        self._memory, self._given = memory, given
+
+    def searching_by(self, kind: SearchKind) -> HybridReader:
+        # where it cannot
+        super().searching_by(kind)
+        return self if kind == self._kind else SharingReader(self._memory, self._given, kind)
+
+    def _both_searches(self, question: str, k: int, table: str | None, column: str) -> tuple[Ranking, Ranking]:
+        key = self._kind, self._where, question, max(k, self._search.depth), table, column
+        return self._memory.find(key, partial(super()._both_searches, question, k, table, column))
+
+    def rows(self, table: str, record: type[Row], ids: Sequence[int]) -> dict[int, Row]:
+        return self._memory.read((table, record), ids, partial(super().rows, table, record))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SharedState(IndexState):
+    """A state of an index whose readers share their searches."""
+
+    memory: SearchMemory
+
+    def reader(self, where: Where | None) -> HybridReader:
+        condition = condition_text(where, self.store.metadata_kinds)
+        models = self.models
+        given = self.store, models.embedder, VIEWS, condition, self.settings, models.reranker
+        return SharingReader(self.memory, given)
+
+
+def shared_state(state: IndexState, memory: SearchMemory) -> SharedState:
+    return SharedState(state.store, state.settings, state.models, state.ceilings, memory=memory)

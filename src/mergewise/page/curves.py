@@ -1,0 +1,203 @@
+"""Curves as SVG, by own code: a measure over tokens, with bands, each line named at its end. The best lines have a colour."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import ceil, floor, log10
+
+from mergewise.page.markup import Markup, join, shorten, tag
+
+WIDTH, HEIGHT = 640, 380
+LEFT, RIGHT, TOP, BOTTOM = 48, 186, 30, 46
+COLOURED = 7
+"""Lines that have a colour; the others are grey."""
+BANDS = 2
+"""The best lines that have a band, beside the reference."""
+GREY = "cx"
+LINE = 15
+"""Between two names."""
+NAME = 26
+"""Characters of a name."""
+STYLE = """
+svg { font: 12px ui-sans-serif, system-ui, -apple-system, "Segoe UI", Roboto, "Noto Sans", Arial, sans-serif; background: #fff; }
+""" + "".join(
+    f".c{number} {{ --c: {colour}; }}\n"
+    for number, colour in enumerate(("#1f5f9e", "#b4541a", "#1a7f66", "#7650c7", "#bd3f63", "#8a6d00", "#17788c"))
+)
+"""For a file of its own; on a page the style sheet says it."""
+RULES = """
+.cx { --c: var(--faint, #8b8f96); }
+.grid { stroke: var(--line, #e3dfd7); } .axis { fill: var(--soft, #5b616a); }
+.line { fill: none; stroke: var(--c); stroke-width: 2; stroke-linejoin: round; } .cx .line { stroke-width: 1; opacity: .55; }
+.band { fill: var(--c); opacity: .12; } .dot { fill: var(--c); } .cx .dot { opacity: .55; }
+.lead { stroke: var(--c); opacity: .4; } .end { fill: var(--c); } .cx .end { opacity: .9; } .reference .end { font-weight: 650; }
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class CurvePoint:
+    """`x` and `y` with the interval of `y`, at a budget."""
+
+    x: float
+    y: float
+    low: float
+    high: float
+    budget: int
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    name: str
+    points: tuple[CurvePoint, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CurveFigure:
+    """Curves below a title, with the labels of both axes. `reference` is the curve that keeps its colour."""
+
+    title: str
+    x_label: str
+    y_label: str
+    curves: tuple[Curve, ...]
+    reference: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Scale:
+    """From values to places: `start` stands at `low`."""
+
+    start: float
+    end: float
+    low: float
+    high: float
+
+    def __call__(self, value: float) -> float:
+        share = (value - self.start) / (self.end - self.start)
+        return round(self.low + share * (self.high - self.low), 1)
+
+
+def figure_svg(figure: CurveFigure, is_file: bool = False) -> Markup:
+    """The figure as an `svg` element; as a file it brings its colours."""
+    points = [point for curve in figure.curves for point in curve.points]
+    xs, ys = (
+        _ticks(min(p.x for p in points), max(p.x for p in points)),
+        _ticks(min(p.low for p in points), max(p.high for p in points)),
+    )
+    end = max(p.x for p in points)
+    xs = [x for x in xs if x <= end] if end > xs[0] else xs
+    across = _Scale(xs[0], max(end, xs[-1]), LEFT, WIDTH - RIGHT)
+    upwards = _Scale(ys[0], ys[-1], HEIGHT - BOTTOM, TOP)
+    classes = _classes(figure)
+    ordered = sorted(figure.curves, key=lambda curve: (classes[curve.name] != GREY, curve.points[-1].y))
+    banded = {curve.name for curve in ordered[-BANDS:]} | {figure.reference}
+    drawn = [_curve(curve, classes[curve.name], across, upwards, curve.name in banded) for curve in ordered]
+    axes = [_grid(xs, ys, across, upwards), _labels(figure)]
+    style = tag("style", Markup(STYLE + RULES)) if is_file else None
+    names = _names(figure, classes, upwards, across)
+    told = tag("title", f"{figure.title}: {figure.y_label} over {figure.x_label}")
+    attributes = {"xmlns": "http://www.w3.org/2000/svg"} if is_file else {}
+    return tag(
+        "svg",
+        style,
+        told,
+        *axes,
+        *drawn,
+        *names,
+        viewBox=f"0 0 {WIDTH} {HEIGHT}",
+        role="img",
+        class_="curves",
+        **attributes,
+    )
+
+
+def _classes(figure: CurveFigure) -> dict[str, str]:
+    """Colours for the best curves at their ends, and for the reference."""
+    best = sorted(figure.curves, key=lambda curve: (curve.name != figure.reference, -curve.points[-1].y))[:COLOURED]
+    coloured = {curve.name for curve in best}
+    order = [curve.name for curve in figure.curves if curve.name in coloured]
+    return {curve.name: f"c{order.index(curve.name)}" if curve.name in coloured else GREY for curve in figure.curves}
+
+
+def _ticks(low: float, high: float) -> list[float]:
+    """Round numbers around both ends, four to eight of them."""
+    if high - low < 1e-9:
+        low, high = low - 0.5, high + 0.5
+    rough = (high - low) / 5
+    size = 10.0 ** floor(log10(rough))
+    step = next(size * factor for factor in (1, 2, 2.5, 5, 10) if size * factor >= rough)
+    first, last = floor(low / step + 1e-9), ceil(high / step - 1e-9)
+    return [round(step * number, 10) for number in range(first, last + 1)]
+
+
+def _figure_of(value: float) -> str:
+    return f"{value:,.0f}" if abs(value) >= 10 or value == int(value) else f"{value:.3g}"
+
+
+def _grid(xs: Sequence[float], ys: Sequence[float], across: _Scale, upwards: _Scale) -> Markup:
+    parts: list[Markup] = []
+    for y in ys:
+        parts.append(tag("line", x1=LEFT, x2=WIDTH - RIGHT, y1=upwards(y), y2=upwards(y), class_="grid"))
+        parts.append(tag("text", _figure_of(y), x=LEFT - 8, y=upwards(y) + 4, text_anchor="end", class_="axis"))
+    for x in xs:
+        parts.append(tag("line", x1=across(x), x2=across(x), y1=HEIGHT - BOTTOM, y2=HEIGHT - BOTTOM + 4, class_="grid"))
+        parts.append(
+            tag("text", _figure_of(x), x=across(x), y=HEIGHT - BOTTOM + 18, text_anchor="middle", class_="axis")
+        )
+    return tag("g", *parts)
+
+
+def _labels(figure: CurveFigure) -> Markup:
+    middle = (LEFT + WIDTH - RIGHT) / 2
+    return join(
+        [
+            tag("text", figure.x_label, x=middle, y=HEIGHT - 8, text_anchor="middle", class_="axis"),
+            tag("text", figure.y_label, x=LEFT - 40, y=TOP - 14, class_="axis"),
+        ]
+    )
+
+
+def _curve(curve: Curve, colour: str, across: _Scale, upwards: _Scale, has_band: bool) -> Markup:
+    places = [(across(point.x), upwards(point.y)) for point in curve.points]
+    parts: list[Markup] = []
+    if len(places) > 1:
+        if has_band:
+            upper = [f"{across(point.x)},{upwards(point.high)}" for point in curve.points]
+            lower = [f"{across(point.x)},{upwards(point.low)}" for point in reversed(curve.points)]
+            parts.append(tag("polygon", points=" ".join((*upper, *lower)), class_="band"))
+        parts.append(tag("polyline", points=" ".join(f"{x},{y}" for x, y in places), class_="line"))
+    for point, (x, y) in zip(curve.points, places, strict=True):
+        told = f"{curve.name} at {point.budget:,}: {point.y:.3f} ({point.low:.3f} to {point.high:.3f}), {point.x:,.0f} tokens"
+        parts.append(tag("circle", tag("title", told), cx=x, cy=y, r=3, class_="dot"))
+    return tag("g", *parts, class_=colour)
+
+
+def _names(figure: CurveFigure, classes: dict[str, str], upwards: _Scale, across: _Scale) -> list[Markup]:
+    """The names of the curves at their ends, from above, none on another. What has no room is not named."""
+    room = int((HEIGHT - BOTTOM - TOP) // LINE) + 1
+    ends = sorted(figure.curves, key=lambda curve: (classes[curve.name] == GREY, -curve.points[-1].y))[:room]
+    ends.sort(key=lambda curve: -curve.points[-1].y)
+    wanted = [upwards(curve.points[-1].y) for curve in ends]
+    places = _apart(wanted, TOP, HEIGHT - BOTTOM)
+    found = []
+    for curve, y, natural in zip(ends, places, wanted, strict=True):
+        last = across(curve.points[-1].x)
+        lead = tag("line", x1=last + 5, y1=natural, x2=WIDTH - RIGHT + 12, y2=y, class_="lead")
+        name = tag(
+            "text", shorten(curve.name, NAME), tag("title", curve.name), x=WIDTH - RIGHT + 16, y=y + 4, class_="end"
+        )
+        reference = " reference" if curve.name == figure.reference else ""
+        found.append(tag("g", lead, name, class_=classes[curve.name] + reference))
+    return found
+
+
+def _apart(wanted: Sequence[float], top: float, bottom: float) -> list[float]:
+    """Places in their order, each at least a line below the one before, as near to the wanted ones as there is room."""
+    places: list[float] = []
+    for y in wanted:
+        places.append(max(y, places[-1] + LINE) if places else y)
+    end = bottom
+    for number in range(len(places) - 1, -1, -1):
+        places[number] = max(top, min(places[number], end))
+        end = places[number] - LINE
+    return places

@@ -1,0 +1,337 @@
+"""`eval --out`: rows are kept and never computed twice, whatever stops a run; and what a run says before it begins."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from tests.evaluate.towns import DOCUMENTS, QUESTIONS, TASK, saved_task
+from typer.testing import CliRunner
+
+import mergewise.models
+from mergewise.cli.main import app
+from mergewise.errors import ModelError, UsageError
+from mergewise.evaluate import evaluator
+from mergewise.evaluate.run import chosen_questions
+from mergewise.evaluate.runs.folder import open_run, read_table, write_table
+from mergewise.evaluate.runs.schema import ROWS, without_seconds
+from mergewise.models.scripted import ScriptedChat
+
+KILLS = int(os.environ.get("MERGEWISE_KILLS", "2"))
+
+
+@pytest.fixture(scope="module")
+def towns(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A question set, and a folder with its index."""
+    folder = tmp_path_factory.mktemp("towns")
+    saved_task(folder / "towns")
+    run(str(folder / "towns"), "-s", "topk", "-b", "60", "-n", "1", "-i", str(folder / "indexes"))
+    return folder
+
+
+@pytest.fixture
+def indexed(towns: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of it."""
+    monkeypatch.chdir(tmp_path)
+    return shutil.copytree(towns, tmp_path, dirs_exist_ok=True)
+
+
+def run(*words: str) -> str:
+    done = CliRunner().invoke(app, ["eval", "-e", "none", *words], catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    return done.output
+
+
+def timeless_bytes(path: Path) -> bytes:
+    """The file of a run's rows as it would be if nothing took any time."""
+    copy = path.with_suffix(".timeless")
+    write_table(copy, without_seconds(read_table(path, ROWS)))
+    return copy.read_bytes()
+
+
+def counted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The questions whose contexts are assembled from now on."""
+    asked: list[str] = []
+    assemble = evaluator.context
+
+    def context(question: str, *more: Any) -> Any:
+        asked.append(question)
+        return assemble(question, *more)
+
+    monkeypatch.setattr(evaluator, "context", context)
+    return asked
+
+
+def test_a_run_is_kept_and_nothing_is_computed_twice(indexed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = counted(monkeypatch)
+    given = "towns", "-i", "indexes", "-b", "30,60", "--out", "run"
+    first = run(*given, "-s", "topk,weave")
+    assert len(asked) == 2 * 2 * len(QUESTIONS)
+    made = open_run(indexed / "run")
+    assert not list((indexed / "run" / "rows").iterdir())
+    assert [one.name for one in made.plan.methods] == ["topk", "weave"] and made.plan.budgets == (30, 60)
+    assert (made.plan.sets[0].name, made.plan.sets[0].asked, made.plan.reference) == ("towns", 4, "")
+    assert made.set_questions("towns")[1].text == QUESTIONS[1].text
+    for row in made.run_rows():
+        assert row.tokens and row.query_seconds is not None and row.ranking[0].doc == row.passages[0].spans[0].doc_id
+        text = "".join(made.passage_text("towns", passage) for passage in row.passages)
+        assert row.scores["answer"] == float(QUESTIONS[int(row.question)].answers[0] in text)
+        assert row.scores["recall@1"] == 1.0 and row.scores["em"] is None if "em" in row.scores else True
+    asked.clear()
+    files = {path.name: path.read_bytes() for path in (indexed / "run").glob("*.parquet")}
+    assert run(*given, "-s", "topk,weave").splitlines()[:-1] == first.splitlines()[:-1] and not asked
+    assert {path.name: path.read_bytes() for path in (indexed / "run").glob("*.parquet")} == files
+    # another method joins those that are there
+    run(*given, "-s", "hybrid")
+    assert len(asked) == 2 * len(QUESTIONS)
+    later = open_run(indexed / "run")
+    assert [one.name for one in later.plan.methods] == ["topk", "weave", "hybrid"]
+    assert later.rows()["method"].to_pylist() == [name for name in ("topk", "weave", "hybrid") for _ in range(8)]
+
+
+def test_rankings_are_files_for_other_tools(indexed: Path) -> None:
+    run("towns", "-i", "indexes", "-s", "topk,weave", "-b", "30,60", "--out", "run")
+    folder = indexed / "run" / "trec"
+    assert sorted(path.name.split("@")[0] for path in folder.glob("*.run")) == ["topk", "topk", "weave", "weave"]
+    (first,) = folder.glob("topk@60*")
+    lines = [line.split(" ") for line in first.read_text().splitlines()]
+    assert {len(line) for line in lines} == {6} and {(line[1], line[5]) for line in lines} == {("Q0", "topk@60")}
+    assert [line[:4] for line in lines if line[3] == "1"] == [
+        [f"towns/{n}", "Q0", DOCUMENTS[n].id, "1"] for n in range(4)
+    ]
+    gold = (folder / "gold.qrels").read_text().splitlines()
+    assert gold == [f"towns/{n} 0 {one.id} 1" for n, one in enumerate(DOCUMENTS)]
+
+
+@pytest.fixture
+def undisturbed(indexed: Path) -> tuple[list[str], bytes]:
+    """The words of a run of its own, and the bytes of its rows."""
+    words = ["towns", "-i", "indexes", "-s", "topk,weave,sentence", "-b", "20,30,60", "--out"]
+    run(*words, "whole")
+    return words, timeless_bytes(indexed / "whole" / "rows.parquet")
+
+
+def test_a_run_that_is_killed_goes_on_and_ends_as_an_undisturbed_one(
+    indexed: Path, undisturbed: tuple[list[str], bytes]
+) -> None:
+    """With MERGEWISE_KILLS as many times as that. Each life lives a little longer than the one before: all of them are used."""
+    words, whole = undisturbed
+    slow = (
+        "import sys, time; from mergewise.evaluate import evaluator; from mergewise.cli.main import main; "
+        "add = evaluator.RowStore.add; "
+        "evaluator.RowStore.add = lambda *given: (add(*given), print('added', flush=True), time.sleep(0.05))[0]; "
+        "main()"
+    )
+    draw = random.Random(0)
+    for _ in range(KILLS):
+        command = [sys.executable, "-c", slow, "eval", "-e", "none", *words, "run"]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+            assert process.stdout is not None
+            for line in process.stdout:
+                if line == "added\n":
+                    break
+            time.sleep(draw.uniform(0, 0.06))
+            process.send_signal(signal.SIGKILL)
+        assert not list((indexed / "run").glob("*.tmp"))
+        for path in (indexed / "run" / "rows").glob("*.jsonl"):
+            # what a kill in the middle of a write leaves
+            path.write_bytes(path.read_bytes()[: -draw.randrange(1, 400)])
+    run(*words, "run")
+    assert timeless_bytes(indexed / "run" / "rows.parquet") == whole
+    for name in ("questions.parquet", "texts.parquet"):
+        assert (indexed / "run" / name).read_bytes() == (indexed / "whole" / name).read_bytes()
+
+
+def test_a_kill_while_the_tables_are_written_costs_nothing(
+    indexed: Path, undisturbed: tuple[list[str], bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words, whole = undisturbed
+
+    def killed_before(name: str) -> Callable[[Path, pa.Table], None]:
+        def write(path: Path, table: pa.Table) -> None:
+            if path.name == name:
+                raise KeyboardInterrupt
+            write_table(path, table)
+
+        return write
+
+    for name in ("texts.parquet", "questions.parquet", "rows.parquet"):
+        with monkeypatch.context() as patch:
+            patch.setattr("mergewise.evaluate.runs.finish.write_table", killed_before(name))
+            CliRunner().invoke(app, ["eval", "-e", "none", *words, "run"])
+    with monkeypatch.context() as patch:
+        patch.setattr("mergewise.evaluate.runs.finish.write_rankings", lambda *given: 1 / 0)
+        CliRunner().invoke(app, ["eval", "-e", "none", *words, "run"])
+    # the table stands, and the lines as well
+    assert (indexed / "run" / "rows.parquet").exists() and list((indexed / "run" / "rows").iterdir())
+    asked = counted(monkeypatch)
+    run(*words, "run")
+    assert timeless_bytes(indexed / "run" / "rows.parquet") == whole and not asked
+
+
+def test_shards_of_several_places_become_one_run(
+    indexed: Path, undisturbed: tuple[list[str], bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words, whole = undisturbed
+    # two in one folder, and a third in another one, as on another machine
+    for number, place in ((1, "run"), (3, "run"), (2, "elsewhere")):
+        run(*words, place, "--shard", f"{number}/3")
+        assert not (indexed / place / "rows.parquet").exists()
+    assert len(open_run(indexed / "run").rows()) == 9 * 3
+    asked = counted(monkeypatch)
+    run(*words, "run", "--reuse", "elsewhere")
+    assert timeless_bytes(indexed / "run" / "rows.parquet") == whole and not asked
+
+
+@pytest.mark.skipif("MERGEWISE_ATTACK" not in os.environ, reason="starts processes: with MERGEWISE_ATTACK=1")
+def test_workers_compute_the_same(indexed: Path, undisturbed: tuple[list[str], bytes]) -> None:
+    words, whole = undisturbed
+    run(*words, "run", "--workers", "2")
+    assert timeless_bytes(indexed / "run" / "rows.parquet") == whole
+
+
+def test_one_process_computes_a_run_at_a_time(indexed: Path) -> None:
+    from filelock import FileLock
+
+    words = "towns", "-i", "indexes", "-s", "topk", "-b", "60", "--out", "run"
+    (indexed / "run").mkdir()
+    with FileLock(indexed / "run" / ".lock"), pytest.raises(UsageError, match="another process computes this"):
+        run(*words)
+    with FileLock(indexed / "run" / ".lock-1-of-2"), pytest.raises(UsageError, match="is still computed"):
+        run(*words)
+    run(*words)
+
+
+def test_a_sample_is_drawn_by_its_seed_and_grows(indexed: Path) -> None:
+    def drawn(*words: str) -> list[str]:
+        run("towns", "-i", "indexes", "-s", "topk", "-b", "60", "--json", "rows.json", *words)
+        lines = (indexed / "rows.questions.jsonl").read_text().splitlines()
+        return [json.loads(line)["id"] for line in lines]
+
+    assert drawn("--sample", "2", "--seed", "1") == drawn("--sample", "2", "--seed", "1")
+    samples = {seed: [one.id for one in chosen_questions(TASK, sample=2, seed=seed)] for seed in range(9)}
+    assert samples[1] == drawn("--sample", "2", "--seed", "1") and len({tuple(one) for one in samples.values()}) > 3
+    assert all(len(one) == 2 and one == sorted(one) for one in samples.values())
+    assert set(samples[0]) < {one.id for one in chosen_questions(TASK, sample=3, seed=0)}
+    assert chosen_questions(TASK, sample=9) == list(QUESTIONS)
+
+
+def test_a_method_that_lacks_something_says_so_and_the_others_run(indexed: Path) -> None:
+    given = "towns", "-i", "indexes", "-b", "60", "--methods", "full,bm25,dense,hybrid,bge-reranker"
+    out = run(*given, "--out", "run")
+    assert "dense needs vectors (index with an embedder" in out and "bge-reranker needs a reranker" in out
+    plan = open_run(indexed / "run").plan
+    assert [one.method for one in plan.needs()] == ["dense", "bge-reranker"] and len(plan.specs()) == 3
+    with pytest.raises(UsageError, match="needs vectors"):
+        run(*given, "--strict")
+    with pytest.raises(UsageError, match="rag-5 needs a chat model"):
+        run(*given[:-1], "rag-5,rag-1", "-a")
+    # an index of its own gets every view that a method reads
+    assert "needs" not in run("towns", "-b", "60", "-s", "topk,macrag,fixed")
+
+
+def test_a_file_of_questions_finds_its_index_among_others(indexed: Path) -> None:
+    table = indexed / "own.csv"
+    table.write_text("question,answer\n" + "".join(f"{q.text},{q.answers[0]}\n" for q in QUESTIONS))
+    (indexed / "indexes" / "own").symlink_to(indexed / "indexes" / "towns")
+    out = run("towns", "own.csv", "-i", "indexes", "-s", "topk", "-b", "60")
+    assert "towns: 4 questions" in out and "own: 4 questions" in out
+    (indexed / "more").mkdir()
+    saved_task(indexed / "more" / "towns")
+    with pytest.raises(UsageError, match="two sets are called towns"):
+        run("towns", "more", "-i", "indexes", "-s", "topk", "-b", "60")
+
+
+def test_the_reference_comes_first(indexed: Path) -> None:
+    out = run("towns", "-i", "indexes", "-s", "topk,weave,hybrid", "-b", "60", "--reference", "weave", "--out", "run")
+    assert "Differences to weave" in out and open_run(indexed / "run").plan.reference == "weave"
+
+
+def test_a_table_of_a_paper_is_filled(indexed: Path) -> None:
+    out = run("towns", "-i", "indexes", "--table", "mrag-2", "-b", "60", "--out", "run")
+    plan = open_run(indexed / "run").plan
+    assert (
+        plan.tables == ("mrag-2",) and plan.budgets == (60,) and "semantic(preset=paper) needs the view semantic" in out
+    )
+    assert list(plan.specs()) == [("towns", "dos")] and "failed on every question: this index has no vectors" in out
+
+
+def test_a_row_that_failed_is_asked_again(indexed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    words = "towns", "-i", "indexes", "-s", "topk,weave", "-b", "60", "--out", "run"
+    assemble = evaluator.context
+
+    def broken(question: str, search: Any, state: Any) -> Any:
+        if "Corin" in question and search.strategy == "weave":
+            raise ModelError("it broke", "mend it")
+        return assemble(question, search, state)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(evaluator, "context", broken)
+        out = run(*words)
+    assert "weave, question 2: it broke" in out and "1 of 4 questions failed" in out
+    rows = list(open_run(indexed / "run").run_rows())
+    assert [row.error for row in rows if row.error] == ["it broke (mend it)"] and len(rows) == 8
+    asked = counted(monkeypatch)
+    run(*words)
+    assert asked == [QUESTIONS[2].text] and not any(row.error for row in open_run(indexed / "run").run_rows())
+
+
+class Drawing(ScriptedChat):
+    """A model that draws its answers, and says by which seed."""
+
+    def drawing(self, temperature: float | None, seed: int) -> Drawing:
+        drawn = Drawing([f"It was Mason {seed}. [1]"] * 99)
+        drawn.identity = f"{self.identity} {temperature} {seed}"
+        return drawn
+
+
+@pytest.fixture
+def drawing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What `--chat openai:drawing` loads."""
+    monkeypatch.setitem(
+        mergewise.models.CHATS, "openai:MODEL", lambda name, window: Drawing(["It was Mason. [1]"] * 99)
+    )
+
+
+def test_a_model_that_draws_is_asked_several_times(indexed: Path, drawing: None) -> None:
+    given = "towns", "-i", "indexes", "-s", "topk", "-b", "60", "-a", "--out", "run"
+    run(*given, "--mode", "short", "--chat", "openai:drawing", "--repeats", "3", "--temperature", "0.5")
+    rows = list(open_run(indexed / "run").run_rows())
+    assert [(row.repeat, row.prediction) for row in rows if row.question == "0"] == [
+        (n, f"It was Mason {n}.") for n in range(3)
+    ]
+    assert {row.calls for row in rows} == {1} and len({row.spec for row in rows}) == 1
+    # without a model there is nothing to draw
+    run(*given, "--repeats", "3", "--mode", "extractive")
+    assert {row.repeat for row in open_run(indexed / "run").run_rows()} == {0}
+
+
+def test_kept_answers_took_no_time(indexed: Path, drawing: None) -> None:
+    given = "towns", "-i", "indexes", "-s", "topk", "-b", "60", "-a", "--mode", "short", "--chat", "openai:drawing"
+    for place in ("one", "two"):
+        run(*given, "--cache", "cache", "--out", place)
+    first, second = (list(open_run(indexed / place).run_rows()) for place in ("one", "two"))
+    assert all(row.answer_seconds is not None and row.calls == 1 for row in first)
+    assert all(row.answer_seconds is None and row.calls == 0 for row in second)
+    assert [row.prediction for row in first] == [row.prediction for row in second]
+
+
+def test_a_dry_run_asks_no_model_and_says_what_it_costs(indexed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    chat = Drawing([])
+    monkeypatch.setitem(mergewise.models.CHATS, "openai:MODEL", lambda name, window: chat)
+    given = "towns", "-i", "indexes", "-s", "topk,aed", "-b", "60", "-a", "--mode", "short", "--chat", "openai:x"
+    out = run(*given, "--dry-run", "--out", "run", "--max-tokens", "20", "--price-in", "10", "--price-out", "1000")
+    line = next(line for line in out.splitlines() if line.startswith("topk 60: "))
+    assert "4 rows, " in line and " 4 calls, " in line and "at most 80 to write, cost 0.0" in line
+    assert chat.asked == [] and not (indexed / "run").exists()

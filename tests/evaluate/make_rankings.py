@@ -1,0 +1,47 @@
+"""Writes rankings.json: random rankings with ties, and the values on which ranx and ir_measures (trec_eval) agree.
+
+    pip install ranx ir_measures && python tests/evaluate/make_rankings.py
+
+Of documents with one score trec_eval puts the greater id first. ranx leaves that to its sorting, so it is given the same order by
+scores without ties.
+"""
+
+import json
+import random
+from pathlib import Path
+
+
+def main() -> None:
+    import ir_measures
+    import ranx
+    from ir_measures import RR, R, nDCG
+
+    draw = random.Random(26)
+    runs, gold = {}, {}
+    for number in range(40):
+        documents = [f"d{i}" for i in range(draw.randint(1, 40))]
+        ranked = draw.sample(documents, draw.randint(1, len(documents)))
+        wanted = draw.sample([*documents, "gone"], draw.randint(1, min(5, len(documents))))
+        runs[f"q{number}"] = {one: float(draw.randint(0, 8)) for one in ranked}
+        gold[f"q{number}"] = {one: draw.randint(1, 3) for one in wanted}
+    measures = {f"recall@{k}": R @ k for k in (1, 2, 5, 10, 20)} | {"ndcg@10": nDCG @ 10, "mrr": RR}
+    names = {str(measure): name for name, measure in measures.items()}
+    values = {query: {} for query in runs}
+    for one in ir_measures.iter_calc(list(measures.values()), gold, runs):
+        values[one.query_id][names[str(one.measure)]] = one.value
+    theirs = ranx.Run({query: _untied(run) for query, run in runs.items()})
+    ranx.evaluate(ranx.Qrels(gold), theirs, list(measures), make_comparable=True)
+    for query, expected in values.items():
+        for name, value in expected.items():
+            assert abs(value - theirs.scores[name][query]) < 1e-9, (query, name)
+    rows = [json.dumps({"run": runs[query], "gold": gold[query], "values": values[query]}) for query in runs]
+    Path(__file__).with_name("rankings.json").write_text("[\n" + ",\n".join(rows) + "\n]\n")
+
+
+def _untied(run: dict[str, float]) -> dict[str, float]:
+    ranked = sorted(run, key=lambda one: (run[one], one), reverse=True)
+    return {document: float(-rank) for rank, document in enumerate(ranked)}
+
+
+if __name__ == "__main__":
+    main()

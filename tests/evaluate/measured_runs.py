@@ -1,0 +1,82 @@
+"""Small runs worked out by hand: two sets, four methods, with contexts, gold, and answers where they are asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from mergewise.evaluate.judged import LostStage, LostText
+from mergewise.evaluate.runs.folder import Run, small_run
+from mergewise.evaluate.runs.rows import RunPassage, RunRow
+from mergewise.evaluate.tasks import Question
+from mergewise.types import Span
+
+SETS = ("2wiki", "towns")
+METHODS = ("topk", "weave", "dos", "auto-merge")
+COUNT = 20
+HOSTILE = "</script><script>window.hacked = 1</script><img src=x onerror=alert(1)>"
+
+
+def document_text(number: int) -> str:
+    return f"The first line says nothing. Town {number} was founded in {1500 + number} by 🏰 Ann. {HOSTILE} It is old."
+
+
+def question(number: int) -> Question:
+    text = document_text(number)
+    start, end = text.index("Town"), text.index(" It is")
+    gold = ((Span(f"d{number}", start, end), text[start:end]),)
+    return Question(
+        f"q{number}", f"When was town {number} founded?", (str(1500 + number),), gold, kind="when", hops=1 + number % 2
+    )
+
+
+def held(method: str, number: int, budget: int) -> bool:
+    """weave holds all but one, topk every second, auto-merge like topk, dos one of four; more with a larger budget."""
+    step = {"weave": 20, "topk": 2, "auto-merge": 2, "dos": 1}[method]
+    misses = number % step == 0
+    return not misses or (budget > 200 and number % 5 == 0)
+
+
+def row(set_name: str, method: str, number: int, budget: int, repeat: int = 0, mode: str | None = None) -> RunRow:
+    asked, text = question(number), document_text(number)
+    good = held(method.split()[0], number, budget)
+    (span, gold), *_ = asked.evidence or ()
+    spans = (Span(f"d{number}", 0, 28), span) if good else (Span(f"d{number}", 0, 28),)
+    passages = (RunPassage(0.5, spans), *([RunPassage(0.4, (), f"Written {gold}")] if method == "dos" else []))
+    lost = () if good else (LostText(gold, LostStage.SKIP),)
+    scores: dict[str, float | None] = {
+        "answer": float(good),
+        "evidence": float(good),
+        "all": float(good),
+        "density": 0.25,
+    }
+    answers = {} if mode is None else {"em": float(good), "f1": good * 0.5 + 0.25 * repeat, "relaxed_em": float(good)}
+    said = str(1500 + number) if good else "no idea"
+    return RunRow(
+        set_name, asked.id, "asked", method, "digest", budget, repeat, len(text), passages,
+        lost=lost, mode=mode, prediction=None if mode is None else said,
+        calls=int(mode is not None), input_tokens=90 * (mode is not None),
+        search_seconds=0.01, assembly_seconds=0.02, answer_seconds=None if mode is None else 0.5, scores={**scores, **answers},
+    )  # fmt: skip
+
+
+def saved_run(
+    folder: Path,
+    methods: Sequence[str] = METHODS,
+    budgets: Sequence[int] = (128, 384),
+    sets: Sequence[str] = SETS,
+    repeats: int = 1,
+    mode: str | None = None,
+) -> Run:
+    rows = [
+        row(name, method, number, budget, repeat, mode)
+        for name in sets
+        for method in methods
+        for budget in budgets
+        for number in range(COUNT)
+        for repeat in range(repeats)
+    ]
+    texts = [
+        (name, f"d{number}", f"Town <{number}>", document_text(number)) for name in sets for number in range(COUNT)
+    ]
+    return small_run(folder, rows, {name: [question(number) for number in range(COUNT)] for name in sets}, texts)

@@ -1,0 +1,241 @@
+"""Reports of runs: tables of the papers and the default ones, what is marked, what is said, and what is exported."""
+
+from __future__ import annotations
+
+import base64
+import csv
+import gzip
+import io
+import json
+import shutil
+import subprocess
+import xml.etree.ElementTree as ElementTree
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.evaluate.measured_runs import COUNT, METHODS, SETS, saved_run
+
+from mergewise.errors import UsageError
+from mergewise.evaluate.exports import csv_table, markdown, svg_files, tex
+from mergewise.evaluate.lab import lab_report, layouts
+from mergewise.evaluate.layout import preset_tables, tokens_for
+from mergewise.evaluate.measured import Measured, measured_runs
+from mergewise.evaluate.presets import preset, read_preset
+from mergewise.evaluate.runs.folder import plan_text
+from mergewise.evaluate.runs.plan import PlannedRows
+from mergewise.page.curves import CurvePoint
+from mergewise.page.evaluation import LabReport, LabTable
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory: pytest.TempPathFactory) -> Measured:
+    return measured_runs([saved_run(tmp_path_factory.mktemp("runs") / "one")])
+
+
+@pytest.fixture(scope="module")
+def report(measured: Measured) -> LabReport:
+    return lab_report(measured, [preset("mrag-2"), preset("mergerag-1")])
+
+
+def unpacked(report: LabReport) -> dict[str, Any]:
+    return {name: json.loads(gzip.decompress(base64.b64decode(data))) for name, data in report.data}
+
+
+def figures(table: LabTable) -> dict[tuple[str, str], list[float | None]]:
+    return {
+        (row.section, row.name): [None if c.value is None else round(c.value, 3) for c in row.cells]
+        for row in table.rows
+    }
+
+
+def tables_of(report: LabReport) -> dict[str, LabTable]:
+    return {table.key: table for part in report.parts for table in part.tables}
+
+
+def test_default_tables_hold_means_and_mark_the_best(report: LabReport) -> None:
+    tables = tables_of(report)
+    sets = tables["sets"]
+    assert [column.label for column in sets.columns] == [*SETS, "mean"]
+    assert figures(sets)["128 tokens", "weave"] == [0.95, 0.95, 0.95]
+    assert figures(sets)["384 tokens", "topk"] == [0.6, 0.6, 0.6]
+    marks = {(row.section, row.name): row.cells[2].mark for row in sets.rows}
+    assert marks["128 tokens", "weave"] == "best"
+    assert marks["128 tokens", "topk"] == "second" and marks["128 tokens", "dos"] == ""
+    own = tables["set-towns"]
+    assert [column.label for column in own.columns] == ["answer", "evidence", "all", "density", "tokens", "ms"]
+    assert figures(own)["128 tokens", "dos"][:4] == [0.0, 0.0, 0.0, 0.25]
+    assert all(row.cells[4].mark == "" for row in own.rows)
+    assert figures(tables["costs"])["128 tokens", "topk"][1] == pytest.approx(30.0)
+
+
+def test_the_headline_names_the_best_and_what_could_be_seen(report: LabReport) -> None:
+    assert report.headline[0].startswith("At 128 tokens **weave** has the highest evidence: 0.950 (")
+    assert report.headline[0].endswith("All 3 others are worse.")
+    assert "mean of 2 sets" in report.headline[0]
+    (seen,) = report.remarks
+    assert "could see four times out of five: 0." in seen and "on towns" in seen
+    assert report.facts == "40 questions of 2 sets · 4 methods · budgets of 128, 384 tokens · compared with topk"
+    assert report.warning == ""
+
+
+def test_tokens_for_what_the_reference_holds(report: LabReport) -> None:
+    reach = tables_of(report)["reach"]
+    assert [column.label for column in reach.columns] == ["0.500", "0.600"]
+    points = (CurvePoint(100, 0.4, 0, 1, 100), CurvePoint(200, 0.6, 0, 1, 200), CurvePoint(300, 0.5, 0, 1, 300))
+    assert [tokens_for(points, level) for level in (0.3, 0.4, 0.5, 0.6, 0.7)] == [100, 100, 150, 200, None]
+
+
+def test_pairs_are_all_pairs_with_their_differences(report: LabReport) -> None:
+    first = report.pairs[0]
+    assert first.title == "mean of all sets, 384 tokens: evidence" and first.names[0] == "weave"
+    assert first.cells[0][0] is None
+    gain = first.cells[0][1]
+    assert gain is not None and gain[0] == pytest.approx(1.0 - 0.6) and gain[1] < 0.01
+    back = first.cells[1][0]
+    assert back is not None and back == (-gain[0], gain[1])
+    assert len(report.pairs) == 3 * 2
+
+
+def test_questions_come_with_contexts_gold_and_the_stage_that_lost_it(report: LabReport) -> None:
+    data = unpacked(report)
+    head = data["head"]
+    assert head["methods"] == list(METHODS) and head["stages"] == ["a candidate that did not fit"]
+    assert len(head["questions"]) == 2 * COUNT and report.left_out == 0
+    place = next(i for i, q in enumerate(head["questions"]) if (q["set"], q["id"]) == (1, "q2"))
+    assert head["questions"][place]["kind"] == "when" and head["questions"][place]["hops"] == 1
+    column = METHODS.index("topk") * 2
+    assert head["scores"]["evidence"][column][place] == 0
+    own = data[f"q{head['questions'][place]['block']}"][str(place)]
+    missed, kept = own["rows"][str(column)], own["rows"][str(METHODS.index("weave") * 2)]
+    assert missed["lost"] == [[own["gold"][0][3], 0]] and "lost" not in kept
+    document, start, end = own["gold"][0][:3]
+    assert kept["passages"][0][1] == [document, 0, 28, document, start, end]
+    name, title, block = head["documents"][document]
+    assert (name, title) == ("d2", "Town <2>")
+    pieces = data[f"t{block}"][str(document)]
+    found = next(text[start - at : end - at] for at, text in pieces if at <= start and end <= at + len(text))
+    assert found.startswith("Town 2 was founded")
+
+
+def test_a_page_without_room_keeps_the_questions_that_tell_most(measured: Measured) -> None:
+    small = lab_report(measured, limit=3000)
+    assert 0 < small.left_out <= 2 * COUNT
+    assert sum(len(data) for name, data in small.data if name != "head") < 6000
+    data = unpacked(lab_report(measured, limit=0))
+    assert data.keys() == {"head"} and {q["block"] for q in data["head"]["questions"]} == {-1}
+
+
+def test_a_preset_without_answers_is_filled_by_what_contexts_hold(measured: Measured) -> None:
+    first, own = layouts(measured, preset("mrag-2"))
+    rows = figures(first)
+    assert rows["", "DOS"] == [0.0, 0.2, None, 0.0, 0.2, None]
+    assert [column.group for column in first.columns[::3]] == ["2WikiMultihopQA", "towns"]
+    assert own.rows[0].cells[0].published == 6.6 and own.rows[0].cells[0].published_spread == 0.0
+    assert not own.has_figures
+    notes = {row.name: row.note for row in first.rows}
+    assert notes["Fixed-Size"] == "not run" and notes["DOS"] == ""
+
+
+def test_a_preset_is_filled_by_answers_beside_what_is_published(tmp_path: Path) -> None:
+    names = ("topk short", "dos short", "weave r&b", "weave fil")
+    measured = measured_runs([saved_run(tmp_path / "run", names, (128,), ("2wiki",), repeats=2, mode="short")])
+    shape = {
+        "title": "T", "source": "S", "about": "A", "budgets": [128], "notes": ["N"],
+        "groups": [{"label": "2Wiki", "sets": ["2wiki"]}, {"label": "NQ", "sets": ["nq"]}],
+        "columns": [
+            {"label": "EM", "metric": "relaxed_em"}, {"label": "F1", "metric": "f1"}, {"label": "Avg", "mean": True}
+        ],
+        "rows": [
+            {"label": "Top", "strategy": "topk", "mode": "short", "published": [[1.0, 2.0, 1.5], [3.0, 4.0, 3.5]]},
+            {"label": "DOS", "strategy": "dos", "mode": "short", "section": "more"},
+            {"label": "Weave", "strategy": "weave", "modes": ["r&b", "fil"]},
+            {"label": "Weave of both", "strategy": "weave", "modes": ["r&b", "short"]},
+            {"label": "Other reader", "published": [[9.0, 9.0, 9.0], [9.0, 9.0, 9.0]]},
+            {"label": "Other", "strategy": "topk", "mode": "short", "only": {"chat": "Big-1"}},
+        ],
+    }  # fmt: skip
+    (table,) = preset_tables(measured, read_preset("own", shape))
+    cells = {row.name: row.cells for row in table.rows}
+    top = cells["Top"]
+    # f1 of the two repeats is 0.5 and 0.75 of what is held, and 0.25 of the others in the second
+    assert [round(cell.value or 0, 4) for cell in top[:3]] == [0.5, 0.375, 0.4375]
+    assert top[1].spread == pytest.approx(0.25 / 2**0.5)
+    assert [cell.published for cell in top] == [1.0, 2.0, 1.5, 3.0, 4.0, 3.5] and top[3].value is None
+    assert round(cells["Weave"][0].value or 0, 3) == 0.95 and cells["Weave of both"][0].value is None
+    assert {row.name: row.note for row in table.rows}["Other"] == "needs a run with chat Big-1"
+    assert cells["Weave"][0].mark == "best" and cells["Other reader"][0].value is None
+    whole = lab_report(measured)
+    assert "Answers" not in whole.title and whole.headline[0].startswith("At 128 tokens **weave")
+    assert "seconds" in [column.label for column in tables_of(whole)["costs"].columns]
+
+
+def test_runs_side_by_side(tmp_path: Path) -> None:
+    one = saved_run(tmp_path / "a" / "run", ("topk", "weave"))
+    two = saved_run(tmp_path / "b" / "run", ("weave", "dos"))
+    measured = measured_runs([one, two], "dos")
+    assert [method.name for method in measured.methods] == ["topk", "weave (a/run)", "weave (b/run)", "dos"]
+    assert measured.reference == "dos" and len(measured.sets[0].questions) == COUNT
+    assert [label for label, _ in lab_report(measured).provenance] == ["a/run", "b/run"]
+    with pytest.raises(UsageError, match="no method is called 'nobody'"):
+        measured_runs([one], "nobody")
+    with pytest.raises(UsageError, match="named twice"):
+        measured_runs([one, one])
+
+
+def test_what_could_not_run_says_what_it_needs_and_plumbing_is_marked(tmp_path: Path) -> None:
+    run = saved_run(tmp_path / "run", ("topk", "weave"))
+    plan = replace(
+        run.plan,
+        rows=(*run.plan.rows, PlannedRows("towns", "raptor", "", "needs the view raptor")),
+        models={"chat": "openai:scripted"},
+    )
+    (tmp_path / "run" / "run.toml").write_text(plan_text(plan))
+    report = lab_report(measured_runs([replace(run, plan=plan)]))
+    rows = {row.name: row for row in tables_of(report)["set-towns"].rows}
+    assert rows["raptor"].note == "needs the view raptor" and rows["raptor"].section == "could not run"
+    assert report.warning == "plumbing, not quality" and any("raptor" in line for line in report.remarks)
+
+
+def test_markdown_and_csv_hold_all_figures(report: LabReport) -> None:
+    text = markdown(report)
+    for part in text.split("\n\n"):
+        if part.startswith("|"):
+            lines = [line.replace("\\|", "") for line in part.splitlines()]
+            assert len({line.count("|") for line in lines}) == 1
+    assert "| weave | **0.950** |" in text and "(6.60 ± 0.00)" in text
+    rows = list(csv.DictReader(io.StringIO(csv_table(report))))
+    kept = {(row["table"], row["section"], row["method"], row["column"]): row for row in rows}
+    cell = kept["All sets: evidence", "128 tokens", "weave", "mean"]
+    assert float(cell["value"]) == pytest.approx(0.95) and cell["mark"] == "best" and float(cell["low"]) < 0.95
+
+
+def test_names_cannot_break_an_export(tmp_path: Path) -> None:
+    names = ("a|b*_&%$#{}~^\\", "=cmd()", "weave")
+    run = saved_run(tmp_path / "x", ("topk", "dos", "weave"), (128,), ("2wiki",))
+    found = lab_report(measured_runs([run]))
+    table = next(table for part in found.parts for table in part.tables if table.key == "set-2wiki")
+    rows = tuple(replace(row, name=name) for row, name in zip(table.rows, names, strict=True))
+    hostile = replace(found, parts=(replace(found.parts[1], tables=(replace(table, rows=rows),)),))
+    assert "| a\\|b\\*\\_&%$#{}~^\\\\ |" in markdown(hostile)
+    assert r"a|b*\_\&\%\$\#\{\}\textasciitilde{}\textasciicircum{}\textbackslash{} &" in tex(hostile)
+    assert ",'=cmd()," in csv_table(hostile)
+
+
+def test_curves_are_whole_files(report: LabReport) -> None:
+    files = svg_files(report)
+    assert list(files) == ["curves-mean-of-all-sets.svg", "curves-2wiki.svg", "curves-towns.svg"]
+    for text in files.values():
+        root = ElementTree.fromstring(text)
+        names = [one.text for one in root.iter("{http://www.w3.org/2000/svg}text")]
+        assert {*METHODS} <= set(names)
+
+
+@pytest.mark.skipif(shutil.which("pdflatex") is None, reason="TeX is not installed")
+def test_tex_compiles(report: LabReport, tmp_path: Path) -> None:
+    (tmp_path / "t.tex").write_text(
+        "\\documentclass{article}\\usepackage{booktabs,xcolor}\\begin{document}" + tex(report) + "\\end{document}"
+    )
+    done = subprocess.run(["pdflatex", "-interaction=nonstopmode", "t.tex"], cwd=tmp_path, capture_output=True)
+    assert done.returncode == 0

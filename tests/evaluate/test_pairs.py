@@ -1,0 +1,99 @@
+"""Paired tests of many methods at once, beside those of `statistics` and beside a slow transcription."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mergewise.evaluate.pairs import PairedTests, Scored, mean_of, over_sets
+from mergewise.evaluate.statistics import holm, sign_flip
+
+
+def scored(values: list[float], name: str = "a") -> Scored:
+    return Scored({name: np.asarray(values, float)})
+
+
+def test_the_worked_example_is_exact() -> None:
+    tests = PairedTests({"a": range(10)})
+    ours, theirs = scored([1, 0, 0, 1, 0, 0, 1, 0, 0, 1]), scored([0.0] * 10)
+    assert tests.probability(ours, theirs) == 0.125
+
+
+@settings(max_examples=8, deadline=None)
+@given(st.integers(0, 10_000), st.integers(20, 60))
+def test_many_clusters_have_the_probability_that_single_tests_have(seed: int, count: int) -> None:
+    draw = np.random.default_rng(seed)
+    ours, theirs = draw.random(count), draw.random(count) + draw.normal(0, 0.1)
+    clusters = draw.integers(0, count, count)
+    tests = PairedTests({"a": list(clusters)})
+    found = tests.probability(Scored({"a": ours}), Scored({"a": theirs}))
+    assert found == pytest.approx(sign_flip(list(ours - theirs), list(clusters)), abs=0.02)
+
+
+def test_several_sets_are_weighed_alike_and_flipped_apart() -> None:
+    """Beside a literal transcription: the mean of the sets' means under all signs of all clusters."""
+    draw = np.random.default_rng(4)
+    a, b = draw.normal(0.3, 1, 6), draw.normal(0.2, 1, 5)
+    tests = PairedTests({"a": range(6), "b": range(5)})
+    ours, theirs = Scored({"a": a, "b": b}), Scored({"a": np.zeros(6), "b": np.zeros(5)})
+    signs = 1 - 2 * (np.arange(2**11)[:, None] >> np.arange(11) & 1)
+    moved = ((signs[:, :6] * a).mean(1) + (signs[:, 6:] * b).mean(1)) / 2
+    exact = float(np.mean(np.abs(moved) >= abs((a.mean() + b.mean()) / 2) - 1e-9))
+    assert tests.probability(ours, theirs) == pytest.approx(exact, abs=0.02)
+    assert tests.gain(ours, theirs) == pytest.approx((a.mean() + b.mean()) / 2)
+
+
+def test_questions_that_one_of_both_lacks_are_left_out() -> None:
+    tests = PairedTests({"a": range(40)})
+    values = np.tile([1.0, 0.0], 20)
+    ours, theirs = Scored({"a": values.copy()}), Scored({"a": values.copy()})
+    ours.by_set["a"][:20] = np.nan
+    assert tests.probability(ours, theirs) == 1.0 and tests.gain(ours, theirs) == 0.0
+    assert tests.probability(ours, scored([np.nan] * 40)) is None
+
+
+def test_marks_are_those_not_worse_than_the_best() -> None:
+    best, alike = [1.0] * 30 + [0.0] * 10, [1.0] * 29 + [0.0] * 11
+    worse, worst = [1.0] * 10 + [0.0] * 30, [0.0] * 40
+    tests = PairedTests({"a": range(40)})
+    assert tests.marks([scored(worse), scored(best), None, scored(alike), scored(worst)]) == [
+        "second",
+        "best",
+        "",
+        "best",
+        "",
+    ]
+    assert tests.marks([scored(best), None]) == ["", ""]
+    pairs = tests.adjusted([scored(best), scored(alike), scored(worst)])
+    assert pairs == dict(zip([(1, 0), (2, 0), (2, 1)], holm([1.0, 2**-29, 2**-28]), strict=True))
+
+
+def test_the_rate_of_false_marks_is_that_of_the_level() -> None:
+    """Of methods that do not differ, the best stands alone, or above another, in about one table in twenty."""
+    draw, false = np.random.default_rng(1), 0
+    for _ in range(80):
+        tests = PairedTests({"a": range(60)}, seed=int(draw.integers(1 << 30)))
+        rows = [Scored({"a": draw.random(60)}) for _ in range(2)]
+        false += tests.marks(rows) != ["best", "best"]
+    assert 1 <= false <= 10
+
+
+def test_intervals_go_by_clusters() -> None:
+    """Forty groups of five equal questions are forty questions: the interval is that of the groups."""
+    draw = np.random.default_rng(2)
+    groups = draw.random(40)
+    tests = PairedTests({"a": np.repeat(np.arange(40), 5).tolist(), "b": range(40)})
+    wide, same = tests.interval(scored(np.repeat(groups, 5).tolist())), tests.interval(Scored({"b": groups}))
+    assert wide is not None and same is not None
+    assert wide == pytest.approx(same, abs=0.01)
+    error = groups.std(ddof=1) / np.sqrt(40)
+    assert wide[1] - wide[0] == pytest.approx(2 * 1.96 * error, rel=0.1)
+
+
+def test_means_of_columns_need_all_of_them() -> None:
+    whole = mean_of([scored([1, 0]), scored([0, 0])])
+    assert whole is not None and whole.mean == 0.25
+    assert mean_of([scored([1, 0]), scored([1], "b")]) is None and mean_of([]) is None
+    assert over_sets([scored([1, 0]), scored([1, 1, 1, 1], "b")]).mean == 0.75

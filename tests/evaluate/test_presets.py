@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+import tomllib
+from importlib.resources import files
+
+import pytest
+
+from mergewise.designs import MODES
+from mergewise.designs.strategies import resolve
+from mergewise.errors import UsageError
+from mergewise.evaluate.presets import preset, preset_names, presets_of, read_preset
+
+
+@pytest.mark.parametrize("name", preset_names())
+def test_presets_name_methods_that_can_be_run(name: str) -> None:
+    table = preset(name)
+    assert table.title and table.source and table.about and table.notes
+    for method in table.methods():
+        resolve(method.strategy)
+        assert method.mode is None or method.mode in MODES
+    assert all(isinstance(value, str) for row in table.rows for value in row.only.values())
+    names = {method.name: method for method in table.methods()}
+    assert len(names) == len(table.methods())
+    if table.by == "questions":
+        assert table.methods() and table.all_budgets()
+        assert table.without_answers().methods()
+        assert all(method.mode is None for method in table.without_answers().methods())
+
+
+def published(name: str, label: str, section: str = "") -> list[list[float | None]]:
+    (row,) = (row for row in preset(name).rows if row.label == label and row.section == section)
+    return [list(group) for group in row.published]
+
+
+def test_published_numbers_are_those_of_the_papers() -> None:
+    assert published("mergerag-1", "MergeRAG-Asym")[:2] == [[44.0, 56.0, 61.0], [40.0, 55.0, 53.5]]
+    assert published("mergerag-2", "Tree-RAG")[4] == [3.0, 5.0, 3.0]
+    assert published("macrag-1", "MacRAG (GPT-4o)", "Extraction and filter (Full_E&F)")[3] == [63.93]
+    assert published("macrag-2", "LongRAG (GPT-4o)")[2] == [31.30, 41.43, 40.80, 45.06]
+    assert published("macrag-ablation", "without scaling up")[0][6:] == [63.84, 65.54]
+    assert published("macrag-modes", "MacRAG", "k2 = 12, bge-m3")[1][4] == 73.90
+    assert published("mrag-2", "M-RAG†-P")[1] == [18.06, 23.70, 26.93]
+    assert published("mrag-coverage", "M-RAG, few-shot")[2][:3] == [99.84, 0.3648, 0.5]
+    assert published("aed-1", "AED-RAG, m = 2")[3] == [39.88, 36.27, 38.08]
+    assert published("aed-costs", "standard RAG, k = 20")[1] == [None, None, 2624.17]
+
+
+def test_cells_of_modes_are_methods_of_their_own() -> None:
+    table = preset("macrag-ablation")
+    whole = next(row for row in table.rows if row.label == "MacRAG")
+    fil = next(column for column in table.columns if column.label == "Fil")
+    assert [method.name for method in table.methods_of(whole, fil)] == ["macrag(preset=paper) fil"]
+    mean = next(column for column in table.columns if column.is_mean)
+    assert table.methods_of(whole, mean) == ()
+    assert len(preset("macrag-2").methods()) == 14
+    assert [method.name for method in table.without_answers().methods()] == [
+        "longrag(preset=paper, unit=chunk)", "macrag(preset=paper)", "macrag(preset=paper, h=0)", "macrag(preset=paper, alpha=1)"
+    ]  # fmt: skip
+
+
+def test_what_a_preset_cannot_be() -> None:
+    with pytest.raises(UsageError, match="unknown table 'mergerag-9'"):
+        preset("mergerag-9")
+    with pytest.raises(UsageError, match="no table is named"):
+        presets_of(" , ")
+    assert [one.name for one in presets_of("aed-1, mrag-2,aed-1")] == ["aed-1", "mrag-2"]
+    table = tomllib.loads((files("mergewise.evaluate.presets") / "aed-2.toml").read_text(encoding="utf-8"))
+    with pytest.raises(ValueError, match="unknown keys colour"):
+        read_preset("own", {**table, "colour": "red"})
+    table["rows"][0]["published"] = [[1.0]]
+    with pytest.raises(ValueError, match="'AED-RAG' are not those of its columns"):
+        read_preset("own", table)
+
+
+def test_a_method_that_this_version_lacks_is_named() -> None:
+    columns, groups = [{"label": "F1", "metric": "f1"}], [{"label": "own", "sets": ["own"]}]
+    rows = [{"label": "X", "method": "x-rag"}, {"label": "Y", "strategy": "y(k=2)", "mode": "short"}]
+    table = read_preset(
+        "own", {"title": "t", "source": "s", "about": "a", "groups": groups, "columns": columns, "rows": rows}
+    )
+    assert [row.needs for row in table.rows] == [
+        "needs the method x-rag, which this version does not have",
+        "needs the strategy y, which this version does not have",
+    ]
+    assert table.methods() == ()

@@ -1,0 +1,103 @@
+"""Our metrics beside the rules of the public scripts, worked out by hand: (prediction, gold answers, value).
+
+Where ours is another value by intent, it is the fourth.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from mergewise.evaluate.answers import score_answer
+from mergewise.evaluate.ranking import ranking_score
+
+Row = tuple[str, list[str], float] | tuple[str, list[str], float, float]
+
+ROWS: dict[tuple[str, str], list[Row]] = {
+    # hotpot_evaluate_v1: one gold answer; yes, no and noanswer agree whole or not at all
+    ("HotpotQA", "em"): [
+        ("The Eiffel Tower.", ["eiffel tower"], 1),
+        ("yes", ["yes"], 1),
+        ("Yes, both are.", ["yes"], 0),
+        ("1939–1945", ["1939-1945"], 0, 1),  # the script strips ASCII punctuation alone
+    ],
+    ("HotpotQA", "hotpot_f1"): [
+        ("yes they are", ["yes"], 0),
+        ("no", ["no"], 1),
+        ("no", ["yes"], 0),
+        ("noanswer", ["no answer"], 0),
+        ("Chief of Protocol", ["the chief of the protocol"], 1),
+        ("Anna Berg of Brook", ["Anna Berg"], 2 / 3),
+        ("the", ["a"], 0, 1),  # nothing is left of either: the script finds no common word, SQuAD 2.0 agreement
+    ],
+    ("HotpotQA", "precision"): [("Anna Berg of Brook", ["Anna Berg"], 1 / 2), ("", ["Anna"], 0)],
+    ("HotpotQA", "recall"): [("Anna", ["Anna Berg"], 1 / 2), ("Berg Anna Berg", ["Anna Berg"], 1)],
+    # evaluate-v1.1: the best of the gold answers
+    ("SQuAD 1.1", "em"): [
+        ("Saint Bernadette", ["Bernadette", "Saint  Bernadette."], 1),
+        ("C++", ["C"], 1),  # punctuation goes
+        ("a.b", ["ab"], 1),  # without a blank
+        ("$5.6 million", ["5.6 million"], 1),
+    ],
+    ("SQuAD 1.1", "f1"): [
+        ("gold helmet", ["a gold helmet", "helmet"], 1),
+        ("the gold gold helmet", ["gold helmet of gold"], 6 / 7),
+        ("silver", ["gold"], 0),
+    ],
+    # evaluate-v2.0: no gold answer is the empty one; agreement on nothing is 1
+    ("SQuAD 2.0", "em"): [("", [], 1), ("Brook", [], 0), ("", ["Brook"], 0), ("", ["The"], 1)],
+    ("SQuAD 2.0", "f1"): [("", [], 1), ("Brook", [], 0), ("", ["Brook"], 0), ("an", ["the"], 1)],
+    # MuSiQue's answer metric: SQuAD 2.0's, over the answer and its aliases
+    ("MuSiQue", "em"): [("G. Stanley Hall", ["Granville Hall", "G Stanley Hall"], 1), ("Hall", ["Stanley Hall"], 0)],
+    ("MuSiQue", "f1"): [("Hall", ["Stanley Hall", "G. Stanley Hall"], 2 / 3), ("", ["Hall"], 0)],
+    # LongBench's qa_f1_score: no rule for yes and no
+    ("LongBench", "f1"): [
+        ("yes they are", ["yes"], 1 / 2),
+        ("In 1612, by Anna Berg", ["1612", "Anna Berg"], 4 / 7),
+    ],
+    # GainRAG: re.search(normalised gold, normalised prediction)
+    ("GainRAG", "relaxed_em"): [
+        ("It was built in 1612.", ["1612"], 1),
+        ("The Parisians did.", ["Paris"], 1),  # also within words
+        ("built 1612", ["1613", "built"], 1),
+        ("anything", ["C++ (language)"], 0),
+        ("the language C (or so)", ["c++"], 1),  # signs are gone before the search
+        ("a.b", ["a*b"], 1),
+        ("anything", ["The"], 1, 0),  # an empty pattern is found everywhere
+        ("", ["Paris"], 0),
+    ],
+    # Self-RAG's match: the raw gold answer in the raw prediction
+    ("Self-RAG", "relaxed_em"): [
+        ("It was built in 1612.", ["1612"], 1),
+        ("The Parisians did.", ["Paris"], 1),
+        ("paris", ["Paris"], 0, 1),  # upper and lower case count there
+        ("U.S. Army", ["US Army"], 0, 1),
+    ],
+    # MergeRAG, section 4.1: the gold answer as a substring
+    ("MergeRAG", "accuracy"): [("the Parisians", ["Paris"], 1), ("Lyon", ["Paris"], 0), ("", ["Paris"], 0)],
+    ("whole words", "contains_words"): [
+        ("The Parisians did.", ["Paris"], 0),
+        ("in Paris, France", ["Paris"], 1),
+        ("2308", ["308"], 0),
+    ],
+    # the F-measure of the longest common subsequence, both weighing the same
+    ("ROUGE-L", "rouge_l"): [
+        ("police killed gunman", ["police kill gunman"], 2 / 3),
+        ("gunman kill police", ["police kill gunman"], 1 / 3),
+        ("", ["police"], 0),
+    ],
+    # AED-RAG: the mean of its EM, a substring, and F1
+    ("AED-RAG", "average"): [("Anna Berg of Brook", ["Anna Berg"], (1 + 2 / 3) / 2)],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("script", "metric"), ROWS)
+def test_values_are_those_of_the_script(script: str, metric: str) -> None:
+    for said, golds, value, *ours in ROWS[script, metric]:
+        expected = ours[0] if ours else value
+        assert getattr(score_answer(said, golds), metric) == pytest.approx(expected), (script, said, golds)
+
+
+def test_recall_of_hipporag() -> None:
+    """The share of the gold passages among the first k; what is retrieved twice counts once there, and is there once here."""
+    ranked = ["7", "4", "2", "5"]
+    assert [ranking_score(f"recall@{k}", ranked, {"4": 1, "5": 1}) for k in (1, 2, 5)] == [0, 1 / 2, 1]
