@@ -17,7 +17,7 @@ import mergewise as mw
 from mergewise.types import Cause, HopNote, Span, Step
 
 ROOT = Path(__file__).parents[1]
-SHALLOW = {"mergewise", "mergewise.designs", "mergewise.integrations", "mergewise.page"}
+SHALLOW = {"mergewise", "mergewise.designs", "mergewise.evaluate", "mergewise.integrations", "mergewise.page"}
 SUFFIXES = ("toml", "index")
 LONG = "Cats eat fish.\n\nThey sleep. " * 400
 

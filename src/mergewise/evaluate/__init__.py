@@ -1,0 +1,31 @@
+"""The lab in Python: question sets read, questions made, parameters and weights tuned, and runs opened."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from mergewise.evaluate.loaders import load_task as load_task
+    from mergewise.evaluate.made import make_questions as make_questions
+    from mergewise.evaluate.made import write_questions as write_questions
+    from mergewise.evaluate.runs import open_run as open_run
+    from mergewise.evaluate.tuning import fit_weights as fit_weights
+    from mergewise.evaluate.tuning import tune as tune
+
+_LAZY = {
+    "fit_weights": "mergewise.evaluate.tuning",
+    "load_task": "mergewise.evaluate.loaders",
+    "make_questions": "mergewise.evaluate.made",
+    "open_run": "mergewise.evaluate.runs",
+    "tune": "mergewise.evaluate.tuning",
+    "write_questions": "mergewise.evaluate.made",
+}
+__all__ = ["fit_weights", "load_task", "make_questions", "open_run", "tune", "write_questions"]
+
+
+def __getattr__(name: str) -> object:
+    """The names that are imported when they are first used."""
+    if name in _LAZY:
+        return getattr(import_module(_LAZY[name]), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
