@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from mergewise.evaluate.loaders import load_task as load_task
     from mergewise.evaluate.made import make_questions as make_questions
     from mergewise.evaluate.made import write_questions as write_questions
-    from mergewise.evaluate.runs import open_run as open_run
+    from mergewise.evaluate.runs.folder import open_run as open_run
     from mergewise.evaluate.tuning import fit_weights as fit_weights
     from mergewise.evaluate.tuning import tune as tune
 
@@ -17,7 +17,7 @@ _LAZY = {
     "fit_weights": "mergewise.evaluate.tuning",
     "load_task": "mergewise.evaluate.loaders",
     "make_questions": "mergewise.evaluate.made",
-    "open_run": "mergewise.evaluate.runs",
+    "open_run": "mergewise.evaluate.runs.folder",
     "tune": "mergewise.evaluate.tuning",
     "write_questions": "mergewise.evaluate.made",
 }
