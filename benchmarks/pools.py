@@ -24,7 +24,7 @@ import mergewise
 from benchmarks.weave import MODELS, cases_of, climb
 from mergewise.designs import STRATEGIES, VIEWS
 from mergewise.designs.weave import ranking, strategy
-from mergewise.designs.weave.evidence import FEATURES
+from mergewise.designs.weave.evidence import FEATURES, WEIGHTS
 from mergewise.designs.weave.parameters import Weave
 from mergewise.designs.weave.ranking import SECTION_FEATURES, SECTION_WEIGHTS, best_by_section, section_features
 from mergewise.designs.weave.reranking import is_mostly
@@ -42,7 +42,7 @@ MOST_FITTED = 80  # questions of a set by which sentences are weighed
 METRICS = ("recall@1", "recall@2", "recall@5", "recall@10", "all@5")
 ROWS: dict[str, tuple[str, float | None]] = {
     "weave": ("weave", None),
-    "weave by BM25 alone": ("weave", 0.0),
+    "weave, its search by BM25 alone": ("weave", 0.0),
     "weave without hops": ("weave(hops=0)", None),
     "sentence": ("sentence", None),
     "topk, hybrid": ("topk", None),
@@ -117,13 +117,15 @@ def section_weights(weights: Array) -> Iterator[None]:
 # -- weights
 
 
-def section_rows(task: Task, index: Index, limit: int | None) -> tuple[Array, Array, int]:
+def section_rows(
+    task: Task, index: Index, limit: int | None, weights: Mapping[str, float] = WEIGHTS
+) -> tuple[Array, Array, int]:
     """Features of the sections shown, which of them are gold, and the number of questions; of the first half."""
     features, gold = [], []
     questions = chosen_questions(task, "first", limit)
     for question in questions:
         reader = HybridReader(index.store.reader(), index.embedder, VIEWS, None, index.search_settings)
-        candidates = strategy.gather(question.text, reader, Weave(), [])
+        candidates = strategy.gather(question.text, reader, Weave(), [], weights)
         if not candidates.sentences:
             continue
         chosen, _ = select(candidates, BUDGET, MODELS, Weave(), [])
@@ -157,7 +159,7 @@ def others(folder: Path, fitted: Sequence[Path], cache: Path, limit: int | None)
     sentences = dict(zip(("bias", *FEATURES), climb(cases, logistic([rows_of(one) for one in cases])), strict=True))
     print("sentences", " ".join(f"{name} {weight:.2f}" for name, weight in sentences.items()), flush=True)
     with sentence_weights(sentences):
-        sections = logistic([section_rows(task, index, limit) for task, index in tasks])
+        sections = logistic([section_rows(task, index, limit or MOST_FITTED, sentences) for task, index in tasks])
         print("sections", " ".join(f"{weight:.2f}" for weight in sections), flush=True)
         task, index = opened(folder, cache)
         questions = chosen_questions(task, "second", limit)
