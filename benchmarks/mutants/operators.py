@@ -162,7 +162,8 @@ def _call(node: ast.Call) -> Iterator[tuple[str, ast.expr]]:
         yield "call", copy.deepcopy(node.func.value)
     if len(node.args) > 1 and name not in SYMMETRIC and not any(isinstance(arg, ast.Starred) for arg in node.args[:2]):
         first, second, *rest = copy.deepcopy(node.args)
-        yield "argument", _called(node, args=[second, first, *rest])
+        if ast.dump(first) != ast.dump(second):
+            yield "argument", _called(node, args=[second, first, *rest])
     for at, keyword in enumerate(node.keywords):
         if keyword.arg is not None:
             kind = "order" if keyword.arg in ("key", "reverse") else "argument"

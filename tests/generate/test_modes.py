@@ -212,6 +212,7 @@ def test_the_mode_is_rb_by_default_and_every_mode_is_known(ask: Ask) -> None:
         "short",
         "naive",
         "recomp",
+        "self-rag",
         "aed",
         "aed-best",
         "replug",

@@ -502,9 +502,9 @@ class State:
     def blobs_needed(self, collection: str) -> set[str]:
         """The blobs that documents, and uploads that could still be indexed, need."""
         rows = self._rows(
-            "SELECT blob FROM documents WHERE collection = ?1 AND blob IS NOT NULL UNION "
-            "SELECT blob FROM uploads JOIN jobs ON jobs.id = job WHERE jobs.collection = ?1",
-            [collection],
+            "SELECT blob FROM documents WHERE collection = ? AND blob IS NOT NULL UNION "
+            "SELECT blob FROM uploads JOIN jobs ON jobs.id = job WHERE jobs.collection = ?",
+            [collection, collection],
         )
         return {row[0] for row in rows}
 

@@ -29,7 +29,6 @@ from typing import TypeAlias
 
 import numpy as np
 
-from mergewise.assemble.sentences import SentenceInLeaf, sentence_vectors
 from mergewise.concurrency import demand_time
 from mergewise.designs.raptor.chunks import CHUNKS, RaptorChunk, RaptorSettings
 from mergewise.designs.raptor.clusters import FEW, clustering_by, clusters
@@ -247,6 +246,9 @@ class _Growing:
 
     def _extract(self, places: Sequence[Place], vectors: FloatArray) -> tuple[str, list[Place]]:
         """The sentences of a cluster that stand for it, in the order of the texts."""
+        # not needed where the tree is only looked at
+        from mergewise.assemble.sentences import SentenceInLeaf, sentence_vectors
+
         wanted = sorted(set(places))
         leaves = self._leaves.sentences(sorted({leaf for leaf, _ in wanted}))
         every = [SentenceInLeaf(leaf, number) for leaf in leaves.values() for number in range(len(leaf.sentences))]

@@ -61,14 +61,14 @@ STANDARD = Weave()
 class Case:
     """A question's candidates with their features, shape (candidates, features), and 1 for those that are gold.
 
-    `scored` are those that a reranker was asked about; none without one.
+    `scored` are those that a reranker was asked about; None without one.
     """
 
     question: Question
     candidates: Candidates
     features: Array
     gold: Array
-    scored: ScoredTexts
+    scored: ScoredTexts | None
 
 
 def case_of(
@@ -85,7 +85,8 @@ def case_of(
     places = list(gold_places(question.evidence or (), candidates, store))
     gold = [any(is_mostly(sentence.span, place) for place in places) for sentence in candidates.sentences]
     features = candidates.features().astype(float)
-    return Case(question, candidates, features, np.array(gold, float), scored_sentences(candidates, places))
+    scored = None if candidates.reranked is None else scored_sentences(candidates, places)
+    return Case(question, candidates, features, np.array(gold, float), scored)
 
 
 def gold_places(evidence: Evidence, candidates: Candidates, store: StoreReader) -> Iterable[Span]:
@@ -155,7 +156,7 @@ class FittedModels:
 def fitted_models(point: Point, cases: Sequence[Case], standing: Mapping[str, float]) -> FittedModels:
     """What the point says is to be fitted, on these questions."""
     wanted = point.changes.get("weights", {})
-    scored = [case.scored for case in cases if len(case.scored.logits)]
+    scored = [case.scored for case in cases if case.scored is not None]
     return FittedModels(
         fitted_weights(cases, float(wanted["pull"]), standing) if "pull" in wanted else None,
         calibrate(scored) if "calibrated" in wanted else None,
