@@ -249,8 +249,10 @@ def test_a_file_of_questions_finds_its_index_among_others(indexed: Path) -> None
     assert "towns: 4 questions" in out and "own: 4 questions" in out
     (indexed / "more").mkdir()
     saved_task(indexed / "more" / "towns")
-    with pytest.raises(UsageError, match="two sets are called towns"):
-        run("towns", "more", "-i", "indexes", "-s", "topk", "-b", "60")
+    out = run("towns", "more", "-i", "indexes", "-s", "topk", "-b", "60")
+    assert "\nmore-towns: 4 questions" in out and (indexed / "indexes" / "more-towns").is_dir()
+    with pytest.raises(UsageError, match="two sets are called more-towns"):
+        run("towns", "more", "more", "-i", "indexes", "-s", "topk", "-b", "60")
 
 
 def test_the_reference_comes_first(indexed: Path) -> None:

@@ -149,8 +149,13 @@ class Evaluation:
         show: Callable[[str], AbstractContextManager[Progress]] = partial(progress, amount=characters)
         if quiet:
             show = _no_progress
+        taken: set[str] = set()
         for path in self.sets:
-            yield from indexed_tasks(path, standing, indexes, views, open_index, show, options.form, options.strict)
+            for index, task in indexed_tasks(
+                path, standing, indexes, views, open_index, show, options.form, options.strict, taken
+            ):
+                taken.add(task.name)
+                yield index, task
 
     def questions(self, task: Task) -> Sequence[Question]:
         options = self.options

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal, TypeAlias, get_args
 
@@ -65,9 +66,11 @@ def indexed_tasks(
     progress: Callable[[str], AbstractContextManager[Progress]],
     form: str | None = None,
     is_strict: bool = False,
+    taken: Container[str] = (),
 ) -> Iterator[tuple[Index, Task]]:
     """The question sets of `path`, each with an index of its documents in `folder`; a set without documents with the `standing`
-    one, or one of its name in there. `form` and `is_strict` are those of `loaders.load_task`.
+    one, or one of its name in there. `form` and `is_strict` are those of `loaders.load_task`. A set whose name is `taken` is also
+    named by the folder that it stands in.
 
     `open_index` is `mergewise.open` or a version of it with models. `progress` is entered with what is done.
     """
@@ -85,6 +88,8 @@ def indexed_tasks(
 
     for found in find_tasks(path, form):
         task = load_task(found, form, is_strict)
+        if task.name in taken:
+            task = replace(task, name=f"{found.resolve().parent.name}-{task.name}")
         own = standing / task.name
         place = standing if (standing / NAME).exists() or not (own / NAME).exists() else own
         yield with_index(task) if task.documents else (open_index(place, create=False), task)
