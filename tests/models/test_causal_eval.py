@@ -11,6 +11,7 @@ from tests.evaluate.towns import saved_task
 from typer.testing import CliRunner
 
 from mergewise.cli.main import app
+from mergewise.evaluate import open_run
 
 pytest.importorskip("torch", reason="the extra `hf` is not installed")
 pytest.importorskip("transformers", reason="the extra `hf` is not installed")
@@ -31,6 +32,5 @@ def test_methods_answer_in_batches_as_they_do_one_by_one(tmp_path: Path) -> None
         rows = json.loads((tmp_path / "rows.json").read_text())
         assert [row["strategy"] for row in rows] == METHODS.split(",")
         assert all(row["failed"] == 0 and row["output_tokens"] > 0 and row["seconds"] > 0 for row in rows)
-        lines = [line for file in sorted(folder.iterdir()) for line in file.read_text().splitlines()[1:]]
-        answers.append([json.loads(line)["prediction"] for line in lines])
+        answers.append(open_run(folder).rows().column("prediction").to_pylist())
     assert answers[0] == answers[1] and len(answers[0]) == 2 * len(METHODS.split(","))
