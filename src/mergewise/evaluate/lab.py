@@ -63,7 +63,9 @@ def _parts(measured: Measured, presets: Sequence[Preset], main: str, shown: Sequ
     if main:
         reach = reach_table(measured, main)
         label = column_of(main).label
-        yield LabPart("curves", f"{label} over tokens", (reach,) if reach else (), tuple(figures(measured, main)))
+        yield LabPart(
+            "curves", f"{label.capitalize()} over tokens", (reach,) if reach else (), tuple(figures(measured, main))
+        )
     yield LabPart("costs", "Costs", (cost_table(measured),))
 
 
@@ -113,7 +115,8 @@ def headline(measured: Measured, metric: str) -> list[str]:
         tied = [name for name, mark in marks.items() if mark == "best" and name != top]
         more = f" and {len(tied) - TOLD} more" if len(tied) > TOLD else ""
         named = ", ".join(f"**{name}**" for name in tied[:TOLD]) + more
-        rest = f"Not told apart from it: {named}." if tied else f"All {len(known) - 1} others are worse."
+        worse = "The other one is worse." if len(known) == 2 else f"All {len(known) - 1} others are worse."
+        rest = f"Not told apart from it: {named}." if tied else worse
         figure = f"{known[top].mean:.3f} ({low:.2f} to {high:.2f}{where})"
         told.append(f"At {budget:,} tokens **{top}** has the highest {label}: {figure}. {rest}")
     return told
