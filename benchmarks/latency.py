@@ -71,7 +71,7 @@ def answer_rounds(index: Path, questions: Sequence[str]) -> None:
 
     for line in sys.stdin:
         strategy, threads = json.loads(line)
-        # as if nobody had asked them before
+        # as if nobody had asked them before, in older trees too
         QUESTIONS.__init__()  # type: ignore[misc]
         used, began = process_time(), perf_counter()
         if threads == 1:

@@ -112,7 +112,7 @@ class Evaluation:
         folder = None if options.dry_run else options.run_folder
         with ExitStack() as held:
             if folder is not None:
-                held.enter_context(_locked(folder, self.shard))
+                held.enter_context(_run_lock(folder, self.shard))
             indexes = held.enter_context(self._index_folder(folder))
             if options.workers > 1 and folder is not None and options.shard is None:
                 self._work(indexes)
@@ -127,7 +127,7 @@ class Evaluation:
             return _temporary_folder()
         return nullcontext(folder / INDEXES)
 
-    def indexed(self, indexes: Path, quiet: bool = False) -> Iterator[tuple[Index, Task]]:
+    def indexed_sets(self, indexes: Path, quiet: bool = False) -> Iterator[tuple[Index, Task]]:
         """The sets with their indexes, one after the other."""
         options = self.options
         open_index = partial(
@@ -210,7 +210,7 @@ class Evaluation:
         means: list[EvaluationRow] = []
         rows: list[QuestionRow] = []
         seen: set[str] = set()
-        for index, task in self.indexed(indexes):
+        for index, task in self.indexed_sets(indexes):
             if task.name in seen:
                 raise UsageError(f"two sets are called {task.name}", "rename one of them")
             seen.add(task.name)
@@ -246,7 +246,7 @@ class Evaluation:
             # after each set, so that a kill costs the set under way alone
             files.write(means, rows)
             if tables is None and files.has_report:
-                files.write_report(lab_report(self._measured(rows, plan), self.presets))
+                files.write_report(lab_report(self._measured_run(rows, plan), self.presets))
             for table in report.tables[1:]:
                 say_table(table)
             if len(reports) == 1:
@@ -261,11 +261,11 @@ class Evaluation:
             say_aside(f"the run: {folder}")
         if self.presets or (tables is not None and files.has_report):
             if tables is None or folder is None:
-                self._report(self._measured(rows, plan), files)
+                self._report(self._measured_run(rows, plan), files)
             else:
                 self._report(measured_runs([open_run(folder)]), files)
 
-    def _measured(self, rows: Sequence[QuestionRow], plan: RunPlan) -> Measured:
+    def _measured_run(self, rows: Sequence[QuestionRow], plan: RunPlan) -> Measured:
         return measured_rows(rows, {(one.set, one.method): one.needs for one in plan.needs()}, plan.models)
 
     def _report(self, measured: Measured, files: EvaluationFiles) -> None:
@@ -305,7 +305,7 @@ class Evaluation:
 
     def _work(self, indexes: Path) -> None:
         """Let processes compute what is missing. What they leave undone is computed afterwards, by this one."""
-        for index, _ in self.indexed(indexes):
+        for index, _ in self.indexed_sets(indexes):
             index.close()
         plain = replace(self.options, index_dir=indexes if self.options.index_dir is None else self.options.index_dir)
         with progress(f"Evaluating in {self.options.workers} processes") as advance:
@@ -342,8 +342,8 @@ def compute_shard(sets: Sequence[str], options: EvaluationOptions, number: int, 
     evaluation = Evaluation.of_options(list(map(Path, sets)), replace(options, shard=f"{number}/{count}", workers=1))
     folder = options.run_folder
     assert folder is not None and options.index_dir is not None
-    with _locked(folder, evaluation.shard):
-        for index, task in evaluation.indexed(options.index_dir, quiet=True):
+    with _run_lock(folder, evaluation.shard):
+        for index, task in evaluation.indexed_sets(options.index_dir, quiet=True):
             asked = evaluation.part(evaluation.questions(task))
             evaluator = evaluation.evaluator(index, task, folder)
             ready, again, _ = evaluation.rows(evaluator)
@@ -439,7 +439,7 @@ def _lock_name(shard: tuple[int, int]) -> str:
 
 
 @contextmanager
-def _locked(folder: Path, shard: tuple[int, int]) -> Iterator[None]:
+def _run_lock(folder: Path, shard: tuple[int, int]) -> Iterator[None]:
     """One process computes a shard of a run at a time. Raises UsageError where another one does."""
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -15,8 +15,8 @@ from mergewise.designs.raptor.mixture import (
     Array,
     Mixture,
     best_count,
-    fitted,
-    maximised,
+    fitted_mixture,
+    likeliest_mixture,
     mixture_of,
     principal,
     soft_shares,
@@ -45,7 +45,7 @@ def test_one_round_is_the_textbook_s(seed: int, k: int) -> None:
     random = np.random.default_rng(seed)
     points = random.normal(size=(12, 2))
     shares = random.dirichlet(np.ones(k), 12)
-    mixture = maximised(points, shares)
+    mixture = likeliest_mixture(points, shares)
     covariances = mixture.factors @ mixture.factors.transpose(0, 2, 1)
     for j in range(k):
         counted = sum(shares[i, j] for i in range(12))
@@ -65,7 +65,7 @@ def test_one_round_is_the_textbook_s(seed: int, k: int) -> None:
 def test_rounds_never_make_the_likelihood_smaller() -> None:
     points = blobs(3, 20, apart=3.0)
     before = start_of(points, 4, 0)
-    assert fitted(points, before).log_likelihood(points) >= before.log_likelihood(points)
+    assert fitted_mixture(points, before).log_likelihood(points) >= before.log_likelihood(points)
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 5])
@@ -114,7 +114,7 @@ def test_the_same_start_leads_where_scikit_learn_gets() -> None:
             means_init=start.means,
             precisions_init=np.linalg.inv(covariances),
         ).fit(points)
-        ours = fitted(points, start)
+        ours = fitted_mixture(points, start)
         assert ours.log_likelihood(points) == pytest.approx(theirs.score(points), abs=1e-6)
         assert ours.bic(points) == pytest.approx(theirs.bic(points), abs=1e-3)
 

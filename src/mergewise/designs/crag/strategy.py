@@ -70,16 +70,16 @@ def assemble(question: str, reader: IndexReader, budget: int, models: Models, pa
     usage = Usage()
     ranked: list[Candidate] = []
     if action != "incorrect":
-        ranked += _refined(question, found, leaves, parameters.n, models, parameters, trace)
+        ranked += _best_strips(question, found, leaves, parameters.n, models, parameters, trace)
     if action != "correct":
         named, usage = keywords(question, texts, models)
         trace.append(Step("keywords", ", ".join(named)))
         known = {leaf for one in found for leaf in one.leaves}
         again = search_passages(" ".join(named), reader, 2 * parameters.k, PASSAGE_TOKENS, trace, by="search")
         fresh = [one for one in again if known.isdisjoint(one.leaves)][: parameters.k]
-        ranked += _refined(question, fresh, _sentences(fresh, reader), EXTERNAL, models, parameters, trace)
+        ranked += _best_strips(question, fresh, _sentences(fresh, reader), EXTERNAL, models, parameters, trace)
     if not ranked:
-        ranked = _refined(question, found, leaves, parameters.n, models, parameters, trace)
+        ranked = _best_strips(question, found, leaves, parameters.n, models, parameters, trace)
     ranked.sort(key=lambda one: -one.score)
     context = pack(question, ranked, budget, models, parameters.order, trace)
     return replace(context, usage=context.usage + usage)
@@ -104,7 +104,7 @@ def _text(leaves: Sequence[LeafSentences]) -> str:
     )
 
 
-def _refined(
+def _best_strips(
     question: str,
     found: Sequence[LeafRun],
     leaves: Mapping[int, LeafSentences],

@@ -75,21 +75,23 @@ def _umap() -> Clustering:
 def clusters(vectors: Array, tokens: Sequence[int], by: Clustering) -> list[list[int]]:
     """The clusters of a layer's nodes by their unit `vectors`, (n, dimension): numbers of nodes in order. Each node is in one."""
     every = list(range(len(vectors)))
-    return [list(members) for members in dict.fromkeys(map(tuple, _divided(every, vectors, tokens, by)))]
+    return [list(members) for members in dict.fromkeys(map(tuple, _smaller_clusters(every, vectors, tokens, by)))]
 
 
-def _divided(members: Sequence[int], vectors: Array, tokens: Sequence[int], by: Clustering) -> Iterator[list[int]]:
+def _smaller_clusters(
+    members: Sequence[int], vectors: Array, tokens: Sequence[int], by: Clustering
+) -> Iterator[list[int]]:
     for cluster in _soft_clusters(members, vectors, by):
         if len(cluster) == 1 or sum(tokens[i] for i in cluster) <= MOST_TOKENS:
             yield cluster
         elif len(cluster) < len(members):
-            yield from _divided(cluster, vectors, tokens, by)
+            yield from _smaller_clusters(cluster, vectors, tokens, by)
         else:
             for half in _halves(cluster, vectors):
                 if sum(tokens[i] for i in half) <= MOST_TOKENS or len(half) == 1:
                     yield half
                 else:
-                    yield from _divided(half, vectors, tokens, by)
+                    yield from _smaller_clusters(half, vectors, tokens, by)
 
 
 def _soft_clusters(members: Sequence[int], vectors: Array, by: Clustering) -> Iterator[list[int]]:

@@ -62,7 +62,7 @@ def _log_sum(joint: Array) -> Array:
     return np.asarray(highest + np.log(np.exp(joint - highest[:, None]).sum(1)), np.float64)
 
 
-def maximised(points: Array, shares: Array) -> Mixture:
+def likeliest_mixture(points: Array, shares: Array) -> Mixture:
     """The mixture of the highest likelihood where these are the shares of the components in each point, (n, k)."""
     n, d = points.shape
     counts = shares.sum(0) + 10 * np.finfo(np.float64).eps
@@ -74,13 +74,13 @@ def maximised(points: Array, shares: Array) -> Mixture:
     return Mixture(weights / weights.sum(), means, np.linalg.cholesky(covariances))
 
 
-def fitted(points: Array, start: Mixture) -> Mixture:
+def fitted_mixture(points: Array, start: Mixture) -> Mixture:
     """The mixture after rounds of expectation and maximisation, from this start."""
     mixture, before = start, -np.inf
     for _ in range(ROUNDS):
         joint = mixture.log_joint(points)
         sums = _log_sum(joint)
-        mixture = maximised(points, np.exp(joint - sums[:, None]))
+        mixture = likeliest_mixture(points, np.exp(joint - sums[:, None]))
         reached = float(sums.mean())
         if abs(reached - before) < TOLERANCE:
             break
@@ -109,11 +109,11 @@ def start_of(points: Array, k: int, seed: int) -> Mixture:
         np.add.at(sums, labels, points)
         # a centre that lost all of its points stays
         centres = np.where(counts[:, None] > 0, sums / np.maximum(counts, 1)[:, None], centres)
-    return maximised(points, np.eye(k)[labels])
+    return likeliest_mixture(points, np.eye(k)[labels])
 
 
 def mixture_of(points: Array, k: int, seed: int) -> Mixture:
-    return fitted(points, start_of(points, k, seed))
+    return fitted_mixture(points, start_of(points, k, seed))
 
 
 def best_count(points: Array, most: int = MOST_CLUSTERS) -> int:

@@ -91,7 +91,7 @@ def assemble(question: str, reader: IndexReader, budget: int, models: Models, pa
     assert models.embedder is not None
     demand_time()
     vector = models.embedder.embed_queries([question])[0]
-    find = _collapsed if parameters.tree == "collapsed" else _traversed
+    find = _nearest_of_all_layers if parameters.tree == "collapsed" else _nearest_downwards
     chunks, nodes = find(question, vector, raptor, tree, parameters)
     candidates = _candidates(chunks, nodes, tree, raptor, reader)
     ranked = sorted(candidates, key=lambda one: -one.score)
@@ -112,7 +112,7 @@ def assemble(question: str, reader: IndexReader, budget: int, models: Models, pa
     return packer.context(question, partial(_passages, order=parameters.order), trace)
 
 
-def _collapsed(
+def _nearest_of_all_layers(
     question: str, vector: FloatArray, raptor: RaptorReader, tree: SummaryTree, parameters: Raptor
 ) -> tuple[dict[int, float], dict[int, float]]:
     """The nearest of all nodes: ids of chunks and places of summaries, with their cosines."""
@@ -124,7 +124,7 @@ def _collapsed(
     return {i: score for score, kind, i in best if not kind}, {i: score for score, kind, i in best if kind}
 
 
-def _traversed(
+def _nearest_downwards(
     question: str, vector: FloatArray, raptor: RaptorReader, tree: SummaryTree, parameters: Raptor
 ) -> tuple[dict[int, float], dict[int, float]]:
     """The nearest nodes of the highest layer, then of the children of what was chosen last, down to the chunks."""

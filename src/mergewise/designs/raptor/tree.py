@@ -137,7 +137,7 @@ class RaptorReader:
         folder = self._rows.folder()
         kept = None if folder is None else folder / FOLDER / f"{digest.hexdigest()}.json"
         dimension = 0 if models.embedder is None else models.embedder.dimension
-        tree = None if kept is None else _stored(kept, numbers, dimension)
+        tree = None if kept is None else _stored_tree(kept, numbers, dimension)
         if tree is None:
             tree = self._grown(numbers, settings, models, kept)
             if kept is not None:
@@ -299,7 +299,7 @@ def _store(path: Path, tree: SummaryTree) -> None:
         log.warning("the tree is not kept in %s: %s", path.parent, error.strerror)
 
 
-def _stored(path: Path, numbers: Mapping[int, int], dimension: int) -> SummaryTree | None:
+def _stored_tree(path: Path, numbers: Mapping[int, int], dimension: int) -> SummaryTree | None:
     """The tree of the file, with vectors of this `dimension`; None where there is none, or somebody else wrote it."""
     try:
         raw = json.loads(regular_bytes(path, _LONGEST))

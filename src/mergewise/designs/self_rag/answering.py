@@ -112,7 +112,9 @@ class _Causal:
         if wants < self._weights.threshold or not fitting:
             (decoded,) = self._decode([prompts.alone(self._question)])
             why = "answered alone" if fitting else "no passage fits into the window: answered alone"
-            return _finished(self._request, decoded.text, (), self._usage, decoded.complete, (step, Step("alone", why)))
+            return _cited_answer(
+                self._request, decoded.text, (), self._usage, decoded.complete, (step, Step("alone", why))
+            )
         decoded_each = self._decode([prompts.answer(self._question, one, self._code) for one in fitting])
         said = [(source, one) for source, one in zip(fitting, decoded_each, strict=True) if one.text.strip()]
         asked = [
@@ -172,7 +174,7 @@ def _by_chat(request: Request, chat: ChatModel, weights: SelfRAG, sources: Seque
     asked = [prompts.graded(question, source, code) for source in sources]
     replies = run(_replies(chat, asked, limit))
     usage = reduce(add, (reply.usage for reply in replies), request.context.usage)
-    read = [_graded(source, reply) for source, reply in zip(sources, replies, strict=True)]
+    read = [_graded_answer(source, reply) for source, reply in zip(sources, replies, strict=True)]
     graded = [one for one in read if one is not None]
     usage += Usage(unread=len(read) - len(graded))
     if not graded:
@@ -190,7 +192,7 @@ async def _replies(chat: ChatModel, asked: Sequence[list[Message]], limit: int) 
     return await asyncio.gather(*map(one, asked))
 
 
-def _graded(source: Source, reply: Reply) -> GradedAnswer | None:
+def _graded_answer(source: Source, reply: Reply) -> GradedAnswer | None:
     """The answer and its grades; None where they cannot be read."""
     raw = json_in(reply.text)
     if not isinstance(raw, dict) or not isinstance(raw.get("answer"), str) or not raw["answer"].strip():
@@ -222,10 +224,10 @@ def _best(
         for one in graded
     ]
     last = Step("best", f"[{best.source.number}], by {spec}", score=score)
-    return _finished(request, best.text, (best.source,), usage, best.complete, (*steps, *told, last))
+    return _cited_answer(request, best.text, (best.source,), usage, best.complete, (*steps, *told, last))
 
 
-def _finished(
+def _cited_answer(
     request: Request, text: str, sources: Sequence[Source], usage: Usage, complete: bool, steps: tuple[Step, ...]
 ) -> Answer:
     """The answer cites that sentence of its passage which holds most of its words."""

@@ -132,10 +132,6 @@ class Preset:
         """The methods to be run, each once."""
         return tuple({method.name: method for method in self.runs().values()}.values())
 
-    def all_budgets(self) -> tuple[int, ...]:
-        """The budgets of these runs. All methods are run at all of them."""
-        return tuple(sorted({budget for _, budget in self.runs()}))
-
     def without_answers(self) -> Preset:
         """The same layout by what contexts hold: no mode, no model that answers, `contexts` in place of the metrics.
 
