@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from mergewise.errors import CorruptIndex, NewerFormat, NotAnIndex, OlderFormat,
 from mergewise.index.tree.tables import LEAF
 from mergewise.store.lance import LanceStore
 from mergewise.store.lance_reader import within
-from mergewise.store.manifest import read_manifest
+from mergewise.store.manifest import read_manifest, write_manifest
 from mergewise.types import AddReport, Document
 
 EMBEDDER = HashEmbedder()
@@ -55,6 +56,38 @@ def test_a_second_handle_sees_what_the_first_wrote(store: LanceStore) -> None:
     assert [info.id for info in other.reader().documents()] == ["d1"]
     other.write(rows_of([document(2)], EMBEDDER))
     assert len(store.reader().documents()) == 2
+
+
+def test_a_state_takes_over_what_the_one_before_has_open(store: LanceStore) -> None:
+    store.write(rows_of([document(1)], EMBEDDER))
+    store.optimize()
+    before = store.reader()
+    assert before.row_counts() and reader_of(store).search("text", 1)
+    store.describe({"d1": {"year": 2024}})
+    after = store.reader()
+    opened = before._tables, after._tables
+    assert after is not before and [after._tables.get(name) is before._tables[name] for name in opened[0]] == [
+        name != "documents" for name in opened[0]
+    ]
+    assert after._mapped["leaf"]._opened == before._mapped["leaf"]._opened != {}
+    assert after.ids("year = 2024") == ["d1"] and before.metadata_kinds() == {}
+
+
+def test_a_table_that_was_made_anew_is_opened_anew_whatever_its_version(store: LanceStore) -> None:
+    """Counting begins again, so that a version may have the number that the state before had open."""
+    store.write(rows_of([document(1, "Zebras graze.")], EMBEDDER))
+    standing = store.manifest
+    assert len(store.reader().text_search("zebras", 5).result()) == 1
+    other = LanceStore.create(store.directory.with_name("other"), replace(standing, tables={}), VIEWS)
+    other.write(rows_of([document(2, "Lions sleep."), document(3)], EMBEDDER))
+    assert other.manifest.tables == standing.tables
+    for table in standing.tables:
+        shutil.rmtree(store.directory / f"{table}.lance")
+        (other.directory / f"{table}.lance").rename(store.directory / f"{table}.lance")
+    write_manifest(store.directory, other.manifest)
+    reader = store.reader()
+    assert reader.text_search("zebras", 5).result() == [] != reader.text_search("lions", 5).result()
+    assert [info.id for info in reader.documents()] == ["d2", "d3"]
 
 
 def interrupt(store: LanceStore) -> None:

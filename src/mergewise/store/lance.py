@@ -126,7 +126,7 @@ class LanceStore:
         with self._opening:
             # one for all threads, so that nothing is worked out twice
             if self._reader is None or self._reader.manifest != manifest:
-                self._reader = LanceReader(self.directory, manifest, self.registry)
+                self._reader = LanceReader(self.directory, manifest, self.registry, self._reader)
             return self._reader
 
     # -- changes

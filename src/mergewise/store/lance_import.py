@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import sys
+from functools import cache
 from importlib import import_module
 from importlib.metadata import version
 from importlib.util import find_spec, module_from_spec
@@ -22,8 +23,11 @@ from typing import TYPE_CHECKING, Any
 from mergewise.errors import UsageError
 
 if TYPE_CHECKING:
+    from lancedb import Session
     from lancedb.table import AsyncTable
 
+# bytes at most of what all tables of the process keep: LanceDB's own limits for one connection
+INDEX_CACHE, METADATA_CACHE = 6 << 30, 1 << 30
 DEFERRED = ("lancedb", "lance_namespace_urllib3_client")
 _LOCK = RLock()
 
@@ -113,6 +117,15 @@ def prepare() -> None:
                 sys.modules[name] = package
 
 
+@cache
+def session() -> Session:
+    """What LanceDB keeps in memory, for all tables of the process: a new version of a table finds the search indexes there that
+    it shares with the one before. To be asked for once a process is known to be its own."""
+    from lancedb._lancedb import Session
+
+    return Session(INDEX_CACHE, METADATA_CACHE)
+
+
 async def open_table(directory: Path, name: str) -> AsyncTable:
     """A table of a directory, for reading: what `connect_async` and `open_table` do, without the catalogues."""
     prepare()
@@ -121,7 +134,7 @@ async def open_table(directory: Path, name: str) -> AsyncTable:
     from lancedb.table import AsyncTable
 
     # the type stub does not know that the other parameters have defaults
-    database = await connect(str(directory))  # type: ignore[call-arg]
+    database = await connect(str(directory), session=session())  # type: ignore[call-arg]
     return AsyncTable(await database.open_table(name))
 
 
@@ -132,4 +145,4 @@ def connect(directory: Path) -> Any:
     import lancedb
 
     with _LOCK:
-        return lancedb.connect(directory)
+        return lancedb.connect(directory, session=session())

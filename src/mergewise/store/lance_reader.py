@@ -12,7 +12,7 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import islice, takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -31,7 +31,7 @@ from mergewise.store.conditions import sql_of
 from mergewise.store.damage import ANEW, MEND, line, raising_store_errors, reading
 from mergewise.store.kept import KeptValues
 from mergewise.store.lance_import import IN_USE, open_table
-from mergewise.store.lance_versions import demand_own_files
+from mergewise.store.lance_versions import Stamp, demand_own_files, stamp_of, version_file
 from mergewise.store.manifest import Manifest, Run, demand_plain, holds, read_manifest
 from mergewise.store.mapped import IntArray, Mapped, MappedRows, rows_of_documents
 from mergewise.store.tables import NUMBER, Table, form, rows_by_document, unit_vectors
@@ -61,9 +61,15 @@ _ID, _ADDRESS = "id", "_rowid"
 
 @raising_store_errors
 class LanceReader:
-    """The `StoreReader` protocol over the versions that one manifest names."""
+    """The `StoreReader` protocol over the versions that one manifest names.
 
-    def __init__(self, directory: Path, manifest: Manifest, registry: Registry) -> None:
+    From the state `before` of the same directory, where there is one, it takes what is the same in both and is open there
+    already: tables of the same version, and mapped files.
+    """
+
+    def __init__(
+        self, directory: Path, manifest: Manifest, registry: Registry, before: LanceReader | None = None
+    ) -> None:
         demand_plain(directory)
         self.directory = directory
         self.manifest = manifest
@@ -71,10 +77,33 @@ class LanceReader:
         # the table that is meant where none is named: the leaves
         self._first = next(iter(self._specs))
         self._tables: dict[str, AsyncTable | None] = {}
+        # which file each of them was opened by
+        self._stamps: dict[str, Stamp] = {}
         self._mapped: dict[str, MappedRows] = {}
+        if before is not None:
+            self._take_over(before)
         self._kept = KeptValues()
         # a state never changes, and questions after one another are answered from the same documents
         self._documents: dict[str, Document] = {}
+
+    def _take_over(self, before: LanceReader) -> None:
+        # copies: other threads still ask it
+        for name, stamp in before._stamps.copy().items():
+            if name in before._tables and self._is_same(name, before.manifest.tables[name], stamp):
+                self._tables[name], self._stamps[name] = before._tables[name], stamp
+        for name, rows in before._mapped.copy().items():
+            self._mapped[name] = MappedRows(self.directory, Mapped.of(self.manifest.mapped.get(name)), rows)
+
+    def _is_same(self, name: str, version: int, stamp: Stamp) -> bool:
+        """A version has the file that it had: a table that was made anew counts from the beginning."""
+        if self.manifest.tables.get(name) != version:
+            return False
+        with suppress(OSError):
+            return stamp_of(version_file(self._folder_of(name), version)) == stamp
+        return False
+
+    def _folder_of(self, table: str) -> Path:
+        return self.directory / f"{table}.lance"
 
     # -- documents
 
@@ -470,8 +499,11 @@ class LanceReader:
         with self._reading(
             self.directory, f"version {version} of the table {name!r}", ANEW if name == d.DOCUMENTS else MEND
         ):
-            demand_own_files(self.directory / f"{name}.lance", version)
-            return run(_opened(self.directory, name, version))
+            stamp = stamp_of(version_file(self._folder_of(name), version))
+            demand_own_files(self._folder_of(name), version)
+            table = run(_opened(self.directory, name, version))
+            self._stamps[name] = stamp
+            return table
 
     @contextmanager
     def _reading(self, directory: Path, what: str = "", hint: str = MEND) -> Iterator[None]:

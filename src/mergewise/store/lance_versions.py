@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 from uuid import UUID
 
 from mergewise.errors import CorruptIndex
@@ -30,11 +30,20 @@ _DELETION_SUFFIXES = {0: "arrow", 1: "bin"}
 UNREADABLE = (OSError, ValueError, LookupError, TypeError, AttributeError)
 """What reading a file may raise that is no manifest of Lance."""
 
+Stamp: TypeAlias = tuple[int, int, int, int]
+"""Device, number, bytes and time of a file, which together no other file has that takes its name."""
+
 
 def version_file(table: Path, version: int) -> Path:
     path = table / "_versions" / f"{_LAST - version:020d}.manifest"
     older = table / "_versions" / f"{version}.manifest"
     return older if older.exists() and not path.exists() else path
+
+
+def stamp_of(path: Path) -> Stamp:
+    """Which file stands there. Raises OSError where none does."""
+    status = path.lstat()
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
 
 def version_of(path: Path) -> int | None:

@@ -70,26 +70,34 @@ class Mapped:
 
 
 class MappedRows:
-    """The rows of one table in one state, as far as files hold them."""
+    """The rows of one table in one state, as far as files hold them. What the state `before` has open is not opened again."""
 
-    def __init__(self, directory: Path, mapping: Mapped) -> None:
+    def __init__(self, directory: Path, mapping: Mapped, before: MappedRows | None = None) -> None:
         self._folder = directory / FOLDER
         self._mapping = mapping
         self.end = mapping.end
+        opened: dict[str, pa.Table] = {} if before is None else before._opened.copy()
+        self._opened: dict[str, pa.Table] = {name: opened[name] for name in mapping.files if name in opened}
 
     @cached_property
     def _blocks(self) -> list[tuple[IntArray, pa.Table]]:
         """Ids and rows of each block of each file. A file that is gone is left out."""
-        tables = (_open(self._folder / segment.file) for segment in self._mapping.segments)
+        tables = (self._table(segment.file) for segment in self._mapping.segments)
         blocks = (block for table in tables if table is not None for block in _blocks_of(table))
         return [(block["id"].chunk(0).to_numpy(), block) for block in blocks]
 
     @cached_property
     def addresses(self) -> tuple[IntArray, IntArray]:
-        table = None if self._mapping.addresses is None else _open(self._folder / self._mapping.addresses)
+        table = None if self._mapping.addresses is None else self._table(self._mapping.addresses)
         if table is None or not len(table):
             return np.empty(0, np.int64), np.empty(0, np.int64)
         return table["address"].chunk(0).to_numpy(), table["id"].chunk(0).to_numpy()
+
+    def _table(self, file: str) -> pa.Table | None:
+        table = self._opened.get(file)
+        if table is None and (table := _open(self._folder / file)) is not None:
+            self._opened[file] = table
+        return table
 
     def ids_at(self, addresses: IntArray) -> IntArray:
         """The ids of rows by address; -1 where no file knows."""
