@@ -35,10 +35,20 @@ def test_every_mark_of_the_basic_plane_joins_its_letters() -> None:
     assert [c for c in " \n.,;:!?-–—'’\"()[]{}<>/|*_#=+…·।॥、。" if re.fullmatch(LETTERS, f"a{c}b")] == []
 
 
-@given(st.text(alphabet="abeginorsty' -_.é東", max_size=30), st.text(alphabet="abeginorsty' -_é東", max_size=60))
-def test_the_finder_finds_what_the_whole_analysis_finds(question: str, text: str) -> None:
+SYLLABLES = "abeginorsty' -_"
+
+
+@given(
+    st.text(alphabet=SYLLABLES + ".é東", max_size=30),
+    st.lists(st.text(alphabet=SYLLABLES, max_size=60) | st.text(alphabet=SYLLABLES + "é東İ", max_size=60), max_size=4),
+)
+def test_the_finder_finds_what_the_whole_analysis_finds(question: str, texts: list[str]) -> None:
     terms = content_terms(question)
-    assert TermFinder(terms).find(text) == terms & content_terms(text)
+    finder = TermFinder(terms)
+    assert finder.find(texts) == [terms & content_terms(text) for text in texts]
+    for text, places in zip(texts, finder.places(texts), strict=True):
+        assert [at for at, _ in places] == sorted(at for at, _ in places)
+        assert all(term in content_terms(text[at:]) for at, term in places if text.isascii())
 
 
 def test_the_finder_finds_the_inflections_of_real_words(bench: Path) -> None:
@@ -46,7 +56,7 @@ def test_the_finder_finds_the_inflections_of_real_words(bench: Path) -> None:
         words = sorted({word for line in lines for word in line.split()})
     terms = content_terms(" ".join(words))
     finder = TermFinder(terms)
-    assert all(finder.find(word) == content_terms(word) for word in words[::7])
+    assert finder.find(words[::7]) == [content_terms(word) for word in words[::7]]
 
 
 def test_terms_are_spelled_as_the_text_spells_them_first() -> None:

@@ -326,8 +326,8 @@ class LanceReader:
         limit = k + TIED
         with self._reading(self.directory, f"the table {table!r}"):
             while True:
-                hits = await self._select_addresses(table, query.limit(limit), "_score").to_arrow()
-                ranking = _best(await self._ids_of(table, hits), hits["_score"].to_numpy())
+                hits = await _hits(self._select_addresses(table, query.limit(limit), "_score"))
+                ranking = _best(await self._ids_of(table, hits), hits["_score"].to_numpy(), limit)
                 if len(ranking) < limit or ranking[-1][1] < ranking[k - 1][1]:
                     return ranking[:k]
                 limit *= 4
@@ -352,12 +352,12 @@ class LanceReader:
         self, table: str, column: str, vector: FloatArray, k: int, query: Any, refines: bool
     ) -> Ranking:
         with self._reading(self.directory, f"the table {table!r}"):
-            hits = await self._select_addresses(table, query, "_distance").to_arrow()
+            hits = await _hits(self._select_addresses(table, query, "_distance"))
             ids = await self._ids_of(table, hits)
             cosines = 1.0 - hits["_distance"].to_numpy()
             if refines:
                 cosines = await self._compared(table, column, vector, ids, cosines)
-            return _best(ids, cosines)[:k]
+            return _best(ids, cosines, k)
 
     async def _compared(
         self, table: str, column: str, vector: FloatArray, ids: IntArray, cosines: FloatArray
@@ -619,6 +619,12 @@ def _query(table: AsyncTable) -> Any:
     return AsyncQuery(table._inner.query())
 
 
+async def _hits(query: Any) -> pa.Table:
+    """As `query.to_arrow()`, but in one coroutine instead of five."""
+    stream = await query._inner.execute(None, None)
+    return pa.Table.from_batches([batch async for batch in stream], stream.schema)
+
+
 async def _nothing() -> Ranking:
     return []
 
@@ -655,9 +661,9 @@ def scan(table: AsyncTable, columns: Sequence[str] | None, condition: str | None
     return query.to_arrow() if condition is None else query.where(condition).to_arrow()
 
 
-def _best(ids: IntArray, scores: FloatArray) -> Ranking:
-    """Best first; equal scores in the order of ids, so that results repeat."""
-    order = np.lexsort((ids, -scores))
+def _best(ids: IntArray, scores: FloatArray, k: int) -> Ranking:
+    """The `k` best, best first; equal scores in the order of ids, so that results repeat."""
+    order = np.lexsort((ids, -scores))[:k]
     return list(zip(ids[order].tolist(), scores[order].tolist(), strict=True))
 
 

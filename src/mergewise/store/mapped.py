@@ -80,11 +80,10 @@ class MappedRows:
         self._opened: dict[str, pa.Table] = {name: opened[name] for name in mapping.files if name in opened}
 
     @cached_property
-    def _blocks(self) -> list[tuple[IntArray, pa.Table]]:
-        """Ids and rows of each block of each file. A file that is gone is left out."""
+    def _blocks(self) -> list[Block]:
+        """The blocks of each file. A file that is gone is left out."""
         tables = (self._table(segment.file) for segment in self._mapping.segments)
-        blocks = (block for table in tables if table is not None for block in _blocks_of(table))
-        return [(block["id"].chunk(0).to_numpy(), block) for block in blocks]
+        return [Block(block) for table in tables if table is not None for block in _blocks_of(table)]
 
     @cached_property
     def addresses(self) -> tuple[IntArray, IntArray]:
@@ -106,31 +105,48 @@ class MappedRows:
 
     def take(self, ids: IntArray, columns: Sequence[str]) -> Iterator[tuple[IntArray, pa.Table]]:
         """Rows by id, some from each block: where in `ids` they were asked for, and the columns that it has."""
-        for asked, at, table in self._places(ids):
-            names = set(table.column_names)
-            yield asked, table.select([column for column in columns if column in names]).take(pa.array(at))
+        for asked, at, block in self._places(ids):
+            names = set(block.rows.column_names)
+            yield asked, block.rows.select([column for column in columns if column in names]).take(pa.array(at))
 
     def vectors(self, ids: IntArray, column: str) -> Iterator[tuple[IntArray, FloatArray]]:
         """A column of vectors by id, some from each block: where in `ids` they were asked for, and the vectors."""
-        for asked, at, table in self._places(ids):
-            if column in table.column_names:
-                flat = table[column].chunk(0).flatten().to_numpy(zero_copy_only=True)
-                yield asked, flat.reshape(len(table), -1)[at].astype(np.float32)
+        for asked, at, block in self._places(ids):
+            vectors = block.vectors(column)
+            if vectors is not None:
+                yield asked, vectors[at].astype(np.float32)
 
-    def _places(self, ids: IntArray) -> Iterator[tuple[IntArray, IntArray, pa.Table]]:
+    def _places(self, ids: IntArray) -> Iterator[tuple[IntArray, IntArray, Block]]:
         """Blocks with some of the rows: where in `ids` they were asked for, and where they stand in the block."""
-        for known, table in self._blocks:
-            at = np.searchsorted(known, ids).clip(max=len(known) - 1)
-            asked = np.flatnonzero(known[at] == ids)
+        for block in self._blocks:
+            at = np.minimum(block.ids.searchsorted(ids), len(block.ids) - 1)
+            asked = np.flatnonzero(block.ids[at] == ids)
             if len(asked):
-                yield asked, at[asked], table
+                yield asked, at[asked], block
+
+
+class Block:
+    """Rows of a file in one piece, with their ids."""
+
+    def __init__(self, rows: pa.Table) -> None:
+        self.rows = rows
+        self.ids: IntArray = rows["id"].chunk(0).to_numpy()
+        self._vectors: dict[str, FloatArray | None] = {}
+
+    def vectors(self, column: str) -> FloatArray | None:
+        """A column of vectors as it is stored; None where there is none."""
+        if column not in self._vectors:
+            known = column in self.rows.column_names
+            flat = self.rows[column].chunk(0).flatten().to_numpy(zero_copy_only=True) if known else None
+            self._vectors[column] = None if flat is None else flat.reshape(len(self.rows), -1)
+        return self._vectors[column]
 
 
 def _look_up(known: IntArray, wanted: IntArray, values: IntArray) -> IntArray:
     """The value at each wanted key of a sorted array; -1 where it is missing."""
     if not len(known):
         return np.full(len(wanted), -1, np.int64)
-    at = np.searchsorted(known, wanted).clip(max=len(known) - 1)
+    at = np.minimum(known.searchsorted(wanted), len(known) - 1)
     return np.where(known[at] == wanted, values[at], -1)
 
 

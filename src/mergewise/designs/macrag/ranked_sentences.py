@@ -73,13 +73,10 @@ def matching(question: str, sentences: Sequence[SentenceInLeaf]) -> FloatArray:
     """idf(q in s) / idf(q): the sum of idf(t) over the question's terms in sentence and headings, over that of all of them."""
     wanted = content_terms(question)
     finder = TermFinder(wanted)
-    above: dict[tuple[str, ...], frozenset[str]] = {}
-    held: list[frozenset[str]] = []
-    for sentence in sentences:
-        headings = sentence.leaf.headings
-        if headings not in above:
-            above[headings] = finder.find(" ".join(headings))
-        held.append(finder.find(sentence.text) | above[headings])
+    paths = list(dict.fromkeys(sentence.leaf.headings for sentence in sentences))
+    above = dict(zip(paths, finder.find([" ".join(headings) for headings in paths]), strict=True))
+    texts = finder.find([sentence.text for sentence in sentences])
+    held = [terms | above[sentence.leaf.headings] for terms, sentence in zip(texts, sentences, strict=True)]
     frequency = Counter(term for terms in held for term in terms)
     # in a fixed order: sums of floats depend on it, and sets have none
     idf = {term: log(1 + len(sentences) / (1 + frequency[term])) for term in sorted(wanted)}

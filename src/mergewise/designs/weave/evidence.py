@@ -7,7 +7,7 @@ are fitted on the first halves of the question sets by `benchmarks/weave.py`.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping, Set
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from math import fsum
 
@@ -154,18 +154,29 @@ class Candidates:
         """More leaves, with all their sentences. The first ones settle the weights of the question's terms."""
         fresh = sorted((leaf for leaf in leaves if leaf.id not in self.leaves), key=lambda leaf: leaf.id)
         first = len(self.sentences)
-        for leaf in fresh:
-            self._add(leaf)
+        places = self._finder.places([readable(leaf.text) for leaf in fresh])
+        self._add_paths(fresh)
+        for leaf, positions in zip(fresh, places, strict=True):
+            self._add(leaf, positions)
         if not self._term_weights:
             self._term_weights = self.term_weights()
         if first < len(self.sentences):
             self._fixed.append(np.array(self._fixed_features(first), np.float32))
 
-    def _add(self, leaf: LeafSentences) -> None:
+    def _add_paths(self, leaves: Iterable[LeafSentences]) -> None:
+        """The question's terms in the headings above these leaves, and in the names of their files and folders."""
+        fresh = {(leaf.doc_id, leaf.headings): leaf.title for leaf in leaves}
+        paths = {
+            section: " ".join((place_of(section[0]), title, *section[1]))
+            for section, title in fresh.items()
+            if section not in self._path_terms
+        }
+        self._path_terms |= zip(paths, self._finder.find(list(paths.values())), strict=True)
+
+    def _add(self, leaf: LeafSentences, places: Sequence[tuple[int, str]]) -> None:
+        """A leaf; `places` says where its text holds which of the question's terms."""
         section = leaf.doc_id, leaf.headings
         self.leaves[leaf.id] = section
-        if section not in self._path_terms:
-            self._path_terms[section] = self._finder.find(" ".join((place_of(leaf.doc_id), leaf.title, *leaf.headings)))
         self._added.append(leaf)
         first, count = len(self.sentences), len(leaf.sentences)
         self.members.setdefault(section, []).extend(range(first, first + count))
@@ -175,12 +186,12 @@ class Candidates:
         for lead in leaf.leads or ():
             self._leads[first + lead.number] = leaf.id - lead.back, lead.of
         self.sentences += [SentenceInLeaf(leaf, number) for number in range(count)]
-        positions = [(leaf.start + at, term) for at, term in self._finder.positions(readable(leaf.text))]
-        terms = (
-            [frozenset([term for at, term in positions if s.start <= at < s.end]) for s in leaf.sentences]
-            if positions
-            else [_NONE] * count
-        )
+        terms = [_NONE] * count
+        if places:
+            start = leaf.start
+            terms = [
+                frozenset([term for at, term in places if s.start <= start + at < s.end]) for s in leaf.sentences
+            ]
         self.terms += terms
         above = self._path_terms[section]
         self.covered_terms += [held | above for held in terms] if above else terms
