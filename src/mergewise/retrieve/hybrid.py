@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
+from operator import itemgetter
 from pathlib import Path
 from time import perf_counter
 from typing import Annotated, Any, Literal, TypeVar
@@ -169,7 +170,7 @@ class HybridReader(TreeReader):
         if query is None:
             raise UsageError("this index has no vectors", "search by full text, or index with an embedder")
         found = self._store.vector_search(query, max(k, self._search.depth), self._where, table, column).result()
-        return sorted(spread(found).items(), key=lambda pair: (-pair[1], pair[0]))[:k]
+        return _ranked(spread(found))[:k]
 
     def rows(self, table: str, record: type[Row], ids: Sequence[int]) -> dict[int, Row]:
         return self._store.rows(table, record, ids)
@@ -247,7 +248,12 @@ class HybridReader(TreeReader):
         else:
             fused = convex(text, vector, self._weight(question))
         fused |= self._scores_by_text(text, table)
-        return sorted(fused.items(), key=lambda pair: (-pair[1], pair[0]))[:k]
+        return _ranked(fused)[:k]
+
+
+def _ranked(scores: Mapping[int, float]) -> list[tuple[int, float]]:
+    """Best first; equal scores in the order of ids."""
+    return sorted(sorted(scores.items()), key=itemgetter(1), reverse=True)
 
 
 def _by_scores(hits: Sequence[Hit], scores: FloatArray) -> list[Hit]:
@@ -278,8 +284,7 @@ def combine(first: Ranking, second: Ranking, k: int) -> Ranking:
     scores = over_largest(first)
     for row, score in over_largest(second).items():
         scores[row] = max(scores.get(row, 0.0), SECOND * score)
-    ranked = sorted(scores.items(), key=lambda pair: (-pair[1], pair[0]))[:k]
-    return [(row, score * first[0][1]) for row, score in ranked]
+    return [(row, score * first[0][1]) for row, score in _ranked(scores)[:k]]
 
 
 def reciprocal_rank(rankings: Sequence[Ranking], constant: float = 60.0) -> dict[int, float]:
@@ -299,9 +304,10 @@ def convex(text: Ranking, vector: Ranking, weight: float) -> dict[int, float]:
     smallest becomes 0 and the largest 1, since their range differs from embedder to embedder. A row that one of the searches
     did not return has the score 0 in it.
     """
-    text_scores, vector_scores = over_largest(text), spread(vector)
-    rows = text_scores.keys() | vector_scores.keys()
-    return {row: weight * vector_scores.get(row, 0.0) + (1 - weight) * text_scores.get(row, 0.0) for row in rows}
+    fused = {row: (1 - weight) * score for row, score in over_largest(text).items()}
+    for row, score in spread(vector).items():
+        fused[row] = weight * score + fused.get(row, 0.0)
+    return fused
 
 
 def over_largest(ranking: Ranking) -> dict[int, float]:

@@ -51,6 +51,7 @@ _HINT = re.compile(r"[`<\[*{]|\.\.(?:\s|$)|!!!|\?\?\?|~~~|^[ \t]*:\w", re.MULTIL
 # Characters of a comment in HTML.
 _MAX_COMMENT = 5_003
 _WORD = re.compile(r"[^\W_]")
+_IN_LINE = re.compile(r"[^\n]")
 # Characters of the longest text that is remembered.
 _SHORT = 2_000
 
@@ -96,7 +97,7 @@ _remembered = lru_cache(4096)(_readable)
 
 
 def _blank(markup: str) -> str:
-    return "".join("\n" if character == "\n" else " " for character in markup)
+    return _IN_LINE.sub(" ", markup)
 
 
 def _comment_end(text: str, end: int, margin: int) -> int:

@@ -63,6 +63,8 @@ class TermFinder:
 
     def __init__(self, terms: frozenset[str]) -> None:
         self._terms = terms
+        # of each word that was met, what it counts as: a term, or nothing
+        self._met: dict[str, str] = {}
         # of the first two letters of a word, as one number
         self._begins = np.zeros(1 << 16, bool)
         for first, *rest in (term.encode() for term in terms):
@@ -80,14 +82,17 @@ class TermFinder:
         # every text has a neighbour after each of its letters
         whole = "\n".join([*(texts[at] for at in plain), "\n"]).lower()
         starts = self._word_starts(whole)
-        for start, text in zip(starts, (begins.searchsorted(starts, "right") - 1).tolist(), strict=True):
-            if match := _ASCII_WORD.match(whole, start):
-                self._append(match[0], start - int(begins[text]), found[plain[text]])
+        owners = (begins.searchsorted(starts, "right") - 1).tolist()
+        words = [match[0] for start in starts if (match := _ASCII_WORD.match(whole, start))]
+        for start, owner, term in zip(starts, owners, self._terms_of(words), strict=True):
+            if term:
+                found[plain[owner]].append((start - int(begins[owner]), term))
         for at, text in enumerate(texts):
             if not text.isascii():
                 lowered = text.lower()
-                for match in _WORD.finditer(lowered if len(lowered) == len(text) else text):
-                    self._append(match[0].lower(), match.start(), found[at])
+                matches = list(_WORD.finditer(lowered if len(lowered) == len(text) else text))
+                terms = self._terms_of([match[0].lower() for match in matches])
+                found[at] = [(match.start(), term) for match, term in zip(matches, terms, strict=True) if term]
         return found
 
     def _word_starts(self, text: str) -> list[int]:
@@ -103,9 +108,12 @@ class TermFinder:
         likely: list[int] = starts[self._begins[pairs]].tolist()
         return likely
 
-    def _append(self, word: str, at: int, found: list[tuple[int, str]]) -> None:
-        if word not in STOP_WORDS and (stem := _stem(word)) in self._terms:
-            found.append((at, stem))
+    def _terms_of(self, words: Sequence[str]) -> list[str]:
+        """For each word its stem, where that is one of the terms, and else nothing."""
+        for word in set(words) - self._met.keys():
+            stem = "" if word in STOP_WORDS else _stem(word)
+            self._met[word] = stem if stem in self._terms else ""
+        return [self._met[word] for word in words]
 
 
 @cache

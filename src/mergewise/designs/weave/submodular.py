@@ -44,8 +44,13 @@ class GrowingSelection:
     value: float = 0.0
     covered: FloatArray = field(init=False)
     uncovered: FloatArray = field(init=False)
+    # by candidate: what it says of all others, and what it leaves uncovered of each aspect
+    _says: FloatArray = field(init=False)
+    _leaves: FloatArray = field(init=False)
 
     def __post_init__(self) -> None:
+        self._says = np.ascontiguousarray(self.objective.similarity.T)
+        self._leaves = np.ascontiguousarray(1 - self.objective.aspects.T)
         self.covered = np.zeros(len(self.objective.worth), np.float32)
         self.uncovered = np.ones(len(self.objective.weights), np.float32)
 
@@ -65,8 +70,8 @@ class GrowingSelection:
     def _after(self, candidates: Sequence[int]) -> tuple[FloatArray, FloatArray]:
         covered, uncovered = self.covered, self.uncovered
         for candidate in candidates:
-            covered = np.maximum(covered, self.objective.similarity[:, candidate])
-            uncovered = uncovered * (1 - self.objective.aspects[:, candidate])
+            covered = np.maximum(covered, self._says[candidate])
+            uncovered = uncovered * self._leaves[candidate]
         return covered, uncovered
 
 
