@@ -345,11 +345,37 @@ class LanceReader:
         # then the candidates are compared exactly here, from the mapped vectors
         refines = self._is_mapped(table)
         query = query if refines else query.refine_factor(REFINE)
+        later = self._later(table, column) if refines else None
+        query = query if later is None else query.fast_search()
         limited = self._meeting(query, where).limit(REFINE * k if refines else k)
-        return start(self._vector_ranking(table, column, half.astype(np.float32), k, limited, refines))
+        if later is not None and len(later.ids):
+            later = later.among(self._chosen(where))
+        return start(self._vector_ranking(table, column, half.astype(np.float32), k, limited, refines, later))
+
+    def _later(self, table: str, column: str) -> Later | None:
+        """The mapped rows that the vector index does not have; None where LanceDB is to look for such rows."""
+        return self.once(f"later {table} {column}", lambda: self._read_later(table, column))
+
+    def _read_later(self, table: str, column: str) -> Later | None:
+        mapped = self.mapped_rows(table)
+        waits = table in self.manifest.unembedded or mapped.end < self.manifest.next_id
+        if not mapped.indexed or waits or not mapped.is_whole:
+            return None
+        ids = mapped.ids_from(mapped.indexed)
+        documents, vectors = np.empty(len(ids), np.int64), np.empty((len(ids), self.manifest.dimension), np.float32)
+        for at, rows in mapped.take(ids, [NUMBER]):
+            documents[at] = rows[NUMBER].to_numpy()
+        for at, some in mapped.vectors(ids, column):
+            vectors[at] = some
+        return Later(ids, documents, vectors)
+
+    def _chosen(self, where: str | None) -> Callable[[int], bool]:
+        """Whether a search is to find the rows of the document with this number."""
+        numbers, copies = self.numbers(where), self.copies(where)
+        return lambda number: number in numbers and number not in copies
 
     async def _vector_ranking(
-        self, table: str, column: str, vector: FloatArray, k: int, query: Any, refines: bool
+        self, table: str, column: str, vector: FloatArray, k: int, query: Any, refines: bool, later: Later | None
     ) -> Ranking:
         with self._reading(self.directory, f"the table {table!r}"):
             hits = await self._select_addresses(table, query, "_distance").to_arrow()
@@ -357,6 +383,9 @@ class LanceReader:
             cosines = 1.0 - hits["_distance"].to_numpy()
             if refines:
                 cosines = await self._compared(table, column, vector, ids, cosines)
+            if later is not None and len(later.ids):
+                ids = np.concatenate([ids, later.ids])
+                cosines = np.concatenate([cosines, later.vectors @ vector])
             return _best(ids, cosines)[:k]
 
     async def _compared(
@@ -575,6 +604,18 @@ class LanceReader:
         if table is None or "_content" not in self._document_columns():
             return []
         return run(_altered_documents(table))
+
+
+class Later(NamedTuple):
+    """Rows that came after a search index: ids, the numbers of their documents, and vectors, one a row."""
+
+    ids: IntArray
+    documents: IntArray
+    vectors: FloatArray
+
+    def among(self, chosen: Callable[[int], bool]) -> Later:
+        kept = np.fromiter(map(chosen, self.documents.tolist()), bool, len(self.documents))
+        return self if kept.all() else Later(self.ids[kept], self.documents[kept], self.vectors[kept])
 
 
 class Spec(NamedTuple):
