@@ -18,10 +18,11 @@ from mergewise.errors import StoreError
 from mergewise.store import documents as d
 from mergewise.store.damage import tells_full_disk
 from mergewise.store.lance_import import connect
-from mergewise.store.lance_reader import ALL, LanceReader, specs_of, sql_numbers, sql_strings
+from mergewise.store.lance_reader import LanceReader, specs_of, sql_strings
 from mergewise.store.lance_versions import demand_own_files
 from mergewise.store.manifest import Manifest, Run, ViewState, holds, with_run, without_span, write_manifest
 from mergewise.store.mapped import IntArray, Mapped, MappingWriter, drop_unnamed
+from mergewise.store.numbers import sql_numbers
 from mergewise.store.tables import NUMBER, PlacedRows, Table, arrow_table, embedded_rows, ids_used
 from mergewise.store.views import Registry
 from mergewise.text.terms import STOP_WORDS
@@ -124,7 +125,7 @@ class Change:
             shutil.rmtree(self.directory / f"{name}.lance", ignore_errors=True)
         self.commit()
         self.reader = LanceReader(self.directory, self.manifest, self.registry)
-        return [row["id"] for row in self.reader.standing_all()] if first in views else []
+        return self.reader.ids() if first in views else []
 
     def drop_search_indexes(self, names: Sequence[str]) -> None:
         """Of these tables. They are made anew with `build_indexes`."""
@@ -460,7 +461,7 @@ def _scan(
         search = search.select(list(columns))
     if condition is not None:
         search = search.where(condition)
-    return search.limit(ALL).to_arrow()
+    return search.to_arrow()
 
 
 def _rows_outside(table: LanceTable, column: str) -> int:

@@ -110,8 +110,10 @@ class MappedRows:
 
     @property
     def is_whole(self) -> bool:
-        """Whether every file can be read."""
-        return all(self._table(segment.file) is not None for segment in self._mapping.segments)
+        """Whether no file is gone."""
+        return len(self._blocks) > 0 and sum(len(known) for known, _ in self._blocks) == sum(
+            segment.rows for segment in self._mapping.segments
+        )
 
     def _table(self, file: str) -> pa.Table | None:
         table = self._opened.get(file)
@@ -123,13 +125,24 @@ class MappedRows:
         """The ids of rows by address; -1 where no file knows."""
         ids = np.full(len(addresses), -1, np.int64)
         for known, of in self.addresses:
-            ids = np.where(ids < 0, _look_up(known, addresses, of), ids)
+            ids = np.where(ids < 0, look_up(known, addresses, of), ids)
         return ids
 
     def ids_from(self, first: int) -> IntArray:
         """The ids of all rows from this one on."""
         parts = [known[np.searchsorted(known, first) :] for known, _ in self._blocks]
         return np.concatenate(parts) if parts else np.empty(0, np.int64)
+
+    def documents_of(self, ids: IntArray) -> IntArray:
+        """The numbers of the documents of rows; -1 where no file knows."""
+        numbers = np.full(len(ids), -1, np.int64)
+        for asked, at, table in self._places(ids):
+            numbers[asked] = table[NUMBER].chunk(0).to_numpy()[at]
+        return numbers
+
+    def by_document(self) -> Iterator[tuple[IntArray, IntArray]]:
+        """The ids of all rows, with the numbers of their documents."""
+        return ((known, table[NUMBER].chunk(0).to_numpy()) for known, table in self._blocks)
 
     def take(self, ids: IntArray, columns: Sequence[str]) -> Iterator[tuple[IntArray, pa.Table]]:
         """Rows by id, some from each block: where in `ids` they were asked for, and the columns that it has."""
@@ -159,7 +172,7 @@ def address_columns(table: pa.Table) -> tuple[IntArray, IntArray]:
     return rows["address"].chunk(0).to_numpy(), rows["id"].chunk(0).to_numpy()
 
 
-def _look_up(known: IntArray, wanted: IntArray, values: IntArray) -> IntArray:
+def look_up(known: IntArray, wanted: IntArray, values: IntArray) -> IntArray:
     """The value at each wanted key of a sorted array; -1 where it is missing."""
     if not len(known):
         return np.full(len(wanted), -1, np.int64)
@@ -355,7 +368,7 @@ def _blocks_of(table: pa.Table) -> Iterator[pa.Table]:
 
 def rows_of_documents(rows: pa.Table, living: IntArray) -> pa.Table:
     """The rows of documents that stand: mapped files keep the others for a while."""
-    stands = _look_up(living, rows[NUMBER].to_numpy(), living) >= 0
+    stands = look_up(living, rows[NUMBER].to_numpy(), living) >= 0
     return rows if stands.all() else rows.filter(pa.array(stands))
 
 
