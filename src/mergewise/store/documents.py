@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from hashlib import md5
 from pathlib import PurePosixPath
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 
@@ -59,6 +59,8 @@ LATER = {
     "_language": pa.string(),
 }
 """Columns that indexes of older versions lack: what they are made of, or their type where they begin empty."""
+OF_TEXTS = ("_number", "_content", "_language")
+"""What a document's text alone tells: they stay as they are for as long as the document stands under its number."""
 UNLISTED = frozenset({"_text", "_outline", "_pages", "_digest", "_content", "_units"})
 """Columns that a list of documents does not read."""
 _METADATA_TYPES: dict[type, pa.DataType] = {str: pa.string(), bool: pa.bool_(), int: pa.int64(), float: pa.float64()}
@@ -112,14 +114,22 @@ def origin_from(row: Mapping[str, Any]) -> Origin | None:
     return None if source is None else Origin(source, row["_bytes"], row["_modified"])
 
 
-def same_documents(rows: Iterable[tuple[int, str, str, str]]) -> dict[int, int]:
-    """Of documents given by number, id, title and content: those that say the same as one before them, with its number."""
-    first: dict[tuple[str, str], int] = {}
+Statement: TypeAlias = tuple[str, str]
+"""What a document says: the digest of its text, and its title where that is more than the name of its file."""
+
+
+def statement_of(doc_id: str, title: str, content: str) -> Statement:
+    named = title == PurePosixPath(doc_id).stem
+    # then the title is the name of the file, and says nothing
+    return content, "" if named else title
+
+
+def same_documents(statements: Iterable[tuple[int, Statement]]) -> dict[int, int]:
+    """Of documents given by their numbers: those that say the same as one before them, with its number."""
+    first: dict[Statement, int] = {}
     copies = {}
-    for number, doc_id, title, content in sorted(rows):
-        # then the title is the name of the file, and says nothing
-        named = title == PurePosixPath(doc_id).stem
-        original = first.setdefault((content, "" if named else title), number)
+    for number, statement in sorted(statements):
+        original = first.setdefault(statement, number)
         if original != number:
             copies[number] = original
     return copies

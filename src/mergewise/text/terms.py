@@ -75,7 +75,7 @@ class TermFinder:
         return [frozenset([term for _, term in places]) for places in self.places(texts)]
 
     def places(self, texts: Sequence[str]) -> list[list[tuple[int, str]]]:
-        """For each text the offsets of the words whose stem is one of the terms, each with that term, in the order of the text."""
+        """For each text the offsets of the words whose stem is a term, each with that term, in the order of the text."""
         found: list[list[tuple[int, str]]] = [[] for _ in texts]
         plain = [at for at, text in enumerate(texts) if text.isascii()]
         begins = np.cumsum([0, *(len(texts[at]) + 1 for at in plain)])

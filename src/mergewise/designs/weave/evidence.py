@@ -189,9 +189,7 @@ class Candidates:
         terms = [_NONE] * count
         if places:
             start = leaf.start
-            terms = [
-                frozenset([term for at, term in places if s.start <= start + at < s.end]) for s in leaf.sentences
-            ]
+            terms = [frozenset([term for at, term in places if s.start <= start + at < s.end]) for s in leaf.sentences]
         self.terms += terms
         above = self._path_terms[section]
         self.covered_terms += [held | above for held in terms] if above else terms
