@@ -195,7 +195,9 @@ class LanceReader:
     def _repeated_texts(self) -> RepeatedTexts:
         return self._grown(
             "repeated texts",
-            lambda: RepeatedTexts().with_changes(self._written_columns(["_number", "_content"]), DocumentNumbers.of(()), self._statements),
+            lambda: RepeatedTexts().with_changes(
+                self._written_columns(["_number", "_content"]), DocumentNumbers.of(()), self._statements
+            ),
             self._with_added_texts,
         )
 
@@ -316,7 +318,11 @@ class LanceReader:
         return {row["id"]: range(row["_first_id"], row["_first_id"] + row["_leaves"]) for row in rows}
 
     def languages(self) -> Mapping[str, int]:
-        return self._grown("languages", lambda: _languages_of(self._written_columns(["_number", "_language"])), self._with_added_languages)
+        return self._grown(
+            "languages",
+            lambda: _languages_of(self._written_columns(["_number", "_language"])),
+            self._with_added_languages,
+        )
 
     def _with_added_languages(self, older: Counter[str], changes: Changes) -> Counter[str] | None:
         # what the documents spoke that are gone is not known
@@ -436,6 +442,7 @@ class LanceReader:
         refines = self._is_mapped(table)
         query, wanted = (query, REFINE * k) if refines else (query.refine_factor(REFINE), k)
         documents = self._filter(where)
+        later = self._later(table, column) if refines else None
         if documents is not None and not documents.share:
             return start(_nothing())
         single = half.astype(np.float32)
@@ -443,9 +450,27 @@ class LanceReader:
             few = documents
             ids = self.once(f"rows of {table}", lambda: self._rows_of_documents(table, few), where)
             return start(self._exact_ranking(table, column, single, ids, k))
+        if later is not None:
+            query, later = query.fast_search(), later.among(documents)
         if documents is not None and documents.is_cheaper_as_condition(wanted):
             query, documents = query.where(documents.condition), None
-        return start(self._vector_ranking(table, column, single, k, query, documents, wanted))
+        return start(self._vector_ranking(table, column, single, k, query, documents, wanted, later))
+
+    def _later(self, table: str, column: str) -> Later | None:
+        """The mapped rows that the vector index does not have; None where LanceDB is to look for such rows."""
+        return self.once(f"later {table} {column}", lambda: self._read_later(table, column))
+
+    def _read_later(self, table: str, column: str) -> Later | None:
+        mapped = self.mapped_rows(table)
+        waits = table in self.manifest.unembedded or mapped.end < self.manifest.next_id
+        if not mapped.indexed or waits or not mapped.is_whole:
+            return None
+        ids = mapped.ids_from(mapped.indexed)
+        ids = ids[self._numbers().holds(mapped.documents_of(ids))]
+        vectors = np.empty((len(ids), self.manifest.dimension), np.float32)
+        for at, some in mapped.vectors(ids, column):
+            vectors[at] = some
+        return Later(ids, mapped.documents_of(ids), vectors)
 
     def _has_few_rows(self, table: str, documents: DocumentFilter, wanted: int) -> bool:
         """Whether the documents have fewer rows than a search would read to find the `wanted` ones among all."""
@@ -475,11 +500,15 @@ class LanceReader:
         query: Any,
         documents: DocumentFilter | None,
         wanted: int,
+        later: Later | None,
     ) -> Ranking:
         with self._reading(self.directory, f"the table {table!r}"):
             ids, cosines = await self._nearest(table, query, documents, wanted)
             if self._is_mapped(table):
                 cosines = await self._compared(table, column, vector, ids, cosines)
+            if later is not None and len(later.ids):
+                ids = np.concatenate([ids, later.ids])
+                cosines = np.concatenate([cosines, later.vectors @ vector])
             return _best(ids, cosines)[:k]
 
     async def _nearest(
@@ -752,6 +781,20 @@ class LanceReader:
         if table is None or "_content" not in self._document_columns():
             return []
         return run(_altered_documents(table))
+
+
+class Later(NamedTuple):
+    """Rows that came after a search index: ids, the numbers of their documents, and vectors, one a row."""
+
+    ids: IntArray
+    documents: IntArray
+    vectors: FloatArray
+
+    def among(self, documents: DocumentFilter | None) -> Later:
+        if documents is None or not len(self.ids):
+            return self
+        kept = documents.holds(self.documents)
+        return self if kept.all() else Later(self.ids[kept], self.documents[kept], self.vectors[kept])
 
 
 class Spec(NamedTuple):
