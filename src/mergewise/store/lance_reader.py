@@ -442,18 +442,19 @@ class LanceReader:
         refines = self._is_mapped(table)
         query, wanted = (query, REFINE * k) if refines else (query.refine_factor(REFINE), k)
         documents = self._filter(where)
-        later = self._later(table, column) if refines else None
         if documents is not None and not documents.share:
             return start(_nothing())
-        single = half.astype(np.float32)
+        chosen, single = documents, half.astype(np.float32)
         if documents is not None and refines and self._has_few_rows(table, documents, wanted):
             few = documents
             ids = self.once(f"rows of {table}", lambda: self._rows_of_documents(table, few), where)
             return start(self._exact_ranking(table, column, single, ids, k))
-        if later is not None:
-            query, later = query.fast_search(), later.among(documents)
         if documents is not None and documents.is_cheaper_as_condition(wanted):
             query, documents = query.where(documents.condition), None
+        later = self._later(table, column) if refines else None
+        if later is not None:
+            query = query.fast_search()
+            later = later if chosen is None else later.within(chosen)
         return start(self._vector_ranking(table, column, single, k, query, documents, wanted, later))
 
     def _later(self, table: str, column: str) -> Later | None:
@@ -466,11 +467,12 @@ class LanceReader:
         if not mapped.indexed or waits or not mapped.is_whole:
             return None
         ids = mapped.ids_from(mapped.indexed)
-        ids = ids[self._numbers().holds(mapped.documents_of(ids))]
         vectors = np.empty((len(ids), self.manifest.dimension), np.float32)
         for at, some in mapped.vectors(ids, column):
             vectors[at] = some
-        return Later(ids, mapped.documents_of(ids), vectors)
+        later = Later(ids, mapped.documents_of(ids), vectors)
+        # mapped files hold rows of documents that are gone for a while
+        return later.where(self._numbers().holds(later.documents))
 
     def _has_few_rows(self, table: str, documents: DocumentFilter, wanted: int) -> bool:
         """Whether the documents have fewer rows than a search would read to find the `wanted` ones among all."""
@@ -790,10 +792,10 @@ class Later(NamedTuple):
     documents: IntArray
     vectors: FloatArray
 
-    def among(self, documents: DocumentFilter | None) -> Later:
-        if documents is None or not len(self.ids):
-            return self
-        kept = documents.holds(self.documents)
+    def within(self, documents: DocumentFilter) -> Later:
+        return self.where(documents.holds(self.documents))
+
+    def where(self, kept: BoolArray) -> Later:
         return self if kept.all() else Later(self.ids[kept], self.documents[kept], self.vectors[kept])
 
 

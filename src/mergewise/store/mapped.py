@@ -110,8 +110,10 @@ class MappedRows:
 
     @property
     def is_whole(self) -> bool:
-        """Whether every file can be read."""
-        return all(self._table(segment.file) is not None for segment in self._mapping.segments)
+        """Whether no file is gone."""
+        return len(self._blocks) > 0 and sum(len(known) for known, _ in self._blocks) == sum(
+            segment.rows for segment in self._mapping.segments
+        )
 
     def _table(self, file: str) -> pa.Table | None:
         table = self._opened.get(file)
