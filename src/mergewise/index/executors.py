@@ -40,6 +40,7 @@ LOOK_SECONDS = 0.2
 CHARACTERS_A_WORKER = 4_000_000
 """Of work, or bytes of files, for which it pays to start a worker (docs/evaluation.md)."""
 WORKER = "mergewise.index.worker"
+_END = object()
 _ONE_THREAD = {"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
 
 
@@ -139,12 +140,11 @@ class WorkerPool:
         under_way: deque[_WorkItem] = deque()
         while self._hand_out(function, rest, under_way):
             first = under_way[0]
-            if first.is_lost:
-                yield function(under_way.popleft().item)
-            elif first.answer is not None:
-                yield _result(under_way.popleft().answer)
-            else:
+            if not (first.is_lost or first.answer):
                 self._take_answer(waiting)
+                continue
+            under_way.popleft()
+            yield function(first.item) if first.is_lost or first.answer is None else _result(first.answer)
 
     def close(self) -> None:
         for worker in self._living or ():
@@ -161,15 +161,12 @@ class WorkerPool:
             worker = min(self._living, key=lambda worker: len(worker.items), default=None)
             if under_way and (worker is None or len(worker.items) >= AT_WORKER):
                 break
-            for item in rest:
-                under_way.append(_WorkItem(item))
+            item = _WorkItem(next(rest, _END), is_lost=worker is None)
+            if item.item is _END:
                 break
-            else:
-                break
-            if worker is None:
-                under_way[-1].is_lost = True
-            else:
-                worker.send(function, under_way[-1])
+            under_way.append(item)
+            if worker is not None:
+                worker.send(function, item)
         return bool(under_way)
 
     def _take_answer(self, waiting: Callable[[], None]) -> None:
@@ -194,7 +191,7 @@ class _WorkerProcess:
 
     def __init__(self, answers: SimpleQueue[tuple[_WorkerProcess, WorkerAnswer | None]]) -> None:
         levels = (logging.getLogger(name).getEffectiveLevel() for name in ("", "mergewise"))
-        self.process = start_apart(WORKER, *map(str, levels), stderr=None, env=_ONE_THREAD, own_session=True)
+        self.process = start_apart(WORKER, *map(str, levels), stderr=None, env=_ONE_THREAD, own_group=True)
         self.items: deque[_WorkItem] = deque()
         Thread(target=self._receive, args=(answers,), name="mergewise-worker", daemon=True).start()
 
@@ -231,9 +228,8 @@ class _WorkerProcess:
         return code
 
 
-def _result(answer: WorkerAnswer | None) -> Any:
+def _result(answer: WorkerAnswer) -> Any:
     """The value, or its error, after what was logged meanwhile."""
-    assert answer is not None
     for record in answer.logged:
         logger = logging.getLogger(record.name)
         if logger.isEnabledFor(record.levelno):

@@ -218,7 +218,10 @@ class _BatchWriter:
             for task in tasks:
                 self.add(task)
             return
-        make = partial(_read_with_rows, self.registry, settings, replace(models, chat=None))
+        # the tree by itself: other views need not be imported for it
+        first = next(iter(self.registry))
+        registry = {first: self.registry[first]} if len(settings) == 1 else self.registry
+        make = partial(_read_with_rows, registry, settings, replace(models, chat=None))
         read = executor.map(make, _sendable(tasks), self.work.tell)
         for task, one in zip(tasks, chain.from_iterable(read), strict=True):
             self._begin(task)

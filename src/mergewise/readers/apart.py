@@ -200,7 +200,7 @@ def start_apart(
     *arguments: str,
     stderr: int | None,
     env: Mapping[str, str] = MappingProxyType({}),
-    own_session: bool = False,
+    own_group: bool = False,
 ) -> subprocess.Popen[bytes]:
     """A fresh interpreter that runs a module of this process, but none that lies about in the working directory (-P)."""
     module_path = os.pathsep.join(entry for entry in sys.path if entry)
@@ -210,7 +210,7 @@ def start_apart(
         stdout=subprocess.PIPE,
         stderr=stderr,
         env={**os.environ, **env, "PYTHONPATH": module_path},
-        start_new_session=own_session,
+        process_group=0 if own_group else None,
     )
 
 
