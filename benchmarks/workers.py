@@ -3,8 +3,8 @@
 python -m benchmarks.workers [--embedder none|minilm] [--leaves N] [--files DIR] [--copies N] [--workers 1,2] [--rounds N]
 
 Without `--files`, documents are those of `benchmarks.corpus`. Every run is a process of its own, so that none profits from what
-another one remembers. What the writing process does is done by one core: where it is the larger part, more workers help no more. Files are read
-without limits, so that what their parsers take is counted.
+another one remembers. What the writing process does is done by one core: where it is the larger part, more workers help no
+more. Files are read without limits, so that what their parsers take is counted.
 """
 
 from __future__ import annotations

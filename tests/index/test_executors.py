@@ -260,6 +260,7 @@ def test_tables_from_files_are_the_same_to_the_last_bit(
     monkeypatch.setattr(pipeline, "SMALL", 1000)
     monkeypatch.setattr(pipeline, "SENT_DOCUMENTS", 2)
     monkeypatch.setattr(pipeline, "SENT_LEAVES", 5)
+    monkeypatch.setattr(pipeline, "cores", lambda: 2)
     wanted = sorted(path for suffix in ("pdf", "docx", "html", "md") for path in FILES.rglob(f"*.{suffix}"))
     wanted = sorted(wanted, key=lambda path: (path.suffix, path.stat().st_size))
     files = wanted if LONG else list({path.suffix: path for path in wanted[::-1]}.values())

@@ -200,7 +200,7 @@ class _WorkerProcess:
             request = pickle.dumps((function, item.item), pickle.HIGHEST_PROTOCOL)
         except Exception as error:
             # pickling calls what others wrote
-            log.debug("it is done in this process, as it cannot be sent to another: %s", error)
+            log.info("it is done in this process, as it cannot be sent to a worker: %s", error)
             item.is_lost = True
             return
         self.items.append(item)

@@ -31,7 +31,7 @@ from mergewise.index.plan import IndexingPlan, IndexingTask, Move, batches, plan
 from mergewise.index.work import TEXTS_AT_ONCE, IndexingProgress
 from mergewise.index.writing.calls import chat_of
 from mergewise.inputs import Input
-from mergewise.models.minilm import MiniLM
+from mergewise.models.minilm import MiniLM, cores
 from mergewise.models.record import Models
 from mergewise.protocols import Embedder, Store
 from mergewise.store.mapped import IntArray
@@ -328,14 +328,18 @@ def _sendable(tasks: Sequence[IndexingTask]) -> Iterator[list[IndexingTask]]:
 def _is_work_of(
     executor: Executor, registry: Registry, settings: Mapping[str, Mapping[str, Any]], models: Models
 ) -> bool:
-    """Whether these views are made by workers: an embedder that somebody gave stays here, and so does a chat model."""
+    """Whether these views are made by workers: those that a chat model writes are made here."""
     asks = any(registry[name].asks_chat(own) for name, own in settings.items())
-    return bool(executor.workers and settings) and not asks and _has_copies(models.embedder)
+    no_vectors = bool(executor.workers) and models.embedder is None
+    return bool(settings) and not asks and (no_vectors or _embed_apart(executor, models.embedder))
 
 
-def _has_copies(embedder: Embedder | None) -> bool:
-    """Whether each worker can have an embedder that gives the same vectors to the last bit."""
-    return embedder is None or type(embedder) is MiniLM
+def _embed_apart(executor: Executor, embedder: Embedder | None) -> bool:
+    """Whether workers embed, each with a copy of one thread: where that keeps as many cores busy as the embedder would here.
+
+    An embedder that somebody gave has no copies; nor have those that hold large models, or that ask an endpoint.
+    """
+    return type(embedder) is MiniLM and executor.workers >= cores()
 
 
 def rebuild(store: Store, registry: Registry, models: Models, doc_ids: Sequence[str]) -> None:
@@ -472,7 +476,7 @@ def catch_up(
     tables = [table for table in _embedding_tables(store, registry) if len(store.reader().unembedded(table.name))]
     for stage, table in enumerate(tables):
         work.begin_stage(len(store.reader().unembedded(table.name)), len(tables) - stage + len(late))
-        if executor.workers and models.embedder is not None and _has_copies(models.embedder):
+        if models.embedder is not None and _embed_apart(executor, models.embedder):
             _embed_in_workers(store, table, models.embedder, work, clock, executor)
         else:
             while _embed_some(store, table, models, work, clock) and goes_on():
