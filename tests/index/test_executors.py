@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -16,10 +17,11 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from tests.index.errands import killed_apart, noisy, square
-from tests.support import SMALL, new_store
+from tests.support import SMALL, HashEmbedder, new_store
 
 import mergewise as mw
 from mergewise.designs import VIEWS
+from mergewise.designs.design import Lazy
 from mergewise.errors import Cancelled, MissingExtra, UsageError
 from mergewise.index import executors, pipeline
 from mergewise.index.executors import HERE, Executor, WorkerPool
@@ -93,6 +95,11 @@ def test_logs_warnings_and_errors_arrive_in_their_place(pool: WorkerPool, caplog
 
 def test_what_cannot_be_sent_is_done_here(pool: WorkerPool) -> None:
     assert list(pool.map(lambda number: (number, os.getpid()), [1, 2])) == [(1, HERE_PID), (2, HERE_PID)]
+    views = Lazy(dict)
+    assert list(pickle.loads(pickle.dumps(views))) == []
+    views["own"] = object()
+    with pytest.raises(pickle.PicklingError, match="changed in this process"):
+        pickle.dumps(views)
 
 
 def test_a_worker_that_dies_is_named_and_its_items_are_done_here(caplog: pytest.LogCaptureFixture) -> None:
@@ -109,9 +116,10 @@ def test_a_worker_that_dies_is_named_and_its_items_are_done_here(caplog: pytest.
         workers.close()
 
 
-def test_no_worker_can_be_started(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_worker_can_be_started(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     monkeypatch.setattr(sys, "executable", "/nowhere/python")
     assert list(WorkerPool(2).map(square, [2])) == [(4, HERE_PID)]
+    assert caplog.records[0].getMessage().startswith("0 of 2 workers could be started")
 
 
 def is_gone(pid: int) -> bool:
@@ -224,6 +232,14 @@ def test_what_cannot_be_read_is_told_in_order(pool: WorkerPool, tmp_path: Path) 
         "nowhere.md",
     ]
     assert "larger than 200 MB" in reports[1].failed[2].reason
+
+
+def test_a_call_of_some_seconds_makes_nothing_ahead() -> None:
+    store = new_store("memory", Path(), VIEWS, HashEmbedder())
+    models = Models(count_tokens, HashEmbedder())
+    pipeline.add(inputs_of([Document("d", "The tower fell.")]), store, VIEWS, models, embed="later")
+    pipeline.go_on(store, VIEWS, models, seconds=0, executors=lambda size: pytest.fail("workers for one change"))
+    assert not len(store.reader().unembedded())
 
 
 def test_calling_off_ends_between_documents(pool: WorkerPool) -> None:

@@ -155,8 +155,11 @@ class WorkerPool:
         """Give the workers what there is to do. Whether something is under way."""
         if self._living is None:
             self._living = []
-            with suppress(OSError):
-                self._living += [_WorkerProcess(self._answers) for _ in range(self.workers)]
+            try:
+                for _ in range(self.workers):
+                    self._living.append(_WorkerProcess(self._answers))
+            except OSError as error:
+                log.warning("%d of %d workers could be started: %s", len(self._living), self.workers, error)
         while len(under_way) < AHEAD * self.workers:
             worker = min(self._living, key=lambda worker: len(worker.items), default=None)
             if under_way and (worker is None or len(worker.items) >= AT_WORKER):

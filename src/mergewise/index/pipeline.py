@@ -16,6 +16,7 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
@@ -448,8 +449,8 @@ def go_on(
     lacking = {doc_id for name in store.reader().views for doc_id in store.missing(name)}
     sizes = _waiting_characters(store), _characters_of(store, lacking)
     work.begin(sizes)
-    # a change may be the last one: then nothing is made ahead
-    with executors(sum(sizes) if seconds == inf else 0) as executor:
+    # where a change may be the last one, nothing is made ahead
+    with executors(sum(sizes)) if seconds == inf else nullcontext(INLINE) as executor:
         catch_up(store, registry, models, work, seconds, executor=executor)
     work.finish()
 
