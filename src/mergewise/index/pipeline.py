@@ -388,8 +388,7 @@ def add_view(store: Store, view: View, models: Models, progress: Progress | None
 
 def _characters_of(store: Store, doc_ids: Collection[str]) -> int:
     wanted = set(doc_ids)
-    documents = store.reader().documents() if wanted else []
-    return sum(info.characters for info in documents if info.id in wanted)
+    return sum(info.characters for info in store.reader().documents() if info.id in wanted)
 
 
 def _build_missing(
