@@ -21,7 +21,19 @@ from mergewise.models.embedders import QuestionVectors, demand_named
 from mergewise.models.record import Models
 from mergewise.models.tokens import count_tokens
 from mergewise.protocols import CausalModel, ChatModel, Embedder, NLLScorer, Reranker, TokenCounter
-from mergewise.ranges import DOCUMENTS, Ceilings, Range, as_list, choice, number, short_repr, text, text_or_none, whole
+from mergewise.ranges import (
+    DOCUMENTS,
+    WORKERS,
+    Ceilings,
+    Range,
+    as_list,
+    choice,
+    number,
+    short_repr,
+    text,
+    text_or_none,
+    whole,
+)
 from mergewise.retrieve.hybrid import SearchSettings
 from mergewise.store.filters import Where, condition_text
 from mergewise.store.lance import ClosedStore, LanceStore
@@ -47,6 +59,7 @@ if TYPE_CHECKING:
     from mergewise.asking import Budget, IndexState, PreparedAnswer
     from mergewise.generate.mode import Show
     from mergewise.history import Turn
+    from mergewise.index.executors import Executors
     from mergewise.inputs import Source
     from mergewise.readers import FolderSearch
     from mergewise.readers.apart import Limits
@@ -211,6 +224,7 @@ class Index:
         limits: Limits | None = None,
         embed: When = "now",
         cancel: Callable[[], bool] | None = None,
+        workers: int | None = 1,
     ) -> AddReport:
         """Index files, folders and `Document`s. Unchanged content is skipped, changed content replaces the old.
 
@@ -234,6 +248,10 @@ class Index:
         `cancel` is asked before each document and after every few texts that are embedded or written, from any thread. Once it
         says True, `Cancelled` is raised: what was written stays, and the same call does the rest.
 
+        With `workers`, so many processes beside this one read and split documents, make the rows of views and, with the embedder
+        that ships, vectors; this process writes. None: as many as there are cores, where there is enough to do. The rows are
+        the same. A worker that dies is named in the log, and what it had is done here.
+
         Raises UsageError for patterns and metadata that cannot be, IndexBusy where another process writes for longer than the
         `lock_wait` of `open`, StoreError where it changed the views meanwhile, ModelError where the embedder or a model that
         writes summaries fails, and what `embedder` raises.
@@ -254,7 +272,7 @@ class Index:
             report = (
                 plan(inputs, self.store.reader()).report()
                 if dry_run
-                else pipeline.add(inputs, self.store, VIEWS, self._builders(when), work, when)
+                else pipeline.add(inputs, self.store, VIEWS, self._builders(when), work, when, self._executors(workers))
             )
         gone = lost_files(search.folders, inputs, self.store.reader(), self._root) if search.folders else ()
         return replace(_with_search(report, search), gone=gone)
@@ -270,6 +288,7 @@ class Index:
         limits: Limits | None = None,
         embed: When = "now",
         cancel: Callable[[], bool] | None = None,
+        workers: int | None = 1,
     ) -> AddReport:
         """Make the index hold what these folders hold now: `add`, and documents whose files are gone from there leave.
 
@@ -299,7 +318,9 @@ class Index:
             report = (
                 planned.report()
                 if dry_run
-                else pipeline.carry_out(planned, self.store, VIEWS, self._builders(when), work, when)
+                else pipeline.carry_out(
+                    planned, self.store, VIEWS, self._builders(when), work, when, self._executors(workers)
+                )
             )
         return _with_search(report, search)
 
@@ -309,11 +330,13 @@ class Index:
         progress: Progress | None = None,
         seconds: float | None = None,
         cancel: Callable[[], bool] | None = None,
+        workers: int | None = 1,
     ) -> VectorCount:
         """Go on with the vectors that `add` left for later, or was killed before. How far they are then.
 
         After so many `seconds` no further change is begun, but one is always made: so a server may go on bit by bit.
-        `cancel` is that of `add`. Raises what `add` raises.
+        `cancel` and `workers` are those of `add`; a call that is to end after some `seconds` has none beside it. Raises what
+        `add` raises.
         """
         from mergewise.index import pipeline
         from mergewise.index.work import IndexingProgress
@@ -321,8 +344,14 @@ class Index:
         longest = inf if seconds is None else number("the seconds are", seconds, float, Range(0, inf))
         if not self.store.finish_vectors() or any(map(self.store.missing, self.store.reader().views)):
             work = IndexingProgress(progress, cancel)
-            pipeline.go_on(self.store, VIEWS, self._builders(), work, longest)
+            pipeline.go_on(self.store, VIEWS, self._builders(), work, longest, self._executors(workers))
         return self.vectors()
+
+    @staticmethod
+    def _executors(workers: int | None) -> Executors:
+        from mergewise.index.executors import executors_of
+
+        return executors_of(None if workers is None else whole("the workers are", workers, WORKERS))
 
     def vectors(self) -> VectorCount:
         """How many leaves have their vectors, and how many wait for theirs."""

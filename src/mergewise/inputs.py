@@ -183,6 +183,8 @@ def inputs_of(
     """
     inputs: dict[str, Input] = {}
     paths: list[Path] = []
+    # a view of a dictionary cannot be sent to another process
+    metadata = dict(metadata)
     for source in _flat(sources):
         if isinstance(source, File):
             given = named_input(source, metadata)

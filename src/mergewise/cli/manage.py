@@ -124,6 +124,16 @@ def index(
     ocr_pages: Annotated[
         int, typer.Option("--ocr-pages", min=1, max=10_000, help="Scanned pages of a file that are recognised.")
     ] = defaults.OCR_PAGES,
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            "--workers",
+            min=1,
+            max=256,
+            help="Processes that read, split and embed documents. The default is one a core where there is much to do.",
+            show_default=False,
+        ),
+    ] = None,
     as_json: options.JsonOption = False,
 ) -> None:
     """Index files and folders. Unchanged files are skipped, changed ones replaced; run it again after a kill."""
@@ -138,7 +148,7 @@ def index(
     if not paths:
         if sync or watch or dry_run:
             raise UsageError("no folder is named", "mergewise index DIR --sync")
-        _go_on(mergewise.open(index_dir, embedder=embedder, chat=chat, prompts=prompts, create=False), as_json)
+        _go_on(mergewise.open(index_dir, embedder=embedder, chat=chat, prompts=prompts, create=False), workers, as_json)
         return
     names = [view.strip() for view in views.split(",")]
     if ocr and not apart:
@@ -190,6 +200,7 @@ def index(
                 progress=advance,
                 limits=limits,
                 embed=when,
+                workers=workers,
             )
 
     if watch:
@@ -203,10 +214,10 @@ def index(
         raise typer.Exit(1)
 
 
-def _go_on(opened: Index, as_json: bool) -> None:
+def _go_on(opened: Index, workers: int | None, as_json: bool) -> None:
     """Make the vectors that are still to come, and the rows of views."""
     with _saying_what_is_kept(opened), progress("Indexing", characters) as advance:
-        vectors = opened.embed(progress=advance)
+        vectors = opened.embed(progress=advance, workers=workers)
     if as_json:
         say_json(asdict(vectors))
         return

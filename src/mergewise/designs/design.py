@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from pickle import PicklingError
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
@@ -22,6 +23,13 @@ class Lazy(MutableMapping[str, Part]):
 
     def __init__(self, make: Callable[[], Mapping[str, Part]]) -> None:
         self._make = make
+        self._is_changed = False
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Another process makes its own, which must be the same."""
+        if self._is_changed:
+            raise PicklingError("it was changed in this process")
+        return Lazy, (self._make,)
 
     @cached_property
     def _parts(self) -> dict[str, Part]:
@@ -31,9 +39,11 @@ class Lazy(MutableMapping[str, Part]):
         return self._parts[name]
 
     def __setitem__(self, name: str, part: Part) -> None:
+        self._is_changed = True
         self._parts[name] = part
 
     def __delitem__(self, name: str) -> None:
+        self._is_changed = True
         del self._parts[name]
 
     def __iter__(self) -> Iterator[str]:

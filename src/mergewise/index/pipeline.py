@@ -5,28 +5,39 @@ Whoever has a store and models can run it; each batch is one change of the index
 Embedding is nearly all of the work. So where there is much to do, texts come first: documents are written with the rows of
 the tree alone, without vectors, and are found by words from then on. Then `catch_up` embeds what waits, in changes of
 less than half a minute, and builds the other views. A kill leaves what the finished changes hold, and the next run goes on.
+
+What is made of documents is made by pure functions, here or in workers (`index.executors`); what is written, and in which
+order, is the same. One process writes. Rows that a chat model writes are made here, and vectors too, unless by the shipped
+embedder.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
+from itertools import chain
 from math import inf
 from time import monotonic, perf_counter
 from typing import Any
 
 from mergewise.defaults import When
 from mergewise.errors import ReadError
+from mergewise.index.executors import HERE, INLINE, Executor, Executors
 from mergewise.index.moves import keeps_its_title, rename_document
 from mergewise.index.plan import IndexingPlan, IndexingTask, Move, batches, plan
 from mergewise.index.work import TEXTS_AT_ONCE, IndexingProgress
 from mergewise.index.writing.calls import chat_of
 from mergewise.inputs import Input
+from mergewise.models.minilm import MiniLM, cores
 from mergewise.models.record import Models
-from mergewise.protocols import Store
+from mergewise.protocols import Embedder, Store
+from mergewise.store.mapped import IntArray
 from mergewise.store.tables import Table
-from mergewise.store.views import OnShare, Progress, Registry, View, views_of
+from mergewise.store.views import OnShare, Progress, Registry, View, ViewRows, views_of
 from mergewise.types import AddReport, Document, DocumentRows, Failure, Origin, TextlessPages
 
 log = logging.getLogger("mergewise")
@@ -45,6 +56,9 @@ CHANGE_LEAVES = 4096
 FIRST_PART, LARGEST_PART = 32, TEXTS_AT_ONCE
 """Leaves that are embedded between two looks at the clock: the first time, and at most."""
 
+SENT_CHARACTERS, SENT_DOCUMENTS, SENT_LEAVES = 200_000, 64, 128
+"""What a worker gets at a time: about a second of work or less, so that none waits long for another in the end."""
+
 
 def rows_of(
     documents: Sequence[tuple[Document, str]],
@@ -55,25 +69,34 @@ def rows_of(
 ) -> list[DocumentRows]:
     """The rows of documents, given with their digests, in all views that have settings."""
     rows = [DocumentRows(document, digest) for document, digest in documents]
+    return _with_views(rows, registry, settings, models, on_share)
+
+
+def _with_views(
+    rows: Sequence[DocumentRows],
+    registry: Registry,
+    settings: Mapping[str, Mapping[str, Any]],
+    models: Models,
+    on_share: OnShare | None = None,
+) -> list[DocumentRows]:
     for view in views_of(registry, list(settings)):
-        rows = _with_view(rows, view, settings[view.name], models, on_share)
-    return rows
+        tables = _view_tables(rows, view, settings[view.name], models, on_share)
+        rows = [replace(row, tables={**row.tables, **own}) for row, own in zip(rows, tables, strict=True)]
+    return list(rows)
 
 
-def _with_view(
+def _view_tables(
     rows: Sequence[DocumentRows],
     view: View,
     settings: Mapping[str, Any],
     models: Models,
     on_share: OnShare | None = None,
-) -> list[DocumentRows]:
+) -> Sequence[ViewRows]:
     view.check_prompt(settings, models.prompts)
     own = view.load(settings)
     if on_share is not None and view.writing is not None and view.writing.asks(own):
-        built = view.writing.build(rows, own, models, on_share)
-    else:
-        built = view.build(rows, own, models)
-    return [replace(row, tables={**row.tables, **tables}) for row, tables in zip(rows, built, strict=True)]
+        return view.writing.build(rows, own, models, on_share)
+    return view.build(rows, own, models)
 
 
 def add(
@@ -83,31 +106,52 @@ def add(
     models: Models,
     work: IndexingProgress | None = None,
     embed: When = "now",
+    executors: Executors = HERE,
 ) -> AddReport:
     """Add what is new or changed. What cannot be read is named in the report with its reason, and the others go on."""
     began = perf_counter()
     work = work or IndexingProgress()
     planned = plan(inputs, store.reader(), work.look_at)
-    report = replace(carry_out(planned, store, registry, models, work, embed), changes=())
+    report = replace(carry_out(planned, store, registry, models, work, embed, executors), changes=())
     log.info("added: %s, %.1f s", report, perf_counter() - began)
     return report
 
 
 def carry_out(
-    planned: IndexingPlan, store: Store, registry: Registry, models: Models, work: IndexingProgress, embed: When = "now"
+    planned: IndexingPlan,
+    store: Store,
+    registry: Registry,
+    models: Models,
+    work: IndexingProgress,
+    embed: When = "now",
+    executors: Executors = HERE,
 ) -> AddReport:
     """Do what is planned, in batches. What leaves the index leaves it in one step with the last batch that comes.
 
     With `embed` "later", vectors and the rows of further views are left to `catch_up`.
     """
     size = sum(task.given.size for task in planned.tasks)
-    texts_first = embed == "later" or (models.embedder is not None and size > SMALL)
+    waiting = _waiting_characters(store) if embed == "now" else 0
+    with executors(size + waiting) as executor:
+        return _carry_out(planned, store, registry, models, work, embed, executor, (size, waiting))
+
+
+def _carry_out(
+    planned: IndexingPlan,
+    store: Store,
+    registry: Registry,
+    models: Models,
+    work: IndexingProgress,
+    embed: When,
+    executor: Executor,
+    sizes: tuple[int, int],
+) -> AddReport:
+    texts_first = embed == "later" or (models.embedder is not None and sizes[0] > SMALL)
     writer = _BatchWriter(store, registry, models, work, texts_first=texts_first)
-    work.begin([size, _waiting_characters(store) if work.is_watched and embed == "now" else 0])
+    work.begin(sizes)
     if texts_first:
         work.begin_texts()
-    for task in planned.tasks:
-        writer.add(task)
+    writer.add_all(planned.tasks, executor)
     for moves in batches(planned.moves, MOVES_AT_ONCE):
         writer.move(moves)
     for some in batches(planned.updates.items(), DESCRIBED_AT_ONCE):
@@ -116,7 +160,7 @@ def carry_out(
     if texts_first and writer.written:
         store.optimize()
     if embed == "now":
-        catch_up(store, registry, models, work)
+        catch_up(store, registry, models, work, executor=executor)
         take_up(store, registry, models, writer.written)
     report = AddReport(unchanged=planned.unchanged, failed=planned.failed, updated=len(planned.updates)) + writer.report
     if writer.written or report.removed or report.updated:
@@ -130,13 +174,29 @@ def carry_out(
 
 
 @dataclass(frozen=True, slots=True)
-class _Read:
-    """A document that waits to be written; `was` is the id of the one that it takes the place of."""
+class _ReadDocument:
+    """What came of reading a document: its rows, which may still have no tables, or why it `failed`."""
 
-    document: Document
-    digest: str
-    origin: Origin | None
-    was: str = ""
+    rows: DocumentRows | None
+    textless: tuple[int, ...] = ()
+    failed: str = ""
+
+
+def _read(task: IndexingTask) -> _ReadDocument:
+    try:
+        document, digest, textless = task.given.read(task.id)
+        return _ReadDocument(DocumentRows(document, digest, origin=task.given.origin()), textless)
+    except ReadError as error:
+        return _ReadDocument(None, failed=error.message)
+
+
+def _read_with_rows(
+    registry: Registry, settings: Mapping[str, Mapping[str, Any]], models: Models, tasks: Sequence[IndexingTask]
+) -> list[_ReadDocument]:
+    """What a worker makes of documents."""
+    read = [_read(task) for task in tasks]
+    rows = iter(_with_views([one.rows for one in read if one.rows is not None], registry, settings, models))
+    return [one if one.rows is None else replace(one, rows=next(rows)) for one in read]
 
 
 class _BatchWriter:
@@ -149,25 +209,44 @@ class _BatchWriter:
         self.texts_first = texts_first
         self.report = AddReport()
         self.written: set[str] = set()
-        self._batch: list[_Read] = []
+        self._batch: list[DocumentRows] = []  # without tables, or with all of them
+        self._was: dict[str, str] = {}  # the ids of those that they take the place of
         self._moved: list[tuple[DocumentRows, str]] = []  # with the id of before
 
-    def add(self, task: IndexingTask, was: str = "") -> None:
+    def add_all(self, tasks: Sequence[IndexingTask], executor: Executor) -> None:
+        settings, models = self._settings_and_models() if tasks else ({}, self.models)
+        if not _is_work_of(executor, self.registry, settings, models):
+            for task in tasks:
+                self.add(task)
+            return
+        # the tree by itself: other views need not be imported for it
+        first = next(iter(self.registry))
+        registry = {first: self.registry[first]} if len(settings) == 1 else self.registry
+        make = partial(_read_with_rows, registry, settings, replace(models, chat=None))
+        read = executor.map(make, _sendable(tasks), self.work.tell)
+        for task, one in zip(tasks, chain.from_iterable(read), strict=True):
+            self._begin(task)
+            self._take(task, one)
+
+    def add(self, task: IndexingTask) -> None:
+        self._begin(task)
+        self._take(task, _read(task))
+
+    def _begin(self, task: IndexingTask) -> None:
         if _is_full(self._batch):
             self.flush()
         self.work.look_at(task.given.name)
-        try:
-            document, digest, textless = task.given.read(task.id)
-            read = _Read(document, digest, task.given.origin(), was)
-        except ReadError as error:
-            log.debug("%s was not read: %s", task.given.name, error.message)
-            self.report += AddReport(failed=(Failure(task.given.name, error.message),))
+
+    def _take(self, task: IndexingTask, read: _ReadDocument) -> None:
+        if read.rows is None:
+            log.debug("%s was not read: %s", task.given.name, read.failed)
+            self.report += AddReport(failed=(Failure(task.given.name, read.failed),))
             self.work.count_read(task.given.size, 0)
-        else:
-            self._batch.append(read)
-            if textless:
-                self.report += AddReport(textless=(TextlessPages(task.given.name, textless),))
-            self.work.count_read(task.given.size, len(read.document.text))
+            return
+        self._batch.append(read.rows)
+        if read.textless:
+            self.report += AddReport(textless=(TextlessPages(task.given.name, read.textless),))
+        self.work.count_read(task.given.size, len(read.rows.document.text))
 
     def move(self, moves: Sequence[Move]) -> None:
         """Give the rows of documents that stand other names. One whose title changes with its name is made anew."""
@@ -182,7 +261,8 @@ class _BatchWriter:
                 self._moved.append((rows, move.was.id))
             else:
                 self.work.begin_more(move.task.given.size)
-                self.add(move.task, move.was.id)
+                self._was[move.task.id] = move.was.id
+                self.add(move.task)
 
     def _under_new_name(self, move: Move, rows: DocumentRows | None) -> DocumentRows | None:
         given, was = move.task.given, move.was.origin
@@ -199,9 +279,9 @@ class _BatchWriter:
         """Write what has come so far, in one change with what goes."""
         if not (self._batch or self._moved or remove or origins):
             return
-        characters = sum(len(read.document.text) for read in self._batch)
-        rows = [*self._rows(characters), *(rows for rows, _ in self._moved)]
-        was = {read.document.id: read.was for read in self._batch if read.was}
+        characters = _characters(self._batch)
+        rows = [*self._rows(), *(rows for rows, _ in self._moved)]
+        was = {row.document.id: self._was[row.document.id] for row in self._batch if row.document.id in self._was}
         was |= {rows.document.id: before for rows, before in self._moved}
         done = self.store.write(rows, remove=[*was.values(), *remove], origins=origins)
         failed = {failure.source for failure in done.failed}
@@ -211,19 +291,56 @@ class _BatchWriter:
         self._batch, self._moved = [], []
         self.work.count_written(characters)
 
-    def _rows(self, characters: int) -> list[DocumentRows]:
-        if not self._batch:
-            return []
-        settings, models = self.store.settings, self.models
-        if self.texts_first:
-            for name in settings:
-                self.registry[name].check_prompt(settings[name], models.prompts)
-            first = next(iter(self.registry))
-            settings, models = {first: settings[first]}, replace(models, embedder=None)
-        watched = _models_with_progress(self.work, models, self.registry, settings, characters)
-        given = [(read.document, read.digest) for read in self._batch]
-        rows = rows_of(given, self.registry, settings, *watched)
-        return [replace(row, origin=read.origin) for row, read in zip(rows, self._batch, strict=True)]
+    def _rows(self) -> list[DocumentRows]:
+        """The batch with all tables."""
+        bare = [rows for rows in self._batch if not rows.tables]
+        if not bare:
+            return self._batch
+        settings, models = self._settings_and_models()
+        watched = _models_with_progress(self.work, models, self.registry, settings, _characters(bare))
+        made = iter(_with_views(bare, self.registry, settings, *watched))
+        return [rows if rows.tables else next(made) for rows in self._batch]
+
+    def _settings_and_models(self) -> tuple[Mapping[str, Mapping[str, Any]], Models]:
+        """Of the views that are made now. Raises UsageError where prompts are others than those of rows that stand."""
+        settings = self.store.settings
+        if not self.texts_first:
+            return settings, self.models
+        for name in settings:
+            self.registry[name].check_prompt(settings[name], self.models.prompts)
+        first = next(iter(self.registry))
+        return {first: settings[first]}, replace(self.models, embedder=None)
+
+
+def _sendable(tasks: Sequence[IndexingTask]) -> Iterator[list[IndexingTask]]:
+    """The tasks in order, in parts of about a second of work."""
+    part: list[IndexingTask] = []
+    size = 0
+    for task in tasks:
+        part.append(task)
+        size += task.given.size
+        if size >= SENT_CHARACTERS or len(part) >= SENT_DOCUMENTS:
+            yield part
+            part, size = [], 0
+    if part:
+        yield part
+
+
+def _is_work_of(
+    executor: Executor, registry: Registry, settings: Mapping[str, Mapping[str, Any]], models: Models
+) -> bool:
+    """Whether these views are made by workers: those that a chat model writes are made here."""
+    asks = any(registry[name].asks_chat(own) for name, own in settings.items())
+    no_vectors = bool(executor.workers) and models.embedder is None
+    return bool(settings) and not asks and (no_vectors or _embed_apart(executor, models.embedder))
+
+
+def _embed_apart(executor: Executor, embedder: Embedder | None) -> bool:
+    """Whether workers embed, each with a copy of one thread: where that keeps as many cores busy as the embedder would here.
+
+    An embedder that somebody gave has no copies; nor have those that hold large models, or that ask an endpoint.
+    """
+    return type(embedder) is MiniLM and executor.workers >= cores()
 
 
 def rebuild(store: Store, registry: Registry, models: Models, doc_ids: Sequence[str]) -> None:
@@ -265,7 +382,7 @@ def add_view(store: Store, view: View, models: Models, progress: Progress | None
     """Give every document that stands the view, which the store has begun, in batches."""
     work = IndexingProgress(progress)
     work.begin([_characters_of(store, store.missing(view.name)) if work.is_watched else 0])
-    _build_missing(store, view, models, work)
+    _build_missing(store, {view.name: view}, view.name, models, work)
     work.finish()
 
 
@@ -274,30 +391,65 @@ def _characters_of(store: Store, doc_ids: Collection[str]) -> int:
 
 
 def _build_missing(
-    store: Store, view: View, models: Models, work: IndexingProgress, goes_on: Callable[[], bool] = lambda: True
+    store: Store,
+    registry: Registry,
+    name: str,
+    models: Models,
+    work: IndexingProgress,
+    goes_on: Callable[[], bool] = lambda: True,
+    executor: Executor = INLINE,
 ) -> None:
     """In batches, of which one is made at least."""
-    while not store.finish_view(view.name):
-        for batch in batches(store.missing(view.name), view.batch):
-            rows = store.reader().document_rows(batch)
+    settings = {name: store.settings[name]}
+    is_apart = _is_work_of(executor, registry, settings, models)
+    begun: deque[list[DocumentRows]] = deque()
+
+    def begin_batches() -> Iterator[list[DocumentRows]]:
+        for batch in batches(store.missing(name), registry[name].batch):
+            begun.append(store.reader().document_rows(batch))
             work.look_at(batch[0])
-            characters = sum(len(row.document.text) for row in rows)
-            settings = store.settings[view.name]
-            watched = _models_with_progress(work, models, {view.name: view}, {view.name: settings}, characters)
-            store.write_view(view.name, _with_view(rows, view, settings, *watched))
-            work.count_written(characters)
+            yield begun[-1]
+
+    def build(rows: Sequence[DocumentRows]) -> Sequence[ViewRows]:
+        watched = _models_with_progress(work, models, registry, settings, _characters(rows))
+        return _view_tables(rows, registry[name], settings[name], *watched)
+
+    apart = partial(_named_view_tables, registry, settings, replace(models, chat=None))
+    while not store.finish_view(name):
+        for tables in executor.map(apart, begin_batches(), work.tell) if is_apart else map(build, begin_batches()):
+            rows = begun.popleft()
+            store.write_view(
+                name, [replace(row, tables={**row.tables, **own}) for row, own in zip(rows, tables, strict=True)]
+            )
+            work.count_written(_characters(rows))
             if not goes_on():
                 return
 
 
+def _named_view_tables(
+    registry: Registry, settings: Mapping[str, Mapping[str, Any]], models: Models, rows: Sequence[DocumentRows]
+) -> Sequence[ViewRows]:
+    """Of the one view that has settings, as a worker makes them."""
+    ((name, own),) = settings.items()
+    return _view_tables(rows, registry[name], own, models)
+
+
 def go_on(
-    store: Store, registry: Registry, models: Models, work: IndexingProgress | None = None, seconds: float = inf
+    store: Store,
+    registry: Registry,
+    models: Models,
+    work: IndexingProgress | None = None,
+    seconds: float = inf,
+    executors: Executors = HERE,
 ) -> None:
     """`catch_up` by itself."""
     work = work or IndexingProgress()
     lacking = {doc_id for name in store.reader().views for doc_id in store.missing(name)}
-    work.begin([_waiting_characters(store), _characters_of(store, lacking)] if work.is_watched else [])
-    catch_up(store, registry, models, work, seconds)
+    sizes = _waiting_characters(store), _characters_of(store, lacking)
+    work.begin(sizes)
+    # where a change may be the last one, nothing is made ahead
+    with executors(sum(sizes)) if seconds == inf else nullcontext(INLINE) as executor:
+        catch_up(store, registry, models, work, seconds, executor=executor)
     work.finish()
 
 
@@ -308,6 +460,7 @@ def catch_up(
     work: IndexingProgress,
     seconds: float = inf,
     clock: Callable[[], float] = monotonic,
+    executor: Executor = INLINE,
 ) -> None:
     """Give the rows that wait for them their vectors, then documents the rows of views that they lack, where these are in use.
 
@@ -322,13 +475,16 @@ def catch_up(
     tables = [table for table in _embedding_tables(store, registry) if len(store.reader().unembedded(table.name))]
     for stage, table in enumerate(tables):
         work.begin_stage(len(store.reader().unembedded(table.name)), len(tables) - stage + len(late))
-        while _embed_some(store, table, models, work, clock) and goes_on():
-            pass
+        if models.embedder is not None and _embed_apart(executor, models.embedder):
+            _embed_in_workers(store, table, models.embedder, work, clock, executor)
+        else:
+            while _embed_some(store, table, models, work, clock) and goes_on():
+                pass
     store.finish_vectors()
     for stage, name in enumerate(late):
         if goes_on() or not (tables or stage):
             work.begin_stage(_characters_of(store, store.missing(name)), len(late) - stage)
-            _build_missing(store, registry[name], models, work, goes_on)
+            _build_missing(store, registry, name, models, work, goes_on, executor)
 
 
 def _embedding_tables(store: Store, registry: Registry) -> list[Table]:
@@ -360,9 +516,57 @@ def _embed_some(store: Store, table: Table, models: Models, work: IndexingProgre
         work.count_written(len(records))
         pace = len(records) / max(clock() - at, 1e-3)
         size = int(min(LARGEST_PART, max(1, PART_SECONDS * pace)))
+    _write_vectors(store, table, ids, parts)
+    return bool(ids)
+
+
+def _write_vectors(store: Store, table: Table, ids: Sequence[int], parts: Sequence[Mapping[str, Any]]) -> None:
     if ids:
         store.write_vectors(table.name, ids, {name: [row for part in parts for row in part[name]] for name in parts[0]})
-    return bool(ids)
+
+
+def _embed_in_workers(
+    store: Store,
+    table: Table,
+    embedder: Embedder,
+    work: IndexingProgress,
+    clock: Callable[[], float],
+    executor: Executor,
+) -> None:
+    """All changes. While workers embed, this process reads the rows that come next, and writes the vectors that came."""
+    assert table.embed is not None
+    embed = partial(_embedded_part, table.embed, embedder)
+    waiting = store.reader().unembedded(table.name)
+    began = clock()
+    ids: list[int] = []
+    parts: list[Mapping[str, Any]] = []
+    for own, columns in executor.map(embed, _parts_of(store, table, waiting), work.tell):
+        ids += own
+        parts.append(columns)
+        work.count_written(len(own))
+        # as many as take half a minute, which are more where there are many workers
+        if len(ids) >= CHANGE_LEAVES * executor.workers // 2 or clock() - began >= CHANGE_SECONDS:
+            _write_vectors(store, table, ids, parts)
+            ids, parts, began = [], [], clock()
+    _write_vectors(store, table, ids, parts)
+
+
+def _parts_of(store: Store, table: Table, waiting: IntArray) -> Iterator[dict[int, Any]]:
+    """Rows by id, as many as a worker gets at a time."""
+    for first in range(0, len(waiting), SENT_LEAVES):
+        records: dict[int, Any] = store.reader().rows(
+            table.name, table.record, waiting[first : first + SENT_LEAVES].tolist()
+        )
+        # none where they are of no document: `check` says so
+        if records:
+            yield records
+
+
+def _embedded_part(
+    embed: Callable[[Sequence[Any], Embedder], Mapping[str, Any]], embedder: Embedder, records: Mapping[int, Any]
+) -> tuple[list[int], Mapping[str, Any]]:
+    """The columns of these rows by their ids, as a worker makes them."""
+    return list(records), embed(list(records.values()), embedder)
 
 
 def _waiting_characters(store: Store) -> int:
@@ -386,5 +590,9 @@ def _models_with_progress(
     return replace(models, embedder=work.watch(models.embedder, characters, len(settings))), None
 
 
-def _is_full(batch: Sequence[_Read]) -> bool:
-    return len(batch) >= BATCH_DOCUMENTS or sum(len(read.document.text) for read in batch) >= BATCH_CHARACTERS
+def _is_full(batch: Sequence[DocumentRows]) -> bool:
+    return len(batch) >= BATCH_DOCUMENTS or _characters(batch) >= BATCH_CHARACTERS
+
+
+def _characters(rows: Iterable[DocumentRows]) -> int:
+    return sum(len(row.document.text) for row in rows)

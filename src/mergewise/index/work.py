@@ -46,7 +46,7 @@ class IndexingProgress:
 
     def begin(self, sizes: Iterable[int]) -> None:
         self._total = sum(sizes)
-        self._tell()
+        self.tell()
 
     def begin_texts(self) -> None:
         """What is done from here on are texts alone."""
@@ -61,12 +61,12 @@ class IndexingProgress:
 
     def look_at(self, name: str) -> None:
         self._name = name
-        self._tell()
+        self.tell()
 
     def count_read(self, expected: int, characters: int) -> None:
         """A text has as many characters instead of those that were expected."""
         self._total += characters - expected
-        self._tell()
+        self.tell()
 
     def watch(self, embedder: Embedder | None, characters: int, calls: int) -> Embedder | None:
         """The embedder, which tells how far it is with a batch of texts that it gets in so many calls."""
@@ -81,7 +81,7 @@ class IndexingProgress:
         def tell(share: float) -> None:
             most = characters * self._scale
             self._batch = min(most, self._batch + share * most / max(1, builders))
-            self._tell()
+            self.tell()
 
         return tell
 
@@ -89,14 +89,15 @@ class IndexingProgress:
         """A batch is through."""
         self._written += characters * self._scale
         self._batch = 0.0
-        self._tell()
+        self.tell()
 
     def finish(self) -> None:
         """All is done: there is nothing to call off any more."""
         self._written, self._batch, self._cancel = self._total, 0.0, None
-        self._tell()
+        self.tell()
 
-    def _tell(self) -> None:
+    def tell(self) -> None:
+        """Say how far it is, and ask whether it is to go on."""
         if self._cancel is not None and self._cancel():
             raise Cancelled("the work was called off", "the same call does the rest")
         if self._progress is not None:

@@ -17,10 +17,11 @@ import os
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import cache
 from itertools import accumulate, pairwise
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -61,15 +62,23 @@ Running: TypeAlias = "tuple[list[int], Future[list[FloatArray]]]"
 
 
 class MiniLM:
-    """An `Embedder`. The model is loaded by the first text, and may be shared between threads."""
+    """An `Embedder`. The model is loaded by the first text, and may be shared between threads.
+
+    It runs in so many `threads`, or in as many as there are cores.
+    """
 
     spec = "minilm"
     dimension = 384
     languages = frozenset({"en"})
 
-    def __init__(self) -> None:
+    def __init__(self, threads: int | None = None) -> None:
+        self._threads = threads
         self._lock = Lock()
         self._loaded: InferenceSession | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A worker that is sent one takes its own, of one thread: there are as many workers as cores are to be busy."""
+        return _of_one_thread, ()
 
     def embed_documents(self, texts: Sequence[str]) -> FloatArray:
         """Unit rows, shape (len(texts), 384). What lies behind the first 254 word pieces of a text is not seen."""
@@ -109,7 +118,7 @@ class MiniLM:
         def read(slab: slice) -> list[Pieces]:
             return word_pieces(texts[slab], None if parts is None else parts[slab])
 
-        workers = cores()
+        workers = self._threads or cores()
         pieces = read(slabs[0])
         batches = list(plan_batches([len(text.ids) for text in pieces], workers))
         if len(slabs) == len(batches) == 1:
@@ -138,6 +147,11 @@ class MiniLM:
             if self._loaded is None:
                 self._loaded = load_session()
             return self._loaded
+
+
+@cache
+def _of_one_thread() -> MiniLM:
+    return MiniLM(threads=1)
 
 
 def load_session() -> InferenceSession:

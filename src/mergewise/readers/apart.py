@@ -17,13 +17,14 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, fields
-from functools import partial
+from functools import cache, partial
 from pathlib import Path, PurePosixPath
 from threading import Event, Lock, Timer
 from time import monotonic
+from types import MappingProxyType
 from typing import IO, Annotated, Any
 
 from mergewise.defaults import FILE_SECONDS
@@ -76,11 +77,27 @@ def reader_within(limits: Limits | None) -> Iterator[FileReader]:
         demand_recognition()
     apart = ReaderApart(limits)
     try:
-        yield lambda path, *, id=None, name=None: (apart.read if _is_read_apart(path, name) else read_file)(
-            path, id=id, name=name
-        )
+        yield LimitedReader(apart)
     finally:
         apart.close()
+
+
+@dataclass(frozen=True, slots=True)
+class LimitedReader:
+    """A `FileReader` of the files that are read apart, and of the others. In another process it stands for that one's own."""
+
+    apart: ReaderApart
+
+    def __call__(self, path: Path, *, id: str | None = None, name: str | None = None) -> ReadFile:
+        return (self.apart.read if _is_read_apart(path, name) else read_file)(path, id=id, name=name)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _reader_of_process, (self.apart.limits,)
+
+
+@cache
+def _reader_of_process(limits: Limits) -> LimitedReader:
+    return LimitedReader(ReaderApart(limits))
 
 
 def _is_read_apart(path: Path, name: str | None) -> bool:
@@ -96,7 +113,7 @@ class ReaderApart:
     """Reads files in one process apart, which is started when it is needed. Safe to use from several threads."""
 
     def __init__(self, limits: Limits, function: str = _READ) -> None:
-        self._limits = limits
+        self.limits = limits
         self._function = function
         self._lock = Lock()
         self._process: subprocess.Popen[bytes] | None = None
@@ -134,10 +151,10 @@ class ReaderApart:
 
     def _seconds(self) -> float:
         """The time for the next file."""
-        return self._limits.seconds * (_SHARE if self._is_impatient() else 1)
+        return self.limits.seconds * (_SHARE if self._is_impatient() else 1)
 
     def _is_impatient(self) -> bool:
-        return self._lost >= _PATIENCE * self._limits.seconds
+        return self._lost >= _PATIENCE * self.limits.seconds
 
     def _count_lost(self, seconds: float) -> None:
         was_impatient = self._is_impatient()
@@ -153,16 +170,7 @@ class ReaderApart:
             self._stop()
 
     def _start(self) -> subprocess.Popen[bytes]:
-        # the modules of this process, but none that lies about in the working directory (-P)
-        module_path = os.pathsep.join(entry for entry in sys.path if entry)
-        limits = json.dumps(asdict(self._limits))
-        process = subprocess.Popen(
-            [sys.executable, "-P", "-m", __name__, self._function, limits],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            env={**os.environ, "PYTHONPATH": module_path},
-        )
+        process = start_apart(__name__, self._function, json.dumps(asdict(self.limits)), stderr=subprocess.DEVNULL)
         # the time that it takes to start is not that of a file
         assert process.stdout is not None
         process.stdout.readline(len(_READY))
@@ -172,21 +180,47 @@ class ReaderApart:
         """Why there was no answer; `late`: within so many seconds. The process is gone after this."""
         self._process = None
         if late is not None:
-            why = "" if late == self._limits.seconds else ", as others before it took too long: try it by itself"
+            why = "" if late == self.limits.seconds else ", as others before it took too long: try it by itself"
             return f"reading it took more than {late:.3g} seconds{why}"
         code = _exit_code(process)
         if code is None:
             return "its parser closed the process that read it"
         if code >= 0:
-            return f"its parser ended the process that read it (exit {code})"
-        with suppress(ValueError):
-            return f"its parser was killed by {signal.Signals(-code).name}"
-        return f"its parser was killed by signal {-code}"
+            return f"its parser ended the process that read it ({ending_of(code)})"
+        return f"its parser was {ending_of(code)}"
 
     def _stop(self) -> None:
         process, self._process = self._process, None
         if process is not None:
             _exit_code(process)
+
+
+def start_apart(
+    module: str,
+    *arguments: str,
+    stderr: int | None,
+    env: Mapping[str, str] = MappingProxyType({}),
+    own_group: bool = False,
+) -> subprocess.Popen[bytes]:
+    """A fresh interpreter that runs a module of this process, but none that lies about in the working directory (-P)."""
+    module_path = os.pathsep.join(entry for entry in sys.path if entry)
+    return subprocess.Popen(
+        [sys.executable, "-P", "-m", module, *arguments],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=stderr,
+        env={**os.environ, **env, "PYTHONPATH": module_path},
+        process_group=0 if own_group else None,
+    )
+
+
+def ending_of(code: int) -> str:
+    """How a process with this exit code ended."""
+    if code >= 0:
+        return f"exit {code}"
+    with suppress(ValueError):
+        return f"killed by {signal.Signals(-code).name}"
+    return f"killed by signal {-code}"
 
 
 def _ask(process: subprocess.Popen[bytes], request: list[str | float | None]) -> dict[str, Any] | None:

@@ -11,6 +11,7 @@ from mergewise.index.tree.embedding import embed_leaves
 from mergewise.index.tree.reader import TreeReader
 from mergewise.index.tree.tables import LEAF, NAME, SECTION, WORDS
 from mergewise.models.record import Models
+from mergewise.store.tables import Table
 from mergewise.store.views import View, ViewRows
 from mergewise.text.keys import search_key
 from mergewise.text.languages import ENGLISH, UNKNOWN, document_language, search_words
@@ -68,11 +69,8 @@ def _titles(first: Leaf) -> list[str]:
     return [*titles, first.title] if first.start == 0 or not titles else titles
 
 
-VIEW = View(
-    name="leaf",
-    settings=TreeSettings,
-    tables=lambda settings: (LEAF, SECTION, NAME),
-    build=build,
-    problems=problems,
-    reader=TreeReader,
-)
+def _tables(settings: TreeSettings) -> tuple[Table, ...]:
+    return LEAF, SECTION, NAME
+
+
+VIEW = View(name="leaf", settings=TreeSettings, tables=_tables, build=build, problems=problems, reader=TreeReader)

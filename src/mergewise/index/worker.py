@@ -1,0 +1,86 @@
+"""A worker of `index.executors`: reads requests from standard input, answers on standard output, and ends with the former."""
+
+from __future__ import annotations
+
+import logging
+import os
+import pickle
+import signal
+import sys
+import warnings
+from queue import SimpleQueue
+from threading import Thread
+from typing import IO, Any
+
+from mergewise.index.executors import WorkerAnswer, read_frame, write_frame
+
+
+class _Collector(logging.Handler):
+    """Keeps records in a form that can be pickled, until they are sent."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.records: list[logging.LogRecord] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        record.msg, record.args = record.getMessage(), None
+        if record.exc_info:
+            record.exc_text, record.exc_info = logging.Formatter().formatException(record.exc_info), None
+        self.records.append(record)
+
+
+def main() -> None:
+    # what a parser prints is no answer
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    collector = _Collector()
+    logging.basicConfig(level=int(sys.argv[1]), handlers=[collector])
+    logging.getLogger("mergewise").setLevel(int(sys.argv[2]))
+    requests: SimpleQueue[bytes] = SimpleQueue()
+    Thread(target=_receive, args=(sys.stdin.buffer, requests), daemon=True).start()
+    while True:
+        try:
+            write_frame(answers, _answer(requests.get(), collector))
+        except OSError:
+            # nobody reads it
+            os._exit(1)
+
+
+def _receive(stream: IO[bytes], requests: SimpleQueue[bytes]) -> None:
+    """Take requests whatever is being worked on, so that who sends one never waits for long."""
+    while (frame := read_frame(stream)) is not None:
+        requests.put(frame)
+    os._exit(0)
+
+
+def _answer(request: bytes, collector: _Collector) -> bytes:
+    """A pickled `WorkerAnswer`. Errors that are no fault of the function's, and what cannot be pickled, are refusals."""
+    try:
+        function, item = pickle.loads(request)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            outcome = _outcome(function, item)
+        logged, collector.records = tuple(collector.records), []
+        warned = tuple((str(w.message), w.category, w.filename, w.lineno) for w in caught)
+        answer = pickle.dumps(WorkerAnswer(**outcome, logged=logged, warned=warned), pickle.HIGHEST_PROTOCOL)
+        if "error" in outcome:
+            # some errors are pickled, and cannot be made again
+            pickle.loads(answer)
+        return answer
+    except Exception:
+        collector.records = []
+        return pickle.dumps(WorkerAnswer(is_refused=True))
+
+
+def _outcome(function: Any, item: Any) -> dict[str, Any]:
+    try:
+        return {"value": function(item)}
+    except MemoryError:
+        raise
+    except Exception as error:
+        return {"error": error}
+
+
+if __name__ == "__main__":
+    main()
