@@ -4,8 +4,8 @@ A text's logit is log P(yes) - log P(no) of the token that would begin the answe
 parse and nothing to ask again. One run of the network reads the prompts of `BATCH_TEXTS` texts, which begin alike. A prompt
 holds one text, and so fits small windows. A text that gives orders can change its own logit, and no other's.
 
-Two other forms tell less with models of 0.5B and 1.5B parameters: a letter for each text in one prompt, where the letter's place
-counts more than the text, and yes or no for each text behind a prompt that shows all of them (docs/evaluation.md).
+Two other forms told less on the few questions that they were tried on: a letter for each text in one prompt, where the letter's
+place counted more than the text, and yes or no for each text behind a prompt that shows all of them (docs/log.md).
 """
 
 from __future__ import annotations
