@@ -465,7 +465,7 @@ RerankerOption = Annotated[
     str,
     typer.Option(
         envvar="MERGEWISE_RERANKER",
-        help="Reranker: none, cross-encoder:PATH_OR_NAME or http:URL.",
+        help="Reranker: none, cross-encoder:PATH_OR_NAME, hf:PATH or http:URL.",
         rich_help_panel=MODELS,
     ),
 ]

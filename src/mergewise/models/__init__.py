@@ -46,7 +46,7 @@ def _shared(load: Callable[[str], Model]) -> Callable[[str], Model]:
     return model_in_use
 
 
-# chat model and scorer share one
+# chat model, reranker and scorer share one
 _causal: Callable[[str], HFCausalModel] = _shared(_lazy("causal", "HFCausalModel"))
 
 
@@ -67,6 +67,7 @@ CAUSALS: dict[str, Callable[[str], CausalModel[Any] | None]] = {"hf:PATH": _caus
 RERANKERS: dict[str, Callable[[str], Reranker | None]] = {
     "calibrated:SLOPE,BIAS:RERANKER": _lazy("calibration", "load_calibrated"),
     "cross-encoder:PATH_OR_NAME": _lazy("cross_encoder", "load_cross_encoder"),
+    "hf:PATH": _lazy("causal_reranker", "CausalReranker", _causal),
     "http:URL": _lazy("rerank_http", "HTTPReranker"),
     "none": _nothing,
 }
