@@ -26,6 +26,7 @@ from mergewise.retrieve.hybrid import SearchSettings
 from mergewise.store.filters import Where, condition_text
 from mergewise.store.lance import ClosedStore, LanceStore
 from mergewise.store.manifest import Manifest, demand_plain
+from mergewise.store.places import root_of
 from mergewise.store.views import Progress
 from mergewise.twins import AnswerStream, AsyncAnswerStream, as_async, as_stream, each
 from mergewise.types import (
@@ -80,15 +81,16 @@ class Index:
     _models: Models
     _loaded: tuple[object, ...] = ()
     ceilings: Ceilings | None = None
+    root: Path | None = None
 
     def __repr__(self) -> str:
         if isinstance(self.store, ClosedStore):
-            return f"Index({str(self.store.directory)!r}, closed)"
+            return f"Index({str(self.store.place)!r}, closed)"
         try:
             state = f"{len(self)} documents, embedder {self.manifest.embedder}"
         except MergewiseError as error:
             state = type(error).__name__
-        return f"Index({str(self.store.directory)!r}, {state})"
+        return f"Index({str(self.store.place)!r}, {state})"
 
     def __enter__(self) -> Index:
         return self
@@ -103,12 +105,12 @@ class Index:
         """
         if isinstance(self.store, ClosedStore):
             return
-        directory, loaded = self.store.directory, self._loaded
-        self.store = cast(LanceStore, ClosedStore(directory))
+        place, loaded = self.store.place, self._loaded
+        self.store = cast(LanceStore, ClosedStore(place))
         self._models, self._loaded = Models(self.tokens), ()
         for model in loaded:
             release(model)
-        log.info("closed %s", directory)
+        log.info("closed %s", place)
 
     def with_chat(self, chat: str | ChatModel) -> Index:
         """This index, asked with another chat model. What is open is shared, and belongs to this one, which is closed in the end.
@@ -418,7 +420,7 @@ class Index:
     @property
     def _root(self) -> Path:
         """Where the index stands: files below are named from here."""
-        return Path(os.path.realpath(self.store.directory)).parent
+        return root_of(self.store.place, self.root)
 
     def add_views(self, wanted: Mapping[str, dict[str, Any] | None], progress: Progress | None = None) -> None:
         """Give the index these views, with settings as a manifest keeps them, or None: those that stand, or the default.

@@ -14,6 +14,7 @@ from tests.support import HashEmbedder, new_store, reader_of, rows_of
 from mergewise.designs import VIEWS
 from mergewise.store import mapped
 from mergewise.store.lance import LanceStore
+from mergewise.store.places.folder import Folder
 from mergewise.store.mapped import FOLDER, SIMILAR, Mapped, MappedRows, MappingWriter, drop_unnamed
 from mergewise.types import Document
 
@@ -42,11 +43,11 @@ def test_rows_are_those_that_were_written(
         base = ids[-1] + 1
         written |= {i: f"row {i}" for i in ids}
         living = np.array(sorted({i // 10 for i in written} - dead), np.int64)
-        mapped = MappingWriter(directory, "t", mapped).with_rows(iter([part(ids)]), living)
+        mapped = MappingWriter(Folder(directory), "t", mapped).with_rows(iter([part(ids)]), living)
     assert mapped.end == base
     for smaller, larger in zip(mapped.segments[1:], mapped.segments, strict=False):
         assert smaller.rows * SIMILAR < larger.rows, "files of similar size are joined"
-    rows = MappedRows(directory, Mapped.of(mapped.as_dict()))
+    rows = MappedRows(Folder(directory), Mapped.of(mapped.as_dict()))
     found: dict[int, str] = {}
     asked = np.array(wanted, np.int64)
     for at, table in rows.take(asked, ["id", "text", "absent"]):
@@ -61,7 +62,7 @@ def test_rows_are_those_that_were_written(
 def test_files_of_one_size_become_one_file(tmp_path: Path) -> None:
     mapped, living = Mapped(), np.arange(4)
     for number in range(4):
-        mapped = MappingWriter(tmp_path, "t", mapped).with_rows(iter([part([10 * number])]), living)
+        mapped = MappingWriter(Folder(tmp_path), "t", mapped).with_rows(iter([part([10 * number])]), living)
     assert [segment.rows for segment in mapped.segments] == [4]
 
 
@@ -72,9 +73,9 @@ def test_addresses_lead_to_ids(
 ) -> None:
     directory = tmp_path_factory.mktemp("addresses")
     addresses, ids = np.array(list(known), np.int64), np.array(list(known.values()), np.int64)
-    mapped = MappingWriter(directory, "t", Mapped()).with_addresses(addresses, ids)
+    mapped = MappingWriter(Folder(directory), "t", Mapped()).with_addresses(addresses, ids)
     wanted = [*known, *asked]
-    found = MappedRows(directory, mapped).ids_at(np.array(wanted, np.int64))
+    found = MappedRows(Folder(directory), mapped).ids_at(np.array(wanted, np.int64))
     assert found.tolist() == [known.get(address, -1) for address in wanted]
 
 

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import logging
-import shutil
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,11 +15,10 @@ import pyarrow as pa
 from mergewise.errors import StoreError
 from mergewise.store import documents as d
 from mergewise.store.damage import tells_full_disk
-from mergewise.store.lance_import import connect
 from mergewise.store.lance_reader import ALL, LanceReader, specs_of, sql_numbers, sql_strings
-from mergewise.store.lance_versions import demand_own_files
-from mergewise.store.manifest import Manifest, Run, ViewState, holds, with_run, without_span, write_manifest
-from mergewise.store.mapped import IntArray, Mapped, MappingWriter, drop_unnamed
+from mergewise.store.manifest import Run, ViewState, holds, with_run, without_span
+from mergewise.store.mapped import IntArray, Mapped, MappingWriter
+from mergewise.store.places.place import Place, ManifestState, WritingRight
 from mergewise.store.tables import NUMBER, PlacedRows, Table, arrow_table, embedded_rows, ids_used
 from mergewise.store.views import Registry
 from mergewise.text.terms import STOP_WORDS
@@ -52,21 +49,24 @@ class Change:
 
     def __init__(
         self,
-        directory: Path,
-        manifest: Manifest,
+        place: Place,
+        state: ManifestState,
         registry: Registry,
-        demand_same: Callable[[], None] = lambda: None,
+        writer: WritingRight,
+        before: LanceReader | None = None,
         attempt: int = 1,
     ) -> None:
-        self.directory = directory
-        self.manifest = manifest
-        # raises where another index has taken the place of this one
-        self._demand_same = demand_same
+        self.place = place
+        self.manifest = state.manifest
+        self._tag = state.tag
+        self._writer = writer
         self.registry = registry
         self._attempt = attempt
-        self.specs = specs_of(manifest, registry)
-        self.reader = LanceReader(directory, manifest, registry)
+        self.specs = specs_of(self.manifest, registry)
+        self.reader = LanceReader(place, self.manifest, registry, before)
         self._tables: dict[str, LanceTable] = {}
+        for name in self.manifest.tables if writer.took_over else ():
+            self.table(name)
 
     def table(self, name: str) -> LanceTable:
         if name not in self._tables:
@@ -74,17 +74,15 @@ class Change:
         return self._tables[name]
 
     def _open_for_writing(self, name: str) -> LanceTable:
-        database = connect(self.directory)
         named = self.manifest.tables.get(name)
         if named is None:
             schema = d.SCHEMA if name == d.DOCUMENTS else self.specs[name].table.schema(self.manifest.dimension)
-            # an interrupted first change may have left it
-            database.drop_table(name, ignore_missing=True)
-            created: LanceTable = database.create_table(name, schema=schema)
+            created: LanceTable = self.place.create_table(name, schema)
             return created
-        demand_own_files(self.directory / f"{name}.lance", named)
-        table: LanceTable = database.open_table(name)
-        if table.version != named:
+        self.place.demand_own_files(name, named)
+        table: LanceTable = self.place.database().open_table(name)
+        # Going back is a fence, too: what a writer that was given up has open can change the table no more.
+        if table.version != named or self._writer.took_over:
             log.info("going back to version %d of %s: a writer was interrupted", named, name)
             table.checkout(named)
             table.restore()
@@ -115,9 +113,10 @@ class Change:
         unembedded = {name: runs for name, runs in self.manifest.unembedded.items() if name not in names}
         self.manifest = replace(self.manifest, tables=tables, mapped=mapped, trained=trained, unembedded=unembedded)
         for name in names:
-            shutil.rmtree(self.directory / f"{name}.lance", ignore_errors=True)
+            self._writer.demand()
+            self.place.drop_table(name)
         self.commit()
-        self.reader = LanceReader(self.directory, self.manifest, self.registry)
+        self.reader = LanceReader(self.place, self.manifest, self.registry)
         return [row["id"] for row in self.reader.standing_all()] if first in views else []
 
     def drop_search_indexes(self, names: Sequence[str]) -> None:
@@ -160,7 +159,7 @@ class Change:
                 documents.add_columns({name: made} if isinstance(made, str) else [pa.field(name, made)])
         return documents
 
-    def place(self, origins: Mapping[str, Origin]) -> None:
+    def set_origins(self, origins: Mapping[str, Origin]) -> None:
         """Write down where documents that stand were read from."""
         self._set_columns({doc_id: d.origin_columns(origin) for doc_id, origin in origins.items()})
 
@@ -353,7 +352,7 @@ class Change:
     def _drop_begun_files(self, *mappings: Mapping[str, Mapping[str, Any]]) -> None:
         """Those that none of these mappings names: the room that they take may be what a commit needs."""
         named = {file for mapping in mappings for raw in mapping.values() for file in Mapped.of(raw).files}
-        drop_unnamed(self.directory, named, older_than=-1)
+        self.place.drop_unnamed(named)
 
     def _write_files(self, name: str, mapped: Mapped, compacted: bool) -> Mapped | None:
         table = self.table(name)
@@ -373,10 +372,10 @@ class Change:
             _scan(table, columns, f"id >= {some[0]} and id <= {some[-1]}").sort_by("id")
             for some in (fresh[first : first + MAPPED_IDS] for first in range(0, len(fresh), MAPPED_IDS))
         )
-        written = MappingWriter(self.directory, name, mapped).with_rows(parts, living)
+        written = MappingWriter(self.place, name, mapped).with_rows(parts, living)
         if not compacted:
             addresses, ids = self._with_known_addresses(name, addresses, ids)
-        return MappingWriter(self.directory, name, written).with_addresses(addresses, ids)
+        return MappingWriter(self.place, name, written).with_addresses(addresses, ids)
 
     def _with_known_addresses(self, name: str, addresses: IntArray, ids: IntArray) -> tuple[IntArray, IntArray]:
         known, known_ids = self.reader.mapped_rows(name).addresses
@@ -397,15 +396,14 @@ class Change:
 
     def skip_taken_numbers(self) -> None:
         """Let ids and document numbers begin behind all that are taken."""
-        next_id, next_number = LanceReader(self.directory, self.manifest, self.registry).first_free()
+        next_id, next_number = LanceReader(self.place, self.manifest, self.registry).first_free()
         now = self.manifest
         self.manifest = replace(now, next_id=max(now.next_id, next_id), next_number=max(now.next_number, next_number))
 
     def commit(self) -> None:
         versions = {name: table.version for name, table in self._tables.items()}
         committed = replace(self.manifest, tables={**self.manifest.tables, **versions})
-        self._demand_same()
-        write_manifest(self.directory, committed)
+        self._tag = self.place.swap(committed, self._tag, self._writer)
         self.manifest = committed
 
 

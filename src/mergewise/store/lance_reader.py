@@ -12,9 +12,8 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from itertools import islice, takewhile
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -30,10 +29,10 @@ from mergewise.store.condition_parser import parse_condition
 from mergewise.store.conditions import sql_of
 from mergewise.store.damage import ANEW, MEND, line, raising_store_errors, reading
 from mergewise.store.kept import KeptValues
-from mergewise.store.lance_import import IN_USE, open_table
-from mergewise.store.lance_versions import Stamp, demand_own_files, stamp_of, version_file
-from mergewise.store.manifest import Manifest, Run, demand_plain, holds, read_manifest
+from mergewise.store.lance_import import IN_USE
+from mergewise.store.manifest import Manifest, Run, holds
 from mergewise.store.mapped import IntArray, Mapped, MappedRows, rows_of_documents
+from mergewise.store.places.place import Place, Stamp
 from mergewise.store.tables import NUMBER, Table, form, rows_by_document, unit_vectors
 from mergewise.store.views import Registry
 from mergewise.types import Document, DocumentInfo, DocumentRows, Duplicate, Known, Rows
@@ -67,11 +66,10 @@ class LanceReader:
     already: tables of the same version, and mapped files.
     """
 
-    def __init__(
-        self, directory: Path, manifest: Manifest, registry: Registry, before: LanceReader | None = None
-    ) -> None:
-        demand_plain(directory)
-        self.directory = directory
+    def __init__(self, place: Place, manifest: Manifest, registry: Registry, before: LanceReader | None = None) -> None:
+        place.demand_plain()
+        self.place = place
+        self.directory = place.directory
         self.manifest = manifest
         self._specs = specs_of(manifest, registry)
         # the table that is meant where none is named: the leaves
@@ -92,18 +90,11 @@ class LanceReader:
             if name in before._tables and self._is_same(name, before.manifest.tables[name], stamp):
                 self._tables[name], self._stamps[name] = before._tables[name], stamp
         for name, rows in before._mapped.copy().items():
-            self._mapped[name] = MappedRows(self.directory, Mapped.of(self.manifest.mapped.get(name)), rows)
+            self._mapped[name] = MappedRows(self.place, Mapped.of(self.manifest.mapped.get(name)), rows)
 
     def _is_same(self, name: str, version: int, stamp: Stamp) -> bool:
         """A version has the file that it had: a table that was made anew counts from the beginning."""
-        if self.manifest.tables.get(name) != version:
-            return False
-        with suppress(OSError):
-            return stamp_of(version_file(self._folder_of(name), version)) == stamp
-        return False
-
-    def _folder_of(self, table: str) -> Path:
-        return self.directory / f"{table}.lance"
+        return self.manifest.tables.get(name) == version and self.place.stamp(name, version) == stamp
 
     # -- documents
 
@@ -324,7 +315,7 @@ class LanceReader:
     async def _text_ranking(self, table: str, query: Any, k: int) -> Ranking:
         """Of rows that tie for the last places LanceDB takes any, now these and now those: so all of them are read."""
         limit = k + TIED
-        with self._reading(self.directory, f"the table {table!r}"):
+        with self._reading(self.place, f"the table {table!r}"):
             while True:
                 hits = await self._select_addresses(table, query.limit(limit), "_score").to_arrow()
                 ranking = _best(await self._ids_of(table, hits), hits["_score"].to_numpy())
@@ -351,7 +342,7 @@ class LanceReader:
     async def _vector_ranking(
         self, table: str, column: str, vector: FloatArray, k: int, query: Any, refines: bool
     ) -> Ranking:
-        with self._reading(self.directory, f"the table {table!r}"):
+        with self._reading(self.place, f"the table {table!r}"):
             hits = await self._select_addresses(table, query, "_distance").to_arrow()
             ids = await self._ids_of(table, hits)
             cosines = 1.0 - hits["_distance"].to_numpy()
@@ -473,7 +464,7 @@ class LanceReader:
 
     def mapped_rows(self, table: str) -> MappedRows:
         if table not in self._mapped:
-            self._mapped[table] = MappedRows(self.directory, Mapped.of(self.manifest.mapped.get(table)))
+            self._mapped[table] = MappedRows(self.place, Mapped.of(self.manifest.mapped.get(table)))
         return self._mapped[table]
 
     def knows_addresses(self, table: str) -> bool:
@@ -487,7 +478,7 @@ class LanceReader:
 
     def _table(self, name: str) -> AsyncTable | None:
         demand_time()
-        IN_USE.demand_own_process(self.directory)
+        IN_USE.demand_own_process(self.place)
         if name not in self._tables:
             self._tables[name] = self._open(name)
         return self._tables[name]
@@ -497,24 +488,26 @@ class LanceReader:
         if version is None:
             return None
         with self._reading(
-            self.directory, f"version {version} of the table {name!r}", ANEW if name == d.DOCUMENTS else MEND
+            self.place, f"version {version} of the table {name!r}", ANEW if name == d.DOCUMENTS else MEND
         ):
-            stamp = stamp_of(version_file(self._folder_of(name), version))
-            demand_own_files(self._folder_of(name), version)
-            table = run(_opened(self.directory, name, version))
-            self._stamps[name] = stamp
+            stamp = self.place.stamp(name, version)
+            self.place.demand_own_files(name, version)
+            table = run(_opened(self.place, name, version))
+            if stamp is not None:
+                self._stamps[name] = stamp
             return table
 
     @contextmanager
-    def _reading(self, directory: Path, what: str = "", hint: str = MEND) -> Iterator[None]:
+    def _reading(self, place: object, what: str = "", hint: str = MEND) -> Iterator[None]:
         """As `reading`; but old files that a writer dropped meanwhile are no damage."""
         try:
-            with reading(directory, what, hint):
+            with reading(place, what, hint):
                 yield
         except CorruptIndex as error:
-            if read_manifest(directory) == self.manifest:
+            state = self.place.manifest()
+            if state is not None and state.manifest == self.manifest:
                 raise
-            raise StoreError(f"{directory} has changed since it was opened: {error.message}", "ask again") from error
+            raise StoreError(f"{place} has changed since it was opened: {error.message}", "ask again") from error
 
     # -- damage
 
@@ -531,7 +524,7 @@ class LanceReader:
         messages = {}
         for name in (d.DOCUMENTS, *self._specs):
             try:
-                with reading(self.directory, what.format(name)):
+                with reading(self.place, what.format(name)):
                     if (table := self._table(name)) is not None:
                         run(use(table))
             except CorruptIndex as error:
@@ -557,7 +550,7 @@ class LanceReader:
 
     def _unreadable(self, name: str, numbers: Sequence[int]) -> list[int]:
         try:
-            with reading(self.directory):
+            with reading(self.place):
                 table = self._table(name)
                 if table is None or not numbers:
                     return []
@@ -623,8 +616,8 @@ async def _nothing() -> Ranking:
     return []
 
 
-async def _opened(directory: Path, name: str, version: int) -> AsyncTable:
-    table = await open_table(directory, name)
+async def _opened(place: Place, name: str, version: int) -> AsyncTable:
+    table = await place.open_table(name)
     await table.checkout(version)
     return table
 

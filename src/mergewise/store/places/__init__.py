@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 from mergewise.store.places.folder import Folder
 
 if TYPE_CHECKING:
-    from mergewise.store.places.bucket import Bucket
     from mergewise.store.places.place import Place
 
 SCHEMES = ("s3", "gs", "az")
@@ -37,7 +36,7 @@ def place_of(
 ) -> Place:
     """The place that a path or a URL names. All else is about buckets alone, see `mergewise.open`. Nothing is asked of it yet.
 
-    Raises UsageError for a URL, a size or a time that cannot be, and MissingExtra where the client of object stores is not installed.
+    Raises UsageError for a URL, a size or a time that cannot be, MissingExtra where the client of buckets is missing.
     """
     if not is_url(path):
         return Folder(Path(path))
@@ -47,4 +46,11 @@ def place_of(
     return Bucket(url, storage or {}, None if cache is None else Path(cache), cache_size, refresh)
 
 
-__all__ = ["SCHEMES", "Bucket", "Place", "is_url", "place_of"]
+def root_of(place: Place, root: str | os.PathLike[str] | None = None) -> Path:
+    """The folder that files are named from: the given one, else that in which the index stands, for a bucket the current one."""
+    if root is None:
+        return Path.cwd() if place.refresh is not None else Path(os.path.realpath(place.directory)).parent
+    return Path(os.path.realpath(root))
+
+
+__all__ = ["SCHEMES", "is_url", "place_of", "root_of"]

@@ -28,13 +28,13 @@ from mergewise.files import user_directory
 from mergewise.ranges import short_repr
 from mergewise.store.lance_import import connect, open_table
 from mergewise.store.lance_versions import demand_own_content, files_of_version, version_name, version_of
-from mergewise.store.manifest import NAME, Manifest, manifest_from, manifest_record
+from mergewise.store.manifest import NAME, Manifest, manifest_record, parse_manifest
 from mergewise.store.mapped import FOLDER, Mapped
 from mergewise.store.places.cache import FileCache
 from mergewise.store.places.lease import CLOCK, Lease, LeaseHolder
 from mergewise.store.places.lease import NAME as LEASE_NAME
 from mergewise.store.places.objects import Found, Objects, Superseded
-from mergewise.store.places.place import Stamp, State, Tag, Writer
+from mergewise.store.places.place import Stamp, ManifestState, Tag, WritingRight
 
 if TYPE_CHECKING:
     from lancedb.table import AsyncTable
@@ -45,6 +45,8 @@ log = logging.getLogger("mergewise")
 KEPT = timedelta(days=1)
 # changes after which is looked for it
 CLEANED_EVERY = 50
+# the name of what the manifest holds of the bucket
+BESIDE = "place"
 _UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12, "MS": 0.001, "S": 1, "M": 60, "H": 3600}
 _AMOUNT = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*")
 
@@ -74,7 +76,7 @@ class Bucket:
         self._cache = FileCache(root, name, int(amount("the size of the cache is", cache_size)))
         self.directory = self._cache.directory
         self._lease = Lease(self._objects)
-        self._known: State | None = None
+        self._known: ManifestState | None = None
         self._lock = Lock()
         self._remade = 0
         # versions of tables that were found to have all their files here
@@ -87,7 +89,7 @@ class Bucket:
 
     # -- the manifest
 
-    def manifest(self) -> State | None:
+    def manifest(self) -> ManifestState | None:
         known = self._known
         if known is None:
             return self._remember(self._objects.get(NAME))
@@ -97,7 +99,7 @@ class Bucket:
             self.demand_same(None)
         return known if found is None else self._remember(found)
 
-    def newer(self) -> State | None:
+    def newer(self) -> ManifestState | None:
         """The state that stands where it is not the one that is known. Questions do not get it before it is made `know`n."""
         known = self._known
         if known is None:
@@ -109,7 +111,7 @@ class Bucket:
         state = self._known or self.manifest()
         return None if state is None else state.manifest
 
-    def know(self, state: State) -> None:
+    def know(self, state: ManifestState) -> None:
         with self._lock:
             if self._known is None or _tag(self._known).sequence < _tag(state).sequence:
                 self._known = state
@@ -117,22 +119,22 @@ class Bucket:
                 files = (file for raw in state.manifest.mapped.values() for file in Mapped.of(raw).files)
                 self._cache.named = frozenset(files)
 
-    def _remember(self, found: Found | None) -> State | None:
+    def _remember(self, found: Found | None) -> ManifestState | None:
         if found is None:
             return None
         state = self._state(found)
         self.know(state)
         return state
 
-    def _state(self, found: Found) -> State:
-        manifest, beside = manifest_from(found.content, self)
+    def _state(self, found: Found) -> ManifestState:
+        manifest, beside = parse_manifest(found.content, self, BESIDE)
         try:
             tag = BucketTag(found.tag, int(beside["sequence"]), str(beside["index"]), int(beside["remade"]))
         except (TypeError, KeyError, ValueError):
             raise StoreError(f"{self}/{NAME} was not written to a bucket", "copy the index: `mergewise copy`") from None
         if self._known is not None and tag.index != _tag(self._known).index:
             self.demand_same(tag.index)
-        return State(manifest, tag)
+        return ManifestState(manifest, tag)
 
     def demand_same(self, index: str | None = None) -> None:
         # without a name nothing is asked: whoever reads or swaps the manifest sees whose it is
@@ -156,7 +158,7 @@ class Bucket:
         except Superseded:
             log.info("another process made %s an index", self)
 
-    def swap(self, manifest: Manifest, tag: Tag, writer: Writer) -> Tag:
+    def swap(self, manifest: Manifest, tag: Tag, writer: WritingRight) -> Tag:
         assert isinstance(tag, BucketTag) and isinstance(writer, LeaseHolder)
         writer.demand()
         try:
@@ -165,17 +167,17 @@ class Bucket:
             raise IndexBusy(f"another writer has changed {self} meanwhile", "try again") from None
 
     def _put(self, manifest: Manifest, before: BucketTag | None, writer: str, index: str) -> BucketTag:
-        beside = {
+        beside: dict[str, Any] = {
             "sequence": 1 if before is None else before.sequence + 1,
             "index": index,
             "remade": self._remade,
             # with the sequence, what no other writer puts
             "writer": f"{writer}-{secrets.token_hex(8)}",
         }
-        content = json.dumps({**manifest_record(manifest), "place": beside}, indent=1).encode()
+        content = json.dumps({**manifest_record(manifest), BESIDE: beside}, indent=1).encode()
         etag = self._objects.swap(NAME, content, None if before is None else before.etag)
-        tag = BucketTag(etag, int(beside["sequence"]), index, self._remade)
-        self.know(State(manifest, tag))
+        tag = BucketTag(etag, beside["sequence"], index, self._remade)
+        self.know(ManifestState(manifest, tag))
         self._own |= {(name, version, self._remade) for name, version in manifest.tables.items()}
         return tag
 
@@ -274,7 +276,7 @@ def amount(what: str, given: str | float) -> float:
     return float(match[1]) * _UNITS[match[2].upper()]
 
 
-def _tag(state: State) -> BucketTag:
+def _tag(state: ManifestState) -> BucketTag:
     assert isinstance(state.tag, BucketTag)
     return state.tag
 

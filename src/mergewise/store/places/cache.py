@@ -62,7 +62,7 @@ class FileCache:
         for one, status in sorted(kept, key=lambda pair: pair[1].st_mtime):
             if total <= self._most:
                 return
-            if one.parent == path.parent and one.name in self.named or one.suffix == ".part":
+            if (one.parent == path.parent and one.name in self.named) or one.suffix == ".part":
                 continue
             try:
                 one.unlink()

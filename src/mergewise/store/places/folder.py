@@ -1,4 +1,4 @@
-"""An index in a folder of this machine, or of a file system that behaves like one: a file lock, and a manifest that is renamed."""
+"""An index in a folder: one process writes at a time, by a file lock, and the manifest is renamed into its place."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from mergewise.store.lance_import import connect, open_table
 from mergewise.store.lance_versions import demand_own_files, stamp_of, version_file
 from mergewise.store.manifest import Manifest, demand_plain, read_manifest, write_manifest
 from mergewise.store.mapped import FOLDER, drop_unnamed
-from mergewise.store.places.place import Stamp, State, Tag, Writer
+from mergewise.store.places.place import Stamp, ManifestState, Tag, WritingRight
 from mergewise.store.sweep import bytes_within, sweep
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class LockHolder:
 class Folder:
     """The `Place` of an index in a directory."""
 
-    refresh = None
+    refresh: float | None = None
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -57,14 +57,14 @@ class Folder:
 
     # -- the manifest
 
-    def manifest(self) -> State | None:
+    def manifest(self) -> ManifestState | None:
         manifest = read_manifest(self.directory)
-        return None if manifest is None else State(manifest, None)
+        return None if manifest is None else ManifestState(manifest, None)
 
     def known(self) -> Manifest | None:
         return read_manifest(self.directory)
 
-    def know(self, state: State) -> None:
+    def know(self, state: ManifestState) -> None:
         """Nothing is remembered: the manifest is read for each question."""
 
     def create(self, manifest: Manifest, wait: float) -> None:
@@ -76,7 +76,7 @@ class Folder:
             if self.known() is None:
                 write_manifest(self.directory, manifest)
 
-    def swap(self, manifest: Manifest, tag: Tag, writer: Writer) -> Tag:
+    def swap(self, manifest: Manifest, tag: Tag, writer: WritingRight) -> Tag:
         self.demand_same()
         write_manifest(self.directory, manifest)
         return None

@@ -1,8 +1,8 @@
 """The right to write to a bucket: an object that one writer holds, renews, and frees.
 
 `writer.json` holds the epoch, which counts the holders, and who holds it. A holder that stops renewing is given up after
-`LEASE` seconds by the clock of the object store, whatever the clocks of the writers say. The lease gives peace, not safety: a writer
-that was given up may go on. What it can still do is undone or refused by the others, see `Change`.
+`LEASE` seconds by the clock of the object store, whatever the clocks of the writers say. The lease gives peace, not
+safety: a writer that was given up may go on. What it can still do is undone or refused by the others, see `Change`.
 """
 
 from __future__ import annotations
@@ -129,7 +129,9 @@ class Lease:
             return self._swapped(epoch, False, found.tag)
         # both times are those of the object store
         if (self._objects.now(CLOCK) - found.put_at).total_seconds() > LEASE:
-            log.warning("a writer to %s was given up: it has not been heard of for %d seconds", self._objects.url, LEASE)
+            log.warning(
+                "a writer to %s was given up: it has not been heard of for %d seconds", self._objects.url, LEASE
+            )
             return self._swapped(epoch, True, found.tag)
         return None
 

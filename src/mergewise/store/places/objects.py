@@ -1,4 +1,4 @@
-"""The objects below one prefix of a bucket, with the one step that everything rests on: a put that fails where another came first."""
+"""The objects below one prefix of a bucket, with the step that all rests on: a put that fails where another came first."""
 
 from __future__ import annotations
 
@@ -51,7 +51,9 @@ class Objects:
 
     def __init__(self, url: str, storage: Mapping[str, str]) -> None:
         if "@" in url or "?" in url:
-            raise UsageError("the URL of a bucket holds no credentials", "give them as `storage`, or in the environment")
+            raise UsageError(
+                "the URL of a bucket holds no credentials", "give them as `storage`, or in the environment"
+            )
         if not all(isinstance(part, str) for pair in storage.items() for part in pair):
             raise UsageError("the storage options are not texts", 'give a dictionary such as {"region": "eu-west-1"}')
         for name, value in {**os.environ, **storage}.items():
@@ -62,14 +64,16 @@ class Objects:
         self.storage = dict(storage)
         try:
             import obstore
-            from obstore.exceptions import BaseError
         except ImportError as error:
             raise MissingExtra("the client of object stores", "s3", error) from None
-        self._obstore, self._error = obstore, BaseError
+        self._obstore: Any = obstore
+        self._error = obstore.exceptions.BaseError
         try:
-            self._objects: Any = obstore.store.from_url(
+            self._objects: Any = self._obstore.store.from_url(
                 url,
-                config={name: value for name, value in storage.items() if name not in {*_CLIENT, _RETRIES, _RETRY_SECONDS}},
+                config={
+                    name: value for name, value in storage.items() if name not in {*_CLIENT, _RETRIES, _RETRY_SECONDS}
+                },
                 client_options={name: _client_value(value) for name, value in storage.items() if name in _CLIENT},
                 retry_config=_retry_config(storage),
             )
@@ -160,7 +164,7 @@ class Objects:
             return self._obstore.head(self._objects, name)["last_modified"]  # type: ignore[no-any-return]
 
     def demand_conditions(self, name: str) -> None:
-        """Raises UsageError where conditions on a put are ignored. An object of this name is put for it, which is not there yet."""
+        """Raises UsageError where conditions on a put are ignored. An object of this new name is put for it."""
         refusals = (self._obstore.exceptions.AlreadyExistsError, self._obstore.exceptions.PreconditionError)
         with self._reaching():
             self._obstore.put(self._objects, name, b"1", mode="create", use_multipart=False)
@@ -191,7 +195,9 @@ class Objects:
         refused = (PermissionError, exceptions.PermissionDeniedError, exceptions.UnauthenticatedError)
         if isinstance(error, refused) or "403" in line(error):
             return StoreError(f"{self.url} refuses access: {line(error)}", "check the credentials and their rights")
-        return StoreError(f"{self.url} cannot be reached: {line(error)}", "check the network and the endpoint; try again")
+        return StoreError(
+            f"{self.url} cannot be reached: {line(error)}", "check the network and the endpoint; try again"
+        )
 
 
 def _client_value(value: str) -> bool | str:
@@ -202,7 +208,9 @@ def _retry_config(storage: Mapping[str, str]) -> Any:
     """As LanceDB's options say: the two clients shall give up alike."""
     try:
         retries = {"max_retries": int(storage[_RETRIES])} if _RETRIES in storage else {}
-        seconds = {"retry_timeout": timedelta(seconds=float(storage[_RETRY_SECONDS]))} if _RETRY_SECONDS in storage else {}
+        seconds = (
+            {"retry_timeout": timedelta(seconds=float(storage[_RETRY_SECONDS]))} if _RETRY_SECONDS in storage else {}
+        )
     except ValueError:
         wrong = short_repr({name: storage[name] for name in (_RETRIES, _RETRY_SECONDS) if name in storage})
         raise UsageError(f"the storage options {wrong} are not numbers", "give retries and seconds") from None

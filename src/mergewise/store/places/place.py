@@ -21,14 +21,14 @@ Stamp: TypeAlias = tuple[object, ...]
 """Which writing of a table's version one is: a table that was made anew counts its versions from the beginning."""
 
 
-class State(NamedTuple):
+class ManifestState(NamedTuple):
     """The manifest that stands, and its tag."""
 
     manifest: Manifest
     tag: Tag
 
 
-class Writer(Protocol):
+class WritingRight(Protocol):
     """The right to write, while it is held."""
 
     took_over: bool
@@ -48,19 +48,19 @@ class Place(Protocol):
 
     # -- the manifest
 
-    def manifest(self) -> State | None:
+    def manifest(self) -> ManifestState | None:
         """As it stands now; None where there is no index."""
 
     def known(self) -> Manifest | None:
         """The manifest that questions are answered from."""
 
-    def know(self, state: State) -> None:
+    def know(self, state: ManifestState) -> None:
         """Questions are answered from this state from now on, unless from a later one already."""
 
     def create(self, manifest: Manifest, wait: float) -> None:
         """Make the place an index, unless somebody just did. UsageError where it cannot be one."""
 
-    def swap(self, manifest: Manifest, tag: Tag, writer: Writer) -> Tag:
+    def swap(self, manifest: Manifest, tag: Tag, writer: WritingRight) -> Tag:
         """Replace the manifest, in one step. Raises IndexBusy where it is no longer the one with the tag."""
 
     def demand_same(self) -> None:
@@ -69,7 +69,7 @@ class Place(Protocol):
     def demand_plain(self) -> None:
         """Raises CorruptIndex where there is what no index holds."""
 
-    def writer(self, wait: float) -> AbstractContextManager[Writer]:
+    def writer(self, wait: float) -> AbstractContextManager[WritingRight]:
         """Hold the right to write. Raises IndexBusy where somebody else has held it for so many seconds."""
 
     # -- tables
