@@ -88,7 +88,7 @@ class Proxy:
                 await writer.drain()
                 if len(answer) < _promised(answer):
                     break
-        except (asyncio.IncompleteReadError, ConnectionError):
+        except (asyncio.IncompleteReadError, asyncio.CancelledError, ConnectionError):
             pass
         finally:
             writer.close()
