@@ -18,8 +18,9 @@ import pyarrow as pa
 from mergewise.protocols import FloatArray, Ranking
 from mergewise.store.audit import audit
 from mergewise.store.condition_parser import parse_condition
-from mergewise.store.documents import content_of, same_documents, storable_metadata, with_checked_metadata
+from mergewise.store.documents import content_of, same_documents, statement_of, storable_metadata, with_checked_metadata
 from mergewise.store.manifest import ViewState, holds, without
+from mergewise.store.sorted_columns import SortedColumns, all_columns
 from mergewise.store.tables import (
     NUMBER,
     PlacedRows,
@@ -235,7 +236,7 @@ class MemoryStore:
     def copies(self, where: str | None = None) -> Mapping[int, int]:
         among = self.numbers(where)
         standing = [(n, rows.document) for n, _, rows in self._documents.values() if n in among]
-        return same_documents((n, d.id, d.title, content_of(d.text)) for n, d in standing)
+        return same_documents((n, statement_of(d.id, d.title, content_of(d.text))) for n, d in standing)
 
     def duplicates(self) -> list[Duplicate]:
         ids = {number: doc_id for doc_id, (number, _, _) in self._documents.items()}
@@ -293,6 +294,9 @@ class MemoryStore:
 
     def whole(self, table: str, columns: Sequence[str]) -> pa.Table:
         return self._rows_of(table).select(list(columns))
+
+    def sorted_columns(self, table: str, columns: Sequence[str]) -> Mapping[str, npt.NDArray[np.int64]]:
+        return SortedColumns.of(self._rows_of(table).select(all_columns(columns))).columns
 
     def rows(self, table: str, record: type[Row], ids: Sequence[int]) -> dict[int, Row]:
         spec = self._spec(table)

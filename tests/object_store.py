@@ -19,7 +19,12 @@ from dataclasses import dataclass
 from threading import Thread
 
 KEY = "testing-secret-4711"
-_STATUS = {"503": "ServiceUnavailable", "SlowDown": "SlowDown", "409": "ConditionalRequestConflict", "403": "AccessDenied"}
+_STATUS = {
+    "503": "ServiceUnavailable",
+    "SlowDown": "SlowDown",
+    "409": "ConditionalRequestConflict",
+    "403": "AccessDenied",
+}
 FAULTS = (*_STATUS, "cut before", "cut after", "truncated")
 
 

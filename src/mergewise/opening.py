@@ -162,7 +162,7 @@ def estimate(
     standing = {name: state.settings for name, state in manifest.views.items()}
     chosen = {name: standing.get(name) or VIEWS[name].dump() if own is None else own for name, own in wanted.items()}
     reader = LanceReader(place, manifest, VIEWS)
-    ids = [info.id for info in reader.documents()]
+    ids = reader.ids()
     lacking = {name: reader.numbered_in(state.missing) for name, state in manifest.views.items()}
     missing = {name: lacking.get(name, ids) for name in {**standing, **chosen}}
     model = load_chat(chat) if isinstance(chat, str) else chat

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import lancedb
+import numpy as np
 import pytest
 from tests.support import HashEmbedder, new_store, reader_of, rows_of
 
@@ -15,8 +16,8 @@ from mergewise.designs import VIEWS
 from mergewise.errors import CorruptIndex, NewerFormat, NotAnIndex, OlderFormat, UsageError
 from mergewise.index.tree.tables import LEAF
 from mergewise.store.lance import LanceStore
-from mergewise.store.lance_reader import within
 from mergewise.store.manifest import read_manifest, write_manifest
+from mergewise.store.numbers import runs_of, within
 from mergewise.types import AddReport, Document
 
 EMBEDDER = HashEmbedder()
@@ -151,8 +152,9 @@ def test_conditions_on_metadata(store: LanceStore) -> None:
 
 
 def test_runs_of_numbers_are_ranges() -> None:
-    assert within([1, 2, 3, 7, 9, 10]) == "doc between 1 and 3 or doc between 9 and 10 or doc in (7)"
-    assert within([]) == "false"
+    numbers = np.array([1, 2, 3, 7, 9, 10])
+    assert within(runs_of(numbers)) == "doc between 1 and 3 or doc between 9 and 10 or doc in (7)"
+    assert within(runs_of(numbers[:0])) == "false"
 
 
 def test_check_finds_damage_and_repair_drops_orphans(store: LanceStore) -> None:

@@ -14,8 +14,8 @@ from tests.support import HashEmbedder, new_store, reader_of, rows_of
 from mergewise.designs import VIEWS
 from mergewise.store import mapped
 from mergewise.store.lance import LanceStore
-from mergewise.store.places.folder import Folder
 from mergewise.store.mapped import FOLDER, SIMILAR, Mapped, MappedRows, MappingWriter, drop_unnamed
+from mergewise.store.places.folder import Folder
 from mergewise.types import Document
 
 EMBEDDER = HashEmbedder()

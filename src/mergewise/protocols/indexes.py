@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeAlias, TypeVar
@@ -57,6 +57,11 @@ class TableReader(Protocol):
         """These columns of all rows, as a `pyarrow.Table`. Not for each question: see `once`."""
         ...
 
+    def sorted_columns(self, table: str, columns: Sequence[str]) -> Mapping[str, npt.NDArray[np.int64]]:
+        """Columns of whole numbers of all rows, sorted by the first column, then by the second; kept for this state of the index,
+        and extended for the next one. Rows that are added have no lower values in the second column."""
+        ...
+
     def once(self, name: str, make: Callable[[], Kept], where: str | None = None) -> Kept:
         """What `make` returns, made once for this state of the index, by one thread. `name` is unique among all views.
 
@@ -76,7 +81,7 @@ class RowReader(TableReader, Protocol):
         """The same by vectors alone. UsageError for an index without an embedder."""
         ...
 
-    def numbers(self) -> frozenset[int] | None:
+    def numbers(self) -> Set[int] | None:
         """The numbers of the documents that the question is about; None without a condition."""
         ...
 
@@ -205,7 +210,7 @@ class StoreReader(TableReader, Protocol):
         a row of NaN."""
         ...
 
-    def numbers(self, where: str | None = None) -> frozenset[int]:
+    def numbers(self, where: str | None = None) -> Set[int]:
         """The numbers of the documents, or of those that meet a condition."""
         ...
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,6 +11,7 @@ from time import perf_counter
 from typing import Annotated, Any, Literal, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from mergewise.concurrency import demand_time
 from mergewise.errors import UsageError
@@ -180,17 +181,18 @@ class HybridReader(TreeReader):
     def whole(self, table: str, columns: Sequence[str]) -> Any:
         return self._store.whole(table, columns)
 
+    def sorted_columns(self, table: str, columns: Sequence[str]) -> Mapping[str, npt.NDArray[np.int64]]:
+        return self._store.sorted_columns(table, columns)
+
     def once(self, name: str, make: Callable[[], Kept], where: str | None = None) -> Kept:
         return self._store.once(name, make, where)
 
-    def numbers(self) -> frozenset[int] | None:
+    def numbers(self) -> Set[int] | None:
         """Of documents that say the same, the first alone: searches leave the others out as well."""
         copies = self._store.copies(self._where)
         if not copies:
             return None if self._where is None else self._store.numbers(self._where)
-        return self._store.once(
-            "first numbers", lambda: frozenset(self._store.numbers(self._where) - copies.keys()), self._where
-        )
+        return self._store.once("first numbers", lambda: self._store.numbers(self._where) - copies.keys(), self._where)
 
     def leaf_ranges(self, doc_ids: Sequence[str]) -> dict[str, range]:
         return self._store.leaf_ranges(doc_ids)

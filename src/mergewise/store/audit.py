@@ -20,7 +20,7 @@ _DOCUMENTS_AT_ONCE = 64
 def audit(reader: StoreReader, registry: Registry, dimension: int) -> list[Problem]:
     """Every broken invariant: documents twice, what the views demand, and rows that belong to no document."""
     views = with_settings(registry, reader.views)
-    ids = [info.id for info in reader.documents()]
+    ids = reader.ids()
     problems = [Problem("is in the index more than once", doc_id) for doc_id, n in Counter(ids).items() if n > 1]
     seen: Counter[str] = Counter()
     unique = list(dict.fromkeys(ids))

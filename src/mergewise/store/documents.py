@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from hashlib import md5
 from pathlib import PurePosixPath
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 
@@ -112,14 +112,22 @@ def origin_from(row: Mapping[str, Any]) -> Origin | None:
     return None if source is None else Origin(source, row["_bytes"], row["_modified"])
 
 
-def same_documents(rows: Iterable[tuple[int, str, str, str]]) -> dict[int, int]:
-    """Of documents given by number, id, title and content: those that say the same as one before them, with its number."""
-    first: dict[tuple[str, str], int] = {}
+Statement: TypeAlias = tuple[str, str]
+"""What a document says, where two say the same if these are equal: the digest of its text, and its title if that says anything."""
+
+
+def statement_of(doc_id: str, title: str, content: str) -> Statement:
+    named = title == PurePosixPath(doc_id).stem
+    # then the title is the name of the file, and says nothing
+    return content, "" if named else title
+
+
+def same_documents(statements: Iterable[tuple[int, Statement]]) -> dict[int, int]:
+    """Of documents given by their numbers: those that say the same as one before them, with its number."""
+    first: dict[Statement, int] = {}
     copies = {}
-    for number, doc_id, title, content in sorted(rows):
-        # then the title is the name of the file, and says nothing
-        named = title == PurePosixPath(doc_id).stem
-        original = first.setdefault((content, "" if named else title), number)
+    for number, statement in sorted(statements):
+        original = first.setdefault(statement, number)
         if original != number:
             copies[number] = original
     return copies

@@ -27,7 +27,7 @@ from mergewise.store.lance_import import IN_USE
 from mergewise.store.lance_reader import LanceReader
 from mergewise.store.manifest import Manifest, holds, without
 from mergewise.store.places import place_of
-from mergewise.store.places.place import Place, ManifestState, WritingRight
+from mergewise.store.places.place import ManifestState, Place, WritingRight
 from mergewise.store.views import Registry
 from mergewise.types import AddReport, DocumentRows, Metadata, Origin, Problem
 

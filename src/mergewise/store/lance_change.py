@@ -15,10 +15,11 @@ import pyarrow as pa
 from mergewise.errors import StoreError
 from mergewise.store import documents as d
 from mergewise.store.damage import tells_full_disk
-from mergewise.store.lance_reader import ALL, LanceReader, specs_of, sql_numbers, sql_strings
+from mergewise.store.lance_reader import LanceReader, specs_of, sql_strings
 from mergewise.store.manifest import Run, ViewState, holds, with_run, without_span
 from mergewise.store.mapped import IntArray, Mapped, MappingWriter
-from mergewise.store.places.place import Place, ManifestState, WritingRight
+from mergewise.store.numbers import sql_numbers
+from mergewise.store.places.place import ManifestState, Place, WritingRight
 from mergewise.store.tables import NUMBER, PlacedRows, Table, arrow_table, embedded_rows, ids_used
 from mergewise.store.views import Registry
 from mergewise.text.terms import STOP_WORDS
@@ -117,7 +118,7 @@ class Change:
             self.place.drop_table(name)
         self.commit()
         self.reader = LanceReader(self.place, self.manifest, self.registry)
-        return [row["id"] for row in self.reader.standing_all()] if first in views else []
+        return self.reader.ids() if first in views else []
 
     def drop_search_indexes(self, names: Sequence[str]) -> None:
         """Of these tables. They are made anew with `build_indexes`."""
@@ -415,7 +416,7 @@ def _scan(
         search = search.select(list(columns))
     if condition is not None:
         search = search.where(condition)
-    return search.limit(ALL).to_arrow()
+    return search.to_arrow()
 
 
 def _is_behind(table: LanceTable, column: str, waits: bool) -> bool:

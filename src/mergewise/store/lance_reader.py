@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence, Set
 from concurrent.futures import Future
 from contextlib import contextmanager
 from itertools import islice, takewhile
@@ -27,12 +27,15 @@ from mergewise.ranges import short_repr
 from mergewise.store import documents as d
 from mergewise.store.condition_parser import parse_condition
 from mergewise.store.conditions import sql_of
+from mergewise.store.copies import RepeatedTexts
 from mergewise.store.damage import ANEW, MEND, line, raising_store_errors, reading
-from mergewise.store.kept import KeptValues
+from mergewise.store.kept import Basis, Changes, KeptValues
 from mergewise.store.lance_import import IN_USE
 from mergewise.store.manifest import Manifest, Run, holds
 from mergewise.store.mapped import IntArray, Mapped, MappedRows, rows_of_documents
+from mergewise.store.numbers import BoolArray, DocumentFilter, DocumentNumbers, sql_numbers
 from mergewise.store.places.place import Place, Stamp
+from mergewise.store.sorted_columns import SortedColumns, all_columns
 from mergewise.store.tables import NUMBER, Table, form, rows_by_document, unit_vectors
 from mergewise.store.views import Registry
 from mergewise.types import Document, DocumentInfo, DocumentRows, Duplicate, Known, Rows
@@ -47,8 +50,7 @@ Kept = TypeVar("Kept")
 NPROBES, REFINE = 20, 2
 # rows that a text search reads beyond those asked for: in 425 questions of three sets up to 25 tied at rank 100
 TIED = 28
-ALL = 2**31 - 1
-CONTENTS_AT_ONCE = DOCUMENTS_AT_ONCE = 1000
+DOCUMENTS_AT_ONCE = 1000
 # documents read last, and their characters at most
 KEPT_DOCUMENTS, LONGEST_KEPT = 16, 200_000
 # all documents are looked at for a condition: a million take a few of them
@@ -78,9 +80,9 @@ class LanceReader:
         # which file each of them was opened by
         self._stamps: dict[str, Stamp] = {}
         self._mapped: dict[str, MappedRows] = {}
+        self._kept = KeptValues()
         if before is not None:
             self._take_over(before)
-        self._kept = KeptValues()
         # a state never changes, and questions after one another are answered from the same documents
         self._documents: dict[str, Document] = {}
 
@@ -91,10 +93,17 @@ class LanceReader:
                 self._tables[name], self._stamps[name] = before._tables[name], stamp
         for name, rows in before._mapped.copy().items():
             self._mapped[name] = MappedRows(self.place, Mapped.of(self.manifest.mapped.get(name)), rows)
+        documents = before._stamps.get(d.DOCUMENTS)
+        # of the same table, in whatever version
+        if documents is not None and self._stands(d.DOCUMENTS, before.manifest.tables[d.DOCUMENTS], documents):
+            self._kept = KeptValues(before._kept)
 
     def _is_same(self, name: str, version: int, stamp: Stamp) -> bool:
+        return self.manifest.tables.get(name) == version and self._stands(name, version, stamp)
+
+    def _stands(self, name: str, version: int, stamp: Stamp) -> bool:
         """A version has the file that it had: a table that was made anew counts from the beginning."""
-        return self.manifest.tables.get(name) == version and self.place.stamp(name, version) == stamp
+        return self.place.stamp(name, version) == stamp
 
     # -- documents
 
@@ -106,13 +115,22 @@ class LanceReader:
         columns = [name for name in self._document_columns() if name not in d.UNLISTED]
         if not prefix and after is None and limit is None:
             return [d.info_from(row) for row in self._scan_documents(columns, by_number=True)]
-        ids = self.once("sorted ids", lambda: sorted(row["id"] for row in self.standing_all()))
-        first = bisect_left(ids, prefix) if after is None else max(bisect_left(ids, prefix), bisect_right(ids, after))
-        page = list(islice(takewhile(lambda doc_id: doc_id.startswith(prefix), islice(ids, first, None)), limit))
+        ids = self.once("sorted ids", self._sorted_ids)
+        id_at = lambda at: ids[at].as_py()  # noqa: E731
+        first = bisect_left(range(len(ids)), prefix, key=id_at)
+        first = first if after is None else max(first, bisect_right(range(len(ids)), after, key=id_at))
+        following = map(id_at, range(first, len(ids)))
+        page = list(islice(takewhile(lambda doc_id: doc_id.startswith(prefix), following), limit))
         few = len(page) <= DOCUMENTS_AT_ONCE
         rows = self._document_records(page, columns) if few else self._scan_documents(columns)
         known = {row["id"]: row for row in rows}
         return [d.info_from(known[doc_id]) for doc_id in page]
+
+    def _sorted_ids(self) -> pa.Array:
+        """In the order of their characters, which is that of their bytes."""
+        table = self._table(d.DOCUMENTS)
+        ids = pa.array([], pa.string()) if table is None else run(scan(table, ["id"]))["id"].combine_chunks()
+        return ids.take(pc.sort_indices(ids))
 
     def document(self, doc_id: str) -> Document | None:
         return self.texts([doc_id]).get(doc_id)
@@ -157,26 +175,46 @@ class LanceReader:
         return self.once("copies", lambda: self._read_copies(where), where)
 
     def _read_copies(self, where: str | None) -> Mapping[int, int]:
-        rows = self.once("doubled", self._repeated_contents)
-        among = None if where is None or not rows else self.numbers(where)
-        return d.same_documents(row for row in rows if among is None or row[0] in among)
+        repeated = self._repeated_texts()
+        if where is None or not repeated.records:
+            return repeated.copies
+        numbers = np.fromiter(repeated.records, np.int64)
+        among = numbers[self._numbers(where).holds(numbers)].tolist()
+        return d.same_documents((number, repeated.records[number][1]) for number in among)
 
-    def _repeated_contents(self) -> list[tuple[int, str, str, str]]:
-        """Number, id, title and content of the documents whose text another one has too."""
+    def _repeated_texts(self) -> RepeatedTexts:
+        return self._grown(
+            "repeated texts",
+            lambda: RepeatedTexts().with_changes(self._contents(None), DocumentNumbers.of(()), self._statements),
+            self._with_added_texts,
+        )
+
+    def _with_added_texts(self, older: RepeatedTexts, changes: Changes) -> RepeatedTexts | None:
+        added = self._contents(f"_number >= {changes.first_number}")
+        grown = older.with_changes(added, changes.gone, self._statements)
+        # an older mergewise wrote no digests of texts, which all documents get at once
+        return grown if grown.rows == len(self._numbers()) else None
+
+    def _contents(self, condition: str | None) -> pa.Table:
+        """Number and digest of the text of the documents that meet it."""
         table = self._table(d.DOCUMENTS)
         if table is None or "_content" not in self._document_columns():
-            return []
-        counts = run(scan(table, ["_content"]))["_content"].value_counts()
-        doubled = [entry["values"] for entry in counts.filter(pc.greater(counts.field("counts"), 1)).to_pylist()]
-        rows: list[dict[str, Any]] = []
-        for first in range(0, len(doubled), CONTENTS_AT_ONCE):
-            condition = f"_content in ({sql_strings(doubled[first : first + CONTENTS_AT_ONCE])})"
-            rows += self._scan_documents(["_number", "id", "title", "_content"], condition)
-        return [(row["_number"], row["id"], row["title"], row["_content"]) for row in rows]
+            return d.SCHEMA.empty_table().select(["_number", "_content"])
+        return run(scan(table, ["_number", "_content"], condition))
+
+    def _statements(self, numbers: IntArray) -> Iterator[tuple[int, str, d.Statement]]:
+        few = len(numbers) <= DOCUMENTS_AT_ONCE
+        condition = f"_number in ({sql_numbers(numbers.tolist())})" if few else None
+        table = self._table(d.DOCUMENTS)
+        if table is None or not len(numbers):
+            return
+        rows = run(scan(table, ["_number", "id", "title", "_content"], condition))
+        for row in rows.filter(pa.array(DocumentNumbers(numbers).holds(rows["_number"].to_numpy()))).to_pylist():
+            yield row["_number"], row["id"], d.statement_of(row["id"], row["title"], row["_content"])
 
     def duplicates(self) -> list[Duplicate]:
-        ids = {number: doc_id for number, doc_id, _, _ in self.once("doubled", self._repeated_contents)}
-        return [Duplicate(ids[number], ids[original]) for number, original in self.copies().items()]
+        records = self._repeated_texts().records
+        return [Duplicate(records[number][0], records[original][0]) for number, original in self.copies().items()]
 
     def standing(self, doc_ids: Sequence[str]) -> dict[str, dict[str, Any]]:
         """`_number`, `_first_id` and `_digest` of those of the documents that are in the index."""
@@ -209,36 +247,43 @@ class LanceReader:
         }
         return DocumentRows(d.document_from(document), document["_digest"], tables, d.origin_from(document))
 
-    def numbers(self, where: str | None = None) -> frozenset[int]:
+    def numbers(self, where: str | None = None) -> Set[int]:
         """The numbers of the documents, or of those that meet a condition."""
+        return self._numbers(where)
+
+    def _numbers(self, where: str | None = None) -> DocumentNumbers:
         return self.once("numbers", lambda: self._read_numbers(where), where)
 
-    def _read_numbers(self, where: str | None) -> frozenset[int]:
+    def _read_numbers(self, where: str | None) -> DocumentNumbers:
         table = self._table(d.DOCUMENTS)
         if table is None:
-            return frozenset()
+            return DocumentNumbers.of(())
         if where is None:
-            return frozenset(run(scan(table, ["_number"]))["_number"].to_pylist())
+            return DocumentNumbers(np.unique(run(scan(table, ["_number"]))["_number"].to_numpy()))
         condition = sql_of(parse_condition(where, d.condition_columns(run(table.schema()))))
         try:
             asked = asyncio.wait_for(scan(table, ["_number"], condition), CONDITION_SECONDS)
-            return frozenset(run(asked)["_number"].to_pylist())
+            return DocumentNumbers(np.unique(run(asked)["_number"].to_numpy()))
         except TimeoutError:
             raise UsageError(
                 f"the condition {short_repr(where)} takes more than {CONDITION_SECONDS:.0f} seconds", "ask for less"
             ) from None
         except Exception as error:
             # where they cannot be read, this says so: then the condition is not to blame
-            self.documents()
+            self.ids()
             raise UsageError(
                 f"the condition {short_repr(where)} fails for a document: {line(error)}",
                 "leave out documents for which it cannot be worked out, such as those without a date",
             ) from None
 
     def ids(self, where: str | None = None) -> list[str]:
-        numbers = self.numbers(where)
-        rows = self._scan_documents(["_number", "id"], None, by_number=True)
-        return [row["id"] for row in rows if row["_number"] in numbers]
+        table = self._table(d.DOCUMENTS)
+        if table is None:
+            return []
+        rows = run(scan(table, ["_number", "id"])).sort_by("_number")
+        if where is not None:
+            rows = rows.filter(pa.array(self._numbers(where).holds(rows["_number"].to_numpy())))
+        return rows["id"].to_pylist()  # type: ignore[no-any-return]
 
     def metadata_kinds(self) -> dict[str, type]:
         table = self._table(d.DOCUMENTS)
@@ -249,14 +294,18 @@ class LanceReader:
         return {row["id"]: range(row["_first_id"], row["_first_id"] + row["_leaves"]) for row in rows}
 
     def languages(self) -> Mapping[str, int]:
-        return self.once("languages", self._read_languages)
+        return self._grown("languages", lambda: self._count_languages(None), self._with_added_languages)
 
-    def _read_languages(self) -> Mapping[str, int]:
+    def _with_added_languages(self, older: Counter[str], changes: Changes) -> Counter[str] | None:
+        # what the documents spoke that are gone is not known
+        return None if len(changes.gone) else older + self._count_languages(f"_number >= {changes.first_number}")
+
+    def _count_languages(self, condition: str | None) -> Counter[str]:
         table = self._table(d.DOCUMENTS)
         if table is None or "_language" not in self._document_columns():
-            return {}
-        languages = run(scan(table, ["_language"]))["_language"].to_pylist()
-        return Counter(language for language in languages if language)
+            return Counter()
+        counts = run(scan(table, ["_language"], condition))["_language"].value_counts().to_pylist()
+        return Counter({entry["values"]: entry["counts"] for entry in counts if entry["values"]})
 
     def numbered_in(self, runs: Sequence[Run]) -> list[str]:
         """Ids of the documents whose numbers lie in the runs, in the order in which they were added."""
@@ -299,6 +348,30 @@ class LanceReader:
     def once(self, name: str, make: Callable[[], Kept], where: str | None = None) -> Kept:
         return self._kept.once(name, make, where)
 
+    def _grown(self, name: str, make: Callable[[], Kept], extend: Callable[[Kept, Changes], Kept | None]) -> Kept:
+        return self._kept.grown(name, self._basis, make, extend)
+
+    def _basis(self) -> Basis:
+        return Basis(self._numbers(), self.manifest.next_number, self.manifest.next_id)
+
+    def sorted_columns(self, table: str, columns: Sequence[str]) -> Mapping[str, IntArray]:
+        wanted = all_columns(columns)
+        by_id = self._specs[table].table.has_ids
+
+        def extend(older: SortedColumns, changes: Changes) -> SortedColumns | None:
+            added = f"{_ID} >= {changes.first_id}" if by_id else f"{NUMBER} >= {changes.first_number}"
+            grown = older.with_changes(self._whole(table, wanted, added), changes.gone)
+            # rows may have gone or come otherwise, by a repair
+            return grown if len(grown) == self._row_count(table) else None
+
+        return self._grown(
+            f"sorted {table} {wanted}", lambda: SortedColumns.of(self._whole(table, wanted)), extend
+        ).columns
+
+    def _row_count(self, table: str) -> int:
+        opened = self._table(table)
+        return self.once(f"rows of {table}", lambda: 0 if opened is None else run(opened.count_rows()))
+
     # -- searches
 
     def text_search(
@@ -310,16 +383,24 @@ class LanceReader:
         if opened is None or not question.strip() or (words and column not in self._columns(table)):
             return start(_nothing())
         query = _query(opened).nearest_to_text(question, columns=[str(column)])
-        return start(self._text_ranking(table, self._meeting(query, where), k))
+        documents = self._filter(where)
+        if documents is not None and not documents.share:
+            return start(_nothing())
+        if documents is not None and documents.is_cheaper_as_condition(k + TIED):
+            query, documents = query.where(documents.condition), None
+        return start(self._text_ranking(table, query, k, documents))
 
-    async def _text_ranking(self, table: str, query: Any, k: int) -> Ranking:
-        """Of rows that tie for the last places LanceDB takes any, now these and now those: so all of them are read."""
-        limit = k + TIED
+    async def _text_ranking(self, table: str, query: Any, k: int, documents: DocumentFilter | None) -> Ranking:
+        """Of rows that tie for the last places LanceDB takes any, now these and now those: so all of them are read. So are more
+        where others than the `documents` take the first places."""
+        limit = k + TIED if documents is None else documents.depth(k + TIED)
         with self._reading(self.place, f"the table {table!r}"):
             while True:
-                hits = await self._select_addresses(table, query.limit(limit), "_score").to_arrow()
-                ranking = _best(await self._ids_of(table, hits), hits["_score"].to_numpy())
-                if len(ranking) < limit or ranking[-1][1] < ranking[k - 1][1]:
+                hits = await self._select_addresses(table, query.limit(limit), "_score", documents).to_arrow()
+                scores, ids = hits["_score"].to_numpy(), await self._ids_of(table, hits)
+                meets = await self._meets(table, hits, ids, documents)
+                ranking = _best(ids[meets], scores[meets])
+                if len(hits) < limit or (len(ranking) >= k and scores.min() < ranking[k - 1][1]):
                     return ranking[:k]
                 limit *= 4
 
@@ -332,23 +413,83 @@ class LanceReader:
             return start(_nothing())
         half = vector.astype(np.float16)
         packed = pa.Array.from_buffers(pa.float16(), len(half), [None, pa.py_buffer(half)])
-        query = _query(opened).nearest_to(packed).column(column).distance_type("dot").nprobes(NPROBES)
+        query = _query(opened).nearest_to(packed).column(column).distance_type("dot")
         # then the candidates are compared exactly here, from the mapped vectors
         refines = self._is_mapped(table)
-        query = query if refines else query.refine_factor(REFINE)
-        limited = self._meeting(query, where).limit(REFINE * k if refines else k)
-        return start(self._vector_ranking(table, column, half.astype(np.float32), k, limited, refines))
+        query, wanted = (query, REFINE * k) if refines else (query.refine_factor(REFINE), k)
+        documents = self._filter(where)
+        if documents is not None and not documents.share:
+            return start(_nothing())
+        single = half.astype(np.float32)
+        if documents is not None and refines and self._has_few_rows(table, documents, wanted):
+            few = documents
+            ids = self.once(f"rows of {table}", lambda: self._rows_of_documents(table, few), where)
+            return start(self._exact_ranking(table, column, single, ids, k))
+        if documents is not None and documents.is_cheaper_as_condition(wanted):
+            query, documents = query.where(documents.condition), None
+        return start(self._vector_ranking(table, column, single, k, query, documents, wanted))
+
+    def _has_few_rows(self, table: str, documents: DocumentFilter, wanted: int) -> bool:
+        """Whether the documents have fewer rows than a search would read to find the `wanted` ones among all."""
+        return not documents.excludes and documents.share * self._row_count(table) <= documents.depth(wanted)
+
+    def _rows_of_documents(self, table: str, documents: DocumentFilter) -> IntArray:
+        """The ids of their rows."""
+        mapped = self.mapped_rows(table)
+        parts = [ids[documents.holds(numbers)] for ids, numbers in mapped.by_document()]
+        others = self._whole(table, [_ID, NUMBER], f"{_ID} >= {mapped.end}" if mapped.is_whole else None)
+        parts.append(others[_ID].to_numpy()[documents.holds(others[NUMBER].to_numpy())])
+        return np.unique(np.concatenate(parts))
+
+    async def _exact_ranking(self, table: str, column: str, vector: FloatArray, ids: IntArray, k: int) -> Ranking:
+        """The best of these rows; those that wait for their vectors are left out."""
+        with self._reading(self.place, f"the table {table!r}"):
+            cosines = await self._cosines(table, column, vector, ids, np.full(len(ids), np.nan, np.float32))
+            has_vector = ~np.isnan(cosines)
+            return _best(ids[has_vector], cosines[has_vector])[:k]
 
     async def _vector_ranking(
-        self, table: str, column: str, vector: FloatArray, k: int, query: Any, refines: bool
+        self,
+        table: str,
+        column: str,
+        vector: FloatArray,
+        k: int,
+        query: Any,
+        documents: DocumentFilter | None,
+        wanted: int,
     ) -> Ranking:
         with self._reading(self.place, f"the table {table!r}"):
-            hits = await self._select_addresses(table, query, "_distance").to_arrow()
-            ids = await self._ids_of(table, hits)
-            cosines = 1.0 - hits["_distance"].to_numpy()
-            if refines:
+            ids, cosines = await self._nearest(table, query, documents, wanted)
+            if self._is_mapped(table):
                 cosines = await self._compared(table, column, vector, ids, cosines)
             return _best(ids, cosines)[:k]
+
+    async def _nearest(
+        self, table: str, query: Any, documents: DocumentFilter | None, wanted: int
+    ) -> tuple[IntArray, FloatArray]:
+        """Ids and approximate cosines of the `wanted` nearest rows of the documents: those that a search finds that gives rows of
+        no others. More partitions are searched where those near the question hold too few."""
+        probes, found = NPROBES, 0
+        limit = wanted if documents is None else documents.depth(wanted) + TIED
+        while True:
+            hits = await self._select_addresses(
+                table, query.nprobes(probes).limit(limit), "_distance", documents
+            ).to_arrow()
+            ids, distances = await self._ids_of(table, hits), hits["_distance"].to_numpy()
+            if documents is None:
+                return ids, 1.0 - distances
+            meets = await self._meets(table, hits, ids, documents)
+            is_all = len(hits) < limit
+            near = distances[meets]
+            if np.count_nonzero(near < np.inf if is_all else near < distances.max(initial=0)) >= wanted or (
+                is_all and len(hits) == found
+            ):
+                best = np.argsort(near, kind="stable")[:wanted]
+                return ids[meets][best], 1.0 - near[best]
+            if is_all:
+                found, probes = len(hits), 4 * probes
+            else:
+                limit *= 4
 
     async def _compared(
         self, table: str, column: str, vector: FloatArray, ids: IntArray, cosines: FloatArray
@@ -357,37 +498,61 @@ class LanceReader:
 
         While rows wait for vectors, some that are in the index are not mapped yet.
         """
-        mapped = self.mapped_rows(table)
-        approximate = (ids < mapped.end) | (table in self.manifest.unembedded)
-        for at, vectors in mapped.vectors(ids, column):
+        approximate = (ids < self.mapped_rows(table).end) | (table in self.manifest.unembedded)
+        exact = await self._cosines(table, column, vector, ids, np.where(approximate, np.nan, cosines))
+        return np.where(np.isnan(exact), cosines, exact)
+
+    async def _cosines(
+        self, table: str, column: str, vector: FloatArray, ids: IntArray, cosines: FloatArray
+    ) -> FloatArray:
+        """Cosines of rows by their mapped vectors; those that no file has and that are not known (NaN) from the table."""
+        cosines = cosines.copy()
+        for at, vectors in self.mapped_rows(table).vectors(ids, column):
             cosines[at] = np.einsum("ij,j->i", vectors, vector)
-            approximate[at] = False
-        opened = self._tables[table]
-        # the file that held them is gone
-        if approximate.any() and opened is not None:
-            lost = await scan(opened, [_ID, column], f"{_ID} in ({sql_numbers(ids[approximate].tolist())})")
+        opened, unknown = self._tables[table], np.isnan(cosines)
+        # they are new, or the file that held them is gone
+        if unknown.any() and opened is not None:
+            lost = await scan(opened, [_ID, column], f"{_ID} in ({sql_numbers(ids[unknown].tolist())})")
             stored = unit_vectors(lost, column)
             exact = dict(zip(lost[_ID].to_pylist(), () if stored is None else stored @ vector, strict=True))
-            cosines[approximate] = [exact[row] for row in ids[approximate].tolist()]
+            cosines[unknown] = [exact[row] for row in ids[unknown].tolist()]
         return cosines
 
-    def _meeting(self, query: Any, where: str | None) -> Any:
-        """A condition on documents is one on rows: the numbers of the documents that meet it."""
-        condition = self.once("filter", lambda: self._filter(where), where)
-        return query if condition is None else query.where(condition)
+    def _filter(self, where: str | None) -> DocumentFilter | None:
+        """A condition on documents is one on rows: the numbers of the documents that meet it, without those of documents that say
+        the same as another one."""
+        return self.once("filter", lambda: self._made_filter(where), where)
 
-    def _filter(self, where: str | None) -> str | None:
-        """A condition on rows, without those of documents that say the same as another one."""
-        copies = self.copies(where)
-        if where is not None:
-            return within(sorted(self.numbers(where) - copies.keys()))
-        return f"not ({within(sorted(copies))})" if copies else None
+    def _made_filter(self, where: str | None) -> DocumentFilter | None:
+        standing, copies = self._numbers(), DocumentNumbers.of(self.copies(where))
+        wanted = self._numbers(where).without(copies)
+        if len(wanted) == len(standing):
+            return None
+        share = len(wanted) / len(standing)
+        return DocumentFilter(copies, True, share) if where is None else DocumentFilter(wanted, False, share)
+
+    async def _meets(self, table: str, hits: pa.Table, ids: IntArray, documents: DocumentFilter | None) -> BoolArray:
+        """Which of the rows that a search hits are of these documents."""
+        if documents is None:
+            return np.ones(len(ids), bool)
+        if NUMBER in hits.column_names:
+            return documents.holds(hits[NUMBER].to_numpy())
+        numbers = self.mapped_rows(table).documents_of(ids)
+        unknown = np.flatnonzero(numbers < 0)
+        opened = self._tables[table]
+        if len(unknown) and opened is not None:
+            rows = await scan(opened, [_ID, NUMBER], f"{_ID} in ({sql_numbers(ids[unknown].tolist())})")
+            known = dict(zip(rows[_ID].to_pylist(), rows[NUMBER].to_pylist(), strict=True))
+            numbers[unknown] = [known[row] for row in ids[unknown].tolist()]
+        return documents.holds(numbers)
 
     def _is_mapped(self, table: str) -> bool:
         return bool(self.manifest.mapped.get(table))
 
-    def _select_addresses(self, table: str, query: Any, score: str) -> Any:
-        return query.select([score] if self._is_mapped(table) else [_ID, score]).with_row_id()
+    def _select_addresses(self, table: str, query: Any, score: str, documents: DocumentFilter | None) -> Any:
+        """The columns that tell a hit's row, and whether it is of these documents."""
+        stored = [] if self._is_mapped(table) else [_ID] if documents is None else [_ID, NUMBER]
+        return query.select([*stored, score]).with_row_id()
 
     async def _ids_of(self, table: str, hits: pa.Table) -> IntArray:
         """The ids of the rows that a search hits. An address that no file knows is asked for."""
@@ -429,10 +594,13 @@ class LanceReader:
         return {row: by_id[row] for row in ids if row in by_id and not np.isnan(by_id[row][0])}
 
     def whole(self, table: str, columns: Sequence[str]) -> pa.Table:
+        return self._whole(table, columns)
+
+    def _whole(self, table: str, columns: Sequence[str], condition: str | None = None) -> pa.Table:
         opened = self._table(table)
         if opened is None:
             return self._specs[table].table.schema(0).empty_table().select(list(columns))
-        return run(scan(opened, columns))
+        return run(scan(opened, columns, condition))
 
     def _parts(self, table: str, columns: Sequence[str], ids: Sequence[int]) -> Iterator[pa.Table]:
         """Rows by id: those that mapped files hold, then the others."""
@@ -449,7 +617,7 @@ class LanceReader:
                 blocks.append(rows)
             # as one: records are made faster from many rows at once
             if blocks:
-                living = self.once("living", lambda: np.array(sorted(self.numbers()), np.int64))
+                living = self._numbers().array
                 yield rows_of_documents(pa.concat_tables(blocks) if len(blocks) > 1 else blocks[0], living)
             wanted = wanted[missing]
         if len(wanted):
@@ -472,7 +640,7 @@ class LanceReader:
         opened = self._table(table)
         if opened is None:
             return True
-        rows = run(opened.query().select([_ID]).with_row_id().limit(ALL).to_arrow())
+        rows = run(opened.query().select([_ID]).with_row_id().to_arrow())
         ids = self.mapped_rows(table).ids_at(rows[_ADDRESS].to_numpy().astype(np.int64))
         return bool(((ids == rows[_ID].to_numpy()) | (ids < 0)).all())
 
@@ -624,13 +792,13 @@ async def _opened(place: Place, name: str, version: int) -> AsyncTable:
 
 async def _read_through(table: AsyncTable) -> None:
     """Read every row of a table, in batches."""
-    async for batch in await table.query().limit(ALL).to_batches():
+    async for batch in await table.query().to_batches():
         batch.validate(full=True)
 
 
 async def _altered_documents(table: AsyncTable) -> list[str]:
     found: list[str] = []
-    async for batch in await table.query().select(["id", "_text", "_content"]).limit(ALL).to_batches():
+    async for batch in await table.query().select(["id", "_text", "_content"]).to_batches():
         found += [r["id"] for r in batch.to_pylist() if r["_content"] and d.content_of(r["_text"]) != r["_content"]]
     return found
 
@@ -642,7 +810,7 @@ async def _load_indexes(table: AsyncTable) -> None:
 
 def scan(table: AsyncTable, columns: Sequence[str] | None, condition: str | None = None) -> Coroutine[Any, Any, Any]:
     """All rows that meet the condition; without `columns` whole."""
-    query = table.query().limit(ALL)
+    query = table.query()
     if columns is not None:
         query = query.select(list(columns))
     return query.to_arrow() if condition is None else query.where(condition).to_arrow()
@@ -652,25 +820,6 @@ def _best(ids: IntArray, scores: FloatArray) -> Ranking:
     """Best first; equal scores in the order of ids, so that results repeat."""
     order = np.lexsort((ids, -scores))
     return list(zip(ids[order].tolist(), scores[order].tolist(), strict=True))
-
-
-def within(numbers: Sequence[int]) -> str:
-    """A condition for these sorted document numbers: runs as ranges, single ones in a list."""
-    runs: list[tuple[int, int]] = []
-    for number in numbers:
-        if runs and runs[-1][1] == number - 1:
-            runs[-1] = (runs[-1][0], number)
-        else:
-            runs.append((number, number))
-    singles = [first for first, last in runs if first == last]
-    parts = [f"doc between {first} and {last}" for first, last in runs if first < last]
-    if singles:
-        parts.append(f"doc in ({sql_numbers(singles)})")
-    return " or ".join(parts) or "false"
-
-
-def sql_numbers(numbers: Iterable[int]) -> str:
-    return ",".join(map(str, numbers))
 
 
 def sql_strings(values: Iterable[str]) -> str:

@@ -105,7 +105,25 @@ class MappedRows:
     def ids_at(self, addresses: IntArray) -> IntArray:
         """The ids of rows by address; -1 where no file knows."""
         known, ids = self.addresses
-        return _look_up(known, addresses, ids)
+        return look_up(known, addresses, ids)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether no file is gone."""
+        return len(self._blocks) > 0 and sum(len(known) for known, _ in self._blocks) == sum(
+            segment.rows for segment in self._mapping.segments
+        )
+
+    def documents_of(self, ids: IntArray) -> IntArray:
+        """The numbers of the documents of rows; -1 where no file knows."""
+        numbers = np.full(len(ids), -1, np.int64)
+        for asked, at, table in self._places(ids):
+            numbers[asked] = table[NUMBER].chunk(0).to_numpy()[at]
+        return numbers
+
+    def by_document(self) -> Iterator[tuple[IntArray, IntArray]]:
+        """The ids of all rows, with the numbers of their documents."""
+        return ((known, table[NUMBER].chunk(0).to_numpy()) for known, table in self._blocks)
 
     def take(self, ids: IntArray, columns: Sequence[str]) -> Iterator[tuple[IntArray, pa.Table]]:
         """Rows by id, some from each block: where in `ids` they were asked for, and the columns that it has."""
@@ -129,7 +147,7 @@ class MappedRows:
                 yield asked, at[asked], table
 
 
-def _look_up(known: IntArray, wanted: IntArray, values: IntArray) -> IntArray:
+def look_up(known: IntArray, wanted: IntArray, values: IntArray) -> IntArray:
     """The value at each wanted key of a sorted array; -1 where it is missing."""
     if not len(known):
         return np.full(len(wanted), -1, np.int64)
@@ -310,7 +328,7 @@ def _blocks_of(table: pa.Table) -> Iterator[pa.Table]:
 
 def rows_of_documents(rows: pa.Table, living: IntArray) -> pa.Table:
     """The rows of documents that stand: mapped files keep the others for a while."""
-    stands = _look_up(living, rows[NUMBER].to_numpy(), living) >= 0
+    stands = look_up(living, rows[NUMBER].to_numpy(), living) >= 0
     return rows if stands.all() else rows.filter(pa.array(stands))
 
 

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-import pyarrow as pa
+import numpy.typing as npt
 
 from mergewise.index.tree.tables import LEAF, NAME, SECTION, name_hash
 from mergewise.protocols import FloatArray, OrderedBy, RowReader
@@ -66,18 +66,17 @@ class TreeReader:
 
     def definitions(self, names: Sequence[str]) -> dict[str, list[Definition]]:
         """Where each of these names is defined, in document order; a name that nothing defines is missing."""
-        known = self._rows.once("tree names", lambda: NameTable(self._rows.whole(NAME.name, NameTable.COLUMNS)))
+        known = NameTable(self._rows.sorted_columns(NAME.name, NameTable.COLUMNS))
         return known.definitions(names, self._rows.numbers())
 
 
 class NameTable:
     """All names of one state in memory, as sorted hashes: 28 bytes a name, looked up without a query."""
 
-    COLUMNS = ("hash", "doc", "first_leaf", "leaf_count")
+    COLUMNS = ("hash", "first_leaf", "doc", "leaf_count")
 
-    def __init__(self, table: pa.Table) -> None:
-        table = table.sort_by([("hash", "ascending"), ("first_leaf", "ascending")])
-        self._hashes, self._docs, self._first, self._count = (table[column].to_numpy() for column in self.COLUMNS)
+    def __init__(self, columns: Mapping[str, npt.NDArray[np.int64]]) -> None:
+        self._hashes, self._first, self._docs, self._count = (columns[name] for name in self.COLUMNS)
 
     def definitions(self, names: Sequence[str], numbers: Collection[int] | None) -> dict[str, list[Definition]]:
         """The definitions of those names that have some, in the documents with these numbers; None: in all."""

@@ -34,7 +34,7 @@ from mergewise.store.places.cache import FileCache
 from mergewise.store.places.lease import CLOCK, Lease, LeaseHolder
 from mergewise.store.places.lease import NAME as LEASE_NAME
 from mergewise.store.places.objects import Found, Objects, Superseded
-from mergewise.store.places.place import Stamp, ManifestState, Tag, WritingRight
+from mergewise.store.places.place import ManifestState, Stamp, Tag, WritingRight
 
 if TYPE_CHECKING:
     from lancedb.table import AsyncTable

@@ -19,7 +19,7 @@ from mergewise.store.lance_import import connect, open_table
 from mergewise.store.lance_versions import demand_own_files, stamp_of, version_file
 from mergewise.store.manifest import Manifest, demand_plain, read_manifest, write_manifest
 from mergewise.store.mapped import FOLDER, drop_unnamed
-from mergewise.store.places.place import Stamp, ManifestState, Tag, WritingRight
+from mergewise.store.places.place import ManifestState, Stamp, Tag, WritingRight
 from mergewise.store.sweep import bytes_within, sweep
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
+import numpy.typing as npt
 
 from mergewise.designs.aed.triplets.records import EXTRACTION, TRIPLET, TripletExtraction, TripletSet
 from mergewise.index.tree.tables import LEAF
@@ -108,9 +108,7 @@ class TripletReader:
         A passage of other bounds than the rows have (`longest` of the strategy is not that of the view) gets the triplets whose
         sentences lie in it, out of all rows that touch it. None where there are none.
         """
-        places = self._rows.once(
-            "triplet places", lambda: TripletPlaces(self._rows.whole(TRIPLET.name, ["id", "first_leaf", "leaf_count"]))
-        )
+        places = TripletPlaces(self._rows.sorted_columns(TRIPLET.name, TripletPlaces.COLUMNS))
         touching = [places.rows(leaves) for leaves in passages]
         found = self._rows.rows(TRIPLET.name, TripletSet, sorted({row for rows in touching for row in rows}))
         held = [[found[row] for row in rows if row in found] for rows in touching]
@@ -144,9 +142,10 @@ class TripletReader:
 class TripletPlaces:
     """Which row holds which leaves, of one state of the index: 24 bytes a row."""
 
-    def __init__(self, table: pa.Table) -> None:
-        table = table.sort_by("first_leaf")
-        self._ids, self._first, self._count = (table[name].to_numpy() for name in ("id", "first_leaf", "leaf_count"))
+    COLUMNS = ("first_leaf", "id", "leaf_count")
+
+    def __init__(self, columns: Mapping[str, npt.NDArray[np.int64]]) -> None:
+        self._first, self._ids, self._count = (columns[name] for name in self.COLUMNS)
 
     def rows(self, leaves: range) -> list[int]:
         """The rows that hold some of these leaves, in the order of the document."""

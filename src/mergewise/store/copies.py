@@ -1,0 +1,70 @@
+"""Which documents of one state say the same, worked out from the state before and what came and went since."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from mergewise.store.documents import Statement, same_documents
+from mergewise.store.mapped import IntArray
+from mergewise.store.numbers import DocumentNumbers
+
+HashArray = npt.NDArray[np.uint64]
+ReadRecords = Callable[[IntArray], Iterable[tuple[int, str, Statement]]]
+"""Number, id and statement of the documents with these numbers."""
+
+# characters of a digest of a text (`documents.content_of`)
+_DIGEST = 32
+# any large odd number: both halves of the hash count
+_ODD = np.uint64(0x9E3779B97F4A7C15)
+
+
+@dataclass(frozen=True, slots=True)
+class RepeatedTexts:
+    """The texts of `rows` documents as sorted hashes with the documents' `numbers`, 16 bytes each; and by number, the id and the
+    statement of each document whose text another one has too."""
+
+    rows: int = 0
+    hashes: HashArray = field(default_factory=lambda: np.empty(0, np.uint64))
+    numbers: IntArray = field(default_factory=lambda: np.empty(0, np.int64))
+    records: Mapping[int, tuple[str, Statement]] = field(default_factory=dict)
+    copies: Mapping[int, int] = field(default_factory=dict)
+
+    def with_changes(self, added: pa.Table, gone: DocumentNumbers, read: ReadRecords) -> RepeatedTexts:
+        """Without the documents that are gone, and with those added: a table of `_number` and `_content`."""
+        stays = ~gone.holds(self.numbers)
+        whole = added.filter(pc.equal(pc.binary_length(added["_content"]), _DIGEST))
+        hashes, numbers = hashes_of(whole["_content"]), whole["_number"].to_numpy()
+        order = np.argsort(hashes, kind="stable")
+        at = np.searchsorted(self.hashes[stays], hashes[order])
+        hashes = np.insert(self.hashes[stays], at, hashes[order])
+        numbers = np.insert(self.numbers[stays], at, numbers[order])
+        same = hashes[1:] == hashes[:-1]
+        repeated = (
+            numbers[np.concatenate([same, [False]]) | np.concatenate([[False], same])] if len(numbers) else numbers
+        )
+        rows = self.rows - int((~stays).sum()) + len(added)
+        known = np.isin(repeated, np.fromiter(self.records, np.int64, len(self.records)))
+        if known.all() and len(repeated) == len(self.records):
+            return RepeatedTexts(rows, hashes, numbers, self.records, self.copies)
+        fresh = {number: (doc_id, statement) for number, doc_id, statement in read(np.sort(repeated[~known]))}
+        records = {number: self.records[number] for number in repeated[known].tolist()} | fresh
+        copies = same_documents((number, statement) for number, (_, statement) in records.items())
+        return RepeatedTexts(rows, hashes, numbers, records, copies)
+
+
+def hashes_of(digests: pa.ChunkedArray) -> HashArray:
+    """Of digests as they are stored, 32 characters: their first half as one number."""
+    if not len(digests):
+        return np.empty(0, np.uint64)
+    digests = digests.combine_chunks()
+    _, offsets, content = digests.buffers()
+    first = np.frombuffer(offsets, np.int32, 1, digests.offset * 4)[0]
+    words = np.frombuffer(content, np.uint8, len(digests) * _DIGEST, first).reshape(-1, _DIGEST)
+    halves = np.ascontiguousarray(words[:, :16]).view(np.uint64)
+    return halves[:, 0] * _ODD + halves[:, 1]

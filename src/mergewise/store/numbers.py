@@ -1,0 +1,104 @@
+"""Numbers of documents as sorted arrays, and the filters that searches go through."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Set
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mergewise.store.mapped import IntArray, look_up
+
+BoolArray = npt.NDArray[np.bool_]
+
+# A number in a condition costs the database as much as so many rows that a search reads beyond those asked for, measured at
+# 200,000 documents (benchmarks/filters.py). Ranges cost about as much as numbers.
+ROWS_OF_A_NUMBER = 10
+
+
+class DocumentNumbers(Set[int]):
+    """A set of document numbers, 8 bytes each."""
+
+    __slots__ = ("array",)
+
+    def __init__(self, array: IntArray) -> None:
+        """The array is sorted, and holds each number once."""
+        self.array = array
+
+    @classmethod
+    def of(cls, numbers: Iterable[int]) -> DocumentNumbers:
+        return cls(np.unique(np.fromiter(numbers, np.int64)))
+
+    _from_iterable = of
+
+    def __contains__(self, number: object) -> bool:
+        return isinstance(number, int) and bool(self.holds(np.array([number]))[0])
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self.array.tolist())
+
+    def __len__(self) -> int:
+        return len(self.array)
+
+    def __sub__(self, other: Iterable[Any]) -> DocumentNumbers:
+        return self.without(other if isinstance(other, DocumentNumbers) else DocumentNumbers.of(other))
+
+    def holds(self, numbers: IntArray) -> BoolArray:
+        """Whether each of the numbers, which are at least 0, is in the set."""
+        return look_up(self.array, numbers, self.array) >= 0
+
+    def without(self, other: DocumentNumbers) -> DocumentNumbers:
+        return DocumentNumbers(self.array[~other.holds(self.array)]) if len(other) else self
+
+
+@dataclass(frozen=True)
+class DocumentFilter:
+    """The documents whose rows a search gives: those with these numbers, or all but them. `share` is what it leaves of all."""
+
+    numbers: DocumentNumbers
+    excludes: bool
+    share: float
+
+    def holds(self, numbers: IntArray) -> BoolArray:
+        """Whether a search gives rows of these documents."""
+        return self.numbers.holds(numbers) != self.excludes
+
+    def depth(self, wanted: int) -> int:
+        """How many rows of any document hold so many that meet it, if it is met here as often as everywhere."""
+        return int(np.ceil(wanted / self.share))
+
+    def is_cheaper_as_condition(self, wanted: int) -> bool:
+        """Whether `condition` costs the database less than to read so much deeper for the `wanted` rows."""
+        return not self.excludes and len(self._runs) * ROWS_OF_A_NUMBER < self.depth(wanted)
+
+    @cached_property
+    def condition(self) -> str:
+        """The numbers as a condition on rows."""
+        return within(self._runs)
+
+    @cached_property
+    def _runs(self) -> IntArray:
+        return runs_of(self.numbers.array)
+
+
+def runs_of(numbers: IntArray) -> IntArray:
+    """The first and the last number of each run, (runs, 2), of sorted numbers."""
+    ends = np.flatnonzero(np.diff(numbers) != 1)
+    firsts, lasts = np.concatenate([[0], ends + 1]), np.concatenate([ends, [len(numbers) - 1]])
+    return np.stack([numbers[firsts], numbers[lasts]], 1) if len(numbers) else np.empty((0, 2), np.int64)
+
+
+def within(runs: IntArray) -> str:
+    """A condition for these runs of document numbers: ranges, and the single ones in a list."""
+    single = runs[:, 0] == runs[:, 1]
+    parts = [f"doc between {first} and {last}" for first, last in runs[~single].tolist()]
+    if single.any():
+        parts.append(f"doc in ({sql_numbers(runs[single, 0].tolist())})")
+    return " or ".join(parts) or "false"
+
+
+def sql_numbers(numbers: Iterable[int]) -> str:
+    return ",".join(map(str, numbers))

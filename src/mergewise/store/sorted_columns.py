@@ -1,0 +1,47 @@
+"""Columns of a whole table in memory, extended from one state of an index to the next."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from mergewise.store.numbers import DocumentNumbers
+from mergewise.store.tables import NUMBER
+
+
+@dataclass(frozen=True, slots=True)
+class SortedColumns:
+    """Columns of numbers, by name, sorted by the first of them, equal ones by the second. The column of documents is one."""
+
+    columns: Mapping[str, npt.NDArray[Any]]
+
+    @classmethod
+    def of(cls, table: pa.Table) -> SortedColumns:
+        """At least two columns, the column of documents among them."""
+        table = table.sort_by([(name, "ascending") for name in table.column_names[:2]])
+        return cls({name: table[name].to_numpy() for name in table.column_names})
+
+    def __len__(self) -> int:
+        return len(self.columns[NUMBER])
+
+    def with_changes(self, added: pa.Table, gone: DocumentNumbers) -> SortedColumns:
+        """Without the rows of documents that are gone, and with those added, whose second column is not below any other."""
+        stays = slice(None)
+        if len(gone):
+            stays = ~gone.holds(self.columns[NUMBER])
+        elif not len(added):
+            return self
+        fresh = SortedColumns.of(added).columns
+        first = next(iter(self.columns))
+        at = np.searchsorted(self.columns[first][stays], fresh[first], "right")
+        return SortedColumns({name: np.insert(held[stays], at, fresh[name]) for name, held in self.columns.items()})
+
+
+def all_columns(columns: Sequence[str]) -> list[str]:
+    """These columns and that of documents, which tells which rows go."""
+    return list(dict.fromkeys([*columns, NUMBER]))
