@@ -15,8 +15,10 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import wraps
 from pathlib import Path
-from threading import Lock
+from threading import Lock, Thread
+from time import sleep
 from typing import Any, NoReturn, TypeVar
+from weakref import ref
 
 from mergewise.errors import CorruptIndex, UsageError
 from mergewise.store.audit import audit
@@ -109,8 +111,22 @@ class LanceStore:
         with self._opening:
             # one for all threads, so that nothing is worked out twice
             if self._reader is None or self._reader.manifest != manifest:
+                first = self._reader is None
                 self._reader = LanceReader(self.place, manifest, self.registry, self._reader)
+                if self.place.refresh is not None and first:
+                    self._reader.prewarm()
+                    Thread(target=_look_for_changes, args=(ref(self), self.place.refresh), daemon=True).start()
             return self._reader
+
+    def refresh(self) -> None:
+        """Look for a newer state of the place, and open it beside the one that questions are answered from until then."""
+        state = self.place.newer()
+        if state is not None:
+            reader = LanceReader(self.place, state.manifest, self.registry, self._reader)
+            reader.prewarm()
+            with self._opening:
+                self.place.know(state)
+                self._reader = reader
 
     # -- changes
 
@@ -321,6 +337,21 @@ class LanceStore:
             if state is None:
                 raise self._lost()
             yield writer, state
+
+
+def _look_for_changes(store_ref: ref[LanceStore], seconds: float) -> None:
+    """For a thread, which ends once nobody has the store any more."""
+    while True:
+        sleep(seconds)
+        store = store_ref()
+        if store is None:
+            return
+        try:
+            store.refresh()
+        # whatever it is, questions are answered from the state that is open
+        except Exception as error:
+            log.info("no newer state of %s can be opened: %s", store.place, error)
+        del store
 
 
 class ClosedStore:

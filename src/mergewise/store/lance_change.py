@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +20,7 @@ from mergewise.store.manifest import Run, ViewState, holds, with_run, without_sp
 from mergewise.store.mapped import IntArray, Mapped, MappingWriter
 from mergewise.store.numbers import sql_numbers
 from mergewise.store.places.place import ManifestState, Place, WritingRight
+from mergewise.store.places.steps import SteppedTable
 from mergewise.store.tables import NUMBER, PlacedRows, Table, arrow_table, embedded_rows, ids_used
 from mergewise.store.views import Registry
 from mergewise.text.terms import STOP_WORDS
@@ -71,7 +72,8 @@ class Change:
 
     def table(self, name: str) -> LanceTable:
         if name not in self._tables:
-            self._tables[name] = self._open_for_writing(name)
+            stepped: Any = SteppedTable(self._open_for_writing(name), self.place)
+            self._tables[name] = stepped
         return self._tables[name]
 
     def _open_for_writing(self, name: str) -> LanceTable:
@@ -268,10 +270,10 @@ class Change:
         opened, table = self.table(name), self.specs[name].table
         schema = pa.schema([field for field in opened.schema if field.name == "id" or field.name in columns])
         rows = embedded_rows(table, ids, columns, schema).take(waiting)
-        done = opened.merge_insert("id").when_matched_update_all().execute(rows)
+        updated = cast(SteppedTable, opened).updating("id", rows)
         left = without_span(runs, ids[0], ids[-1] + 1)
         self.manifest = replace(self.manifest, unembedded={**self.manifest.unembedded, name: left})
-        return int(done.num_updated_rows)
+        return updated
 
     # -- search indexes and mapped files
 

@@ -67,6 +67,9 @@ class Folder:
     def know(self, state: ManifestState) -> None:
         """Nothing is remembered: the manifest is read for each question."""
 
+    def newer(self) -> None:
+        """Nothing is remembered, so nothing is newer."""
+
     def create(self, manifest: Manifest, wait: float) -> None:
         try:
             self.directory.mkdir(parents=True, exist_ok=True)

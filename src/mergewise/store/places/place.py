@@ -57,6 +57,9 @@ class Place(Protocol):
     def know(self, state: ManifestState) -> None:
         """Questions are answered from this state from now on, unless from a later one already."""
 
+    def newer(self) -> ManifestState | None:
+        """The state that stands where it is not the known one."""
+
     def create(self, manifest: Manifest, wait: float) -> None:
         """Make the place an index, unless somebody just did. UsageError where it cannot be one."""
 
