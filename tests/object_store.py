@@ -7,6 +7,7 @@ put are two steps. What a fault is called, `FAULTS` says.
 from __future__ import annotations
 
 import asyncio
+import re
 import subprocess
 import sys
 import time
@@ -25,7 +26,7 @@ _STATUS = {
     "409": "ConditionalRequestConflict",
     "403": "AccessDenied",
 }
-FAULTS = (*_STATUS, "cut before", "cut after", "truncated")
+FAULTS = (*_STATUS, "cut before", "cut after", "truncated", "unconditional")
 
 
 @dataclass(frozen=True)
@@ -111,6 +112,8 @@ class Proxy:
             status = {"503": 503, "SlowDown": 503, "409": 409, "403": 403}[fault]
             content = f"<Error><Code>{_STATUS[fault]}</Code></Error>".encode()
             return f"HTTP/1.1 {status} Fault\r\nContent-Length: {len(content)}\r\n\r\n".encode() + content
+        if fault == "unconditional":
+            head = re.sub(rb"(?i)\r\nif-[^\r]*", b"", head)
         if b"\r\nif-" in head.lower() and method == b"PUT":
             async with self._one:
                 answer = await self._pass_on(head, body)

@@ -431,7 +431,7 @@ class Index:
             standing = self.store.settings.get(name)
             if standing is not None and asked is not None and not VIEWS[name].is_same(standing, asked):
                 raise UsageError(
-                    f"{self.store.directory} has a {name} view with other settings", "index into another directory"
+                    f"{self.store.place} has a {name} view with other settings", "index into another directory"
                 )
             if standing is None:
                 self.store.begin_view(name, VIEWS[name].new_settings(asked, self._models.prompts))

@@ -17,7 +17,7 @@ from mergewise.errors import IndexBusy, StoreError, UsageError
 from mergewise.files import HeldFolder, new_file
 from mergewise.store.lance_import import connect, open_table
 from mergewise.store.lance_versions import demand_own_files, stamp_of, version_file
-from mergewise.store.manifest import Manifest, demand_plain, read_manifest, write_manifest
+from mergewise.store.manifest import NAME, Manifest, demand_plain, read_manifest, write_manifest
 from mergewise.store.mapped import FOLDER, drop_unnamed
 from mergewise.store.places.place import ManifestState, Stamp, Tag, WritingRight
 from mergewise.store.sweep import bytes_within, sweep
@@ -76,7 +76,8 @@ class Folder:
         except OSError as error:
             raise UsageError(f"{self} cannot be created: {error.strerror}", "choose another --index") from None
         with self.writer(wait):
-            if self.known() is None:
+            # what is not an index was refused when it was opened; files of one may be there before its manifest
+            if not (self.directory / NAME).exists():
                 write_manifest(self.directory, manifest)
 
     def swap(self, manifest: Manifest, tag: Tag, writer: WritingRight) -> Tag:

@@ -7,11 +7,10 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
-import pyarrow as pa
-
 from mergewise.store.manifest import Manifest
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from lancedb.table import AsyncTable
 
 Tag: TypeAlias = object
