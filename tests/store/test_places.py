@@ -110,7 +110,7 @@ def test_a_warm_question_asks_the_bucket_for_nothing(url: str, proxy: Proxy, tmp
     index.context("how long do owls sleep", strategy="topk")
     with proxy.counting() as asking:
         for strategy in ("topk", "weave"):
-            assert index.context("how many hours do the cats sleep", strategy=strategy).segments
+            assert index.context("how many hours do the cats sleep", strategy=strategy).passages
     assert asking == []
 
 

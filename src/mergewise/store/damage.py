@@ -37,8 +37,6 @@ _MACHINE = {
     "generic s3 error": _UNREACHABLE,
     "generic gcs error": _UNREACHABLE,
     "generic microsoftazure error": _UNREACHABLE,
-    # what Lance says to a writer whose table another one has fenced off
-    "incompatible with concurrent transaction": "another process has taken over the writing; try again",
 }
 _LONGEST = 200
 

@@ -23,6 +23,7 @@ from mergewise.errors import UsageError
 
 if TYPE_CHECKING:
     from lancedb import Session
+    from lancedb._lancedb import Connection
     from lancedb.table import AsyncTable
 
 # bytes at most of what all tables of the process keep: LanceDB's own limits for one connection
@@ -127,13 +128,22 @@ def session() -> Session:
 
 async def open_table(place: object, name: str, storage: dict[str, str] | None = None) -> AsyncTable:
     """A table of a directory or a bucket, for reading: what `connect_async` and `open_table` do, without the catalogues."""
+    return await table_of(await connect_for_reading(place, storage), name)
+
+
+async def connect_for_reading(place: object, storage: dict[str, str] | None = None) -> Connection:
+    """A directory or a bucket as a database."""
     prepare()
     IN_USE.claim(place)
     from lancedb._lancedb import connect
-    from lancedb.table import AsyncTable
 
     # the type stub does not know that the other parameters have defaults
-    database = await connect(str(place), storage_options=storage, session=session())  # type: ignore[call-arg]
+    return await connect(str(place), storage_options=storage, session=session())  # type: ignore[call-arg]
+
+
+async def table_of(database: Connection, name: str) -> AsyncTable:
+    from lancedb.table import AsyncTable
+
     return AsyncTable(await database.open_table(name))
 
 

@@ -26,7 +26,7 @@ import pyarrow as pa
 from mergewise.errors import IndexBusy, MergewiseError, StoreError, UsageError
 from mergewise.files import user_directory
 from mergewise.ranges import short_repr
-from mergewise.store.lance_import import connect, open_table
+from mergewise.store.lance_import import connect, connect_for_reading, table_of
 from mergewise.store.lance_versions import demand_own_content, files_of_version, version_name, version_of
 from mergewise.store.manifest import NAME, Manifest, manifest_record, parse_manifest
 from mergewise.store.mapped import FOLDER, Mapped
@@ -79,6 +79,8 @@ class Bucket:
         self._known: ManifestState | None = None
         self._lock = Lock()
         self._remade = 0
+        self._connection: Any = None
+        self._database: Any = None
         # versions of tables that were found to have all their files here
         self._own: set[tuple[str, int, int]] = set()
 
@@ -189,14 +191,20 @@ class Bucket:
     # -- tables
 
     async def open_table(self, name: str) -> AsyncTable:
-        return await open_table(str(self), name, self._objects.storage)
+        # a connection asks the bucket for catalogues first
+        if self._connection is None:
+            self._connection = await connect_for_reading(self, self._objects.storage)
+        return await table_of(self._connection, name)
 
     def database(self) -> Any:
-        return connect(str(self), self._objects.storage)
+        if self._database is None:
+            self._database = connect(self, self._objects.storage)
+        return self._database
 
     def create_table(self, name: str, schema: pa.Schema) -> Any:
-        # what is there is written over by a further version, never dropped: a writer that was given up may be the one who does it
-        return self.database().create_table(name, schema=schema, mode="overwrite")
+        # what is there is written over by a further version, never dropped: a writer that was given up may do it
+        there = any(True for _ in self._objects.listed(f"{name}.lance/_versions"))
+        return self.database().create_table(name, schema=schema, mode="overwrite" if there else "create")
 
     def drop_table(self, name: str) -> None:
         self._objects.delete([one.name for one in self._objects.listed(f"{name}.lance")])

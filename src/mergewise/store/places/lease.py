@@ -21,8 +21,10 @@ from mergewise.store.places.objects import Objects, Superseded
 log = logging.getLogger("mergewise")
 
 NAME, CLOCK = "writer.json", "writer.clock"
-# seconds without renewal after which a holder is given up; between two renewals; between two looks at another's lease
-LEASE, RENEWAL, LOOK = 30.0, 10.0, 1.0
+# seconds without renewal after which others give a holder up, and it gives itself up somewhat earlier
+LEASE, HELD = 30.0, 25.0
+# seconds between two renewals, and between two looks at another's lease
+RENEWAL, LOOK = 10.0, 1.0
 
 
 class LeaseHolder:
@@ -40,7 +42,7 @@ class LeaseHolder:
         self._beats = 0
 
     def demand(self) -> None:
-        if self._lost or monotonic() - self._renewed > LEASE - RENEWAL / 2:
+        if self._lost or monotonic() - self._renewed > HELD:
             raise IndexBusy(f"another writer has taken over {self._objects.url}", "try again")
 
     def renewing(self) -> None:

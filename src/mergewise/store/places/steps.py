@@ -16,6 +16,8 @@ from mergewise.errors import IndexBusy
 # moves the version by one; rearranges rows
 _STEPS = frozenset({"add", "delete", "add_columns", "alter_columns"})
 _REARRANGEMENTS = frozenset({"optimize", "create_index", "drop_index"})
+# what Lance says of two changes that cannot be put one after the other
+_CONFLICTS = ("concurrent transaction", "commit conflict")
 
 
 class SteppedTable:
@@ -41,10 +43,17 @@ class SteppedTable:
     def _measured(self, method: Callable[..., Any], measure: Callable[[], int], most: int) -> Callable[..., Any]:
         @wraps(method)
         def call(*args: Any, **kwargs: Any) -> Any:
+            busy = IndexBusy(f"another writer has changed {self._place} meanwhile", "try again")
             before = measure()
-            done = method(*args, **kwargs)
+            try:
+                done = method(*args, **kwargs)
+            except RuntimeError as error:
+                # the other one has gone back to a version, which fences off what others have open
+                if any(sign in str(error).lower() for sign in _CONFLICTS):
+                    raise busy from error
+                raise
             if not 0 <= measure() - before <= most:
-                raise IndexBusy(f"another writer has changed {self._place} meanwhile", "try again")
+                raise busy
             return done
 
         return call
