@@ -10,6 +10,8 @@ from pathlib import Path
 import lancedb
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from tests.support import HashEmbedder, new_store, reader_of, rows_of
 
 from mergewise.designs import VIEWS
@@ -246,6 +248,63 @@ def test_a_vector_index_is_trained_anew_once_the_rows_are_many_times_as_many(
         exact = max(float(vector @ question) for vector in store.reader().vectors(ids).values())
         assert store.reader().vector_search(question, 3).result()[0][1] == pytest.approx(exact, abs=0.01)
     assert trained == [300, 300, 2700]
+
+
+steps = st.lists(
+    st.one_of(
+        st.tuples(st.just("add"), st.sets(st.integers(0, 40), min_size=1, max_size=8)),
+        st.tuples(st.just("remove"), st.sets(st.integers(0, 40), max_size=5)),
+        st.tuples(st.just("optimize"), st.just(set[int]())),
+    ),
+    min_size=2,
+    max_size=7,
+)
+
+
+@settings(max_examples=5)
+@given(steps, st.integers(0, 2**16))
+def test_after_any_changes_rows_addresses_and_searches_are_those_of_the_documents(
+    tmp_path_factory: pytest.TempPathFactory, changes: list[tuple[str, set[int]]], seed: int
+) -> None:
+    """Search indexes are extended, made anew and joined all the time here, and files of rows and addresses are many."""
+    tree = VIEWS["leaf"]
+    tables = [replace(table, vector_index_rows=100) for table in tree.tables(tree.settings())]
+    few = {"FEW_ROWS": 6, "MANY_FRAGMENTS": 3, "MANY_PARTS": 2}
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setitem(VIEWS, "leaf", replace(tree, tables=lambda settings: tables))
+        for name, number in few.items():
+            patched.setattr(f"mergewise.store.lance_change.{name}", number)
+        store = new_store("lance", tmp_path_factory.mktemp("changed") / "index", embedder=EMBEDDER)
+        assert isinstance(store, LanceStore)
+        standing = {f"base{i}": f"Word{i % 7} and base number {i} are here." for i in range(110)}
+        store.write(rows_of([Document(doc_id, text) for doc_id, text in standing.items()], EMBEDDER))
+        store.repair()
+        for at, (kind, numbers) in enumerate(changes):
+            if kind == "add":
+                texts = {f"d{i}": f"Word{i % 7} number {i}, {seed} in step {at}." for i in numbers}
+                store.write(rows_of([Document(*text) for text in texts.items()], EMBEDDER, digest=str(at)))
+                standing |= texts
+            elif kind == "remove":
+                store.remove([f"d{i}" for i in numbers])
+                standing = {doc_id: text for doc_id, text in standing.items() if doc_id[1:] not in map(str, numbers)}
+            else:
+                store.optimize()
+            reader, leaves = store.reader(), reader_of(store)
+            ids = reader.whole("leaf", ["id"])["id"].to_pylist()
+            assert {row.doc_id: row.text for row in leaves.leaves(ids).values()} == standing
+            vectors = reader.vectors(ids)
+            for question in ("Word3 number 4", f"base {seed} step"):
+                vector = EMBEDDER.embed_queries([question])[0].astype(np.float16).astype(np.float32)
+                exact = sorted(((float(own @ vector), -row) for row, own in vectors.items()), reverse=True)
+                found = reader.vector_search(vector, len(ids)).result()
+                assert sorted(row for row, _ in found) == sorted(ids)
+                assert [score for _, score in found] == pytest.approx([score for score, _ in exact], abs=2e-3)
+            for i in (3, 40):
+                found = reader.text_search(f"Word{i % 7}", len(ids), f"id = 'd{i}'").result()
+                near = reader.vector_search(vector, len(ids), f"id = 'd{i}'").result()
+                own = [row for row, leaf in leaves.leaves(ids).items() if leaf.doc_id == f"d{i}"]
+                assert [row for row, _ in found] == [row for row, _ in near] == own
+        assert store.check() == []
 
 
 def test_a_document_in_another_language_rewrites_no_leaf(tmp_path: Path) -> None:

@@ -43,7 +43,9 @@ def test_rows_are_those_that_were_written(
         base = ids[-1] + 1
         written |= {i: f"row {i}" for i in ids}
         living = np.array(sorted({i // 10 for i in written} - dead), np.int64)
-        mapped = MappingWriter(Folder(directory), "t", mapped).with_rows(iter([part(ids)]), living)
+        mapped = MappingWriter(Folder(directory), "t", mapped).with_rows(
+            iter([part(ids)]), lambda living=living: living
+        )
     assert mapped.end == base
     for smaller, larger in zip(mapped.segments[1:], mapped.segments, strict=False):
         assert smaller.rows * SIMILAR < larger.rows, "files of similar size are joined"
@@ -62,7 +64,7 @@ def test_rows_are_those_that_were_written(
 def test_files_of_one_size_become_one_file(tmp_path: Path) -> None:
     mapped, living = Mapped(), np.arange(4)
     for number in range(4):
-        mapped = MappingWriter(Folder(tmp_path), "t", mapped).with_rows(iter([part([10 * number])]), living)
+        mapped = MappingWriter(Folder(tmp_path), "t", mapped).with_rows(iter([part([10 * number])]), lambda: living)
     assert [segment.rows for segment in mapped.segments] == [4]
 
 
@@ -134,8 +136,7 @@ def test_a_wrong_copy_is_found_and_mended(tmp_path: Path) -> None:
 def test_wrong_addresses_are_found_and_mended(tmp_path: Path) -> None:
     store = filled(tmp_path)
     mapping = Mapped.of(store.manifest.mapped["leaf"])
-    assert mapping.addresses is not None
-    path = tmp_path / FOLDER / mapping.addresses
+    path = tmp_path / FOLDER / mapping.addresses[0].file
     table = pa.ipc.open_file(str(path)).read_all()
     turned = pa.table({"address": table["address"], "id": table["id"].to_pylist()[::-1]})
     with pa.OSFile(str(path), "wb") as out, pa.ipc.new_file(out, turned.schema) as writer:

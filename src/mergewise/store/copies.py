@@ -26,17 +26,16 @@ _ODD = np.uint64(0x9E3779B97F4A7C15)
 
 @dataclass(frozen=True, slots=True)
 class RepeatedTexts:
-    """The texts of `rows` documents as sorted hashes with the documents' `numbers`, 16 bytes each; and by number, the id and the
+    """The texts of documents as sorted hashes with the documents' `numbers`, 16 bytes each; and by number, the id and the
     statement of each document whose text another one has too."""
 
-    rows: int = 0
     hashes: HashArray = field(default_factory=lambda: np.empty(0, np.uint64))
     numbers: IntArray = field(default_factory=lambda: np.empty(0, np.int64))
     records: Mapping[int, tuple[str, Statement]] = field(default_factory=dict)
     copies: Mapping[int, int] = field(default_factory=dict)
 
     def with_changes(self, added: pa.Table, gone: DocumentNumbers, read: ReadRecords) -> RepeatedTexts:
-        """Without the documents that are gone, and with those added: a table of `_number` and `_content`."""
+        """Without the documents that are gone, and with those added: a table with `_number` and `_content`."""
         stays = ~gone.holds(self.numbers)
         whole = added.filter(pc.equal(pc.binary_length(added["_content"]), _DIGEST))
         hashes, numbers = hashes_of(whole["_content"]), whole["_number"].to_numpy()
@@ -48,14 +47,13 @@ class RepeatedTexts:
         repeated = (
             numbers[np.concatenate([same, [False]]) | np.concatenate([[False], same])] if len(numbers) else numbers
         )
-        rows = self.rows - int((~stays).sum()) + len(added)
         known = np.isin(repeated, np.fromiter(self.records, np.int64, len(self.records)))
         if known.all() and len(repeated) == len(self.records):
-            return RepeatedTexts(rows, hashes, numbers, self.records, self.copies)
+            return RepeatedTexts(hashes, numbers, self.records, self.copies)
         fresh = {number: (doc_id, statement) for number, doc_id, statement in read(np.sort(repeated[~known]))}
         records = {number: self.records[number] for number in repeated[known].tolist()} | fresh
         copies = same_documents((number, statement) for number, (_, statement) in records.items())
-        return RepeatedTexts(rows, hashes, numbers, records, copies)
+        return RepeatedTexts(hashes, numbers, records, copies)
 
 
 def hashes_of(digests: pa.ChunkedArray) -> HashArray:

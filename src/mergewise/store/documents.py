@@ -59,6 +59,8 @@ LATER = {
     "_language": pa.string(),
 }
 """Columns that indexes of older versions lack: what they are made of, or their type where they begin empty."""
+OF_TEXTS = ("_number", "_content", "_language")
+"""What a document's text alone tells: they stay as they are for as long as the document stands under its number."""
 UNLISTED = frozenset({"_text", "_outline", "_pages", "_digest", "_content", "_units"})
 """Columns that a list of documents does not read."""
 _METADATA_TYPES: dict[type, pa.DataType] = {str: pa.string(), bool: pa.bool_(), int: pa.int64(), float: pa.float64()}
@@ -113,7 +115,7 @@ def origin_from(row: Mapping[str, Any]) -> Origin | None:
 
 
 Statement: TypeAlias = tuple[str, str]
-"""What a document says, where two say the same if these are equal: the digest of its text, and its title if that says anything."""
+"""What a document says: the digest of its text, and its title where that is more than the name of its file."""
 
 
 def statement_of(doc_id: str, title: str, content: str) -> Statement:

@@ -42,9 +42,15 @@ class Basis:
         if then.next_number > self.next_number or then.next_id > self.next_id:
             return None
         stayed = self.numbers.array[: np.searchsorted(self.numbers.array, then.next_number)]
-        if not then.numbers.holds(stayed).all():
+        gone = then.numbers
+        if np.array_equal(stayed, gone.array):
+            # the usual case, at a glance
+            gone = DocumentNumbers.of(())
+        elif then.numbers.holds(stayed).all():
+            gone = then.numbers.without(DocumentNumbers(stayed))
+        else:
             return None
-        return Changes(then.next_number, then.next_id, then.numbers.without(DocumentNumbers(stayed)))
+        return Changes(then.next_number, then.next_id, gone)
 
 
 class KeptValues:
@@ -64,6 +70,10 @@ class KeptValues:
         self._making: dict[Key, RLock] = {}
         self._conditions: OrderedDict[str, None] = OrderedDict()
         self._lock = Lock()
+
+    def has(self, name: str) -> bool:
+        """Whether the value stands, for no condition."""
+        return (name, None) in self._values
 
     def once(self, name: str, make: Callable[[], Kept], where: str | None = None) -> Kept:
         """What `make` returned when it was first called for this name and condition."""

@@ -171,10 +171,9 @@ class LanceStore:
     @_making_room
     def optimize(self) -> None:
         with self._writing() as change:
-            behind = change.needs_indexing()
-            if behind:
-                change.build_indexes()
-            if change.map_rows(compacted=behind):
+            behind = change.behind()
+            change.build_indexes(behind)
+            if change.map_rows(behind) or behind:
                 change.commit()
 
     def check(self) -> list[Problem]:
@@ -233,7 +232,7 @@ class LanceStore:
                 change.build_indexes()
             # whatever they hold, they can be written again
             change.manifest = replace(change.manifest, mapped={})
-            change.map_rows(compacted=True)
+            change.map_rows()
             change.commit()
             return rebuilt
 
@@ -275,7 +274,7 @@ class LanceStore:
                 return False
             change.set_view(view, state.settings, ())
             change.build_indexes()
-            change.map_rows(compacted=True)
+            change.map_rows()
             change.commit()
             return True
 
@@ -297,7 +296,7 @@ class LanceStore:
                 return False
             change.manifest = replace(change.manifest, unembedded={})
             change.build_indexes()
-            change.map_rows(compacted=True)
+            change.map_rows()
             change.commit()
             return True
 

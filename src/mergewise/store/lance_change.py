@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, cast
@@ -31,8 +31,11 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("mergewise")
 
-# what a search goes through without an index before one is brought up to date
-FEW_ROWS, MANY_FRAGMENTS = 1000, 32
+# Rows that a text search goes through without an index before the index is brought up to date, or a thousandth of the rows where
+# that is more: its cost grows with all of them (docs/log.md).
+FEW_ROWS, MANY_FRAGMENTS = 128, 64
+# of an index of vectors, which gets one whenever it is brought up to date, before it is made anew
+MANY_PARTS = 16
 # times the rows that a vector index was trained on, from which it is trained anew
 GROWN = 8
 # of a change for which two attempts found no room on the disk
@@ -44,6 +47,7 @@ FRAGMENT_ROWS = 4096
 # Words by Unicode's rules, so that scripts without spaces are searched too. With this tokenizer the built-in stop words
 # are those of all languages at once, "cat" and "dog" among them: ours take their place.
 TEXT_TOKENIZER = "icu/split"
+_ADDRESS = "_rowid"
 
 
 class Change:
@@ -67,6 +71,8 @@ class Change:
         self.specs = specs_of(self.manifest, registry)
         self.reader = LanceReader(place, self.manifest, registry, before)
         self._tables: dict[str, LanceTable] = {}
+        # the first ids that the vector indexes do not have, where they were brought up to date
+        self._indexed: dict[str, int] = {}
         for name in self.manifest.tables if writer.took_over else ():
             self.table(name)
 
@@ -277,39 +283,67 @@ class Change:
 
     # -- search indexes and mapped files
 
-    def needs_indexing(self) -> bool:
-        """Whether enough has come since the indexes were made; a few rows more are searched without them as quickly."""
-        tables = [spec.table for spec in self.specs.values() if spec.table.name in self.manifest.tables]
-        return any(
-            _is_behind(self.table(t.name), column, t.name in self.manifest.unembedded)
-            for t in tables
-            for column in _searched(self.table(t.name), t)
-        )
+    def behind(self) -> list[str]:
+        """The tables to which so much has come since they were last brought up to date that questions pay for it."""
+        return [name for name in (d.DOCUMENTS, *self.specs) if name in self.manifest.tables and self._is_behind(name)]
 
-    def build_indexes(self) -> None:
-        """Full text, vectors (where there are enough) and keys: made once, then brought up to date."""
-        from lancedb.index import BTree
+    def _is_behind(self, name: str) -> bool:
+        opened = self.table(name)
+        if name in self.manifest.unembedded:
+            # fragments are not joined, and text indexes are made anew
+            return any(_rows_outside(opened, column) > _many_rows(opened) for column in self._searched(name))
+        if any(_rows_outside(opened, column) > _few_rows(opened) for column in self._searched(name)):
+            return True
+        if any(_rows_outside(opened, column) > _many_rows(opened) for column in self._keys(name)):
+            return True
+        parts = max((_parts(opened, column) for column in self._vectors(name)), default=0)
+        return _fragments(opened) > MANY_FRAGMENTS + parts
 
+    def _searched(self, name: str) -> list[str]:
+        return [] if name == d.DOCUMENTS else _searched(self.table(name), self.specs[name].table)
+
+    def _keys(self, name: str) -> tuple[str, ...]:
+        return ("id",) if name == d.DOCUMENTS else self.specs[name].table.keys
+
+    def _vectors(self, name: str) -> list[str]:
+        """The columns of a table that have a search index of vectors, or are to get one."""
+        if name == d.DOCUMENTS or name in self.manifest.unembedded:
+            return []
+        opened, table = self.table(name), self.specs[name].table
+        if not any(column in opened.schema.names for column in table.vectors):
+            return []
+        return list(table.vectors) if opened.count_rows() >= table.vector_index_rows else []
+
+    def build_indexes(self, names: Sequence[str] | None = None) -> None:
+        """Full text, vectors (where there are enough) and keys, of these tables or of all: made once, then brought up to date."""
         if not self.manifest.tables:
             return
-        self.table(d.DOCUMENTS).optimize(cleanup_older_than=timedelta(days=36500))
-        _index(self.table(d.DOCUMENTS), "id", BTree())
-        for name, spec in self.specs.items():
-            if name not in self.manifest.tables and name not in self._tables:
-                continue
-            opened, table = self.table(name), spec.table
-            waits = name in self.manifest.unembedded
-            if waits:
-                # joined fragments would be written anew with every few vectors that come
-                _index_texts(opened, table, anew=True)
-            else:
-                opened.optimize(cleanup_older_than=timedelta(days=36500))
-                _index_texts(opened, table)
-            for column in table.keys:
-                _index(opened, column, BTree())
-            for column in () if waits else table.vectors:
-                if column in opened.schema.names and opened.count_rows() >= table.vector_index_rows:
-                    self._index_vectors(opened, column)
+        for name in (d.DOCUMENTS, *self.specs) if names is None else names:
+            if name in self.manifest.tables or name in self._tables:
+                self._bring_up_to_date(name)
+
+    def _bring_up_to_date(self, name: str) -> None:
+        from lancedb.index import BTree
+
+        opened = self.table(name)
+        vectors = self._vectors(name)
+        if name in self.manifest.unembedded:
+            # joined fragments would be written anew with every few vectors that come
+            _index_texts(opened, self.specs[name].table, anew=True)
+        else:
+            for column in vectors:
+                if _parts(opened, column) >= MANY_PARTS:
+                    # made anew below: until then nothing keeps fragments from being joined
+                    opened.drop_index(f"{column}_idx")
+            opened.optimize(cleanup_older_than=timedelta(days=36500))
+            if name != d.DOCUMENTS:
+                _index_texts(opened, self.specs[name].table)
+        for column in self._keys(name):
+            _index(opened, column, BTree())
+        for column in vectors:
+            self._index_vectors(opened, column)
+        if vectors and not any(_rows_outside(opened, column) for column in vectors):
+            self._indexed[name] = self.manifest.next_id
 
     def _index_vectors(self, table: LanceTable, column: str) -> None:
         """Made once, and anew where the rows have become so many that its partitions are too large."""
@@ -323,11 +357,12 @@ class Change:
             return
         self.manifest = replace(self.manifest, trained={**self.manifest.trained, name: rows})
 
-    def map_rows(self, *, compacted: bool) -> bool:
+    def map_rows(self, compacted: Sequence[str] | None = None) -> bool:
         """Write the rows that came since the last time to mapped files. Whether there were any.
 
-        Compacting moves rows, so that all addresses are then written anew. Files that cannot be written are done without: rows
-        are then read from the table. At the first attempt a full disk is an error, at the last one nothing is mapped.
+        Compacting moves rows, so that all addresses of `compacted` tables, without which all are meant, are then written anew.
+        Files that cannot be written are done without: rows are then read from the table. At the first attempt a full disk is an
+        error, at the last one nothing is mapped.
         """
         if self._attempt == LAST_ATTEMPT:
             return False
@@ -336,14 +371,15 @@ class Change:
         for name, spec in self.specs.items():
             if not spec.table.mapped or not (name in self.manifest.tables or name in self._tables):
                 continue
+            moved = compacted is None or name in compacted
             try:
-                written = self._write_files(name, Mapped.of(before.get(name)), compacted)
+                written = self._write_files(name, Mapped.of(before.get(name)), moved)
             except OSError as error:
                 if self._attempt == 1 and tells_full_disk(error):
                     raise
                 log.warning("rows of %s are not mapped, which makes questions slower: %s", name, error)
                 self._drop_begun_files(self.reader.manifest.mapped, mapped)
-                if compacted:
+                if moved:
                     # its addresses are those of before
                     mapped.pop(name, None)
                 continue
@@ -361,28 +397,35 @@ class Change:
         table = self.table(name)
         # a row that is mapped never changes: one that waits for vectors will
         waiting = self.manifest.unembedded.get(name, ())
-        below = f" and id < {waiting[0][0]}" if waiting else ""
-        addressed = _scan(table, ["id"], f"id >= {0 if compacted else mapped.end}{below}", with_row_id=True)
-        if not compacted and not len(addressed):
+        end = waiting[0][0] if waiting else self.manifest.next_id
+        if not compacted and end <= mapped.end:
             return None
-        addresses, ids = addressed["_rowid"].to_numpy().astype(np.int64), addressed["id"].to_numpy()
+        below = f" and id < {end}" if waiting else ""
         # words are searched, never read
         columns = [column for column in table.schema.names if column != self.specs[name].table.words]
-        living = np.sort(_scan(self.table(d.DOCUMENTS), ["_number"], None)["_number"].to_numpy())
+        few = not compacted and end - mapped.end <= MAPPED_IDS
+        condition = f"id >= {0 if compacted else mapped.end}{below}"
+        rows = _scan(table, columns if few else ["id"], condition, with_row_id=True)
+        addresses, ids = rows[_ADDRESS].to_numpy().astype(np.int64), rows["id"].to_numpy()
         fresh = np.sort(ids[ids >= mapped.end])
-        # by the ids that there are: the manifest may say anything about those to come
-        parts = (
-            _scan(table, columns, f"id >= {some[0]} and id <= {some[-1]}").sort_by("id")
-            for some in (fresh[first : first + MAPPED_IDS] for first in range(0, len(fresh), MAPPED_IDS))
-        )
-        written = MappingWriter(self.place, name, mapped).with_rows(parts, living)
-        if not compacted:
-            addresses, ids = self._with_known_addresses(name, addresses, ids)
-        return MappingWriter(self.place, name, written).with_addresses(addresses, ids)
+        written = mapped
+        if len(fresh):
+            parts = [rows.drop_columns([_ADDRESS]).sort_by("id")] if few else self._sorted_rows(table, columns, fresh)
+            written = MappingWriter(self.place, name, mapped).with_rows(parts, self._living)
+        if compacted or len(fresh):
+            kept = Mapped(written.segments, end=written.end) if compacted else written
+            written = MappingWriter(self.place, name, kept).with_addresses(addresses, ids)
+        return replace(written, end=max(end, written.end), indexed=self._indexed.get(name, mapped.indexed))
 
-    def _with_known_addresses(self, name: str, addresses: IntArray, ids: IntArray) -> tuple[IntArray, IntArray]:
-        known, known_ids = self.reader.mapped_rows(name).addresses
-        return np.concatenate([known, addresses]), np.concatenate([known_ids, ids])
+    def _sorted_rows(self, table: LanceTable, columns: Sequence[str], ids: IntArray) -> Iterator[pa.Table]:
+        """By the ids that there are: the manifest may say anything about those to come."""
+        for first in range(0, len(ids), MAPPED_IDS):
+            some = ids[first : first + MAPPED_IDS]
+            yield _scan(table, columns, f"id >= {some[0]} and id <= {some[-1]}").sort_by("id")
+
+    def _living(self) -> IntArray:
+        """The numbers of the documents that stand, sorted."""
+        return np.sort(_scan(self.table(d.DOCUMENTS), ["_number"], None)["_number"].to_numpy())
 
     def drop_orphans(self) -> None:
         if not self.manifest.tables:
@@ -421,15 +464,24 @@ def _scan(
     return search.to_arrow()
 
 
-def _is_behind(table: LanceTable, column: str, waits: bool) -> bool:
-    """`waits`: for vectors. Fragments are then not joined."""
-    return _rows_outside(table, column) > FEW_ROWS or (not waits and _fragments(table) > MANY_FRAGMENTS)
-
-
 def _rows_outside(table: LanceTable, column: str) -> int:
     """The rows that the search index of a column does not have."""
     stats = table.index_stats(f"{column}_idx")
     return int(table.count_rows() if stats is None else stats.num_unindexed_rows)
+
+
+def _few_rows(table: LanceTable) -> int:
+    return max(FEW_ROWS, table.count_rows() // 1000)
+
+
+def _many_rows(table: LanceTable) -> int:
+    return max(8 * FEW_ROWS, table.count_rows() // 16)
+
+
+def _parts(table: LanceTable, column: str) -> int:
+    """The parts of the search index of a column, each of which a search goes through."""
+    stats = table.index_stats(f"{column}_idx")
+    return 0 if stats is None else int(stats.num_indices or 1)
 
 
 def _fragments(table: LanceTable) -> int:
@@ -469,7 +521,7 @@ def _index_texts(opened: LanceTable, table: Table, *, anew: bool = False) -> Non
     from lancedb.index import FTS
 
     for column in _searched(opened, table):
-        if not _has_index(opened, column) or (anew and _rows_outside(opened, column) > FEW_ROWS):
+        if not _has_index(opened, column) or (anew and _rows_outside(opened, column) > _many_rows(opened)):
             text = FTS(base_tokenizer=TEXT_TOKENIZER, custom_stop_words=sorted(STOP_WORDS))
             opened.create_index(column, config=_fts_of_words() if column == table.words else text, replace=anew)
 

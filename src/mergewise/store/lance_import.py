@@ -26,8 +26,9 @@ if TYPE_CHECKING:
     from lancedb._lancedb import Connection
     from lancedb.table import AsyncTable
 
-# bytes at most of what all tables of the process keep: LanceDB's own limits for one connection
-INDEX_CACHE, METADATA_CACHE = 6 << 30, 1 << 30
+# Bytes at most of what all tables of the process keep: of search indexes LanceDB's own limit for one connection, of versions and
+# files little, since each change of an index brings half a megabyte that the next state does not need.
+INDEX_CACHE, METADATA_CACHE = 6 << 30, 16 << 20
 DEFERRED = ("lancedb", "lance_namespace_urllib3_client")
 _LOCK = RLock()
 

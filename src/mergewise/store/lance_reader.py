@@ -33,7 +33,7 @@ from mergewise.store.kept import Basis, Changes, KeptValues
 from mergewise.store.lance_import import IN_USE
 from mergewise.store.manifest import Manifest, Run, holds
 from mergewise.store.mapped import IntArray, Mapped, MappedRows, rows_of_documents
-from mergewise.store.numbers import BoolArray, DocumentFilter, DocumentNumbers, sql_numbers
+from mergewise.store.numbers import BoolArray, DocumentFilter, DocumentNumbers, sorted_once, sql_numbers
 from mergewise.store.places.place import Place, Stamp
 from mergewise.store.sorted_columns import SortedColumns, all_columns
 from mergewise.store.tables import NUMBER, Table, form, rows_by_document, unit_vectors
@@ -81,6 +81,8 @@ class LanceReader:
         self._stamps: dict[str, Stamp] = {}
         self._mapped: dict[str, MappedRows] = {}
         self._kept = KeptValues()
+        # the documents of a state before
+        self._older: Basis | None = None
         if before is not None:
             self._take_over(before)
         # a state never changes, and questions after one another are answered from the same documents
@@ -97,6 +99,7 @@ class LanceReader:
         # of the same table, in whatever version
         if documents is not None and self._stands(d.DOCUMENTS, before.manifest.tables[d.DOCUMENTS], documents):
             self._kept = KeptValues(before._kept)
+            self._older = before._basis() if before._has_numbers() else before._older
 
     def _is_same(self, name: str, version: int, stamp: Stamp) -> bool:
         return self.manifest.tables.get(name) == version and self._stands(name, version, stamp)
@@ -185,22 +188,14 @@ class LanceReader:
     def _repeated_texts(self) -> RepeatedTexts:
         return self._grown(
             "repeated texts",
-            lambda: RepeatedTexts().with_changes(self._contents(None), DocumentNumbers.of(()), self._statements),
+            lambda: RepeatedTexts().with_changes(
+                self._written_columns(["_number", "_content"]), DocumentNumbers.of(()), self._statements
+            ),
             self._with_added_texts,
         )
 
     def _with_added_texts(self, older: RepeatedTexts, changes: Changes) -> RepeatedTexts | None:
-        added = self._contents(f"_number >= {changes.first_number}")
-        grown = older.with_changes(added, changes.gone, self._statements)
-        # an older mergewise wrote no digests of texts, which all documents get at once
-        return grown if grown.rows == len(self._numbers()) else None
-
-    def _contents(self, condition: str | None) -> pa.Table:
-        """Number and digest of the text of the documents that meet it."""
-        table = self._table(d.DOCUMENTS)
-        if table is None or "_content" not in self._document_columns():
-            return d.SCHEMA.empty_table().select(["_number", "_content"])
-        return run(scan(table, ["_number", "_content"], condition))
+        return older.with_changes(self._documents_from(changes.first_number), changes.gone, self._statements)
 
     def _statements(self, numbers: IntArray) -> Iterator[tuple[int, str, d.Statement]]:
         few = len(numbers) <= DOCUMENTS_AT_ONCE
@@ -259,11 +254,11 @@ class LanceReader:
         if table is None:
             return DocumentNumbers.of(())
         if where is None:
-            return DocumentNumbers(np.unique(run(scan(table, ["_number"]))["_number"].to_numpy()))
+            return DocumentNumbers(self._all_numbers(table))
         condition = sql_of(parse_condition(where, d.condition_columns(run(table.schema()))))
         try:
             asked = asyncio.wait_for(scan(table, ["_number"], condition), CONDITION_SECONDS)
-            return DocumentNumbers(np.unique(run(asked)["_number"].to_numpy()))
+            return DocumentNumbers(sorted_once(run(asked)["_number"].to_numpy()))
         except TimeoutError:
             raise UsageError(
                 f"the condition {short_repr(where)} takes more than {CONDITION_SECONDS:.0f} seconds", "ask for less"
@@ -275,6 +270,28 @@ class LanceReader:
                 f"the condition {short_repr(where)} fails for a document: {line(error)}",
                 "leave out documents for which it cannot be worked out, such as those without a date",
             ) from None
+
+    def _all_numbers(self, table: AsyncTable) -> IntArray:
+        older = self._older
+        if older is not None and older.next_number <= self.manifest.next_number:
+            added = self._documents_from(older.next_number)["_number"].to_numpy()
+            if len(older.numbers) + len(added) == run(table.count_rows()):
+                return np.concatenate([older.numbers.array, sorted_once(added)])
+        return sorted_once(run(scan(table, ["_number"]))["_number"].to_numpy())
+
+    def _documents_from(self, number: int) -> pa.Table:
+        """Number, digest of the text and language of the documents with this number and later ones."""
+        return self.once(f"documents from {number}", lambda: self._written_columns(d.OF_TEXTS, f"_number >= {number}"))
+
+    def _written_columns(self, columns: Sequence[str], condition: str | None = None) -> pa.Table:
+        """Columns of the documents that meet a condition; null where an older mergewise did not write them."""
+        table = self._table(d.DOCUMENTS)
+        present = [name for name in columns if name in self._document_columns()]
+        rows = d.SCHEMA.empty_table().select(columns) if table is None else run(scan(table, present, condition))
+        for name in columns:
+            if name not in rows.column_names:
+                rows = rows.append_column(name, pa.nulls(len(rows), pa.string()))
+        return rows
 
     def ids(self, where: str | None = None) -> list[str]:
         table = self._table(d.DOCUMENTS)
@@ -294,18 +311,15 @@ class LanceReader:
         return {row["id"]: range(row["_first_id"], row["_first_id"] + row["_leaves"]) for row in rows}
 
     def languages(self) -> Mapping[str, int]:
-        return self._grown("languages", lambda: self._count_languages(None), self._with_added_languages)
+        return self._grown(
+            "languages",
+            lambda: _languages_of(self._written_columns(["_number", "_language"])),
+            self._with_added_languages,
+        )
 
     def _with_added_languages(self, older: Counter[str], changes: Changes) -> Counter[str] | None:
         # what the documents spoke that are gone is not known
-        return None if len(changes.gone) else older + self._count_languages(f"_number >= {changes.first_number}")
-
-    def _count_languages(self, condition: str | None) -> Counter[str]:
-        table = self._table(d.DOCUMENTS)
-        if table is None or "_language" not in self._document_columns():
-            return Counter()
-        counts = run(scan(table, ["_language"], condition))["_language"].value_counts().to_pylist()
-        return Counter({entry["values"]: entry["counts"] for entry in counts if entry["values"]})
+        return None if len(changes.gone) else older + _languages_of(self._documents_from(changes.first_number))
 
     def numbered_in(self, runs: Sequence[Run]) -> list[str]:
         """Ids of the documents whose numbers lie in the runs, in the order in which they were added."""
@@ -351,6 +365,9 @@ class LanceReader:
     def _grown(self, name: str, make: Callable[[], Kept], extend: Callable[[Kept, Changes], Kept | None]) -> Kept:
         return self._kept.grown(name, self._basis, make, extend)
 
+    def _has_numbers(self) -> bool:
+        return self._kept.has("numbers")
+
     def _basis(self) -> Basis:
         return Basis(self._numbers(), self.manifest.next_number, self.manifest.next_id)
 
@@ -370,7 +387,7 @@ class LanceReader:
 
     def _row_count(self, table: str) -> int:
         opened = self._table(table)
-        return self.once(f"rows of {table}", lambda: 0 if opened is None else run(opened.count_rows()))
+        return self.once(f"row count of {table}", lambda: 0 if opened is None else run(opened.count_rows()))
 
     # -- searches
 
@@ -420,14 +437,35 @@ class LanceReader:
         documents = self._filter(where)
         if documents is not None and not documents.share:
             return start(_nothing())
-        single = half.astype(np.float32)
+        chosen, single = documents, half.astype(np.float32)
         if documents is not None and refines and self._has_few_rows(table, documents, wanted):
             few = documents
             ids = self.once(f"rows of {table}", lambda: self._rows_of_documents(table, few), where)
             return start(self._exact_ranking(table, column, single, ids, k))
         if documents is not None and documents.is_cheaper_as_condition(wanted):
             query, documents = query.where(documents.condition), None
-        return start(self._vector_ranking(table, column, single, k, query, documents, wanted))
+        later = self._later(table, column) if refines else None
+        if later is not None:
+            query = query.fast_search()
+            later = later if chosen is None else later.within(chosen)
+        return start(self._vector_ranking(table, column, single, k, query, documents, wanted, later))
+
+    def _later(self, table: str, column: str) -> Later | None:
+        """The mapped rows that the vector index does not have; None where LanceDB is to look for such rows."""
+        return self.once(f"later {table} {column}", lambda: self._read_later(table, column))
+
+    def _read_later(self, table: str, column: str) -> Later | None:
+        mapped = self.mapped_rows(table)
+        waits = table in self.manifest.unembedded or mapped.end < self.manifest.next_id
+        if not mapped.indexed or waits or not mapped.is_whole:
+            return None
+        ids = mapped.ids_from(mapped.indexed)
+        vectors = np.empty((len(ids), self.manifest.dimension), np.float32)
+        for at, some in mapped.vectors(ids, column):
+            vectors[at] = some
+        later = Later(ids, mapped.documents_of(ids), vectors)
+        # mapped files hold rows of documents that are gone for a while
+        return later.where(self._numbers().holds(later.documents))
 
     def _has_few_rows(self, table: str, documents: DocumentFilter, wanted: int) -> bool:
         """Whether the documents have fewer rows than a search would read to find the `wanted` ones among all."""
@@ -439,7 +477,7 @@ class LanceReader:
         parts = [ids[documents.holds(numbers)] for ids, numbers in mapped.by_document()]
         others = self._whole(table, [_ID, NUMBER], f"{_ID} >= {mapped.end}" if mapped.is_whole else None)
         parts.append(others[_ID].to_numpy()[documents.holds(others[NUMBER].to_numpy())])
-        return np.unique(np.concatenate(parts))
+        return sorted_once(np.concatenate(parts))
 
     async def _exact_ranking(self, table: str, column: str, vector: FloatArray, ids: IntArray, k: int) -> Ranking:
         """The best of these rows; those that wait for their vectors are left out."""
@@ -457,11 +495,15 @@ class LanceReader:
         query: Any,
         documents: DocumentFilter | None,
         wanted: int,
+        later: Later | None,
     ) -> Ranking:
         with self._reading(self.place, f"the table {table!r}"):
             ids, cosines = await self._nearest(table, query, documents, wanted)
             if self._is_mapped(table):
                 cosines = await self._compared(table, column, vector, ids, cosines)
+            if later is not None and len(later.ids):
+                ids = np.concatenate([ids, later.ids])
+                cosines = np.concatenate([cosines, later.vectors @ vector])
             return _best(ids, cosines)[:k]
 
     async def _nearest(
@@ -759,6 +801,20 @@ class LanceReader:
         return run(_altered_documents(table))
 
 
+class Later(NamedTuple):
+    """Rows that came after a search index: ids, the numbers of their documents, and vectors, one a row."""
+
+    ids: IntArray
+    documents: IntArray
+    vectors: FloatArray
+
+    def within(self, documents: DocumentFilter) -> Later:
+        return self.where(documents.holds(self.documents))
+
+    def where(self, kept: BoolArray) -> Later:
+        return self if kept.all() else Later(self.ids[kept], self.documents[kept], self.vectors[kept])
+
+
 class Spec(NamedTuple):
     """A table with the name of the view that it belongs to."""
 
@@ -783,6 +839,11 @@ def specs_of(manifest: Manifest, registry: Registry) -> dict[str, Spec]:
         if name in manifest.views
         for table in view.tables_of(manifest.views[name].settings)
     }
+
+
+def _languages_of(documents: pa.Table) -> Counter[str]:
+    counts = documents["_language"].value_counts().to_pylist()
+    return Counter({entry["values"]: entry["counts"] for entry in counts if entry["values"]})
 
 
 def _end(numbers: pa.ChunkedArray) -> int:

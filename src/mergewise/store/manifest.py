@@ -227,9 +227,14 @@ def _are_runs(runs: Sequence[Run], end: int) -> bool:
 
 def _is_mapping(raw: Mapping[str, Any], next_id: int) -> bool:
     """Whether it is what `store.mapped.Mapped` is made of."""
-    files = [file for file, _ in raw["segments"]] + ([] if raw["addresses"] is None else [raw["addresses"]])
-    counts = [rows for _, rows in raw["segments"]]
-    return all(map(_is_plain, files)) and all(map(_is_count, counts)) and _is_count(raw["end"], next_id)
+    numbered = [*raw["segments"], *raw.get("address_files", ())]
+    files = [file for file, _ in numbered] + ([] if raw["addresses"] is None else [raw["addresses"]])
+    ids = raw["end"], raw.get("indexed", 0)
+    return (
+        all(map(_is_plain, files))
+        and all(_is_count(rows) for _, rows in numbered)
+        and all(_is_count(row, next_id) for row in ids)
+    )
 
 
 def _is_count(value: object, most: int = _HIGHEST) -> bool:

@@ -4,8 +4,8 @@ A row never changes once it has an id, so a file of rows stays right for ever: r
 for, or are recognised by their document's number. The writer adds a file for what came since the last one; files of
 similar size are joined. Rows that no file holds yet, or whose file is gone, are read from the table: the files only save time.
 
-Searches answer with row addresses, which cost nothing to give. A file of addresses, sorted, says which ids they are. It
-holds until the table is compacted, and is written anew then.
+Searches answer with row addresses, which cost nothing to give. Files of addresses, sorted, say which ids they are: one more for
+what came, joined as the files of rows are. They hold until the table is compacted, and are written anew then.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from __future__ import annotations
 import logging
 import os
 import struct
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from time import time
@@ -44,7 +44,7 @@ IntArray: TypeAlias = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class RowFile:
-    """A file with so many rows, whose ids come after those of the file before."""
+    """A file with so many rows. The ids of one come after those of the file before."""
 
     file: str
     rows: int
@@ -52,24 +52,40 @@ class RowFile:
 
 @dataclass(frozen=True, slots=True)
 class Mapped:
-    """What the manifest keeps of one table's files: they hold every row whose id is below `end` and whose document stands."""
+    """What the manifest keeps of one table's files: they hold every row whose id is below `end` and whose document stands.
+
+    The vector indexes of the table have every row whose id is below `indexed`; 0 where that is not known.
+    """
 
     segments: tuple[RowFile, ...] = ()
-    addresses: str | None = None
+    addresses: tuple[RowFile, ...] = ()
     end: int = 0
+    indexed: int = 0
 
     def as_dict(self) -> dict[str, Any]:
-        return {"segments": [[s.file, s.rows] for s in self.segments], "addresses": self.addresses, "end": self.end}
+        """An older mergewise knows one file of addresses: it asks the table for the others."""
+        return {
+            "segments": [[s.file, s.rows] for s in self.segments],
+            "addresses": self.addresses[0].file if self.addresses else None,
+            "address_files": [[s.file, s.rows] for s in self.addresses],
+            "end": self.end,
+            "indexed": self.indexed,
+        }
 
     @classmethod
     def of(cls, raw: Mapping[str, Any] | None) -> Mapped:
         if raw is None:
             return cls()
-        return cls(tuple(RowFile(*segment) for segment in raw["segments"]), raw["addresses"], raw["end"])
+        segments = tuple(RowFile(*segment) for segment in raw["segments"])
+        files = raw.get("address_files")
+        if files is None:
+            # as an older mergewise wrote it: one file with all of them
+            files = [] if raw["addresses"] is None else [(raw["addresses"], sum(s.rows for s in segments))]
+        return cls(segments, tuple(RowFile(*file) for file in files), raw["end"], raw.get("indexed", 0))
 
     @property
     def files(self) -> list[str]:
-        return [*(s.file for s in self.segments), *([self.addresses] if self.addresses else [])]
+        return [file.file for file in (*self.segments, *self.addresses)]
 
 
 class MappedRows:
@@ -78,7 +94,7 @@ class MappedRows:
     def __init__(self, place: Place, mapping: Mapped, before: MappedRows | None = None) -> None:
         self._place = place
         self._mapping = mapping
-        self.end = mapping.end
+        self.end, self.indexed = mapping.end, mapping.indexed
         opened: dict[str, pa.Table] = {} if before is None else before._opened.copy()
         self._opened: dict[str, pa.Table] = {name: opened[name] for name in mapping.files if name in opened}
 
@@ -90,11 +106,17 @@ class MappedRows:
         return [(block["id"].chunk(0).to_numpy(), block) for block in blocks]
 
     @cached_property
-    def addresses(self) -> tuple[IntArray, IntArray]:
-        table = None if self._mapping.addresses is None else self._table(self._mapping.addresses)
-        if table is None or not len(table):
-            return np.empty(0, np.int64), np.empty(0, np.int64)
-        return table["address"].chunk(0).to_numpy(), table["id"].chunk(0).to_numpy()
+    def addresses(self) -> list[tuple[IntArray, IntArray]]:
+        """Addresses and ids of each file, sorted by address."""
+        tables = (self._table(file.file) for file in self._mapping.addresses)
+        return [address_columns(table) for table in tables if table is not None and len(table)]
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether no file is gone."""
+        return len(self._blocks) > 0 and sum(len(known) for known, _ in self._blocks) == sum(
+            segment.rows for segment in self._mapping.segments
+        )
 
     def _table(self, file: str) -> pa.Table | None:
         table = self._opened.get(file)
@@ -104,15 +126,15 @@ class MappedRows:
 
     def ids_at(self, addresses: IntArray) -> IntArray:
         """The ids of rows by address; -1 where no file knows."""
-        known, ids = self.addresses
-        return look_up(known, addresses, ids)
+        ids = np.full(len(addresses), -1, np.int64)
+        for known, of in self.addresses:
+            ids = np.where(ids < 0, look_up(known, addresses, of), ids)
+        return ids
 
-    @property
-    def is_whole(self) -> bool:
-        """Whether no file is gone."""
-        return len(self._blocks) > 0 and sum(len(known) for known, _ in self._blocks) == sum(
-            segment.rows for segment in self._mapping.segments
-        )
+    def ids_from(self, first: int) -> IntArray:
+        """The ids of all rows from this one on."""
+        parts = [known[np.searchsorted(known, first) :] for known, _ in self._blocks]
+        return np.concatenate(parts) if parts else np.empty(0, np.int64)
 
     def documents_of(self, ids: IntArray) -> IntArray:
         """The numbers of the documents of rows; -1 where no file knows."""
@@ -145,6 +167,12 @@ class MappedRows:
             asked = np.flatnonzero(known[at] == ids)
             if len(asked):
                 yield asked, at[asked], table
+
+
+def address_columns(table: pa.Table) -> tuple[IntArray, IntArray]:
+    """Addresses, sorted, and the ids of the rows there."""
+    rows = table.combine_chunks() if table["address"].num_chunks != 1 else table
+    return rows["address"].chunk(0).to_numpy(), rows["id"].chunk(0).to_numpy()
 
 
 def look_up(known: IntArray, wanted: IntArray, values: IntArray) -> IntArray:
@@ -268,23 +296,36 @@ class MappingWriter:
         self._table = table
         self._mapping = mapping
 
-    def with_rows(self, parts: Iterable[pa.Table], living: IntArray) -> Mapped:
+    def with_rows(self, parts: Iterable[pa.Table], living: Callable[[], IntArray]) -> Mapped:
         """The files, and one for these rows, which are sorted by id and come after all that the files hold.
 
-        `living` are the numbers of the documents that stand, sorted: joined files hold rows of no other.
+        `living` gives the numbers of the documents that stand, sorted: joined files hold rows of no other.
         """
-        segments = list(self._mapping.segments)
         fresh, end = self._write(parts)
-        segments += [fresh] if fresh else []
-        while len(segments) > 1 and segments[-1].rows * SIMILAR >= segments[-2].rows:
-            tables = [table for s in segments[-2:] if (table := _fetched(self._place, s.file)) is not None]
-            blocks = (rows_of_documents(block, living) for table in tables for block in _blocks_of(table))
-            if len(tables) < 2:
-                # one is gone: what the other holds stays
+
+        def join(tables: Sequence[pa.Table]) -> RowFile | None:
+            standing = living()
+            return self._write(rows_of_documents(block, standing) for table in tables for block in _blocks_of(table))[0]
+
+        segments = self._with_similar_joined([*self._mapping.segments, *([fresh] if fresh else [])], join)
+        return replace(self._mapping, segments=segments, end=max(end, self._mapping.end))
+
+    def _with_similar_joined(
+        self, files: Sequence[RowFile], join: Callable[[Sequence[pa.Table]], RowFile | None]
+    ) -> tuple[RowFile, ...]:
+        files = list(files)
+        while len(files) > 1 and files[-1].rows * SIMILAR >= files[-2].rows:
+            last = 2
+            # all that would be joined one after the other, at once
+            while last < len(files) and sum(f.rows for f in files[-last:]) * SIMILAR >= files[-last - 1].rows:
+                last += 1
+            tables = [table for f in files[-last:] if (table := _fetched(self._place, f.file)) is not None]
+            if len(tables) < last:
+                # one is gone: what the others hold stays
                 break
-            joined, _ = self._write(blocks)
-            segments[-2:] = [joined] if joined else []
-        return Mapped(tuple(segments), self._mapping.addresses, max(end, self._mapping.end))
+            joined = join(tables)
+            files[-last:] = [joined] if joined else []
+        return tuple(files)
 
     def _write(self, parts: Iterable[pa.Table]) -> tuple[RowFile | None, int]:
         """One file of blocks, or None if there is no row, and the first id after its rows."""
@@ -306,13 +347,23 @@ class MappingWriter:
         return RowFile(file, rows), end
 
     def with_addresses(self, addresses: IntArray, ids: IntArray) -> Mapped:
+        """The files, and one for the addresses of these rows."""
+        fresh = self._write_addresses(addresses, ids)
+
+        def join(tables: Sequence[pa.Table]) -> RowFile:
+            columns = zip(*map(address_columns, tables), strict=True)
+            return self._write_addresses(*(np.concatenate(column) for column in columns))
+
+        return replace(self._mapping, addresses=self._with_similar_joined([*self._mapping.addresses, fresh], join))
+
+    def _write_addresses(self, addresses: IntArray, ids: IntArray) -> RowFile:
         order = np.argsort(addresses, kind="stable")
         table = pa.table({"address": addresses[order], "id": ids[order]})
         file = self._new_file("addresses")
         with pa.OSFile(str(self._folder / file), "wb") as out, pa.ipc.new_file(out, table.schema) as writer:
             writer.write_table(table)
         self._place.publish(file)
-        return Mapped(self._mapping.segments, file, self._mapping.end)
+        return RowFile(file, len(table))
 
     def _new_file(self, kind: str) -> str:
         """An empty file of a name that was never used: a reader may still hold the file of an older state."""
