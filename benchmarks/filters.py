@@ -12,10 +12,11 @@ from __future__ import annotations
 import argparse
 import shutil
 from collections.abc import Callable, Iterator
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from statistics import median
 from time import process_time
+from typing import Any
 
 import numpy as np
 
@@ -61,17 +62,18 @@ class Drawing:
             yield rows_of(first + at, self.text(WORDS), vector, places[at])
 
 
-def rows_of(number: int, text: str, vector: FloatArray, place: int) -> DocumentRows:
-    name, sentence = f"d{number:07}", Sentence(0, len(text), WORDS)
-    leaf = Leaf(0, name, name, (1,), 0, 0, len(text), 0, (), text, WORDS, (sentence,))
-    section = Section(1, name, None, 0, 0, 1, 0, len(text), (), 0, 1, WORDS)
-    packed = [np.clip(vector * 127, -127, 127).astype(np.int8).tobytes()]
-    tables = {
-        "leaf": Rows((leaf,), {"vector": vector[None], "sentence_vectors": packed}),
-        "section": Rows((section,)),
-        "name": Rows((Name(name, 0, 1),)),
-    }
-    return DocumentRows(Document(id=name, title=name, text=text, metadata={"place": place}), str(number), tables)
+def rows_of(number: int, text: str, vector: FloatArray | None, place: int, title: str = "") -> DocumentRows:
+    """A document with one leaf. Without a title it is called by its id."""
+    doc_id, sentence = f"d{number:07}", Sentence(0, len(text), WORDS)
+    title = title or doc_id
+    leaf = Leaf(0, doc_id, title, (1,), 0, 0, len(text), 0, (), text, WORDS, (sentence,))
+    section = Section(1, doc_id, None, 0, 0, 1, 0, len(text), (), 0, 1, WORDS)
+    columns: dict[str, Any] = {}
+    if vector is not None:
+        packed = [np.clip(vector * 127, -127, 127).astype(np.int8).tobytes()]
+        columns = {"vector": vector[None], "sentence_vectors": packed}
+    tables = {"leaf": Rows((leaf,), columns), "section": Rows((section,)), "name": Rows((Name(title, 0, 1),))}
+    return DocumentRows(Document(id=doc_id, title=title, text=text, metadata={"place": place}), str(number), tables)
 
 
 def write(store: LanceStore, rows: Iterator[DocumentRows]) -> None:
@@ -89,16 +91,18 @@ def made_index(directory: Path, documents: int) -> LanceStore:
 
 
 def with_copies(directory: Path, plain: LanceStore, documents: int) -> LanceStore:
-    """The same index with copies of scattered documents."""
+    """The same index with copies of scattered documents, and as many others between them."""
     if not directory.exists():
         shutil.copytree(plain.directory, directory)
         originals = {rows.document.id: rows for rows in Drawing().documents(0, documents)}
         drawn = np.random.default_rng(2).choice(sorted(originals), min(COPIES, documents), replace=False).tolist()
+        others = Drawing(6).documents(documents, len(drawn))
         copies = (
-            rows_of(documents + at, rows.document.text, rows.column("leaf", "vector")[0], documents + at)
+            rows_of(2 * documents + at, rows.document.text, rows.column("leaf", "vector")[0], 2 * documents + at)
             for at, rows in enumerate(map(originals.__getitem__, drawn))
         )
-        write(LanceStore(directory, VIEWS), copies)
+        # their numbers do not follow each other
+        write(LanceStore(directory, VIEWS), chain.from_iterable(zip(copies, others, strict=True)))
     return LanceStore(directory, VIEWS)
 
 

@@ -64,7 +64,9 @@ class KeptValues:
         # with the states that they are of
         self._growing: dict[str, tuple[Basis, Any]] = {}
         # not the values before: they would hold on to all that were before them
-        self._older = {} if before is None else {**before._older.copy(), **before._growing.copy()}
+        self._older: dict[str, tuple[Basis, Any]] = (
+            {} if before is None else {**before._older.copy(), **before._growing.copy()}
+        )
         # a value is a tuple with one element: it may be None
         self._values: dict[Key, tuple[Any]] = {}
         self._making: dict[Key, RLock] = {}

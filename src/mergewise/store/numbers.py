@@ -32,7 +32,9 @@ class DocumentNumbers(Set[int]):
     def of(cls, numbers: Iterable[int]) -> DocumentNumbers:
         return cls(sorted_once(np.fromiter(numbers, np.int64)))
 
-    _from_iterable = of
+    @classmethod
+    def _from_iterable(cls, it: Iterable[Any]) -> DocumentNumbers:
+        return cls.of(it)
 
     def __contains__(self, number: object) -> bool:
         return isinstance(number, int) and bool(self.holds(np.array([number]))[0])
@@ -64,7 +66,8 @@ class DocumentFilter:
 
     def holds(self, numbers: IntArray) -> BoolArray:
         """Whether a search gives rows of these documents."""
-        return self.numbers.holds(numbers) != self.excludes
+        held = self.numbers.holds(numbers)
+        return ~held if self.excludes else held
 
     def depth(self, wanted: int) -> int:
         """How many rows of any document hold so many that meet it, if it is met here as often as everywhere."""

@@ -31,11 +31,9 @@ class SortedColumns:
 
     def with_changes(self, added: pa.Table, gone: DocumentNumbers) -> SortedColumns:
         """Without the rows of documents that are gone, and with those added, whose second column is not below any other."""
-        stays = slice(None)
-        if len(gone):
-            stays = ~gone.holds(self.columns[NUMBER])
-        elif not len(added):
+        if not len(added) and not len(gone):
             return self
+        stays = ~gone.holds(self.columns[NUMBER])
         fresh = SortedColumns.of(added).columns
         first = next(iter(self.columns))
         at = np.searchsorted(self.columns[first][stays], fresh[first], "right")

@@ -1,0 +1,201 @@
+"""Searches within filters against a literal scan: random conditions, copies and ties, whichever way the filter is applied."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from benchmarks.filters import DIMENSION, Drawing, rows_of
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+
+from mergewise.designs import VIEWS
+from mergewise.protocols import FloatArray, Ranking
+from mergewise.store import lance_reader, numbers
+from mergewise.store.lance import LanceStore
+from mergewise.store.lance_reader import LanceReader, run
+from mergewise.store.manifest import Manifest, ViewState
+from mergewise.store.numbers import DocumentNumbers
+from mergewise.types import DocumentRows
+
+DOCUMENTS, TEXTS = 700, 150
+DRAWING = Drawing(5)
+DRAWN = [DRAWING.text(8) for _ in range(TEXTS)]
+VECTORS = DRAWING.vectors(TEXTS)
+
+LEAVES = VIEWS["leaf"]
+# few rows have a vector index
+TABLES = [replace(table, vector_index_rows=100) for table in LEAVES.tables_of(LEAVES.dump())]
+REGISTRY = {"leaf": replace(LEAVES, tables=lambda _: TABLES)}
+
+
+def document(number: int, place: int, own_title: bool) -> DocumentRows:
+    """One of few texts. With a title of its own it ties with others of its text, without one it is a copy."""
+    title = f"T{number}" if own_title else ""
+    return rows_of(number, DRAWN[number % TEXTS], VECTORS[number % TEXTS], place, title)
+
+
+@pytest.fixture(scope="module")
+def reader(tmp_path_factory: pytest.TempPathFactory) -> LanceReader:
+    directory = tmp_path_factory.mktemp("filtered") / "index"
+    store = LanceStore.create(
+        directory, Manifest("made", DIMENSION, {"leaf": ViewState(VIEWS["leaf"].dump())}), REGISTRY
+    )
+    places = np.random.default_rng(0).permutation(DOCUMENTS).tolist()
+    store.write([document(number, place, number % 3 > 0) for number, place in enumerate(places)])
+    store.optimize()
+    # some that no search index has, and some that are gone
+    store.write([document(number, number, number % 3 > 0) for number in range(DOCUMENTS, DOCUMENTS + 40)])
+    store.optimize()
+    store.write([document(number, number, number % 3 > 0) for number in range(DOCUMENTS + 40, DOCUMENTS + 50)])
+    store.remove([f"d{number:07}" for number in range(0, DOCUMENTS, 70)])
+    return store.reader()
+
+
+WAYS = st.sampled_from([0, 10, 10**9])
+"""What a number in a condition costs: a filter is a condition at first, then what is cheaper, then applied after the search."""
+
+
+def found(way: int, search: Callable[[], Future[Ranking]]) -> Ranking:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(numbers, "ROWS_OF_A_NUMBER", way)
+        return search().result()
+
+
+WHERE = st.one_of(
+    st.none(),
+    st.sampled_from([0, 1, 3, 30, 100, 300, DOCUMENTS, 10**6]).map(lambda size: f"place < {size}"),
+    st.tuples(st.integers(0, DOCUMENTS), st.integers(0, 200)).map(lambda ab: f"place between {ab[0]} and {sum(ab)}"),
+    st.integers(0, 9).map(lambda digit: f"id like '%{digit}'"),
+    st.integers(0, 9).map(lambda digit: f"not id like '%{digit}'"),
+)
+
+
+def wanted_numbers(reader: LanceReader, where: str | None) -> set[int]:
+    """Those that meet the condition, of documents that say the same the first one."""
+    rows = run(lance_reader.scan(reader._table("documents"), ["_number", "id", "title", "_text"], where)).to_pylist()
+    first: dict[tuple[str, str], int] = {}
+    for row in sorted(rows, key=lambda row: row["_number"]):
+        first.setdefault((row["_text"], "" if row["title"] == row["id"] else row["title"]), row["_number"])
+    return set(first.values())
+
+
+def of_documents(ranking: Sequence[tuple[int, int, float]], wanted: set[int], k: int) -> Ranking:
+    """The best of rows with id, document and score."""
+    among = [(row, score) for row, number, score in ranking if number in wanted]
+    return sorted(among, key=lambda hit: (-hit[1], hit[0]))[:k]
+
+
+def literal_text_search(reader: LanceReader, question: str, k: int, wanted: set[int]) -> Ranking:
+    query = lance_reader._query(reader._table("leaf")).nearest_to_text(question, columns=["key"])
+    hits = run(query.select(["id", "doc", "_score"]).limit(10 * DOCUMENTS).to_arrow())
+    return of_documents(
+        list(zip(*(hits[name].to_pylist() for name in ("id", "doc", "_score")), strict=True)), wanted, k
+    )
+
+
+def literal_vector_search(reader: LanceReader, vector: FloatArray, k: int, wanted: set[int]) -> Ranking:
+    rows = reader.whole("leaf", ["id", "doc"])
+    vectors = reader.vectors(rows["id"].to_pylist())
+    query = vector.astype(np.float16).astype(np.float32)
+    near = [
+        (row, doc, float(vectors[row] @ query)) for row, doc in zip(*map(list, rows.to_pydict().values()), strict=True)
+    ]
+    return of_documents(near, wanted, k)
+
+
+@settings(max_examples=30)
+@given(WAYS, WHERE, st.integers(0, TEXTS - 1), st.sampled_from([1, 10, 100]))
+def test_a_text_search_is_a_literal_scan(reader: LanceReader, way: int, where: str | None, asked: int, k: int) -> None:
+    question = " ".join(DRAWN[asked].rstrip(".").split()[:3])
+    ranking = found(way, lambda: reader.text_search(question, k, where))
+    literal = literal_text_search(reader, question, k, wanted_numbers(reader, where))
+    assert [row for row, _ in ranking] == [row for row, _ in literal]
+    assert np.allclose([score for _, score in ranking], [score for _, score in literal], rtol=1e-5)
+
+
+@settings(max_examples=30)
+@given(WAYS, WHERE, st.integers(0, TEXTS - 1), st.sampled_from([1, 10, 100]))
+def test_a_vector_search_finds_what_a_literal_scan_finds(
+    reader: LanceReader, way: int, where: str | None, asked: int, k: int
+) -> None:
+    ranking = found(way, lambda: reader.vector_search(VECTORS[asked], k, where))
+    literal = literal_vector_search(reader, VECTORS[asked], k, wanted_numbers(reader, where))
+    # rows that tie for the last place may be others
+    assert len(ranking) == len(literal)
+    cosines, best = np.sort([score for _, score in ranking]), np.sort([score for _, score in literal])
+    assert np.allclose(cosines, best, atol=1e-3) or np.mean(np.abs(cosines - best) < 1e-3) > 0.9
+
+
+def test_numbers_are_a_set() -> None:
+    few = DocumentNumbers.of([5, 3, 3, 9])
+    assert few == {3, 5, 9} and list(few) == [3, 5, 9] and 5 in few and 4 not in few and len(few) == 3
+    assert few - {3: 1}.keys() == {5, 9} and few >= frozenset({3, 9}) and frozenset({3}) <= few
+
+
+# -- states that rest on older ones
+
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("add"), st.lists(st.integers(0, 11), min_size=1, max_size=3, unique=True), st.integers(0, 3)),
+        st.tuples(st.just("remove"), st.lists(st.integers(0, 11), max_size=2), st.just(0)),
+        st.tuples(st.just("describe"), st.lists(st.integers(0, 11), max_size=2), st.integers(0, 3)),
+        st.tuples(st.just("optimize"), st.just([]), st.just(0)),
+    ),
+    min_size=3,
+    max_size=8,
+)
+
+
+def values(reader: LanceReader) -> dict[str, object]:
+    """All that a state keeps of its documents."""
+    names = reader.sorted_columns("name", ["hash", "first_leaf", "leaf_count"])
+    return {
+        "numbers": list(reader.numbers()),
+        "met": list(reader.numbers("place > 1")),
+        "copies": reader.copies(),
+        "copies met": reader.copies("place > 1"),
+        "duplicates": {one.id: one for one in reader.duplicates()},
+        "languages": reader.languages(),
+        "listed": reader.documents("d"),
+        "ids": reader.ids("place > 1"),
+        "names": {name: column.tolist() for name, column in names.items()},
+        "text": reader.text_search("word", 50).result(),
+    }
+
+
+@settings(max_examples=6, phases=[Phase.generate])
+@given(STEPS, st.lists(st.booleans(), min_size=8, max_size=8))
+def test_a_state_keeps_what_a_fresh_reader_would(
+    tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, list[int], int]], asks: list[bool]
+) -> None:
+    directory = tmp_path_factory.mktemp("states") / "index"
+    views = {"leaf": ViewState(VIEWS["leaf"].dump())}
+    store = LanceStore.create(directory, Manifest("none", 0, views), VIEWS)
+    store.write([made(12, 1)])
+    seen: list[tuple[LanceReader, dict[str, object]]] = []
+    for (step, documents, draw), ask in zip(steps, asks, strict=False):
+        ids = [f"d{number:07}" for number in documents]
+        if step == "add":
+            store.write([made(number, draw) for number in documents], force=True)
+        elif step == "remove":
+            store.remove(ids)
+        elif step == "describe":
+            store.describe({doc_id: {"place": draw} for doc_id in store.reader().digests(ids)})
+        else:
+            store.optimize()
+        if ask:
+            reader = store.reader()
+            kept = values(reader)
+            assert kept == values(LanceReader(directory, store.manifest, VIEWS))
+            seen.append((reader, kept))
+    # what later states took over changed none of them
+    assert all(values(reader) == kept for reader, kept in seen)
+
+
+def made(number: int, draw: int) -> DocumentRows:
+    """A document with one of four texts, and so maybe a copy."""
+    return rows_of(number, f"word {draw}.", None, draw)
