@@ -292,7 +292,9 @@ class Change:
         if name in self.manifest.unembedded:
             # fragments are not joined, and text indexes are made anew
             return any(_rows_outside(opened, column) > _many_rows(opened) for column in self._searched(name))
-        if any(_rows_outside(opened, column) > _few_rows(opened) for column in self._searched(name)):
+        # on a bucket each question would ask for such rows
+        few = _few_rows(opened) if self.place.refresh is None else 0
+        if any(_rows_outside(opened, column) > few for column in self._searched(name)):
             return True
         if any(_rows_outside(opened, column) > _many_rows(opened) for column in self._keys(name)):
             return True

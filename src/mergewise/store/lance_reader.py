@@ -446,8 +446,10 @@ class LanceReader:
             query, documents = query.where(documents.condition), None
         later = self._later(table, column) if refines else None
         if later is not None:
-            query = query.fast_search()
             later = later if chosen is None else later.within(chosen)
+            if not self.mapped_rows(table).indexed:
+                return start(_best_of(later, single, k))
+            query = query.fast_search()
         return start(self._vector_ranking(table, column, single, k, query, documents, wanted, later))
 
     def _later(self, table: str, column: str) -> Later | None:
@@ -457,7 +459,11 @@ class LanceReader:
     def _read_later(self, table: str, column: str) -> Later | None:
         mapped = self.mapped_rows(table)
         waits = table in self.manifest.unembedded or mapped.end < self.manifest.next_id
-        if not mapped.indexed or waits or not mapped.is_whole:
+        # on a bucket, an index of vectors that is still to come is made up for here: a scan would ask for all of them
+        indexed = bool(mapped.indexed) or (
+            self.place.refresh is not None and f"{table}.{column}" not in self.manifest.trained
+        )
+        if not indexed or waits or not mapped.is_whole:
             return None
         ids = mapped.ids_from(mapped.indexed)
         vectors = np.empty((len(ids), self.manifest.dimension), np.float32)
@@ -864,6 +870,10 @@ def _query(table: AsyncTable) -> Any:
 
 async def _nothing() -> Ranking:
     return []
+
+
+async def _best_of(rows: Later, vector: FloatArray, k: int) -> Ranking:
+    return _best(rows.ids, rows.vectors @ vector)[:k]
 
 
 async def _opened(place: Place, name: str, version: int) -> AsyncTable:
