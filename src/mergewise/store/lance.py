@@ -322,7 +322,9 @@ class LanceStore:
     def _writing(self) -> Iterator[Change]:
         IN_USE.demand_own_process(self.place)
         with self._held_state() as (writer, state):
-            yield Change(self.place, state, self.registry, writer, attempt=self._attempt)
+            # what is open already need not be asked for again; in a folder that costs nothing, and shows damage
+            before = None if self.place.refresh is None else self._reader
+            yield Change(self.place, state, self.registry, writer, before, self._attempt)
             if (now := self.place.known()) is not None:
                 self.place.clean(now, sure=False)
 

@@ -71,6 +71,7 @@ class Change:
         self.specs = specs_of(self.manifest, registry)
         self.reader = LanceReader(place, self.manifest, registry, before)
         self._tables: dict[str, LanceTable] = {}
+        self._published: set[str] = set()
         # the first ids that the vector indexes do not have, where they were brought up to date
         self._indexed: dict[str, int] = {}
         for name in self.manifest.tables if writer.took_over else ():
@@ -451,6 +452,9 @@ class Change:
     def commit(self) -> None:
         versions = {name: table.version for name, table in self._tables.items()}
         committed = replace(self.manifest, tables={**self.manifest.tables, **versions})
+        for file in _mapped_files(committed.mapped) - _mapped_files(self.reader.manifest.mapped) - self._published:
+            self.place.publish(file)
+            self._published.add(file)
         self._tag = self.place.swap(committed, self._tag, self._writer)
         self.manifest = committed
 
@@ -464,6 +468,10 @@ def _scan(
     if condition is not None:
         search = search.where(condition)
     return search.to_arrow()
+
+
+def _mapped_files(mapped: Mapping[str, Mapping[str, Any]]) -> set[str]:
+    return {file for raw in mapped.values() for file in Mapped.of(raw).files}
 
 
 def _rows_outside(table: LanceTable, column: str) -> int:

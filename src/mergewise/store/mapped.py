@@ -343,7 +343,6 @@ class MappingWriter:
         if not rows:
             (self._folder / file).unlink()
             return None, end
-        self._place.publish(file)
         return RowFile(file, rows), end
 
     def with_addresses(self, addresses: IntArray, ids: IntArray) -> Mapped:
@@ -362,7 +361,6 @@ class MappingWriter:
         file = self._new_file("addresses")
         with pa.OSFile(str(self._folder / file), "wb") as out, pa.ipc.new_file(out, table.schema) as writer:
             writer.write_table(table)
-        self._place.publish(file)
         return RowFile(file, len(table))
 
     def _new_file(self, kind: str) -> str:
