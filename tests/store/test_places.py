@@ -365,6 +365,17 @@ def test_what_is_no_url_is_refused(tmp_path: Path) -> None:
         mergewise.open("ftp://host/index")
 
 
+def test_an_index_that_was_replaced_is_not_gone_on_with(url: str, proxy: Proxy, tmp_path: Path) -> None:
+    store = store_at(url, proxy, tmp_path)
+    proxied = bucket(url, proxy, tmp_path)
+    proxied._objects.delete([NAME])
+    with pytest.raises(StoreError, match="no longer the index"):
+        store.remove(["x"])
+    proxied.create(EMPTY, 1)
+    with pytest.raises(StoreError, match="no longer the index"):
+        store.remove(["x"])
+
+
 def test_states_are_known_in_their_order(tmp_path: Path) -> None:
     place = place_of("s3://bucket/prefix", {}, tmp_path)
     assert isinstance(place, Bucket)

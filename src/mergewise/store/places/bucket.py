@@ -98,7 +98,7 @@ class Bucket:
         try:
             found = self._objects.get_newer(NAME, _tag(known).etag)
         except FileNotFoundError:
-            self.demand_same(None)
+            raise self._replaced() from None
         return known if found is None else self._remember(found)
 
     def newer(self) -> ManifestState | None:
@@ -135,13 +135,11 @@ class Bucket:
         except (TypeError, KeyError, ValueError):
             raise StoreError(f"{self}/{NAME} was not written to a bucket", "copy the index: `mergewise copy`") from None
         if self._known is not None and tag.index != _tag(self._known).index:
-            self.demand_same(tag.index)
+            raise self._replaced()
         return ManifestState(manifest, tag)
 
-    def demand_same(self, index: str | None = None) -> None:
-        # without a name nothing is asked: whoever reads or swaps the manifest sees whose it is
-        if self._known is not None and index is not None and index != _tag(self._known).index:
-            raise self._replaced()
+    def demand_same(self) -> None:
+        """Whoever reads or swaps the manifest sees whose it is: nothing is asked here."""
 
     def _replaced(self) -> StoreError:
         return StoreError(
