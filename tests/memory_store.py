@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
@@ -268,6 +268,10 @@ class MemoryStore:
         numbers = self.numbers(where)
         numbered = sorted((number, doc_id) for doc_id, (number, _, _) in self._documents.items())
         return [doc_id for number, doc_id in numbered if number in numbers]
+
+    def sizes(self, doc_ids: Collection[str] | None = None) -> tuple[int, int]:
+        wanted = [info for info in self.documents() if doc_ids is None or info.id in doc_ids]
+        return sum(info.leaves for info in wanted), sum(info.characters for info in wanted)
 
     def metadata_kinds(self) -> dict[str, type]:
         return dict(self._kinds)

@@ -270,8 +270,7 @@ def add_view(store: Store, view: View, models: Models, progress: Progress | None
 
 
 def _characters_of(store: Store, doc_ids: Collection[str]) -> int:
-    wanted = set(doc_ids)
-    return sum(info.characters for info in store.reader().documents() if info.id in wanted)
+    return store.reader().sizes(doc_ids)[1]
 
 
 def _build_missing(
@@ -369,9 +368,8 @@ def _embed_some(store: Store, table: Table, models: Models, work: IndexingProgre
 def _waiting_characters(store: Store) -> int:
     """About as many characters as the leaves have that wait for vectors."""
     waiting = len(store.reader().unembedded())
-    documents = store.reader().documents() if waiting else []
-    leaves = sum(info.leaves for info in documents)
-    return sum(info.characters for info in documents) * waiting // max(1, leaves)
+    leaves, characters = store.reader().sizes() if waiting else (0, 0)
+    return characters * waiting // max(1, leaves)
 
 
 def _models_with_progress(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeAlias, TypeVar
@@ -218,6 +218,10 @@ class StoreReader(TableReader, Protocol):
 
     def ids(self, where: str | None = None) -> list[str]:
         """The ids of the documents, or of those that meet a condition, in the order in which they were added."""
+        ...
+
+    def sizes(self, doc_ids: Collection[str] | None = None) -> tuple[int, int]:
+        """How many leaves and characters these documents have, or all of them."""
         ...
 
     def metadata_kinds(self) -> dict[str, type]:

@@ -142,11 +142,11 @@ class Collection:
     def _counts(self) -> dict[str, Any]:
         snapshot = self.index.snapshot
         if self._counted[0] != snapshot:
-            documents = self.index.documents()
+            leaves, characters = self.index.store.reader().sizes()
             counts = {
-                "documents": len(documents),
-                "leaves": sum(document.leaves for document in documents),
-                "characters": sum(document.characters for document in documents),
+                "documents": len(self.index),
+                "leaves": leaves,
+                "characters": characters,
                 "embedder": self.index.manifest.embedder,
                 "views": list(self.index.manifest.views),
             }

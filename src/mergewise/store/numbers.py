@@ -33,7 +33,7 @@ class DocumentNumbers(Set[int]):
         return cls(sorted_once(np.fromiter(numbers, np.int64)))
 
     @classmethod
-    def _from_iterable(cls, it: Iterable[Any]) -> DocumentNumbers:
+    def _from_iterable(cls, it: Iterable[Any]) -> Any:
         return cls.of(it)
 
     def __contains__(self, number: object) -> bool:

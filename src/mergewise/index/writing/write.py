@@ -20,6 +20,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Generic, TypeAlias
 
+import pyarrow.compute as pc
+
 from mergewise.concurrency import run
 from mergewise.errors import InputRefused, ModelError, UsageError
 from mergewise.index.windows import windows
@@ -79,8 +81,8 @@ def estimate(sources: Sequence[WritingSource], task: WritingTask[Item], policy: 
 
 def unfinished_documents(reader: StoreReader, table: str) -> list[str]:
     """The documents for which calls failed, as the rows of this table say it."""
-    rows = reader.whole(table, ["doc_id", "failure"]).to_pylist()
-    return [row["doc_id"] for row in rows if row["failure"]]
+    rows = reader.whole(table, ["doc_id", "failure"])
+    return rows.filter(pc.not_equal(rows["failure"], ""))["doc_id"].to_pylist()  # type: ignore[no-any-return]
 
 
 # -- calls
