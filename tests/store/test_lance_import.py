@@ -8,7 +8,10 @@ import sys
 from importlib.metadata import version
 from pathlib import Path
 
+import pytest
+
 import mergewise
+from mergewise.store import lance_import
 
 NEEDLESS = {"lancedb.db", "lancedb.remote.db", "lancedb.namespace", "lance_namespace", "urllib3"}
 
@@ -85,6 +88,13 @@ with ThreadPoolExecutor(8) as pool:
     assert in_a_process(code) == [0] * 16
 
 
+def test_all_tables_share_a_session_until_it_has_seen_many_versions(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lance_import, "OPENINGS", 3)
+    sessions = lance_import._Sessions()
+    given = [sessions.current() for _ in range(7)]
+    assert given[0] is given[1] is given[2] is not given[3] and given[3] is given[5] is not given[6]
+
+
 INTERNALS = """
 import asyncio, json, sys
 from inspect import signature
@@ -100,6 +110,8 @@ from lancedb._lancedb import connect
 from lancedb.table import AsyncTable
 entered = [name for name in lance_import.DEFERRED if not isinstance(sys.modules[name], lance_import.DeferredPackage)]
 holds(f"lancedb.table imports without the package's __init__ (entered: {entered})", not entered)
+from lancedb._lancedb import Session
+holds("a connection takes a session", "session" in signature(connect).parameters and callable(Session))
 for name, called in {"lancedb._lancedb.connect(uri)": connect, "lancedb.table.AsyncTable(inner)": AsyncTable}.items():
     _, *others = signature(called).parameters.values()
     holds(f"{name} needs nothing else", all(one.default is not one.empty for one in others))

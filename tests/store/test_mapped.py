@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,7 @@ from tests.support import HashEmbedder, new_store, reader_of, rows_of
 from mergewise.designs import VIEWS
 from mergewise.store import mapped
 from mergewise.store.lance import LanceStore
+from mergewise.store.manifest import write_manifest
 from mergewise.store.mapped import FOLDER, SIMILAR, Mapped, MappedRows, MappingWriter, drop_unnamed
 from mergewise.store.places.folder import Folder
 from mergewise.types import Document
@@ -131,6 +133,21 @@ def test_a_wrong_copy_is_found_and_mended(tmp_path: Path) -> None:
     assert any("not read as they are stored" in problem.what for problem in fresh.check())
     fresh.repair()
     assert fresh.check() == []
+
+
+def test_a_manifest_of_one_file_of_addresses_is_read_and_gets_more(tmp_path: Path) -> None:
+    """As an older mergewise wrote it, which in turn reads what is written now: the table knows the addresses that it misses."""
+    store = filled(tmp_path)
+    before, manifest = texts(store), store.manifest
+    older = {name: {key: raw[key] for key in ("segments", "addresses", "end")} for name, raw in manifest.mapped.items()}
+    write_manifest(tmp_path, replace(manifest, mapped=older))
+    fresh = LanceStore(tmp_path, VIEWS)
+    assert Mapped.of(older["leaf"]).addresses[0].file == older["leaf"]["addresses"]
+    assert texts(fresh) == before and fresh.check() == []
+    fresh.write(rows_of(documents(20, 1), EMBEDDER))
+    fresh.optimize()
+    assert len(Mapped.of(fresh.manifest.mapped["leaf"]).addresses) == 2
+    assert len(texts(fresh)) == 13 and fresh.check() == []
 
 
 def test_wrong_addresses_are_found_and_mended(tmp_path: Path) -> None:

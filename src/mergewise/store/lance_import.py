@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import os
 import sys
-from functools import cache
 from importlib import import_module
 from importlib.metadata import version
 from importlib.util import find_spec, module_from_spec
@@ -26,9 +25,10 @@ if TYPE_CHECKING:
     from lancedb._lancedb import Connection
     from lancedb.table import AsyncTable
 
-# Bytes at most of what all tables of the process keep: of search indexes LanceDB's own limit for one connection, of versions and
-# files little, since each change of an index brings half a megabyte that the next state does not need.
-INDEX_CACHE, METADATA_CACHE = 6 << 30, 16 << 20
+# bytes at most of what all tables of the process keep: LanceDB's own limits for one connection
+INDEX_CACHE, METADATA_CACHE = 6 << 30, 1 << 30
+# openings of tables after which what is kept begins anew
+OPENINGS = 100
 DEFERRED = ("lancedb", "lance_namespace_urllib3_client")
 _LOCK = RLock()
 
@@ -118,13 +118,30 @@ def prepare() -> None:
                 sys.modules[name] = package
 
 
-@cache
-def session() -> Session:
+class _Sessions:
     """What LanceDB keeps in memory, for all tables of the process: a new version of a table finds the search indexes there that
-    it shares with the one before. To be asked for once a process is known to be its own."""
-    from lancedb._lancedb import Session
+    it shares with the one before.
 
-    return Session(INDEX_CACHE, METADATA_CACHE)
+    What was read of versions that nobody opens any more stays there too, a third of a megabyte a change. So a new session begins
+    after so many openings, and the one before goes with the last table that was opened in it.
+    """
+
+    def __init__(self) -> None:
+        self._openings = 0
+        self._session: Session | None = None
+
+    def current(self) -> Session:
+        """To be asked for by a process that is known to be its own."""
+        from lancedb._lancedb import Session
+
+        with _LOCK:
+            if self._session is None or self._openings >= OPENINGS:
+                self._session, self._openings = Session(INDEX_CACHE, METADATA_CACHE), 0
+            self._openings += 1
+            return self._session
+
+
+SESSIONS = _Sessions()
 
 
 async def open_table(place: object, name: str, storage: dict[str, str] | None = None) -> AsyncTable:
@@ -139,7 +156,7 @@ async def connect_for_reading(place: object, storage: dict[str, str] | None = No
     from lancedb._lancedb import connect
 
     # the type stub does not know that the other parameters have defaults
-    return await connect(str(place), storage_options=storage, session=session())  # type: ignore[call-arg]
+    return await connect(str(place), storage_options=storage, session=SESSIONS.current())  # type: ignore[call-arg]
 
 
 async def table_of(database: Connection, name: str) -> AsyncTable:
@@ -155,4 +172,4 @@ def connect(place: object, storage: dict[str, str] | None = None) -> Any:
     import lancedb
 
     with _LOCK:
-        return lancedb.connect(str(place), storage_options=storage, session=session())
+        return lancedb.connect(str(place), storage_options=storage, session=SESSIONS.current())
