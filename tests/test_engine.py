@@ -178,7 +178,7 @@ def test_what_open_refuses(tmp_path: Path) -> None:
     with pytest.raises(mw.UsageError, match="unknown embedder"):
         mw.open(tmp_path / "absent", embedder="nope")
     with pytest.raises(mw.UsageError, match="not a directory"):
-        mw.open("s3://bucket/prefix")
+        mw.open("ftp://bucket/prefix")
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 

@@ -38,6 +38,7 @@ from mergewise.retrieve.hybrid import SearchSettings
 from mergewise.store.filters import Where, condition_text
 from mergewise.store.lance import ClosedStore, LanceStore
 from mergewise.store.manifest import Manifest, demand_plain
+from mergewise.store.places import root_of
 from mergewise.store.views import Progress
 from mergewise.twins import AnswerStream, AsyncAnswerStream, as_async, as_stream, each
 from mergewise.types import (
@@ -93,15 +94,16 @@ class Index:
     _models: Models
     _loaded: tuple[object, ...] = ()
     ceilings: Ceilings | None = None
+    root: Path | None = None
 
     def __repr__(self) -> str:
         if isinstance(self.store, ClosedStore):
-            return f"Index({str(self.store.directory)!r}, closed)"
+            return f"Index({str(self.store.place)!r}, closed)"
         try:
             state = f"{len(self)} documents, embedder {self.manifest.embedder}"
         except MergewiseError as error:
             state = type(error).__name__
-        return f"Index({str(self.store.directory)!r}, {state})"
+        return f"Index({str(self.store.place)!r}, {state})"
 
     def __enter__(self) -> Index:
         return self
@@ -116,12 +118,12 @@ class Index:
         """
         if isinstance(self.store, ClosedStore):
             return
-        directory, loaded = self.store.directory, self._loaded
-        self.store = cast(LanceStore, ClosedStore(directory))
+        place, loaded = self.store.place, self._loaded
+        self.store = cast(LanceStore, ClosedStore(place))
         self._models, self._loaded = Models(self.tokens), ()
         for model in loaded:
             release(model)
-        log.info("closed %s", directory)
+        log.info("closed %s", place)
 
     def with_chat(self, chat: str | ChatModel) -> Index:
         """This index, asked with another chat model. What is open is shared, and belongs to this one, which is closed in the end.
@@ -447,7 +449,7 @@ class Index:
     @property
     def _root(self) -> Path:
         """Where the index stands: files below are named from here."""
-        return Path(os.path.realpath(self.store.directory)).parent
+        return root_of(self.store.place, self.root)
 
     def add_views(self, wanted: Mapping[str, dict[str, Any] | None], progress: Progress | None = None) -> None:
         """Give the index these views, with settings as a manifest keeps them, or None: those that stand, or the default.
@@ -458,7 +460,7 @@ class Index:
             standing = self.store.settings.get(name)
             if standing is not None and asked is not None and not VIEWS[name].is_same(standing, asked):
                 raise UsageError(
-                    f"{self.store.directory} has a {name} view with other settings", "index into another directory"
+                    f"{self.store.place} has a {name} view with other settings", "index into another directory"
                 )
             if standing is None:
                 self.store.begin_view(name, VIEWS[name].new_settings(asked, self._models.prompts))

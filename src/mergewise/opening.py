@@ -12,6 +12,7 @@ from mergewise.defaults import CAUSAL, CHAT, EMBEDDER, RERANKER, SCORER
 from mergewise.designs import VIEWS
 from mergewise.engine import WRITTEN, Index
 from mergewise.errors import UsageError
+from mergewise.masking import masked
 from mergewise.models import causal_of, load_causal, load_chat, load_embedder, load_reranker, load_scorer
 from mergewise.models.cache import streaming, with_kept_answers
 from mergewise.models.embedders import check_embedder, given_embedder, remember_embedder
@@ -21,7 +22,8 @@ from mergewise.protocols import CausalModel, ChatModel, Embedder, NLLScorer, Rer
 from mergewise.ranges import Ceilings, Range, number, text
 from mergewise.retrieve.hybrid import SearchSettings
 from mergewise.store.lance import LOCK_SECONDS, LanceStore
-from mergewise.store.manifest import Manifest, ViewState, read_manifest
+from mergewise.store.manifest import Manifest, ViewState
+from mergewise.store.places import is_url, place_of, root_of
 from mergewise.store.views import Estimate, Progress, views_of
 from mergewise.types import SHIPPED, Prompts
 
@@ -53,8 +55,12 @@ def open(
     create: bool = True,
     lock_wait: float = LOCK_SECONDS,
     ceilings: Ceilings | None = None,
+    root: str | os.PathLike[str] | None = None,
+    storage: Mapping[str, str] | None = None,
+    cache_size: str | int = "10GB",
+    refresh: str | float = "1s",
 ) -> Index:
-    """The index in the directory `path`, created if absent.
+    """The index in the directory `path`, or below a prefix of a bucket ("s3://BUCKET/PREFIX"), created if absent.
 
     `embedder` is "minilm" (a new index's default), "none", "st:NAME_OR_PATH" or "openai:MODEL", or an object of the
     protocol `Embedder`. An index remembers its embedder by its spec and refuses another (`EmbedderMismatch`). An
@@ -75,22 +81,28 @@ def open(
     `lock_wait` are the seconds for which a change waits for another process that writes. `ceilings` bound the parameters of
     strategies, where others ask.
 
+    Files are named from `root`: the folder in which the index stands, for a bucket the current one. The rest is about buckets.
+    `storage` are options of the object store, such as `endpoint`, `region` or `aws_access_key_id`; what is not named comes from
+    the environment. Files that are read again and again are kept below `cache`, or else in the user's own cache, of which
+    they take `cache_size`. Another process's change is seen `refresh` later at the latest, plus the time to read it.
+
     Raises UsageError for a path, a view, settings or a model that cannot be; MissingExtra where a model needs a package that is
     not installed; ModelError where a model cannot be loaded; NotAnIndex, OlderFormat, NewerFormat or CorruptIndex for what the
     directory holds; EmbedderMismatch; and IndexBusy where a view is to be added while another process writes for too long.
     """
     wanted = _wanted_views(views, settings or {})
-    directory = _index_directory(path)
+    place = place_of(_index_path(path), storage, cache, cache_size, refresh)
+    directory = place.directory
     given = embedder if embedder is None or isinstance(embedder, str) else given_embedder(embedder)
     own_texts = _own_prompts(prompts)
     patience = number("the wait for the lock is", lock_wait, float, Range(0, 10**9))
-    store = LanceStore(directory, VIEWS, patience)
-    known = read_manifest(directory)
+    store = LanceStore(place, VIEWS, patience)
+    known = place.known()
     _check_embeddable(wanted, known.embedder if known is not None else _spec_of(given))
     if known is None:
         if not create:
-            raise UsageError(f"there is no index at {directory}", "make one with `mergewise index PATH...`")
-        store = LanceStore.create(directory, _new_manifest(given or EMBEDDER, wanted, own_texts), VIEWS, patience)
+            raise UsageError(f"there is no index at {place}", "make one with `mergewise index PATH...`")
+        place.create(_new_manifest(given or EMBEDDER, wanted, own_texts), patience)
     manifest = store.manifest
     check_embedder(directory, manifest.embedder, manifest.dimension, given)
     if isinstance(given, str):
@@ -110,8 +122,8 @@ def open(
     )
     named = ((own_chat, chat), (models.reranker, reranker), (models.scorer, scorer))
     loaded = tuple(model for model, spec in named if isinstance(spec, str))
-    index = Index(store, search_settings, models, loaded, ceilings)
-    log.info("opened %s: embedder %s, views %s", directory, manifest.embedder, ", ".join(manifest.views))
+    index = Index(store, search_settings, models, loaded, ceilings, None if root is None else Path(root))
+    log.info("opened %s: embedder %s, views %s", place, manifest.embedder, ", ".join(manifest.views))
     index.add_views(wanted, progress)
     return index
 
@@ -126,6 +138,8 @@ def estimate(
     limits: Limits | None = None,
     include: Iterable[str] = (),
     exclude: Iterable[str] = (),
+    root: str | os.PathLike[str] | None = None,
+    storage: Mapping[str, str] | None = None,
 ) -> Estimate:
     """What a chat model would be paid for if the index at `path`, which need not exist, got these views and these sources.
 
@@ -141,12 +155,13 @@ def estimate(
     from mergewise.store.lance_reader import LanceReader
 
     wanted = _wanted_views(views, settings or {})
-    directory = _index_directory(path)
+    place = place_of(_index_path(path), storage)
+    directory = place.directory
     first = next(iter(VIEWS))
-    manifest = read_manifest(directory) or Manifest("", 0, {first: ViewState(VIEWS[first].dump())})
+    manifest = place.known() or Manifest("", 0, {first: ViewState(VIEWS[first].dump())})
     standing = {name: state.settings for name, state in manifest.views.items()}
     chosen = {name: standing.get(name) or VIEWS[name].dump() if own is None else own for name, own in wanted.items()}
-    reader = LanceReader(directory, manifest, VIEWS)
+    reader = LanceReader(place, manifest, VIEWS)
     ids = reader.ids()
     lacking = {name: reader.numbered_in(state.missing) for name, state in manifest.views.items()}
     missing = {name: lacking.get(name, ids) for name in {**standing, **chosen}}
@@ -157,14 +172,16 @@ def estimate(
     )
     with reader_within(limits) as read:
         search = FolderSearch(FileChoice.of(include, exclude), (directory,))
-        inputs = inputs_of(sources, Path(os.path.realpath(directory)).parent, search, read)
+        inputs = inputs_of(sources, root_of(place, root), search, read)
         return forecast(inputs, reader, VIEWS, {**standing, **chosen}, missing, models)
 
 
-def _index_directory(path: str | os.PathLike[str]) -> Path:
-    if "://" in os.fspath(path):
-        raise UsageError(f"{os.fspath(path)} is not a directory", "an index lives in a directory of this machine")
-    return Path(text("the directory is", os.fspath(path)))
+def _index_path(path: str | os.PathLike[str]) -> str:
+    if "://" in os.fspath(path) and not is_url(path):
+        raise UsageError(
+            f"{masked(os.fspath(path))} is not a directory", "an index lives in a directory, or at s3://BUCKET/PREFIX"
+        )
+    return text("the directory is", os.fspath(path))
 
 
 def _wanted_views(names: Sequence[str], settings: Mapping[str, Any]) -> dict[str, dict[str, Any] | None]:

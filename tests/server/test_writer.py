@@ -308,7 +308,7 @@ def test_another_writer_is_waited_for(bench: Bench, monkeypatch: pytest.MonkeyPa
     bench.writer.make_indexes()
     job = bench.state.enqueue("add", "a", uploads=[bench.upload("x")])
     bench.age()
-    with bench.index().store._hold_lock():
+    with bench.index().store.place.writer(1):
         thread = threading.Thread(target=bench.writer.run_round)
         thread.start()
         while bench.after(job).state != "waiting_lock":
@@ -318,7 +318,7 @@ def test_another_writer_is_waited_for(bench: Bench, monkeypatch: pytest.MonkeyPa
     assert [event.job["state"] for event in bench.state.events(job.id)].count("waiting_lock") == 1
     other = bench.state.enqueue("add", "a", uploads=[bench.upload("y")])
     bench.age()
-    with bench.index().store._hold_lock():
+    with bench.index().store.place.writer(1):
         thread = threading.Thread(target=bench.writer.run_round)
         thread.start()
         while bench.after(other).state != "waiting_lock":

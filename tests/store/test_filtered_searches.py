@@ -19,6 +19,7 @@ from mergewise.store.lance import LanceStore
 from mergewise.store.lance_reader import LanceReader, run
 from mergewise.store.manifest import Manifest, ViewState
 from mergewise.store.numbers import DocumentNumbers
+from mergewise.store.places import place_of
 from mergewise.types import DocumentRows
 
 DOCUMENTS, TEXTS = 700, 150
@@ -193,7 +194,7 @@ def test_a_state_keeps_what_a_fresh_reader_would(
         if ask:
             reader = store.reader()
             kept = values(reader)
-            assert kept == values(LanceReader(directory, store.manifest, VIEWS))
+            assert kept == values(LanceReader(place_of(directory), store.manifest, VIEWS))
             seen.append((reader, kept))
     # what later states took over changed none of them
     assert all(values(reader) == kept for reader, kept in seen)

@@ -218,7 +218,7 @@ def test_old_versions_are_dropped_once_no_reader_can_need_them(
     store: LanceStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mergewise.store.sweep.KEPT", 0.0)
-    monkeypatch.setattr("mergewise.store.lance.GROWN_BY", 0)
+    monkeypatch.setattr("mergewise.store.places.folder.GROWN_BY", 0)
     monkeypatch.setattr("mergewise.store.lance_change.FEW_ROWS", 0)
     for i in range(8):
         store.write(rows_of([document(i)], EMBEDDER))

@@ -17,6 +17,7 @@ from mergewise.store import mapped
 from mergewise.store.lance import LanceStore
 from mergewise.store.manifest import write_manifest
 from mergewise.store.mapped import FOLDER, SIMILAR, Mapped, MappedRows, MappingWriter, drop_unnamed
+from mergewise.store.places.folder import Folder
 from mergewise.types import Document
 
 EMBEDDER = HashEmbedder()
@@ -44,11 +45,13 @@ def test_rows_are_those_that_were_written(
         base = ids[-1] + 1
         written |= {i: f"row {i}" for i in ids}
         living = np.array(sorted({i // 10 for i in written} - dead), np.int64)
-        mapped = MappingWriter(directory, "t", mapped).with_rows(iter([part(ids)]), lambda living=living: living)
+        mapped = MappingWriter(Folder(directory), "t", mapped).with_rows(
+            iter([part(ids)]), lambda living=living: living
+        )
     assert mapped.end == base
     for smaller, larger in zip(mapped.segments[1:], mapped.segments, strict=False):
         assert smaller.rows * SIMILAR < larger.rows, "files of similar size are joined"
-    rows = MappedRows(directory, Mapped.of(mapped.as_dict()))
+    rows = MappedRows(Folder(directory), Mapped.of(mapped.as_dict()))
     found: dict[int, str] = {}
     asked = np.array(wanted, np.int64)
     for at, table in rows.take(asked, ["id", "text", "absent"]):
@@ -63,7 +66,7 @@ def test_rows_are_those_that_were_written(
 def test_files_of_one_size_become_one_file(tmp_path: Path) -> None:
     mapped, living = Mapped(), np.arange(4)
     for number in range(4):
-        mapped = MappingWriter(tmp_path, "t", mapped).with_rows(iter([part([10 * number])]), lambda: living)
+        mapped = MappingWriter(Folder(tmp_path), "t", mapped).with_rows(iter([part([10 * number])]), lambda: living)
     assert [segment.rows for segment in mapped.segments] == [4]
 
 
@@ -74,9 +77,9 @@ def test_addresses_lead_to_ids(
 ) -> None:
     directory = tmp_path_factory.mktemp("addresses")
     addresses, ids = np.array(list(known), np.int64), np.array(list(known.values()), np.int64)
-    mapped = MappingWriter(directory, "t", Mapped()).with_addresses(addresses, ids)
+    mapped = MappingWriter(Folder(directory), "t", Mapped()).with_addresses(addresses, ids)
     wanted = [*known, *asked]
-    found = MappedRows(directory, mapped).ids_at(np.array(wanted, np.int64))
+    found = MappedRows(Folder(directory), mapped).ids_at(np.array(wanted, np.int64))
     assert found.tolist() == [known.get(address, -1) for address in wanted]
 
 

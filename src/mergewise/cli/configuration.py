@@ -93,12 +93,14 @@ def trusted_folders(own: Path) -> list[Path]:
 
 def permitted_embedder(index_dir: Path, named: str | None = None) -> str | None:
     """The embedder that an index names, where the user names it too or trusts the folder; None: let the index show its own."""
-    from mergewise.store.manifest import read_manifest
+    from mergewise.store.places import is_url, place_of
 
-    manifest = read_manifest(index_dir)
-    return (
-        manifest.embedder if manifest is not None and (manifest.embedder == named or _is_trusted(index_dir)) else None
+    manifest = None if is_url(index_dir) and named is None else place_of(index_dir).known()
+    # a bucket lies in no folder
+    trusted = manifest is not None and (
+        manifest.embedder == named or (not is_url(index_dir) and _is_trusted(index_dir))
     )
+    return manifest.embedder if manifest is not None and trusted else None
 
 
 def open_permitted(index_dir: Path, *, embedder: str | None = None, **options: Any) -> Index:

@@ -179,7 +179,7 @@ def index(
     if dry_run:
         opened = mergewise.open(index_dir, embedder=embedder, create=False)
         dry = opened.sync(*paths, include=included, exclude=excluded, metadata=metadata, dry_run=True)
-        say_report(dry, len(opened), index_dir, as_json, dry_run=True)
+        say_report(dry, len(opened), opened.store.place, as_json, dry_run=True)
         return
     if not any(path.exists() for path in paths):
         _refuse_absent(paths, index_dir)
@@ -204,11 +204,11 @@ def index(
             )
 
     if watch:
-        follow(paths, index_dir, lambda: say_report(update(), len(opened), index_dir, as_json))
+        follow(paths, index_dir, lambda: say_report(update(), len(opened), opened.store.place, as_json))
         return
     with _saying_what_is_kept(opened):
         report = update()
-    say_report(report, len(opened), index_dir, as_json)
+    say_report(report, len(opened), opened.store.place, as_json)
     say_waiting(opened.vectors())
     if report.failed and not report.added + report.replaced + report.unchanged + report.updated + report.moved:
         raise typer.Exit(1)
@@ -222,7 +222,7 @@ def _go_on(opened: Index, workers: int | None, as_json: bool) -> None:
         say_json(asdict(vectors))
         return
     far = f"vectors: {vectors.embedded:,} of {vectors.leaves:,} leaves"
-    say(f"{far if opened.manifest.dimension else 'no vectors: embedder none'}, in {opened.store.directory}")
+    say(f"{far if opened.manifest.dimension else 'no vectors: embedder none'}, in {opened.store.place}")
 
 
 @contextmanager
@@ -280,16 +280,16 @@ def say_cost(cost: Estimate, price_in: float, price_out: float, *, as_json: bool
 
 def _refuse_absent(paths: Sequence[Path], index_dir: Path) -> None:
     """Make no index where none of the paths exists. An index that stands names them in its report."""
-    from mergewise.store import manifest
+    from mergewise.store.places import place_of
 
-    if (index_dir / manifest.NAME).exists():
+    if place_of(index_dir).known() is not None:
         return
     for path in paths:
         say_error(f"not indexed: {path}: no such file")
     raise typer.Exit(1)
 
 
-def say_report(report: AddReport, total: int, index_dir: Path, as_json: bool = False, *, dry_run: bool = False) -> None:
+def say_report(report: AddReport, total: int, place: object, as_json: bool = False, *, dry_run: bool = False) -> None:
     if as_json:
         say_json(report_json(report))
         return
@@ -325,7 +325,7 @@ def say_report(report: AddReport, total: int, index_dir: Path, as_json: bool = F
     counts += [f"{report.removed} removed"] if report.removed else []
     counts += [f"{len(report.gone)} without their files"] if report.gone else []
     would = "a dry run, nothing was changed: " if dry_run else ""
-    say(f"{would}{', '.join(counts)}, {len(report.failed)} failed; {total} documents in {index_dir}")
+    say(f"{would}{', '.join(counts)}, {len(report.failed)} failed; {total} documents in {place}")
 
 
 def info(
@@ -355,7 +355,7 @@ def info(
         said = info_json(counts["documents"], views, manifest.embedder, manifest.format, listed, contents.as_dict())
         say_json({**said, "prompts": _own_prompts(manifest), "vectors": asdict(opened.vectors())})
         return
-    say(f"{counts['documents']} documents in {index_dir}, embedder {opened.manifest.embedder}")
+    say(f"{counts['documents']} documents in {opened.store.place}, embedder {opened.manifest.embedder}")
     say_contents(contents)
     for name, count in views.items():
         say(f"  {name}: {count} rows")
@@ -514,6 +514,21 @@ def check(
         if not repair:
             say_error("the index is damaged", "`mergewise check --repair` mends what can be mended")
         raise typer.Exit(1)
+
+
+def copy(
+    source: Annotated[str, typer.Argument(metavar="FROM", help="Directory of the index, or s3://BUCKET/PREFIX.")],
+    goal: Annotated[
+        str, typer.Argument(metavar="TO", help="A directory or a prefix of a bucket that is no index yet.")
+    ],
+) -> None:
+    """Copy an index: between a directory and a bucket, or to another one. Answers of chat models are not copied."""
+    from mergewise.store.lance import LOCK_SECONDS
+    from mergewise.store.places import place_of
+    from mergewise.store.places.copying import copy_index
+
+    files = copy_index(place_of(source), place_of(goal), LOCK_SECONDS)
+    say(f"{files} files copied to {place_of(goal)}")
 
 
 def prompts(

@@ -200,7 +200,13 @@ def in_this_folder(index_dir: Path) -> Path:
 
 IndexOption = Annotated[
     Path,
-    typer.Option("--index", "-i", envvar="MERGEWISE_INDEX", help="Directory of the index.", callback=in_this_folder),
+    typer.Option(
+        "--index",
+        "-i",
+        envvar="MERGEWISE_INDEX",
+        help="Directory of the index, or s3://BUCKET/PREFIX.",
+        callback=in_this_folder,
+    ),
 ]
 FormatOption = Annotated[
     str,

@@ -73,7 +73,9 @@ def file_links(index: Index) -> Callable[[str], str | None]:
 
     Which files an index has, its maker says, and a link must not lead to any other file of the reader's.
     """
-    root = Path(os.path.realpath(index.store.directory)).parent
+    from mergewise.store.places import root_of
+
+    root = root_of(index.store.place, index.root)
 
     @cache
     def link(doc_id: str) -> str | None:

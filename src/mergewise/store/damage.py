@@ -13,7 +13,6 @@ from concurrent.futures import CancelledError
 from contextlib import contextmanager
 from functools import wraps
 from inspect import isfunction
-from pathlib import Path
 from typing import Any, TypeVar
 
 from mergewise.errors import CorruptIndex, MergewiseError, StoreError
@@ -26,6 +25,7 @@ _PASSED_ON = (
     *(MergewiseError, KeyboardInterrupt, SystemExit, GeneratorExit, MemoryError, ImportError, Warning),
     *(asyncio.CancelledError, CancelledError),
 )
+_UNREACHABLE = "the bucket cannot be reached: check the network, the endpoint and the credentials, and try again"
 _MACHINE = {
     "no space left": "make room on the disk",
     "disk quota": "make room on the disk",
@@ -33,12 +33,16 @@ _MACHINE = {
     "permission denied": "check the permissions of the directory",
     "read-only file system": "the directory is on a file system that cannot be written",
     "too many open files": "close other indexes, or raise the limit (ulimit -n)",
+    # what LanceDB's client of object stores says where it gave up
+    "generic s3 error": _UNREACHABLE,
+    "generic gcs error": _UNREACHABLE,
+    "generic microsoftazure error": _UNREACHABLE,
 }
 _LONGEST = 200
 
 
 @contextmanager
-def reading(directory: Path, what: str = "", hint: str = MEND) -> Iterator[None]:
+def reading(place: object, what: str = "", hint: str = MEND) -> Iterator[None]:
     """Whatever goes wrong within is raised as a CorruptIndex, or as a StoreError where it tells of the machine.
 
     `what` names what was read or written.
@@ -53,13 +57,13 @@ def reading(directory: Path, what: str = "", hint: str = MEND) -> Iterator[None]
             raise
         for sign, advice in _MACHINE.items():
             if sign in str(error).lower():
-                raise StoreError(f"{directory}: {line(error)}", advice) from error
-        named = f"{what} of {directory}" if what else str(directory)
+                raise StoreError(f"{place}: {line(error)}", advice) from error
+        named = f"{what} of {place}" if what else str(place)
         raise CorruptIndex(f"{named} cannot be read: {line(error)}", hint) from error
 
 
 def raising_store_errors(kind: type[Kind]) -> type[Kind]:
-    """A class with a `directory`, of which every public method raises errors of ours alone.
+    """A class with a `place`, of which every public method raises errors of ours alone.
 
     They are raised by `reading`, or by what the class has under the name `_reading`.
     """
@@ -87,7 +91,7 @@ def _raising(method: Callable[..., Any]) -> Callable[..., Any]:
             return method(self, *args, **kwargs)
         except BaseException:
             # only now: most calls are small, and entering a context manager would cost as much
-            with getattr(self, "_reading", reading)(self.directory):
+            with getattr(self, "_reading", reading)(self.place):
                 raise
 
     return call

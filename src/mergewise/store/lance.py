@@ -15,21 +15,21 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import wraps
 from pathlib import Path
-from threading import Lock
+from threading import Lock, Thread
+from time import sleep
 from typing import Any, NoReturn, TypeVar
+from weakref import ref
 
-from filelock import FileLock, Timeout
-
-from mergewise.errors import CorruptIndex, IndexBusy, StoreError, UsageError
-from mergewise.files import HeldFolder
+from mergewise.errors import CorruptIndex, UsageError
 from mergewise.store.audit import audit
 from mergewise.store.damage import ANEW, raising_store_errors, tells_full_disk
 from mergewise.store.documents import DOCUMENTS
 from mergewise.store.lance_change import LAST_ATTEMPT, Change
 from mergewise.store.lance_import import IN_USE
 from mergewise.store.lance_reader import LanceReader
-from mergewise.store.manifest import Manifest, demand_plain, holds, read_manifest, without, write_manifest
-from mergewise.store.sweep import bytes_within, sweep
+from mergewise.store.manifest import Manifest, holds, without
+from mergewise.store.places import place_of
+from mergewise.store.places.place import ManifestState, Place, WritingRight
 from mergewise.store.views import Registry
 from mergewise.types import AddReport, DocumentRows, Metadata, Origin, Problem
 
@@ -37,9 +37,6 @@ log = logging.getLogger("mergewise")
 
 # for which a change waits for another process that writes
 LOCK_SECONDS = 3600.0
-# old versions are looked for where an index has grown by so much since the last time
-GROWN, GROWN_BY = 1.25, 1_000_000
-
 Method = TypeVar("Method", bound=Callable[..., Any])
 
 
@@ -70,64 +67,66 @@ def _making_room(method: Method) -> Method:
 class LanceStore:
     """The `Store` protocol over a directory. Cheap to open: tables are opened when they are needed."""
 
-    def __init__(self, directory: Path, registry: Registry, lock_wait: float = LOCK_SECONDS) -> None:
-        self.directory = directory
+    def __init__(self, place: Path | Place, registry: Registry, lock_wait: float = LOCK_SECONDS) -> None:
+        self.place = place_of(place) if isinstance(place, Path) else place
         self.registry = registry
         self.lock_wait = lock_wait
         self._opening = Lock()
         self._reader: LanceReader | None = None
-        self._held: HeldFolder | None = None
-        self._lock = FileLock(directory / ".lock")
-        # bytes that the index held when old versions last went
-        self._swept = 0
         self._attempt = 1
 
     @classmethod
     def create(
-        cls, directory: Path, manifest: Manifest, registry: Registry, lock_wait: float = LOCK_SECONDS
+        cls, place: Path | Place, manifest: Manifest, registry: Registry, lock_wait: float = LOCK_SECONDS
     ) -> LanceStore:
-        """Make the directory an index, unless another process just did."""
-        try:
-            directory.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise UsageError(f"{directory} cannot be created: {error.strerror}", "choose another --index") from None
-        store = cls(directory, registry, lock_wait)
-        with store._hold_lock():
-            if read_manifest(directory) is None:
-                write_manifest(directory, manifest)
+        """Make the place an index, unless another process just did."""
+        store = cls(place, registry, lock_wait)
+        store.place.create(manifest, lock_wait)
         return store
 
     @property
+    def directory(self) -> Path:
+        """Of this machine: the index itself, or what is kept here of one on a bucket."""
+        return self.place.directory
+
+    @property
     def manifest(self) -> Manifest:
-        """As it stands on disk now."""
-        self._demand_same()
-        manifest = read_manifest(self.directory)
+        """As questions see it: in a folder as it stands on the disk, on a bucket as it stood when it was last looked at."""
+        self.place.demand_same()
+        manifest = self.place.known()
         if manifest is None:
-            raise CorruptIndex(f"{self.directory} has lost its manifest", "index the documents again")
+            raise self._lost()
         return manifest
 
-    def _demand_same(self) -> None:
-        """Raises StoreError where the directory is no longer the one that was opened, so that no other index is written to."""
-        if self._held is None and self.directory.is_dir():
-            self._held = HeldFolder(self.directory)
-        if self._held is None or not self._held.stands():
-            raise StoreError(
-                f"{self.directory} is no longer the index that was opened: it was moved, replaced or deleted",
-                "open the index that you mean",
-            )
+    def _lost(self) -> CorruptIndex:
+        return CorruptIndex(f"{self.place} has lost its manifest", "index the documents again")
 
     @property
     def settings(self) -> Mapping[str, Mapping[str, Any]]:
         return {name: view.settings for name, view in self.manifest.views.items()}
 
     def reader(self) -> LanceReader:
-        IN_USE.demand_own_process(self.directory)
+        IN_USE.demand_own_process(self.place)
         manifest = self.manifest
         with self._opening:
             # one for all threads, so that nothing is worked out twice
             if self._reader is None or self._reader.manifest != manifest:
-                self._reader = LanceReader(self.directory, manifest, self.registry, self._reader)
+                first = self._reader is None
+                self._reader = LanceReader(self.place, manifest, self.registry, self._reader)
+                if self.place.refresh is not None and first:
+                    self._reader.prewarm()
+                    Thread(target=_look_for_changes, args=(ref(self), self.place.refresh), daemon=True).start()
             return self._reader
+
+    def refresh(self) -> None:
+        """Look for a newer state of the place, and open it beside the one that questions are answered from until then."""
+        state = self.place.newer()
+        if state is not None:
+            reader = LanceReader(self.place, state.manifest, self.registry, self._reader)
+            reader.prewarm()
+            with self._opening:
+                self.place.know(state)
+                self._reader = reader
 
     # -- changes
 
@@ -148,7 +147,7 @@ class LanceStore:
             replaced = [r.document.id for r in good if r.document.id in standing]
             if good or removed or origins:
                 change.remove([*replaced, *removed])
-                change.place(origins or {})
+                change.set_origins(origins or {})
                 change.append(good)
                 change.commit()
             counts = len(good) - len(replaced), len(replaced), len(rows) - len(fresh)
@@ -160,7 +159,7 @@ class LanceStore:
             standing = list(change.reader.digests(doc_ids))
             change.remove(standing)
             change.commit()
-        log.info("removed %d documents from %s", len(standing), self.directory)
+        log.info("removed %d documents from %s", len(standing), self.place)
         return len(standing)
 
     @_making_room
@@ -223,8 +222,7 @@ class LanceStore:
             views = list(dict.fromkeys(change.specs[name].view for name in damaged))
             rebuilt = change.reset(views) if views else []
             # one of them that is damaged stops every later change
-            sweep(self.directory, change.manifest, all_of_it=True)
-            self._swept = 0
+            self.place.clean(change.manifest, all_of_it=True)
             unsearchable = list(change.reader.damaged_search())
             change.drop_search_indexes(unsearchable)
             change.drop_orphans()
@@ -306,55 +304,68 @@ class LanceStore:
 
     def _drop_leftovers(self) -> None:
         """All that no state needs, also what a reader may be reading: without room no change is possible."""
-        log.warning("the disk of %s is full: old versions are dropped", self.directory)
-        with self._hold_lock():
-            self._swept = sweep(self.directory, self.manifest, all_of_it=True)
+        log.warning("the disk of %s is full: old versions are dropped", self.place)
+        with self._held_state() as (_, state):
+            self.place.clean(state.manifest, all_of_it=True)
 
     def _drop_mapped_files(self) -> None:
         """Rows are then read from the tables, until a change finds room to write the files anew."""
-        log.warning("the disk of %s is full: mapped files are dropped, which makes questions slower", self.directory)
-        with self._hold_lock():
-            unmapped = replace(self.manifest, mapped={})
-            self._swept = sweep(self.directory, unmapped, all_of_it=True)
-            write_manifest(self.directory, unmapped)
+        log.warning("the disk of %s is full: mapped files are dropped, which makes questions slower", self.place)
+        with self._held_state() as (writer, state):
+            unmapped = replace(state.manifest, mapped={})
+            self.place.clean(unmapped, all_of_it=True)
+            self.place.swap(unmapped, state.tag, writer)
 
     # -- the lock
 
     @contextmanager
     def _writing(self) -> Iterator[Change]:
-        IN_USE.demand_own_process(self.directory)
-        # before the lock, which would make a folder where there is none
-        self._demand_same()
-        with self._hold_lock():
-            yield Change(self.directory, self.manifest, self.registry, self._demand_same, self._attempt)
-            if bytes_within(self.directory) > GROWN * self._swept + GROWN_BY:
-                self._swept = sweep(self.directory, self.manifest)
+        IN_USE.demand_own_process(self.place)
+        with self._held_state() as (writer, state):
+            # what is open already need not be asked for again; in a folder that costs nothing, and shows damage
+            before = None if self.place.refresh is None else self._reader
+            yield Change(self.place, state, self.registry, writer, before, self._attempt)
+            if (now := self.place.known()) is not None:
+                self.place.clean(now, sure=False)
 
     @contextmanager
-    def _hold_lock(self) -> Iterator[None]:
-        # the lock is a file too
-        demand_plain(self.directory)
+    def _held_state(self) -> Iterator[tuple[WritingRight, ManifestState]]:
+        """The right to write, and the state that stands meanwhile."""
+        # before the lock, which would make a folder where there is none
+        self.place.demand_same()
+        with self.place.writer(self.lock_wait) as writer:
+            state = self.place.manifest()
+            if state is None:
+                raise self._lost()
+            yield writer, state
+
+
+def _look_for_changes(store_ref: ref[LanceStore], seconds: float) -> None:
+    """For a thread, which ends once nobody has the store any more."""
+    while True:
+        sleep(seconds)
+        store = store_ref()
+        if store is None:
+            return
         try:
-            self._lock.acquire(timeout=0)
-        except Timeout:
-            log.warning("another process is writing to %s; waiting for it", self.directory)
-            try:
-                self._lock.acquire(timeout=self.lock_wait)
-            except Timeout:
-                raise IndexBusy(f"another process is writing to {self.directory}", "try again later") from None
-        try:
-            yield
-        finally:
-            self._lock.release()
+            store.refresh()
+        # whatever it is, questions are answered from the state that is open
+        except Exception as error:
+            log.info("no newer state of %s can be opened: %s", store.place, error)
+        del store
 
 
 class ClosedStore:
     """What stands in the place of a store once its index is closed: all but the directory raises UsageError."""
 
-    def __init__(self, directory: Path) -> None:
-        self.directory = directory
+    def __init__(self, place: Place) -> None:
+        self.place = place
+
+    @property
+    def directory(self) -> Path:
+        return self.place.directory
 
     def __getattr__(self, name: str) -> NoReturn:
         if name.startswith("__"):
             raise AttributeError(name)
-        raise UsageError(f"the index {self.directory} is closed", "open it again: mergewise.open")
+        raise UsageError(f"the index {self.place} is closed", "open it again: mergewise.open")

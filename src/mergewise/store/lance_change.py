@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import logging
-import shutil
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -17,12 +15,12 @@ import pyarrow as pa
 from mergewise.errors import StoreError
 from mergewise.store import documents as d
 from mergewise.store.damage import tells_full_disk
-from mergewise.store.lance_import import connect
 from mergewise.store.lance_reader import LanceReader, specs_of, sql_strings
-from mergewise.store.lance_versions import demand_own_files
-from mergewise.store.manifest import Manifest, Run, ViewState, holds, with_run, without_span, write_manifest
-from mergewise.store.mapped import IntArray, Mapped, MappingWriter, drop_unnamed
+from mergewise.store.manifest import Run, ViewState, holds, with_run, without_span
+from mergewise.store.mapped import IntArray, Mapped, MappingWriter
 from mergewise.store.numbers import sql_numbers
+from mergewise.store.places.place import ManifestState, Place, WritingRight
+from mergewise.store.places.steps import SteppedTable
 from mergewise.store.tables import NUMBER, PlacedRows, Table, arrow_table, embedded_rows, ids_used
 from mergewise.store.views import Registry
 from mergewise.text.terms import STOP_WORDS
@@ -57,41 +55,44 @@ class Change:
 
     def __init__(
         self,
-        directory: Path,
-        manifest: Manifest,
+        place: Place,
+        state: ManifestState,
         registry: Registry,
-        demand_same: Callable[[], None] = lambda: None,
+        writer: WritingRight,
+        before: LanceReader | None = None,
         attempt: int = 1,
     ) -> None:
-        self.directory = directory
-        self.manifest = manifest
-        # raises where another index has taken the place of this one
-        self._demand_same = demand_same
+        self.place = place
+        self.manifest = state.manifest
+        self._tag = state.tag
+        self._writer = writer
         self.registry = registry
         self._attempt = attempt
-        self.specs = specs_of(manifest, registry)
-        self.reader = LanceReader(directory, manifest, registry)
+        self.specs = specs_of(self.manifest, registry)
+        self.reader = LanceReader(place, self.manifest, registry, before)
         self._tables: dict[str, LanceTable] = {}
+        self._published: set[str] = set()
         # the first ids that the vector indexes do not have, where they were brought up to date
         self._indexed: dict[str, int] = {}
+        for name in self.manifest.tables if writer.took_over else ():
+            self.table(name)
 
     def table(self, name: str) -> LanceTable:
         if name not in self._tables:
-            self._tables[name] = self._open_for_writing(name)
+            stepped: Any = SteppedTable(self._open_for_writing(name), self.place)
+            self._tables[name] = stepped
         return self._tables[name]
 
     def _open_for_writing(self, name: str) -> LanceTable:
-        database = connect(self.directory)
         named = self.manifest.tables.get(name)
         if named is None:
             schema = d.SCHEMA if name == d.DOCUMENTS else self.specs[name].table.schema(self.manifest.dimension)
-            # an interrupted first change may have left it
-            database.drop_table(name, ignore_missing=True)
-            created: LanceTable = database.create_table(name, schema=schema)
+            created: LanceTable = self.place.create_table(name, schema)
             return created
-        demand_own_files(self.directory / f"{name}.lance", named)
-        table: LanceTable = database.open_table(name)
-        if table.version != named:
+        self.place.demand_own_files(name, named)
+        table: LanceTable = self.place.database().open_table(name)
+        # Going back is a fence, too: what a writer that was given up has open can change the table no more.
+        if table.version != named or self._writer.took_over:
             log.info("going back to version %d of %s: a writer was interrupted", named, name)
             table.checkout(named)
             table.restore()
@@ -122,9 +123,10 @@ class Change:
         unembedded = {name: runs for name, runs in self.manifest.unembedded.items() if name not in names}
         self.manifest = replace(self.manifest, tables=tables, mapped=mapped, trained=trained, unembedded=unembedded)
         for name in names:
-            shutil.rmtree(self.directory / f"{name}.lance", ignore_errors=True)
+            self._writer.demand()
+            self.place.drop_table(name)
         self.commit()
-        self.reader = LanceReader(self.directory, self.manifest, self.registry)
+        self.reader = LanceReader(self.place, self.manifest, self.registry)
         return self.reader.ids() if first in views else []
 
     def drop_search_indexes(self, names: Sequence[str]) -> None:
@@ -167,7 +169,7 @@ class Change:
                 documents.add_columns({name: made} if isinstance(made, str) else [pa.field(name, made)])
         return documents
 
-    def place(self, origins: Mapping[str, Origin]) -> None:
+    def set_origins(self, origins: Mapping[str, Origin]) -> None:
         """Write down where documents that stand were read from."""
         self._set_columns({doc_id: d.origin_columns(origin) for doc_id, origin in origins.items()})
 
@@ -275,10 +277,10 @@ class Change:
         opened, table = self.table(name), self.specs[name].table
         schema = pa.schema([field for field in opened.schema if field.name == "id" or field.name in columns])
         rows = embedded_rows(table, ids, columns, schema).take(waiting)
-        done = opened.merge_insert("id").when_matched_update_all().execute(rows)
+        updated = cast(SteppedTable, opened).updating("id", rows)
         left = without_span(runs, ids[0], ids[-1] + 1)
         self.manifest = replace(self.manifest, unembedded={**self.manifest.unembedded, name: left})
-        return int(done.num_updated_rows)
+        return updated
 
     # -- search indexes and mapped files
 
@@ -291,7 +293,9 @@ class Change:
         if name in self.manifest.unembedded:
             # fragments are not joined, and text indexes are made anew
             return any(_rows_outside(opened, column) > _many_rows(opened) for column in self._searched(name))
-        if any(_rows_outside(opened, column) > _few_rows(opened) for column in self._searched(name)):
+        # on a bucket each question would ask for such rows
+        few = _few_rows(opened) if self.place.refresh is None else 0
+        if any(_rows_outside(opened, column) > few for column in self._searched(name)):
             return True
         if any(_rows_outside(opened, column) > _many_rows(opened) for column in self._keys(name)):
             return True
@@ -390,7 +394,7 @@ class Change:
     def _drop_begun_files(self, *mappings: Mapping[str, Mapping[str, Any]]) -> None:
         """Those that none of these mappings names: the room that they take may be what a commit needs."""
         named = {file for mapping in mappings for raw in mapping.values() for file in Mapped.of(raw).files}
-        drop_unnamed(self.directory, named, older_than=-1)
+        self.place.drop_unnamed(named)
 
     def _write_files(self, name: str, mapped: Mapped, compacted: bool) -> Mapped | None:
         table = self.table(name)
@@ -410,10 +414,10 @@ class Change:
         written = mapped
         if len(fresh):
             parts = [rows.drop_columns([_ADDRESS]).sort_by("id")] if few else self._sorted_rows(table, columns, fresh)
-            written = MappingWriter(self.directory, name, mapped).with_rows(parts, self._living)
+            written = MappingWriter(self.place, name, mapped).with_rows(parts, self._living)
         if compacted or len(fresh):
             kept = Mapped(written.segments, end=written.end) if compacted else written
-            written = MappingWriter(self.directory, name, kept).with_addresses(addresses, ids)
+            written = MappingWriter(self.place, name, kept).with_addresses(addresses, ids)
         return replace(written, end=max(end, written.end), indexed=self._indexed.get(name, mapped.indexed))
 
     def _sorted_rows(self, table: LanceTable, columns: Sequence[str], ids: IntArray) -> Iterator[pa.Table]:
@@ -441,15 +445,17 @@ class Change:
 
     def skip_taken_numbers(self) -> None:
         """Let ids and document numbers begin behind all that are taken."""
-        next_id, next_number = LanceReader(self.directory, self.manifest, self.registry).first_free()
+        next_id, next_number = LanceReader(self.place, self.manifest, self.registry).first_free()
         now = self.manifest
         self.manifest = replace(now, next_id=max(now.next_id, next_id), next_number=max(now.next_number, next_number))
 
     def commit(self) -> None:
         versions = {name: table.version for name, table in self._tables.items()}
         committed = replace(self.manifest, tables={**self.manifest.tables, **versions})
-        self._demand_same()
-        write_manifest(self.directory, committed)
+        for file in _mapped_files(committed.mapped) - _mapped_files(self.reader.manifest.mapped) - self._published:
+            self.place.publish(file)
+            self._published.add(file)
+        self._tag = self.place.swap(committed, self._tag, self._writer)
         self.manifest = committed
 
 
@@ -462,6 +468,10 @@ def _scan(
     if condition is not None:
         search = search.where(condition)
     return search.to_arrow()
+
+
+def _mapped_files(mapped: Mapping[str, Mapping[str, Any]]) -> set[str]:
+    return {file for raw in mapped.values() for file in Mapped.of(raw).files}
 
 
 def _rows_outside(table: LanceTable, column: str) -> int:

@@ -14,7 +14,6 @@ import sys
 from importlib import import_module
 from importlib.metadata import version
 from importlib.util import find_spec, module_from_spec
-from pathlib import Path
 from threading import RLock
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -23,6 +22,7 @@ from mergewise.errors import UsageError
 
 if TYPE_CHECKING:
     from lancedb import Session
+    from lancedb._lancedb import Connection
     from lancedb.table import AsyncTable
 
 # bytes at most of what all tables of the process keep: LanceDB's own limits for one connection
@@ -41,16 +41,16 @@ class _InUse:
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self._in_child)
 
-    def claim(self, directory: Path) -> None:
+    def claim(self, place: object) -> None:
         """It works from now on. Raises UsageError as `demand_own_process` does."""
-        self.demand_own_process(directory)
+        self.demand_own_process(place)
         self._used = True
 
-    def demand_own_process(self, directory: Path) -> None:
+    def demand_own_process(self, place: object) -> None:
         """Raises UsageError in a process that was forked from one that had used LanceDB."""
         if self._forked:
             raise UsageError(
-                f"{directory} cannot be opened in a process that was forked after an index was used",
+                f"{place} cannot be opened in a process that was forked after an index was used",
                 "start processes afresh: multiprocessing.get_context('spawn'), or fork before the first index is opened",
             )
 
@@ -144,23 +144,32 @@ class _Sessions:
 SESSIONS = _Sessions()
 
 
-async def open_table(directory: Path, name: str) -> AsyncTable:
-    """A table of a directory, for reading: what `connect_async` and `open_table` do, without the catalogues."""
+async def open_table(place: object, name: str, storage: dict[str, str] | None = None) -> AsyncTable:
+    """A table of a directory or a bucket, for reading: what `connect_async` and `open_table` do, without the catalogues."""
+    return await table_of(await connect_for_reading(place, storage), name)
+
+
+async def connect_for_reading(place: object, storage: dict[str, str] | None = None) -> Connection:
+    """A directory or a bucket as a database."""
     prepare()
-    IN_USE.claim(directory)
+    IN_USE.claim(place)
     from lancedb._lancedb import connect
-    from lancedb.table import AsyncTable
 
     # the type stub does not know that the other parameters have defaults
-    database = await connect(str(directory), session=SESSIONS.current())  # type: ignore[call-arg]
+    return await connect(str(place), storage_options=storage, session=SESSIONS.current())  # type: ignore[call-arg]
+
+
+async def table_of(database: Connection, name: str) -> AsyncTable:
+    from lancedb.table import AsyncTable
+
     return AsyncTable(await database.open_table(name))
 
 
-def connect(directory: Path) -> Any:
-    """The directory as a database, for writing."""
+def connect(place: object, storage: dict[str, str] | None = None) -> Any:
+    """A directory or a bucket as a database, for writing."""
     prepare()
-    IN_USE.claim(directory)
+    IN_USE.claim(place)
     import lancedb
 
     with _LOCK:
-        return lancedb.connect(directory, session=SESSIONS.current())
+        return lancedb.connect(str(place), storage_options=storage, session=SESSIONS.current())

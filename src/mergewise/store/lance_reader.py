@@ -11,17 +11,16 @@ import asyncio
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Mapping, Sequence, Set
-from concurrent.futures import Future
-from contextlib import contextmanager, suppress
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from itertools import islice, takewhile
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mergewise.concurrency import BackgroundLoop, ThreadLoop, demand_time
+from mergewise.concurrency import BackgroundLoop, ThreadLoop, demand_time, together
 from mergewise.errors import CorruptIndex, StoreError, UsageError
 from mergewise.protocols import FloatArray, Ranking
 from mergewise.ranges import short_repr
@@ -31,11 +30,11 @@ from mergewise.store.conditions import sql_of
 from mergewise.store.copies import RepeatedTexts
 from mergewise.store.damage import ANEW, MEND, line, raising_store_errors, reading
 from mergewise.store.kept import Basis, Changes, KeptValues
-from mergewise.store.lance_import import IN_USE, open_table
-from mergewise.store.lance_versions import Stamp, demand_own_files, stamp_of, version_file
-from mergewise.store.manifest import Manifest, Run, demand_plain, holds, read_manifest
+from mergewise.store.lance_import import IN_USE
+from mergewise.store.manifest import Manifest, Run, holds
 from mergewise.store.mapped import IntArray, Mapped, MappedRows, rows_of_documents
 from mergewise.store.numbers import BoolArray, DocumentFilter, DocumentNumbers, sorted_once, sql_numbers
+from mergewise.store.places.place import Place, Stamp
 from mergewise.store.sorted_columns import SortedColumns, all_columns
 from mergewise.store.tables import NUMBER, Table, form, rows_by_document, unit_vectors
 from mergewise.store.views import Registry
@@ -71,11 +70,10 @@ class LanceReader:
     already: tables of the same version, and mapped files.
     """
 
-    def __init__(
-        self, directory: Path, manifest: Manifest, registry: Registry, before: LanceReader | None = None
-    ) -> None:
-        demand_plain(directory)
-        self.directory = directory
+    def __init__(self, place: Place, manifest: Manifest, registry: Registry, before: LanceReader | None = None) -> None:
+        place.demand_plain()
+        self.place = place
+        self.directory = place.directory
         self.manifest = manifest
         self._specs = specs_of(manifest, registry)
         # the table that is meant where none is named: the leaves
@@ -98,7 +96,7 @@ class LanceReader:
             if name in before._tables and self._is_same(name, before.manifest.tables[name], stamp):
                 self._tables[name], self._stamps[name] = before._tables[name], stamp
         for name, rows in before._mapped.copy().items():
-            self._mapped[name] = MappedRows(self.directory, Mapped.of(self.manifest.mapped.get(name)), rows)
+            self._mapped[name] = MappedRows(self.place, Mapped.of(self.manifest.mapped.get(name)), rows)
         documents = before._stamps.get(d.DOCUMENTS)
         # of the same table, in whatever version
         if documents is not None and self._stands(d.DOCUMENTS, before.manifest.tables[d.DOCUMENTS], documents):
@@ -110,12 +108,7 @@ class LanceReader:
 
     def _stands(self, name: str, version: int, stamp: Stamp) -> bool:
         """A version has the file that it had: a table that was made anew counts from the beginning."""
-        with suppress(OSError):
-            return stamp_of(version_file(self._folder_of(name), version)) == stamp
-        return False
-
-    def _folder_of(self, table: str) -> Path:
-        return self.directory / f"{table}.lance"
+        return self.place.stamp(name, version) == stamp
 
     # -- documents
 
@@ -427,7 +420,7 @@ class LanceReader:
         """Of rows that tie for the last places LanceDB takes any, now these and now those: so all of them are read. So are more
         where others than the `documents` take the first places."""
         limit = k + TIED if documents is None else documents.depth(k + TIED)
-        with self._reading(self.directory, f"the table {table!r}"):
+        with self._reading(self.place, f"the table {table!r}"):
             while True:
                 hits = await _hits(self._select_addresses(table, query.limit(limit), "_score", documents))
                 scores, ids = hits["_score"].to_numpy(), await self._ids_of(table, hits)
@@ -464,8 +457,10 @@ class LanceReader:
             query, documents = query.where(documents.condition), None
         later = self._later(table, column) if refines else None
         if later is not None:
-            query = query.fast_search()
             later = later if chosen is None else later.within(chosen)
+            if not self.mapped_rows(table).indexed:
+                return start(_best_of(later, single, k))
+            query = query.fast_search()
         return start(self._vector_ranking(table, column, single, k, query, documents, wanted, probes, later))
 
     def _later(self, table: str, column: str) -> Later | None:
@@ -475,7 +470,11 @@ class LanceReader:
     def _read_later(self, table: str, column: str) -> Later | None:
         mapped = self.mapped_rows(table)
         waits = table in self.manifest.unembedded or mapped.end < self.manifest.next_id
-        if not mapped.indexed or waits or not mapped.is_whole:
+        # on a bucket, an index of vectors that is still to come is made up for here: a scan would ask for all of them
+        indexed = bool(mapped.indexed) or (
+            self.place.refresh is not None and f"{table}.{column}" not in self.manifest.trained
+        )
+        if not indexed or waits or not mapped.is_whole:
             return None
         ids = mapped.ids_from(mapped.indexed)
         vectors = np.empty((len(ids), self.manifest.dimension), np.float32)
@@ -500,7 +499,7 @@ class LanceReader:
 
     async def _exact_ranking(self, table: str, column: str, vector: FloatArray, ids: IntArray, k: int) -> Ranking:
         """The best of these rows; those that wait for their vectors are left out."""
-        with self._reading(self.directory, f"the table {table!r}"):
+        with self._reading(self.place, f"the table {table!r}"):
             cosines = await self._cosines(table, column, vector, ids, np.full(len(ids), np.nan, np.float32))
             has_vector = ~np.isnan(cosines)
             return _best(ids[has_vector], cosines[has_vector], k)
@@ -517,7 +516,7 @@ class LanceReader:
         probes: int,
         later: Later | None,
     ) -> Ranking:
-        with self._reading(self.directory, f"the table {table!r}"):
+        with self._reading(self.place, f"the table {table!r}"):
             ids, cosines = await self._nearest(table, query, documents, wanted, probes)
             if self._is_mapped(table):
                 cosines = await self._compared(table, column, vector, ids, cosines)
@@ -693,7 +692,7 @@ class LanceReader:
 
     def mapped_rows(self, table: str) -> MappedRows:
         if table not in self._mapped:
-            self._mapped[table] = MappedRows(self.directory, Mapped.of(self.manifest.mapped.get(table)))
+            self._mapped[table] = MappedRows(self.place, Mapped.of(self.manifest.mapped.get(table)))
         return self._mapped[table]
 
     def knows_addresses(self, table: str) -> bool:
@@ -707,7 +706,7 @@ class LanceReader:
 
     def _table(self, name: str) -> AsyncTable | None:
         demand_time()
-        IN_USE.demand_own_process(self.directory)
+        IN_USE.demand_own_process(self.place)
         if name not in self._tables:
             self._tables[name] = self._open(name)
         return self._tables[name]
@@ -717,24 +716,47 @@ class LanceReader:
         if version is None:
             return None
         with self._reading(
-            self.directory, f"version {version} of the table {name!r}", ANEW if name == d.DOCUMENTS else MEND
+            self.place, f"version {version} of the table {name!r}", ANEW if name == d.DOCUMENTS else MEND
         ):
-            stamp = stamp_of(version_file(self._folder_of(name), version))
-            demand_own_files(self._folder_of(name), version)
-            table = run(_opened(self.directory, name, version))
-            self._stamps[name] = stamp
+            stamp = self.place.stamp(name, version)
+            self.place.demand_own_files(name, version)
+            table = run(_opened(self.place, name, version))
+            if stamp is not None:
+                self._stamps[name] = stamp
             return table
 
     @contextmanager
-    def _reading(self, directory: Path, what: str = "", hint: str = MEND) -> Iterator[None]:
+    def _reading(self, place: object, what: str = "", hint: str = MEND) -> Iterator[None]:
         """As `reading`; but old files that a writer dropped meanwhile are no damage."""
         try:
-            with reading(directory, what, hint):
+            with reading(place, what, hint):
                 yield
         except CorruptIndex as error:
-            if read_manifest(directory) == self.manifest:
+            state = self.place.manifest()
+            if state is not None and state.manifest == self.manifest:
                 raise
-            raise StoreError(f"{directory} has changed since it was opened: {error.message}", "ask again") from error
+            raise StoreError(f"{place} has changed since it was opened: {error.message}", "ask again") from error
+
+    # -- before questions
+
+    def prewarm(self) -> None:
+        """Open all tables with their search indexes and mapped files, side by side: questions then ask the place for nothing."""
+        names = (d.DOCUMENTS, *self._specs)
+        with ThreadPoolExecutor(2 * len(names), thread_name_prefix="mergewise-prewarm") as pool:
+            mapped = [pool.submit(self._load_mapped_rows, name) for name in names if self._is_mapped(name)]
+            tables = [pool.submit(self._prewarm_table, name) for name in names]
+            for started in (*tables, *mapped):
+                started.result()
+
+    def _prewarm_table(self, name: str) -> None:
+        table = self._table(name)
+        if table is not None:
+            with self._reading(self.place, f"the table {name!r}"):
+                run(_load_indexes(table))
+
+    def _load_mapped_rows(self, name: str) -> None:
+        rows = self.mapped_rows(name)
+        _ = rows.addresses, rows._blocks
 
     # -- damage
 
@@ -751,7 +773,7 @@ class LanceReader:
         messages = {}
         for name in (d.DOCUMENTS, *self._specs):
             try:
-                with reading(self.directory, what.format(name)):
+                with reading(self.place, what.format(name)):
                     if (table := self._table(name)) is not None:
                         run(use(table))
             except CorruptIndex as error:
@@ -777,7 +799,7 @@ class LanceReader:
 
     def _unreadable(self, name: str, numbers: Sequence[int]) -> list[int]:
         try:
-            with reading(self.directory):
+            with reading(self.place):
                 table = self._table(name)
                 if table is None or not numbers:
                     return []
@@ -868,8 +890,12 @@ async def _nothing() -> Ranking:
     return []
 
 
-async def _opened(directory: Path, name: str, version: int) -> AsyncTable:
-    table = await open_table(directory, name)
+async def _best_of(rows: Later, vector: FloatArray, k: int) -> Ranking:
+    return _best(rows.ids, rows.vectors @ vector)[:k]
+
+
+async def _opened(place: Place, name: str, version: int) -> AsyncTable:
+    table = await place.open_table(name)
     await table.checkout(version)
     return table
 
@@ -888,8 +914,7 @@ async def _altered_documents(table: AsyncTable) -> list[str]:
 
 
 async def _load_indexes(table: AsyncTable) -> None:
-    for index in await table.list_indices():
-        await table.prewarm_index(index.name)
+    await together(*(table.prewarm_index(index.name) for index in await table.list_indices()))
 
 
 def scan(table: AsyncTable, columns: Sequence[str] | None, condition: str | None = None) -> Coroutine[Any, Any, Any]:

@@ -34,8 +34,13 @@ Stamp: TypeAlias = tuple[int, int, int, int]
 """Device, number, bytes and time of a file, which together no other file has that takes its name."""
 
 
+def version_name(version: int) -> str:
+    """The file of a version below the table's folder, as LanceDB writes it now."""
+    return f"_versions/{_LAST - version:020d}.manifest"
+
+
 def version_file(table: Path, version: int) -> Path:
-    path = table / "_versions" / f"{_LAST - version:020d}.manifest"
+    path = table / version_name(version)
     older = table / "_versions" / f"{version}.manifest"
     return older if older.exists() and not path.exists() else path
 
@@ -56,7 +61,12 @@ def version_of(path: Path) -> int | None:
 
 def demand_own_files(table: Path, version: int) -> None:
     """Raises CorruptIndex where this version has files elsewhere, and what is `UNREADABLE` for a damaged file."""
-    if any(number == _BASE_PATHS for number, _ in _fields(_manifest(version_bytes(version_file(table, version))))):
+    demand_own_content(version_bytes(version_file(table, version)), table)
+
+
+def demand_own_content(content: bytes, table: object) -> None:
+    """The same of the content of a version's file."""
+    if any(number == _BASE_PATHS for number, _ in _fields(_manifest(content))):
         raise CorruptIndex(
             f"{table} has files outside of the index, which no index has", "do not trust this index: delete it"
         )

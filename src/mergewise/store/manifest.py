@@ -137,23 +137,47 @@ def demand_plain(directory: Path) -> None:
 @lru_cache(4)
 def _parse(text: str, directory: Path) -> Manifest:
     try:
-        raw = json.loads(text)
-        written_by = raw["format"]
-        if type(written_by) is not int:
-            raise TypeError
-    except (ValueError, TypeError, KeyError, RecursionError):
+        raw = _record(text)
+    except ValueError:
         # the tables of an index stand beside it
         if any(directory.glob("*.lance")):
             raise _damage_error(directory) from None
         raise NotAnIndex(f"{directory / NAME} is not a mergewise manifest", "choose another --index") from None
+    return _of_record(raw, directory)
+
+
+def parse_manifest(content: bytes, place: object, beside: str) -> tuple[Manifest, Any]:
+    """The manifest of the index in a place that is no directory, and what stands beside it under a name of its own.
+
+    Raises NotAnIndex, and what `read_manifest` raises for formats and fields.
+    """
+    try:
+        raw = _record(content.decode("utf-8"))
+    except ValueError:
+        raise NotAnIndex(f"{place}/{NAME} is not a mergewise manifest", "choose another --index") from None
+    return _of_record({name: value for name, value in raw.items() if name != beside}, place), raw.get(beside)
+
+
+def _record(text: str) -> dict[str, Any]:
+    """Raises ValueError where it is none."""
+    try:
+        raw = json.loads(text)
+        if type(raw["format"]) is not int:
+            raise TypeError
+    except (TypeError, KeyError, RecursionError) as error:
+        raise ValueError(str(error)) from None
+    return dict(raw)
+
+
+def _of_record(raw: Mapping[str, Any], place: object) -> Manifest:
+    written_by = raw["format"]
     if written_by > WAITING:
         raise NewerFormat(
-            f"{directory} has format {short_repr(written_by)}, this mergewise reads up to {WAITING}",
-            "upgrade mergewise",
+            f"{place} has format {short_repr(written_by)}, this mergewise reads up to {WAITING}", "upgrade mergewise"
         )
     if written_by < OLDEST:
         raise OlderFormat(
-            f"{directory} has format {short_repr(written_by)}, this mergewise reads {OLDEST} to {WAITING}",
+            f"{place} has format {short_repr(written_by)}, this mergewise reads {OLDEST} to {WAITING}",
             "index the documents again into a new directory",
         )
     try:
@@ -163,9 +187,7 @@ def _parse(text: str, directory: Path) -> Manifest:
     except (TypeError, KeyError, ValueError, AttributeError):
         wrong = "it lacks fields"
     if wrong is not None:
-        raise CorruptIndex(
-            f"{directory / NAME} is no manifest: {wrong}", "index the documents again into a new directory"
-        )
+        raise CorruptIndex(f"{place}/{NAME} is no manifest: {wrong}", "index the documents again into a new directory")
     return manifest
 
 
@@ -249,14 +271,19 @@ def _upgrade(raw: Mapping[str, Any]) -> dict[str, Any]:
 
 def write_manifest(directory: Path, manifest: Manifest) -> None:
     """Replace the manifest in one step, under the writer's lock: it is on the disk whole before it takes the name."""
+    write_whole(directory / NAME, json.dumps(manifest_record(manifest), indent=1).encode())
+    # what killed writers left
+    for left in directory.glob(f".{NAME}.*"):
+        left.unlink(missing_ok=True)
+
+
+def manifest_record(manifest: Manifest) -> dict[str, Any]:
+    """The manifest as it is written."""
     raw = {**asdict(manifest), "format": WAITING if manifest.unembedded else FORMAT}
     if not manifest.unembedded:
         # a field that older versions do not know
         del raw["unembedded"]
-    write_whole(directory / NAME, json.dumps(raw, indent=1).encode())
-    # what killed writers left
-    for left in directory.glob(f".{NAME}.*"):
-        left.unlink(missing_ok=True)
+    return raw
 
 
 # -- runs of numbers

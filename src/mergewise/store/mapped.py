@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from time import time
-from typing import Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -27,6 +27,9 @@ import pyarrow as pa
 from mergewise.files import new_file
 from mergewise.protocols import FloatArray
 from mergewise.store.tables import NUMBER
+
+if TYPE_CHECKING:
+    from mergewise.store.places.place import Place
 
 log = logging.getLogger("mergewise")
 
@@ -89,8 +92,8 @@ class Mapped:
 class MappedRows:
     """The rows of one table in one state, as far as files hold them. What the state `before` has open is not opened again."""
 
-    def __init__(self, directory: Path, mapping: Mapped, before: MappedRows | None = None) -> None:
-        self._folder = directory / FOLDER
+    def __init__(self, place: Place, mapping: Mapped, before: MappedRows | None = None) -> None:
+        self._place = place
         self._mapping = mapping
         self.end, self.indexed = mapping.end, mapping.indexed
         opened: dict[str, pa.Table] = {} if before is None else before._opened.copy()
@@ -120,7 +123,7 @@ class MappedRows:
 
     def _table(self, file: str) -> pa.Table | None:
         table = self._opened.get(file)
-        if table is None and (table := _open(self._folder / file)) is not None:
+        if table is None and (table := _fetched(self._place, file)) is not None:
             self._opened[file] = table
         return table
 
@@ -188,6 +191,19 @@ def look_up(known: IntArray, wanted: IntArray, values: IntArray) -> IntArray:
         return np.full(len(wanted), -1, np.int64)
     at = np.minimum(known.searchsorted(wanted), len(known) - 1)
     return np.where(known[at] == wanted, values[at], -1)
+
+
+def _fetched(place: Place, file: str) -> pa.Table | None:
+    """A file of the place, opened; one that was damaged here comes anew where there is another copy."""
+    for anew in (False, True):
+        try:
+            path = place.fetch(file, anew=anew)
+        except OSError as error:
+            log.info("%s of %s is not there (%s): its rows come from the table", file, place, error)
+            return None
+        if (table := _open(path)) is not None:
+            return table
+    return None
 
 
 def _open(path: Path) -> pa.Table | None:
@@ -283,9 +299,10 @@ def _check_layout(array: pa.Array) -> None:
 class MappingWriter:
     """Writes the files of one table. Nothing that a manifest names is ever written over."""
 
-    def __init__(self, directory: Path, table: str, mapping: Mapped) -> None:
-        self._folder = directory / FOLDER
-        self._folder.mkdir(exist_ok=True)
+    def __init__(self, place: Place, table: str, mapping: Mapped) -> None:
+        self._place = place
+        self._folder = place.directory / FOLDER
+        self._folder.mkdir(exist_ok=True, parents=True)
         self._table = table
         self._mapping = mapping
 
@@ -312,7 +329,7 @@ class MappingWriter:
             # all that would be joined one after the other, at once
             while last < len(files) and sum(f.rows for f in files[-last:]) * SIMILAR >= files[-last - 1].rows:
                 last += 1
-            tables = [table for f in files[-last:] if (table := _open(self._folder / f.file)) is not None]
+            tables = [table for f in files[-last:] if (table := _fetched(self._place, f.file)) is not None]
             if len(tables) < last:
                 # one is gone: what the others hold stays
                 break
@@ -336,7 +353,6 @@ class MappingWriter:
         if not rows:
             (self._folder / file).unlink()
             return None, end
-        _flush(self._folder / file)
         return RowFile(file, rows), end
 
     def with_addresses(self, addresses: IntArray, ids: IntArray) -> Mapped:
@@ -355,7 +371,6 @@ class MappingWriter:
         file = self._new_file("addresses")
         with pa.OSFile(str(self._folder / file), "wb") as out, pa.ipc.new_file(out, table.schema) as writer:
             writer.write_table(table)
-        _flush(self._folder / file)
         return RowFile(file, len(table))
 
     def _new_file(self, kind: str) -> str:
@@ -363,12 +378,6 @@ class MappingWriter:
         handle, path = new_file(self._folder, f"{self._table}-{kind}-", ".arrow")
         os.close(handle)
         return path.name
-
-
-def _flush(path: Path) -> None:
-    """What a manifest names is on the disk before the manifest is."""
-    with path.open("rb+") as file:
-        os.fsync(file.fileno())
 
 
 def _blocks_of(table: pa.Table) -> Iterator[pa.Table]:

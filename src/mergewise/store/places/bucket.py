@@ -1,0 +1,297 @@
+"""An index below a prefix of a bucket: its manifest is swapped by a conditional put, and its mapped files are kept here.
+
+A put says which manifest it replaces, and fails where that is no longer the one that stands. A manifest tells who wrote it, and
+how many came before: so a put whose answer was lost is recognised, and a question knows which of two states is the later one.
+
+Names of tables, versions and files are the same as in a folder, so that `copy_index` copies files and nothing else.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import secrets
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from hashlib import blake2b
+from pathlib import Path
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from mergewise.errors import IndexBusy, MergewiseError, StoreError, UsageError
+from mergewise.files import user_directory
+from mergewise.ranges import short_repr
+from mergewise.store.lance_import import connect, connect_for_reading, table_of
+from mergewise.store.lance_versions import demand_own_content, files_of_version, version_name, version_of
+from mergewise.store.manifest import NAME, Manifest, manifest_record, parse_manifest
+from mergewise.store.mapped import FOLDER, Mapped
+from mergewise.store.places.cache import FileCache
+from mergewise.store.places.lease import CLOCK, Lease, LeaseHolder
+from mergewise.store.places.lease import NAME as LEASE_NAME
+from mergewise.store.places.objects import Found, Objects, Superseded
+from mergewise.store.places.place import ManifestState, Stamp, Tag, WritingRight
+
+if TYPE_CHECKING:
+    from lancedb.table import AsyncTable
+
+log = logging.getLogger("mergewise")
+
+# for which what no state names any more stays for readers
+KEPT = timedelta(days=1)
+# changes after which is looked for it
+CLEANED_EVERY = 50
+# the name of what the manifest holds of the bucket
+BESIDE = "place"
+_UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12, "MS": 0.001, "S": 1, "M": 60, "H": 3600}
+_AMOUNT = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*")
+
+
+@dataclass(frozen=True, slots=True)
+class BucketTag:
+    """One writing of the manifest. `index` is drawn once for an index, `remade` counts tables that were made anew."""
+
+    etag: str
+    sequence: int
+    index: str
+    remade: int
+
+
+class Bucket:
+    """The `Place` of an index on an object store."""
+
+    def __init__(
+        self, url: str, storage: Mapping[str, str], cache: Path | None, cache_size: str | int, refresh: str | float
+    ) -> None:
+        self.refresh: float | None = amount("the time between two looks is", refresh)
+        self._objects = Objects(url, storage)
+        # an endpoint is no secret, and may have a bucket of the same name
+        identity = blake2b(f"{storage.get('endpoint', storage.get('aws_endpoint', ''))} {url}".encode(), digest_size=8)
+        name = f"{re.sub('[^A-Za-z0-9]+', '-', url)[-40:].strip('-')}-{identity.hexdigest()}"
+        root = user_directory(None, ".cache") / "buckets" if cache is None else cache / "buckets"
+        self._cache = FileCache(root, name, int(amount("the size of the cache is", cache_size)))
+        self.directory = self._cache.directory
+        self._lease = Lease(self._objects)
+        self._known: ManifestState | None = None
+        self._lock = Lock()
+        self._remade = 0
+        self._connection: Any = None
+        self._database: Any = None
+        # versions of tables that were found to have all their files here
+        self._own: set[tuple[str, int, int]] = set()
+
+    def __str__(self) -> str:
+        return self._objects.url
+
+    __repr__ = __str__
+
+    # -- the manifest
+
+    def manifest(self) -> ManifestState | None:
+        known = self._known
+        if known is None:
+            return self._remember(self._objects.get(NAME))
+        try:
+            found = self._objects.get_newer(NAME, _tag(known).etag)
+        except FileNotFoundError:
+            raise self._replaced() from None
+        return known if found is None else self._remember(found)
+
+    def newer(self) -> ManifestState | None:
+        """The state that stands where it is not the one that is known. Questions do not get it before it is made `know`n."""
+        known = self._known
+        if known is None:
+            return None
+        found = self._objects.get_newer(NAME, _tag(known).etag)
+        return None if found is None else self._state(found)
+
+    def known(self) -> Manifest | None:
+        state = self._known or self.manifest()
+        return None if state is None else state.manifest
+
+    def know(self, state: ManifestState) -> None:
+        with self._lock:
+            if self._known is None or _tag(self._known).sequence < _tag(state).sequence:
+                self._known = state
+                self._remade = _tag(state).remade
+                files = (file for raw in state.manifest.mapped.values() for file in Mapped.of(raw).files)
+                self._cache.named = frozenset(files)
+
+    def _remember(self, found: Found | None) -> ManifestState | None:
+        if found is None:
+            return None
+        state = self._state(found)
+        self.know(state)
+        return state
+
+    def _state(self, found: Found) -> ManifestState:
+        manifest, beside = parse_manifest(found.content, self, BESIDE)
+        try:
+            tag = BucketTag(found.tag, int(beside["sequence"]), str(beside["index"]), int(beside["remade"]))
+        except (TypeError, KeyError, ValueError):
+            raise StoreError(f"{self}/{NAME} was not written to a bucket", "copy the index: `mergewise copy`") from None
+        if self._known is not None and tag.index != _tag(self._known).index:
+            raise self._replaced()
+        return ManifestState(manifest, tag)
+
+    def demand_same(self) -> None:
+        """Whoever reads or swaps the manifest sees whose it is: nothing is asked here."""
+
+    def _replaced(self) -> StoreError:
+        return StoreError(
+            f"{self} is no longer the index that was opened: it was replaced or deleted", "open the index that you mean"
+        )
+
+    def demand_plain(self) -> None:
+        """A bucket holds objects alone."""
+
+    def create(self, manifest: Manifest, wait: float) -> None:
+        if self._objects.get(NAME) is not None:
+            return
+        self._objects.demand_conditions(f".conditions-{secrets.token_hex(8)}")
+        try:
+            self._put(manifest, None, "", secrets.token_hex(8))
+        except Superseded:
+            log.info("another process made %s an index", self)
+
+    def swap(self, manifest: Manifest, tag: Tag, writer: WritingRight) -> Tag:
+        assert isinstance(tag, BucketTag) and isinstance(writer, LeaseHolder)
+        writer.demand()
+        try:
+            return self._put(manifest, tag, writer.holder, tag.index)
+        except Superseded:
+            raise IndexBusy(f"another writer has changed {self} meanwhile", "try again") from None
+
+    def _put(self, manifest: Manifest, before: BucketTag | None, writer: str, index: str) -> BucketTag:
+        beside: dict[str, Any] = {
+            "sequence": 1 if before is None else before.sequence + 1,
+            "index": index,
+            "remade": self._remade,
+            # with the sequence, what no other writer puts
+            "writer": f"{writer}-{secrets.token_hex(8)}",
+        }
+        content = json.dumps({**manifest_record(manifest), BESIDE: beside}, indent=1).encode()
+        etag = self._objects.swap(NAME, content, None if before is None else before.etag)
+        tag = BucketTag(etag, beside["sequence"], index, self._remade)
+        self.know(ManifestState(manifest, tag))
+        self._own |= {(name, version, self._remade) for name, version in manifest.tables.items()}
+        return tag
+
+    @contextmanager
+    def writer(self, wait: float) -> Iterator[LeaseHolder]:
+        with self._lease.hold(wait) as holder:
+            yield holder
+
+    # -- tables
+
+    async def open_table(self, name: str) -> AsyncTable:
+        # a connection asks the bucket for catalogues first
+        if self._connection is None:
+            self._connection = await connect_for_reading(self, self._objects.storage)
+        return await table_of(self._connection, name)
+
+    def database(self) -> Any:
+        if self._database is None:
+            self._database = connect(self, self._objects.storage)
+        return self._database
+
+    def create_table(self, name: str, schema: pa.Schema) -> Any:
+        # what is there is written over by a further version, never dropped: a writer that was given up may do it
+        there = any(True for _ in self._objects.listed(f"{name}.lance/_versions"))
+        return self.database().create_table(name, schema=schema, mode="overwrite" if there else "create")
+
+    def drop_table(self, name: str) -> None:
+        self._objects.delete([one.name for one in self._objects.listed(f"{name}.lance")])
+        self._remade += 1
+
+    def stamp(self, name: str, version: int) -> Stamp:
+        return (name, version, self._remade)
+
+    def demand_own_files(self, name: str, version: int) -> None:
+        checked = (name, version, self._remade)
+        if checked not in self._own:
+            demand_own_content(self._version(name, version), f"{self}/{name}.lance")
+            self._own.add(checked)
+
+    def _version(self, name: str, version: int) -> bytes:
+        return self.read(f"{name}.lance/{version_name(version)}")
+
+    # -- mapped files
+
+    def fetch(self, file: str, *, anew: bool = False) -> Path:
+        return self._cache.fetch(file, lambda part: self.download(f"{FOLDER}/{file}", part), anew=anew)
+
+    def publish(self, file: str) -> None:
+        self.upload(self._cache.path(file), f"{FOLDER}/{file}")
+
+    def drop_unnamed(self, named: set[str]) -> None:
+        """A file that another writer has just published may be among them: they are left to `clean`."""
+
+    # -- everything
+
+    def clean(self, manifest: Manifest, *, all_of_it: bool = False, sure: bool = True) -> None:
+        sequence = 0 if self._known is None else _tag(self._known).sequence
+        if not sure and sequence % CLEANED_EVERY:
+            return
+        listed = list(self._objects.listed())
+        now = self._objects.now(CLOCK)
+        kept = {NAME, LEASE_NAME, CLOCK}
+        kept |= {f"{FOLDER}/{file}" for raw in manifest.mapped.values() for file in Mapped.of(raw).files}
+        for name, named in manifest.tables.items():
+            folder = f"{name}.lance"
+            versions = {one: version for one in listed if (version := _version_below(folder, one.name)) is not None}
+            put_at = {version: one.put_at for one, version in versions.items()}
+            for one, version in versions.items():
+                # it was the last one until the next one came
+                ended = put_at.get(version + 1, now)
+                if version == named or now - ended <= KEPT:
+                    kept |= {one.name, *(f"{folder}/{file}" for file in files_of_version(self.read(one.name)))}
+        gone = [one for one in listed if now - one.put_at > KEPT and not _is_kept(one.name, kept)]
+        self._objects.delete([one.name for one in gone])
+        log.debug("cleaned %s: %d of %d objects went", self, len(gone), len(listed))
+
+    def files(self, below: str = "") -> Iterator[str]:
+        return (one.name for one in self._objects.listed(below))
+
+    def read(self, file: str) -> bytes:
+        found = self._objects.get(file)
+        if found is None:
+            raise FileNotFoundError(f"{self} has no {file}")
+        return found.content
+
+    def download(self, file: str, to: Path) -> None:
+        try:
+            self._objects.download(file, to)
+        except MergewiseError as error:
+            log.info("%s/%s is not downloaded: %s", self, file, error)
+            raise
+
+    def upload(self, path: Path, file: str) -> None:
+        self._objects.put(file, path)
+
+
+def amount(what: str, given: str | float) -> float:
+    """Bytes or seconds, with a unit or without. Raises UsageError."""
+    match = _AMOUNT.fullmatch(str(given))
+    if match is None or match[2].upper() not in _UNITS:
+        raise UsageError(f"{what} {short_repr(given)}", 'give a number, or one with a unit such as "10GB" or "1s"')
+    return float(match[1]) * _UNITS[match[2].upper()]
+
+
+def _tag(state: ManifestState) -> BucketTag:
+    assert isinstance(state.tag, BucketTag)
+    return state.tag
+
+
+def _version_below(folder: str, name: str) -> int | None:
+    return version_of(Path(name)) if name.startswith(f"{folder}/_versions/") else None
+
+
+def _is_kept(name: str, kept: set[str]) -> bool:
+    """Also a file of a search index, of which a version names the folder alone; and what says which version is the last."""
+    parts = name.split("/")
+    return name in kept or "/".join(parts[:3]) in kept or parts[-1] == "latest_version_hint.json"

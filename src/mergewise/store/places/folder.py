@@ -1,0 +1,182 @@
+"""An index in a folder: one process writes at a time, by a file lock, and the manifest is renamed into its place."""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from filelock import FileLock, Timeout
+
+from mergewise.errors import IndexBusy, StoreError, UsageError
+from mergewise.files import HeldFolder, new_file
+from mergewise.store.lance_import import connect, open_table
+from mergewise.store.lance_versions import demand_own_files, stamp_of, version_file
+from mergewise.store.manifest import NAME, Manifest, demand_plain, read_manifest, write_manifest
+from mergewise.store.mapped import FOLDER, drop_unnamed
+from mergewise.store.places.place import ManifestState, Stamp, Tag, WritingRight
+from mergewise.store.sweep import bytes_within, sweep
+
+if TYPE_CHECKING:
+    from lancedb.table import AsyncTable
+
+log = logging.getLogger("mergewise")
+
+# old versions are looked for where an index has grown by so much since the last time
+GROWN, GROWN_BY = 1.25, 1_000_000
+
+
+class LockHolder:
+    """The file lock dies with the process: nobody takes over from one that lives."""
+
+    took_over = False
+
+    def demand(self) -> None:
+        pass
+
+
+class Folder:
+    """The `Place` of an index in a directory."""
+
+    refresh: float | None = None
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self._held: HeldFolder | None = None
+        self._lock = FileLock(directory / ".lock")
+        # bytes that the index held when old versions last went
+        self._swept = 0
+
+    def __str__(self) -> str:
+        return str(self.directory)
+
+    # -- the manifest
+
+    def manifest(self) -> ManifestState | None:
+        manifest = read_manifest(self.directory)
+        return None if manifest is None else ManifestState(manifest, None)
+
+    def known(self) -> Manifest | None:
+        return read_manifest(self.directory)
+
+    def know(self, state: ManifestState) -> None:
+        """Nothing is remembered: the manifest is read for each question."""
+
+    def newer(self) -> None:
+        """Nothing is remembered, so nothing is newer."""
+
+    def create(self, manifest: Manifest, wait: float) -> None:
+        try:
+            self.directory.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UsageError(f"{self} cannot be created: {error.strerror}", "choose another --index") from None
+        with self.writer(wait):
+            # what is not an index was refused when it was opened; files of one may be there before its manifest
+            if not (self.directory / NAME).exists():
+                write_manifest(self.directory, manifest)
+
+    def swap(self, manifest: Manifest, tag: Tag, writer: WritingRight) -> Tag:
+        self.demand_same()
+        write_manifest(self.directory, manifest)
+        return None
+
+    def demand_same(self) -> None:
+        if self._held is None and self.directory.is_dir():
+            self._held = HeldFolder(self.directory)
+        if self._held is None or not self._held.stands():
+            raise StoreError(
+                f"{self} is no longer the index that was opened: it was moved, replaced or deleted",
+                "open the index that you mean",
+            )
+
+    def demand_plain(self) -> None:
+        demand_plain(self.directory)
+
+    @contextmanager
+    def writer(self, wait: float) -> Iterator[LockHolder]:
+        # the lock is a file too
+        self.demand_plain()
+        try:
+            self._lock.acquire(timeout=0)
+        except Timeout:
+            log.warning("another process is writing to %s; waiting for it", self)
+            try:
+                self._lock.acquire(timeout=wait)
+            except Timeout:
+                raise IndexBusy(f"another process is writing to {self}", "try again later") from None
+        try:
+            yield LockHolder()
+        finally:
+            self._lock.release()
+
+    # -- tables
+
+    async def open_table(self, name: str) -> AsyncTable:
+        return await open_table(self.directory, name)
+
+    def database(self) -> Any:
+        return connect(self.directory)
+
+    def create_table(self, name: str, schema: pa.Schema) -> Any:
+        database = self.database()
+        database.drop_table(name, ignore_missing=True)
+        return database.create_table(name, schema=schema)
+
+    def drop_table(self, name: str) -> None:
+        shutil.rmtree(self._table(name), ignore_errors=True)
+
+    def stamp(self, name: str, version: int) -> Stamp | None:
+        with suppress(OSError):
+            return stamp_of(version_file(self._table(name), version))
+        return None
+
+    def demand_own_files(self, name: str, version: int) -> None:
+        demand_own_files(self._table(name), version)
+
+    def _table(self, name: str) -> Path:
+        return self.directory / f"{name}.lance"
+
+    # -- mapped files
+
+    def fetch(self, file: str, *, anew: bool = False) -> Path:
+        if anew:
+            raise FileNotFoundError(f"there is no other copy of {file}")
+        return self.directory / FOLDER / file
+
+    def publish(self, file: str) -> None:
+        with (self.directory / FOLDER / file).open("rb+") as written:
+            os.fsync(written.fileno())
+
+    def drop_unnamed(self, named: set[str]) -> None:
+        drop_unnamed(self.directory, named, older_than=-1)
+
+    # -- everything
+
+    def clean(self, manifest: Manifest, *, all_of_it: bool = False, sure: bool = True) -> None:
+        if sure or bytes_within(self.directory) > GROWN * self._swept + GROWN_BY:
+            self._swept = sweep(self.directory, manifest, all_of_it=all_of_it)
+
+    def files(self, below: str = "") -> Iterator[str]:
+        for folder, _, names in os.walk(self.directory / below):
+            yield from ((Path(folder) / name).relative_to(self.directory).as_posix() for name in names)
+
+    def read(self, file: str) -> bytes:
+        return (self.directory / file).read_bytes()
+
+    def download(self, file: str, to: Path) -> None:
+        shutil.copyfile(self.directory / file, to)
+
+    def upload(self, path: Path, file: str) -> None:
+        goal = self.directory / file
+        goal.parent.mkdir(parents=True, exist_ok=True)
+        handle, part = new_file(goal.parent, f".{goal.name}.")
+        with os.fdopen(handle, "wb") as out, path.open("rb") as content:
+            shutil.copyfileobj(content, out)
+            out.flush()
+            os.fsync(out.fileno())
+        part.replace(goal)

@@ -1,0 +1,217 @@
+"""The objects below one prefix of a bucket, with the step that all rests on: a put that fails where another came first."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import datetime, timedelta
+from pathlib import Path
+from time import sleep
+from typing import Any, NamedTuple
+
+from mergewise.errors import MissingExtra, StoreError, UsageError
+from mergewise.masking import remember_key
+from mergewise.ranges import short_repr
+from mergewise.store.damage import line
+
+# seconds between attempts to put what nobody else has put in between
+PAUSES = (0.1, 0.5, 2.0)
+_SECRET = re.compile(r"secret|token|password|sas|_key$|account_key", re.IGNORECASE)
+_CLIENT = frozenset({"allow_http", "connect_timeout", "timeout", "proxy_url", "allow_invalid_certificates"})
+_RETRIES, _RETRY_SECONDS = "client_max_retries", "client_retry_timeout"
+
+
+class Superseded(Exception):
+    """Somebody else has put the object since it was read."""
+
+
+class Found(NamedTuple):
+    """An object: its content, its ETag, and when it was put by the clock of the object store."""
+
+    content: bytes
+    tag: str
+    put_at: datetime
+
+
+class Listed(NamedTuple):
+    """An object in a listing, named from the prefix, with its bytes and the time of its put."""
+
+    name: str
+    bytes: int
+    put_at: datetime
+
+
+class Objects:
+    """`storage` are options of the client as LanceDB takes them, such as `endpoint`, `region` and `aws_access_key_id`.
+
+    Every method raises StoreError where the object store cannot be reached, refuses, or fails.
+    """
+
+    def __init__(self, url: str, storage: Mapping[str, str]) -> None:
+        if "@" in url or "?" in url:
+            raise UsageError(
+                "the URL of a bucket holds no credentials", "give them as `storage`, or in the environment"
+            )
+        if not all(isinstance(part, str) for pair in storage.items() for part in pair):
+            raise UsageError("the storage options are not texts", 'give a dictionary such as {"region": "eu-west-1"}')
+        for name, value in {**os.environ, **storage}.items():
+            # of the environment, what object stores look for
+            if _SECRET.search(name) and (name in storage or name.startswith(("AWS_", "GOOGLE_", "AZURE_"))):
+                remember_key(value)
+        self.url = url
+        self.storage = dict(storage)
+        try:
+            import obstore
+        except ImportError as error:
+            raise MissingExtra("the client of object stores", "s3", error) from None
+        self._obstore: Any = obstore
+        self._error = obstore.exceptions.BaseError
+        try:
+            self._objects: Any = self._obstore.store.from_url(
+                url,
+                config={
+                    name: value for name, value in storage.items() if name not in {*_CLIENT, _RETRIES, _RETRY_SECONDS}
+                },
+                client_options={name: _client_value(value) for name, value in storage.items() if name in _CLIENT},
+                retry_config=_retry_config(storage),
+            )
+        except (self._error, ValueError, TypeError) as error:
+            raise UsageError(f"{url}: {line(error)}", "see docs/guide.md, object storage") from None
+
+    def __repr__(self) -> str:
+        return f"Objects({self.url!r})"
+
+    def get(self, name: str) -> Found | None:
+        """The object; None where there is none."""
+        return self._get(name, {})
+
+    def get_newer(self, name: str, tag: str) -> Found | None:
+        """The object where it is no longer the one of the tag, else None. Raises FileNotFoundError where there is none."""
+        try:
+            found = self._get(name, {"if_none_match": tag})
+        except self._obstore.exceptions.NotModifiedError:
+            return None
+        if found is None:
+            raise FileNotFoundError(name)
+        return found if found.tag != tag else None
+
+    def _get(self, name: str, options: Mapping[str, Any]) -> Found | None:
+        with self._reaching(passing=self._obstore.exceptions.NotModifiedError):
+            try:
+                answer = self._obstore.get(self._objects, name, options=options)
+                content = bytes(answer.bytes())
+            except FileNotFoundError:
+                return None
+            if len(content) != answer.meta["size"]:
+                raise StoreError(f"{self.url}/{name} was cut off", "try again")
+            return Found(content, answer.meta["e_tag"], answer.meta["last_modified"])
+
+    def swap(self, name: str, content: bytes, tag: str | None) -> str:
+        """Put the content where the object is still the one of the tag, or is absent without one; its tag.
+
+        The content is to hold something that no other writer puts: then an answer that was lost is no riddle. Raises Superseded.
+        """
+        for pause in (*PAUSES, None):
+            try:
+                mode = "create" if tag is None else {"e_tag": tag}
+                return str(self._obstore.put(self._objects, name, content, mode=mode, use_multipart=False)["e_tag"])
+            except (self._error, FileNotFoundError, OSError) as error:
+                # a refusal may be that of a second attempt, after a first one that had its effect
+                found = self.get(name)
+                if found is not None and found.content == content:
+                    return found.tag
+                if (None if found is None else found.tag) != tag:
+                    raise Superseded(name) from None
+                if pause is None:
+                    raise self._failure(error) from error
+            sleep(pause)
+        raise AssertionError
+
+    def put(self, name: str, content: bytes | Path) -> None:
+        with self._reaching():
+            self._obstore.put(self._objects, name, content)
+
+    def download(self, name: str, to: Path) -> None:
+        """Raises FileNotFoundError, and StoreError also where the content was cut off."""
+        with self._reaching(passing=FileNotFoundError), to.open("wb") as file:
+            answer = self._obstore.get(self._objects, name)
+            for part in answer.stream():
+                file.write(part)
+        if to.stat().st_size != answer.meta["size"]:
+            raise StoreError(f"{self.url}/{name} was cut off", "try again")
+
+    def listed(self, below: str = "") -> Iterator[Listed]:
+        """All objects below a folder."""
+        with self._reaching():
+            for part in self._obstore.list(self._objects, below or None):
+                yield from (Listed(one["path"], one["size"], one["last_modified"]) for one in part)
+
+    def delete(self, names: Sequence[str]) -> None:
+        """Those that are gone already are gone."""
+        with self._reaching():
+            for name in names:
+                try:
+                    self._obstore.delete(self._objects, name)
+                except FileNotFoundError:
+                    continue
+
+    def now(self, name: str) -> datetime:
+        """The time by the clock of the object store, which an object of this name is put for."""
+        with self._reaching():
+            self._obstore.put(self._objects, name, os.urandom(16))
+            return self._obstore.head(self._objects, name)["last_modified"]  # type: ignore[no-any-return]
+
+    def demand_conditions(self, name: str) -> None:
+        """Raises UsageError where conditions on a put are ignored. An object of this new name is put for it."""
+        refusals = (self._obstore.exceptions.AlreadyExistsError, self._obstore.exceptions.PreconditionError)
+        with self._reaching():
+            self._obstore.put(self._objects, name, b"1", mode="create", use_multipart=False)
+            refused = 0
+            for mode in ("create", {"e_tag": '"another"'}):
+                try:
+                    self._obstore.put(self._objects, name, b"2", mode=mode, use_multipart=False)
+                except refusals:
+                    refused += 1
+            self._obstore.delete(self._objects, name)
+        if refused < 2:
+            raise UsageError(
+                f"{self.url} ignores conditions on a put (If-None-Match, If-Match): two writers would lose documents",
+                "choose an object store that has conditional writes",
+            )
+
+    @contextmanager
+    def _reaching(self, passing: type[Exception] | tuple[type[Exception], ...] = ()) -> Iterator[None]:
+        try:
+            yield
+        except passing:
+            raise
+        except (self._error, OSError) as error:
+            raise self._failure(error) from error
+
+    def _failure(self, error: BaseException) -> StoreError:
+        exceptions = self._obstore.exceptions
+        refused = (PermissionError, exceptions.PermissionDeniedError, exceptions.UnauthenticatedError)
+        if isinstance(error, refused) or "403" in line(error):
+            return StoreError(f"{self.url} refuses access: {line(error)}", "check the credentials and their rights")
+        return StoreError(
+            f"{self.url} cannot be reached: {line(error)}", "check the network and the endpoint; try again"
+        )
+
+
+def _client_value(value: str) -> bool | str:
+    return value.lower() == "true" if value.lower() in ("true", "false") else value
+
+
+def _retry_config(storage: Mapping[str, str]) -> Any:
+    """As LanceDB's options say: the two clients shall give up alike."""
+    try:
+        retries = {"max_retries": int(storage[_RETRIES])} if _RETRIES in storage else {}
+        seconds = (
+            {"retry_timeout": timedelta(seconds=float(storage[_RETRY_SECONDS]))} if _RETRY_SECONDS in storage else {}
+        )
+    except ValueError:
+        wrong = short_repr({name: storage[name] for name in (_RETRIES, _RETRY_SECONDS) if name in storage})
+        raise UsageError(f"the storage options {wrong} are not numbers", "give retries and seconds") from None
+    return {**retries, **seconds} or None

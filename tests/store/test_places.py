@@ -1,0 +1,385 @@
+"""An index on a bucket: the same answers as from a folder, few requests, one writer at a time, and nothing lost by a fault."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import pytest
+from tests.object_store import KEY, Proxy, Request, object_store
+from tests.support import HashEmbedder, rows_of
+
+import mergewise
+from mergewise.designs import VIEWS
+from mergewise.errors import CorruptIndex, IndexBusy, MergewiseError, StoreError, UsageError
+from mergewise.store.lance import LanceStore
+from mergewise.store.manifest import NAME, Manifest, ViewState
+from mergewise.store.places import is_url, lease, place_of
+from mergewise.store.places.bucket import Bucket, BucketTag, amount
+from mergewise.store.places.cache import FileCache
+from mergewise.store.places.copying import copy_index
+from mergewise.store.places.place import ManifestState
+from mergewise.types import Document
+
+EMBEDDER = HashEmbedder()
+EMPTY = Manifest(embedder=EMBEDDER.spec, dimension=EMBEDDER.dimension, views={"leaf": ViewState(VIEWS["leaf"].dump())})
+ATTACK = bool(os.environ.get("MERGEWISE_ATTACK"))
+long_form = pytest.mark.skipif(not ATTACK, reason="long: MERGEWISE_ATTACK=1 runs it")
+
+
+def documents(first: int, end: int) -> list[Document]:
+    text = "Cats number {0} eat fish.\n\nThey sleep {0} hours, as the {0} owls do."
+    return [Document(id=f"d{at}", title=f"Title {at}", text=text.format(at)) for at in range(first, end)]
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Proxy]:
+    with object_store() as proxy:
+        yield proxy
+
+
+@pytest.fixture
+def proxy(server: Proxy) -> Iterator[Proxy]:
+    yield server
+    server.reset()
+
+
+@pytest.fixture
+def url(request: pytest.FixtureRequest) -> str:
+    return f"s3://indexes/{request.node.name}"
+
+
+def bucket(url: str, proxy: Proxy, cache: Path) -> Bucket:
+    place = place_of(url, proxy.storage, cache, refresh="1h")
+    assert isinstance(place, Bucket)
+    return place
+
+
+def store_at(url: str, proxy: Proxy, cache: Path) -> LanceStore:
+    return LanceStore.create(bucket(url, proxy, cache), EMPTY, VIEWS, 1)
+
+
+def contents(store: LanceStore) -> dict[str, Any]:
+    """All rows with the ids and numbers that they have."""
+    reader = store.reader()
+    ids = [info.id for info in reader.documents()]
+    return {rows.document.id: (rows.document.text, str(rows.tables)) for rows in reader.document_rows(ids)}
+
+
+# -- as from a folder
+
+
+def test_an_index_on_a_bucket_is_one_in_a_folder(url: str, proxy: Proxy, tmp_path: Path) -> None:
+    on_bucket, in_folder = store_at(url, proxy, tmp_path), LanceStore.create(tmp_path / "index", EMPTY, VIEWS)
+    for store in (on_bucket, in_folder):
+        store.write(rows_of(documents(0, 20), EMBEDDER))
+        store.optimize()
+        store.write(rows_of(documents(18, 25), EMBEDDER), remove=["d3"])
+        store.optimize()
+        assert store.check() == []
+    assert contents(on_bucket) == contents(in_folder)
+    # scores differ a little: on a bucket the text index has every row
+    found = [{row for row, _ in store.reader().text_search("owls", 40).result()} for store in (on_bucket, in_folder)]
+    assert found[0] == found[1] and found[0]
+
+    # another process, with a cache of its own
+    other = LanceStore(bucket(url, proxy, tmp_path / "other"), VIEWS)
+    assert contents(other) == contents(in_folder)
+    raw = json.dumps([json.loads(on_bucket.place.read(NAME)), repr(on_bucket.place), str(on_bucket.place.__dict__)])
+    assert KEY not in raw
+
+    copied = place_of(tmp_path / "copy")
+    copy_index(on_bucket.place, copied, 1)
+    assert contents(LanceStore(tmp_path / "copy", VIEWS)) == contents(in_folder)
+    copy_index(copied, back := bucket(f"{url}-back", proxy, tmp_path), 1)
+    assert LanceStore(back, VIEWS).check() == []
+    with pytest.raises(UsageError, match="is an index already"):
+        copy_index(copied, back, 1)
+
+
+def test_a_warm_question_asks_the_bucket_for_nothing(url: str, proxy: Proxy, tmp_path: Path) -> None:
+    index = mergewise.open(url, embedder=EMBEDDER, storage=proxy.storage, cache=tmp_path, refresh="1h")
+    index.add(documents(0, 30))
+    with proxy.counting() as adding:
+        index.add(documents(30, 40))
+    # 62 of them where the text index is left as it is: then each question reads the rows that it lacks
+    assert len(adding) <= 110
+    for strategy in ("topk", "weave"):
+        index.context("how long do owls sleep", strategy=strategy)
+    with proxy.counting() as asking:
+        for strategy in ("topk", "weave"):
+            assert index.context("how many hours do the cats sleep", strategy=strategy).passages
+    assert asking == []
+
+
+def test_a_change_of_another_process_is_seen(url: str, proxy: Proxy, tmp_path: Path) -> None:
+    writer = store_at(url, proxy, tmp_path / "writer")
+    reader = LanceStore(bucket(url, proxy, tmp_path / "reader"), VIEWS)
+    assert contents(reader) == {}
+    writer.write(rows_of(documents(0, 3), EMBEDDER))
+    before = reader.reader()
+    assert len(before.documents()) == 0
+    reader.refresh()
+    assert len(reader.reader().documents()) == 3 and before.documents() == []
+
+
+# -- writers
+
+
+def test_a_writer_waits_for_another_one(url: str, proxy: Proxy, tmp_path: Path) -> None:
+    first, second = (store_at(url, proxy, tmp_path / name) for name in "ab")
+    second.lock_wait = 0
+    with first._writing(), pytest.raises(IndexBusy):
+        second.remove(["x"])
+    second.write(rows_of(documents(0, 1), EMBEDDER))
+
+
+def test_a_writer_that_was_given_up_changes_nothing(
+    url: str, proxy: Proxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = (store_at(url, proxy, tmp_path / name) for name in "ab")
+    first.write(rows_of(documents(0, 2), EMBEDDER))
+    monkeypatch.setattr(lease, "LEASE", -1.0)
+    with pytest.raises(IndexBusy), first._writing() as stale:
+        # it has a table open, and falls asleep
+        stale.table("leaf").count_rows()
+        second.write(rows_of(documents(2, 4), EMBEDDER))
+        stale.append(stale.storable(rows_of(documents(4, 6), EMBEDDER))[0])
+        stale.commit()
+    assert second.check() == []
+    second.write(rows_of(documents(6, 7), EMBEDDER))
+    assert second.check() == []
+    assert sorted(contents(second)) == ["d0", "d1", "d2", "d3", "d6"]
+
+
+@pytest.mark.parametrize("table", [pytest.param("documents", marks=long_form), "leaf"])
+def test_rows_that_another_writer_slipped_in_end_the_change(url: str, proxy: Proxy, tmp_path: Path, table: str) -> None:
+    store = store_at(url, proxy, tmp_path)
+    store.write(rows_of(documents(0, 2), EMBEDDER))
+    with pytest.raises(IndexBusy), store._writing() as change:
+        rows = change.table(table).search().to_arrow()
+        change.place.database().open_table(table).add(rows)
+        change.append(change.storable(rows_of(documents(2, 3), EMBEDDER))[0])
+        change.commit()
+    store.write(rows_of(documents(2, 3), EMBEDDER))
+    assert store.check() == [] and len(contents(store)) == 3
+
+
+def test_a_manifest_is_swapped_by_who_read_it(url: str, proxy: Proxy, tmp_path: Path) -> None:
+    place = bucket(url, proxy, tmp_path)
+    place.create(EMPTY, 1)
+    state = place.manifest()
+    assert state is not None
+    with place.writer(1) as writer:
+        tag = place.swap(replace(EMPTY, next_id=1), state.tag, writer)
+        with pytest.raises(IndexBusy):
+            place.swap(replace(EMPTY, next_id=2), state.tag, writer)
+        place.swap(replace(EMPTY, next_id=3), tag, writer)
+    assert place.manifest() is not None and place.known() == replace(EMPTY, next_id=3)
+
+
+@long_form
+def test_many_threads_that_swap_lose_no_swap(url: str, proxy: Proxy, tmp_path: Path) -> None:
+    places = [bucket(url, proxy, tmp_path / str(number)) for number in range(4)]
+    places[0].create(EMPTY, 1)
+
+    def count(place: Bucket) -> None:
+        done = 0
+        while done < 5:
+            with place.writer(60) as writer:
+                state = place.manifest()
+                assert state is not None
+                place.swap(replace(state.manifest, next_id=state.manifest.next_id + 1), state.tag, writer)
+                done += 1
+
+    threads = [Thread(target=count, args=(place,)) for place in places]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    state = bucket(url, proxy, tmp_path).manifest()
+    assert state is not None and state.manifest.next_id == 20
+
+
+# -- faults
+
+
+@pytest.mark.parametrize(
+    "fault", ["cut after", *(pytest.param(fault, marks=long_form) for fault in ("cut before", "503", "409"))]
+)
+def test_a_swap_whose_answer_is_lost_is_done_once(url: str, proxy: Proxy, tmp_path: Path, fault: str) -> None:
+    store = store_at(url, proxy, tmp_path)
+    met: list[Request] = []
+
+    def once(request: Request) -> str | None:
+        if request.method == "PUT" and request.key.endswith(NAME) and not met:
+            met.append(request)
+            return fault
+        return None
+
+    proxy.fault = once
+    store.write(rows_of(documents(0, 2), EMBEDDER))
+    assert met and len(contents(store)) == 2 and store.check() == []
+
+
+@pytest.mark.parametrize("fault", ["503", "403", "cut before", "truncated"])
+def test_a_bucket_that_fails_is_no_damage(url: str, proxy: Proxy, tmp_path: Path, fault: str) -> None:
+    store = store_at(url, proxy, tmp_path / "a")
+    store.write(rows_of(documents(0, 2), EMBEDDER))
+    proxy.fault = lambda request: fault
+    with pytest.raises(StoreError) as raised:
+        LanceStore(bucket(url, proxy, tmp_path / "b"), VIEWS).reader().documents()
+    assert not isinstance(raised.value, CorruptIndex) and KEY not in str(raised.value)
+
+
+def test_a_store_without_conditions_is_refused(url: str, proxy: Proxy, tmp_path: Path) -> None:
+    proxy.fault = lambda request: "unconditional" if request.method == "PUT" else None
+    with pytest.raises(UsageError, match="ignores conditions"):
+        store_at(url, proxy, tmp_path)
+
+
+@long_form
+def test_a_writer_killed_at_any_request_loses_nothing(
+    url: str, proxy: Proxy, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    caplog.set_level(logging.DEBUG, "mergewise")
+    # whoever is killed frees no lease, and nobody waits for it here
+    monkeypatch.setattr(lease, "LEASE", -1.0)
+    whole = store_at(f"{url}-whole", proxy, tmp_path / "whole")
+    _two_changes(whole)
+    expected = contents(whole)
+    for kill in range(1, 200):
+        place = f"{url}-{kill}"
+        store = store_at(place, proxy, tmp_path / "a")
+        store.write(rows_of(documents(0, 2), EMBEDDER))
+        begun = len(proxy.requests)
+
+        def dead(request: Request, last: int = begun + kill) -> str | None:
+            # every other time the last request still has its effect
+            return (
+                None if request.number < last else "cut after" if request.number == last and last % 2 else "cut before"
+            )
+
+        proxy.fault = dead
+        try:
+            _two_changes(store)
+            survived = True
+        except MergewiseError as error:
+            survived = False
+            assert not isinstance(error, CorruptIndex)
+        proxy.fault = lambda request: None
+        after = LanceStore(bucket(place, proxy, tmp_path / "b"), VIEWS)
+        assert after.check() == []
+        _two_changes(after)
+        assert after.check() == [] and contents(after) == expected
+        if survived:
+            break
+    assert KEY not in caplog.text
+
+
+def _two_changes(store: LanceStore) -> None:
+    store.write(rows_of(documents(0, 2), EMBEDDER))
+    store.write(rows_of(documents(1, 4), EMBEDDER))
+    store.optimize()
+
+
+# -- files on this machine
+
+
+@long_form
+def test_a_damaged_file_of_the_cache_comes_anew(url: str, proxy: Proxy, tmp_path: Path) -> None:
+    store = store_at(url, proxy, tmp_path)
+    store.write(rows_of(documents(0, 5), EMBEDDER))
+    store.optimize()
+    for number, path in enumerate((tmp_path / "buckets").glob("*/mapped/*.arrow")):
+        path.write_bytes(path.read_bytes()[: 50 * number])
+    fresh = LanceStore(bucket(url, proxy, tmp_path), VIEWS)
+    assert contents(fresh) == contents(store) and fresh.check() == []
+
+
+def test_a_cache_takes_no_more_than_it_may(tmp_path: Path) -> None:
+    cache = FileCache(tmp_path, "one", 250)
+    cache.named = frozenset({"a"})
+    downloads: list[str] = []
+
+    def fetch(file: str) -> Path:
+        return cache.fetch(file, lambda part: (downloads.append(file), part.write_bytes(b"x" * 100), None)[-1])
+
+    os.utime(fetch("a"), (1, 1))
+    os.utime(fetch("b"), (2, 2))
+    fetch("c")
+    assert sorted(path.name for path in cache.path("a").parent.iterdir()) == ["a", "c"]
+    fetch("a")
+    assert downloads == ["a", "b", "c"]
+    cache.named = frozenset("abc")
+    with pytest.raises(OSError, match="full"):
+        fetch("b")
+    assert sorted(path.name for path in cache.path("a").parent.iterdir()) == ["a", "c"]
+
+
+@long_form
+def test_cleaning_leaves_what_a_reader_may_read(
+    url: str, proxy: Proxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = store_at(url, proxy, tmp_path)
+    for number in range(3):
+        store.write(rows_of(documents(number, number + 1), EMBEDDER))
+        store.optimize()
+    before = sorted(store.place.files())
+    store.place.clean(store.manifest)
+    assert sorted(set(before) - set(store.place.files())) == []
+    monkeypatch.setattr("mergewise.store.places.bucket.KEPT", timedelta(days=-1))
+    store.place.clean(store.manifest)
+    after = sorted(store.place.files())
+    assert len(after) < len(before)
+    fresh = LanceStore(bucket(url, proxy, tmp_path / "fresh"), VIEWS)
+    assert fresh.check() == [] and len(contents(fresh)) == 3
+
+
+# -- names
+
+
+@pytest.mark.parametrize(
+    ("given", "value"), [("10GB", 1e10), ("1s", 1.0), (3, 3.0), ("250ms", 0.25), ("1.5 TB", 1.5e12)]
+)
+def test_amounts_have_units(given: str | int, value: float) -> None:
+    assert amount("it is", given) == value
+
+
+def test_what_is_no_url_is_refused(tmp_path: Path) -> None:
+    assert is_url(Path("s3://bucket/prefix")) and not is_url("s3") and not is_url(tmp_path)
+    assert str(place_of(Path("s3://bucket/prefix"), {}, tmp_path)) == "s3://bucket/prefix"
+    with pytest.raises(UsageError, match="no credentials") as raised:
+        place_of(f"s3://user:{KEY}@bucket/prefix", {}, tmp_path)
+    assert KEY not in str(raised.value)
+    with pytest.raises(UsageError, match="size of the cache"):
+        place_of("s3://bucket/prefix", {}, tmp_path, cache_size="much")
+    with pytest.raises(UsageError):
+        mergewise.open("ftp://host/index")
+
+
+def test_an_index_that_was_replaced_is_not_gone_on_with(url: str, proxy: Proxy, tmp_path: Path) -> None:
+    store = store_at(url, proxy, tmp_path)
+    proxied = bucket(url, proxy, tmp_path)
+    proxied._objects.delete([NAME])
+    with pytest.raises(StoreError, match="no longer the index"):
+        store.remove(["x"])
+    proxied.create(EMPTY, 1)
+    with pytest.raises(StoreError, match="no longer the index"):
+        store.remove(["x"])
+
+
+def test_states_are_known_in_their_order(tmp_path: Path) -> None:
+    place = place_of("s3://bucket/prefix", {}, tmp_path)
+    assert isinstance(place, Bucket)
+    later = ManifestState(replace(EMPTY, next_id=2), BucketTag("b", 2, "i", 0))
+    place.know(later)
+    place.know(ManifestState(EMPTY, BucketTag("a", 1, "i", 0)))
+    assert place.known() == later.manifest
