@@ -891,7 +891,7 @@ async def _nothing() -> Ranking:
 
 
 async def _best_of(rows: Later, vector: FloatArray, k: int) -> Ranking:
-    return _best(rows.ids, rows.vectors @ vector)[:k]
+    return _best(rows.ids, rows.vectors @ vector, k)
 
 
 async def _opened(place: Place, name: str, version: int) -> AsyncTable:
