@@ -202,7 +202,8 @@ _BASELINES = (
         "self-rag",
         "self-rag",
         "none",
-        "Self-RAG: an answer a passage, graded (Asai et al. 2024; the paper trains a model for it, here any is asked)",
+        "Self-RAG: an answer a passage, graded (Asai et al. 2024; the paper trains a model for it, here any is asked); "
+        "contexts alone are those of a plain search",
     ),
 )
 
