@@ -1,14 +1,8 @@
-"""The chunking baselines of M-RAG beside it: its Table 2 by what contexts hold, and its Figure 4, search over keys and chunks.
+"""M-RAG's Figure 4: search over keys and over chunks.
 
-python -m benchmarks.chunkers table2 [--cache DIR] [--sets A,B] [--half second] [--limit N] [--budgets 128,384,640]
-                                     [--strategies A,B] [--chat openai:MODEL] [--embedder minilm] [--set VIEW.NAME=VALUE]
 python -m benchmarks.chunkers search [--chunks 10000,100000] [--questions 200] [--vectors words|minilm] [--keep DIR]
 
-`table2` has the paper's rows and columns; what stands in the cells is whether a context holds the evidence, an answer, or all of
-the evidence, since that needs no model. Indexes and finished cells are kept in the cache: after a kill the same command goes on.
-A strategy that this version does not have is a row that says so.
-
-`search` measures search alone, over tables of one index: the keys of the marker view, keys of the paper's shape (20 tokens, one
+Search alone is measured, over tables of one index: the keys of the marker view, keys of the paper's shape (20 tokens, one
 to a segment of 128 tokens: a stand-in), and chunks of 128 and of 512 tokens. All are asked the same questions in turn. The
 vectors are made up unless `--vectors minilm` is given: a mean of fixed random vectors, one a word, which costs a scan the same.
 Embedding the question is left out, since it is the same for all. Memory is measured in a process of its own for each table.
@@ -24,28 +18,21 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from itertools import accumulate, pairwise
 from pathlib import Path
 from time import perf_counter
-from typing import Any
 from unittest.mock import patch
 
 import mergewise
-from benchmarks.corpus import CHARACTERS_PER_LEAF, bench_folder, documents, questions
+from benchmarks.corpus import CHARACTERS_PER_LEAF, documents, questions
 from benchmarks.peers import EMBEDDERS
-from mergewise.designs import STRATEGIES, VIEWS
+from mergewise.designs import VIEWS
 from mergewise.designs.mrag.chunks import FixedSettings
 from mergewise.designs.mrag.chunks.fixed import fixed_bounds
 from mergewise.designs.mrag.chunks.records import BY_SIZE, FIXED, rows_from
-from mergewise.designs.specs import split_specs, view_settings
-from mergewise.designs.strategies import resolve
 from mergewise.engine import Index
-from mergewise.evaluate.loaders import load_task
-from mergewise.evaluate.rows import EvaluationRow
-from mergewise.evaluate.run import Half, chosen_questions, evaluate
-from mergewise.evaluate.tasks import Task
 from mergewise.models.record import Models
 from mergewise.models.tokens import count_tokens
 from mergewise.retrieve.hybrid import HybridReader
@@ -53,129 +40,6 @@ from mergewise.store import lance_change
 from mergewise.store.tables import Table
 from mergewise.store.views import ViewRows
 from mergewise.types import DocumentRows, RowId, Rows
-
-# -- Table 2
-
-SETS = "hotpotqa-long,musique-long,2wiki,squad,covidqa"
-ROWS: Mapping[str, str] = {
-    "Fixed-Size": "fixed",
-    "Semantic": "semantic",
-    "PIC": "pic",
-    "DOS": "dos",
-    "M-RAG-P": "mrag(order=position)",
-    "M-RAG-S": "mrag(order=similarity)",
-}
-METRICS = ("evidence", "answer", "all")
-
-
-def table2(options: argparse.Namespace) -> None:
-    rows = {spec: spec for spec in split_specs(options.strategies)} if options.strategies else dict(ROWS)
-    absent = {label for label, spec in rows.items() if spec.split("(")[0] not in STRATEGIES}
-    specs = [spec for label, spec in rows.items() if label not in absent]
-    sets, budgets = options.sets.split(","), [int(part) for part in options.budgets.split(",")]
-    cells: dict[tuple[str, str, int], EvaluationRow] = {}
-    for name in sets:
-        task, index = _opened(name, specs, options)
-        asked = len(chosen_questions(task, options.half, options.limit))
-        print(
-            f"{name}: {len(task.documents)} documents, {asked} questions, {index.store.reader().row_counts()}",
-            flush=True,
-        )
-        for row in _cells(index, task, specs, budgets, options):
-            cells[name, row.strategy, row.budget] = row
-        index.close()
-    for metric in METRICS:
-        print(f"\n{metric}\n\n{_table(metric, rows, absent, sets, budgets, cells)}")
-    for label in sorted(absent):
-        print(f"\n{label} is missing: this version has no strategy {rows[label]!r}", file=sys.stderr)
-
-
-def _opened(name: str, specs: Sequence[str], options: argparse.Namespace) -> tuple[Task, Index]:
-    """The set, and its index with all views that the strategies need; what was built stays."""
-    task = load_task(bench_folder() / name)
-    views = list(dict.fromkeys(view for spec in specs for view in ("leaf", *resolve(spec)[0].views)))
-    index = mergewise.open(
-        options.cache / name,
-        views=views,
-        settings=view_settings(views, options.set or (), options.chat),
-        embedder=options.embedder,
-        chat=options.chat,
-    )
-    index.add(task.documents)
-    return task, index
-
-
-def _cells(
-    index: Index, task: Task, specs: Sequence[str], budgets: Sequence[int], options: argparse.Namespace
-) -> Iterator[EvaluationRow]:
-    """A row for each strategy and budget; those that were finished before come from the file."""
-    file = options.cache / "cells.jsonl"
-    lines = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
-    known = {json.dumps(found["key"]): found["row"] for found in map(_read_line, lines) if found}
-    for spec in specs:
-        for budget in budgets:
-            key = [task.name, spec, budget, options.half, options.limit, index.manifest.embedder, _settings(index)]
-            if (stored := known.get(json.dumps(key))) is not None:
-                yield EvaluationRow(**stored)
-                continue
-            (row,) = evaluate(index, task, [spec], [budget], options.half, options.limit)
-            with file.open("a", encoding="utf-8") as out:
-                out.write("\n" + json.dumps({"key": key, "row": asdict(row)}))  # what a kill cut off ends with its line
-            yield row
-
-
-def _read_line(line: str) -> dict[str, Any] | None:
-    """A finished cell; None for a line that a kill cut off."""
-    try:
-        found: dict[str, Any] = json.loads(line)
-    except ValueError:
-        return None
-    return found
-
-
-def _settings(index: Index) -> dict[str, Any]:
-    return {name: dict(state.settings) for name, state in sorted(index.manifest.views.items())}
-
-
-def _table(
-    metric: str,
-    rows: Mapping[str, str],
-    absent: set[str],
-    sets: Sequence[str],
-    budgets: Sequence[int],
-    cells: Mapping[tuple[str, str, int], EvaluationRow],
-) -> str:
-    """As in the paper: the best of a column is bold, the second underlined."""
-    columns = [(name, budget) for name in sets for budget in budgets]
-    values = {
-        (label, column): getattr(cells[column[0], spec, column[1]], metric)
-        for label, spec in rows.items()
-        if label not in absent
-        for column in columns
-    }
-    lines = [
-        "| | " + " | ".join(f"{name} {budget}" for name, budget in columns) + " |",
-        "| --- |" + " ---: |" * len(columns),
-    ]
-    for label in rows:
-        written = (
-            ["not in this version"] + [""] * (len(columns) - 1)
-            if label in absent
-            else [_marked(values[label, c], [v for (_, other), v in values.items() if other == c]) for c in columns]
-        )
-        lines.append(f"| {label} | " + " | ".join(written) + " |")
-    return "\n".join(lines)
-
-
-def _marked(value: float | None, column: Sequence[float | None]) -> str:
-    if value is None:
-        return "-"
-    ranked = sorted({round(v, 3) for v in column if v is not None}, reverse=True)
-    place, written = ranked.index(round(value, 3)), f"{value:.3f}"
-    return f"**{written}**" if place == 0 else f"<u>{written}</u>" if place == 1 else written
-
-
-# -- Figure 4
 
 COARSE = replace(FIXED, name="coarse")
 KEY_TOKENS, SMALL, LARGE = 20, 128, 512
@@ -397,17 +261,6 @@ def _ratio(value: float, base: float, digits: int) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     tools = parser.add_subparsers(required=True)
-    first = tools.add_parser("table2")
-    first.add_argument("--cache", type=Path, default=Path("chunkers.cache"))
-    first.add_argument("--sets", default=SETS)
-    first.add_argument("--half", default="second", choices=Half.__args__)  # type: ignore[attr-defined]
-    first.add_argument("--limit", type=int)
-    first.add_argument("--budgets", default="128,384,640")
-    first.add_argument("--strategies", help="instead of the paper's rows")
-    first.add_argument("--chat", default="extractive", help="who writes summaries and markers, where a view has some")
-    first.add_argument("--embedder", default="minilm")
-    first.add_argument("--set", action="append", metavar="VIEW.NAME=VALUE")
-    first.set_defaults(run=table2)
     second = tools.add_parser("search")
     second.add_argument("--chunks", default="10000,100000")
     second.add_argument("--questions", type=int, default=200)

@@ -246,7 +246,9 @@ def test_curves_are_whole_files(report: LabReport) -> None:
 @pytest.mark.skipif(shutil.which("pdflatex") is None, reason="TeX is not installed")
 def test_tex_compiles(report: LabReport, tmp_path: Path) -> None:
     (tmp_path / "t.tex").write_text(
-        "\\documentclass{article}\\usepackage{booktabs,xcolor}\\begin{document}" + tex(report) + "\\end{document}"
+        "\\documentclass{article}\\usepackage{booktabs,graphicx,xcolor}\\begin{document}"
+        + tex(report)
+        + "\\end{document}"
     )
     done = subprocess.run(["pdflatex", "-interaction=nonstopmode", "t.tex"], cwd=tmp_path, capture_output=True)
-    assert done.returncode == 0
+    assert done.returncode == 0 and b"Overfull" not in done.stdout

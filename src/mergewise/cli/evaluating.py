@@ -35,7 +35,7 @@ from mergewise.designs import VIEWS
 from mergewise.engine import Index
 from mergewise.errors import UsageError
 from mergewise.evaluate.evaluator import Asking, Evaluator, MethodRows
-from mergewise.evaluate.lab import lab_report, layouts
+from mergewise.evaluate.lab import PLUMBING, lab_report, layouts
 from mergewise.evaluate.measured import Measured, measured_rows, measured_runs
 from mergewise.evaluate.methods import Method, methods_of, needed_views, strategy_methods
 from mergewise.evaluate.presets import Preset, presets_of
@@ -56,7 +56,7 @@ from mergewise.evaluate.runs.plan import (
 from mergewise.evaluate.runs.store import RowStore, open_store
 from mergewise.evaluate.runs.workers import run_workers
 from mergewise.evaluate.tasks import Question, Task
-from mergewise.models import load_chat, load_reranker
+from mergewise.models import load_chat, load_reranker, release
 from mergewise.page.evaluation import EvaluationReport
 from mergewise.protocols import Reranker
 from mergewise.store.views import Progress
@@ -128,13 +128,14 @@ class Evaluation:
         return nullcontext(folder / INDEXES)
 
     def indexed_sets(self, indexes: Path, quiet: bool = False) -> Iterator[tuple[Index, Task]]:
-        """The sets with their indexes, one after the other."""
+        """The sets with their indexes, one after the other, each open until the next one is asked for."""
         options = self.options
+        chat = load_chat(options.chat, options.window)
         open_index = partial(
             open_permitted,
             embedder=options.embedder,
             reranker=_reranker(options.reranker) or defaults.RERANKER,
-            chat=load_chat(options.chat, options.window) or defaults.CHAT,
+            chat=chat or defaults.CHAT,
             causal=options.causal,
             cache=options.cache,
             prompts=options.prompts,
@@ -150,12 +151,17 @@ class Evaluation:
         if quiet:
             show = _no_progress
         taken: set[str] = set()
-        for path in self.sets:
-            for index, task in indexed_tasks(
-                path, standing, indexes, views, open_index, show, options.form, options.strict, taken
-            ):
-                taken.add(task.name)
-                yield index, task
+        try:
+            for path in self.sets:
+                for index, task in indexed_tasks(
+                    path, standing, indexes, views, open_index, show, options.form, options.strict, taken
+                ):
+                    taken.add(task.name)
+                    yield index, task
+                    index.close()
+        finally:
+            if chat is not None:
+                release(chat)
 
     def questions(self, task: Task) -> Sequence[Question]:
         options = self.options
@@ -272,6 +278,8 @@ class Evaluation:
         """The layouts of the papers, and the page of the whole."""
         if not measured.values:
             return
+        if measured.is_plumbing:
+            say(f"\n{PLUMBING}", style="bold")
         for table in (table for preset in self.presets for table in layouts(measured, preset)):
             say_lab_table(table)
         files.write_report(lab_report(measured, self.presets))

@@ -180,7 +180,7 @@ StrategiesOption = Annotated[
     typer.Option(
         "--strategies",
         "-s",
-        help="Strategies, separated by commas: {strategies}.",
+        help="Strategies, separated by commas: {strategies}; for eval also: all.",
         autocompletion=_completion(_names_in("STRATEGIES")),
         rich_help_panel=SEARCH,
     ),

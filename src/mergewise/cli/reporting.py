@@ -19,7 +19,7 @@ def report(
     html: Annotated[Path | None, typer.Option(metavar="FILE", help="Write one page that needs no network.")] = None,
     md: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the tables in Markdown.")] = None,
     tex: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write the tables in TeX (booktabs, xcolor).")
+        Path | None, typer.Option(metavar="FILE", help="Write the tables in TeX (booktabs, graphicx, xcolor).")
     ] = None,
     csv: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write the figures of all tables, one a line.")

@@ -22,7 +22,7 @@ from mergewise.errors import MissingExtra, UsageError
 from mergewise.evaluate.answers import ANSWER_SCORES, prediction_of, score_answer
 from mergewise.evaluate.citing import CITATION_SCORES, score_citations
 from mergewise.evaluate.judged import ContextJudge, JudgedContext
-from mergewise.evaluate.methods import Method, lacking
+from mergewise.evaluate.methods import Method, lacking, mode_of
 from mergewise.evaluate.ranking import RANKING_SCORES, ranked_documents, ranking_score
 from mergewise.evaluate.rows import CONTEXT_SCORES, AnswerRow, QuestionRow
 from mergewise.evaluate.runs.keys import digest, question_digest
@@ -170,7 +170,7 @@ class Evaluator:
         mode = None
         if self.asking is not None:
             preferred = strategies.preferred_mode(method.strategy) if method.mode is None else ""
-            mode = modes.mode_for(method.mode, self.index.models, preferred)
+            mode = modes.mode_for(mode_of(method, self.index.models), self.index.models, preferred)
         spec = digest(self.settings(method, mode))
         return MethodRows(self.task, method, budget, repeat, mode, spec, self.store)
 

@@ -6,12 +6,15 @@ import csv
 import io
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from mergewise.page.curves import figure_svg
 from mergewise.page.evaluation import LabCell, LabColumn, LabPairs, LabReport, LabTable, probability_text
 
 SIGNS = ("=", "+", "-", "@", "\t", "\r")
 """What a cell begins with that spreadsheets take for a formula."""
+PAGE = 45
+"""Rows that stand on a page of TeX."""
 _TEX = {
     "\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "–": "--", "±": r"$\pm$", "×": r"$\times$",
     **{sign: f"\\{sign}" for sign in "&%$#_{}"},
@@ -73,18 +76,30 @@ def in_markdown(text: str) -> str:
 
 
 def tex(report: LabReport) -> str:
-    """All tables, for `booktabs` and `xcolor`."""
-    tables = [table for part in report.parts for table in part.tables]
+    """All tables, for `booktabs`, `graphicx` and `xcolor`. One that is longer than a page is a table for each section."""
+    tables = [one for part in report.parts for table in part.tables for one in _on_pages(table)]
     warning = f"% {report.warning}\n" if report.warning else ""
-    return f"% \\usepackage{{booktabs, xcolor}}\n{warning}\n" + "\n".join(map(tex_table, tables))
+    return f"% \\usepackage{{booktabs, graphicx, xcolor}}\n{warning}\n" + "\n".join(map(tex_table, tables))
+
+
+def _on_pages(table: LabTable) -> list[LabTable]:
+    sections = dict.fromkeys(row.section for row in table.rows)
+    if len(table.rows) <= PAGE or len(sections) < 2:
+        return [table]
+    rows = {section: tuple(row for row in table.rows if row.section == section) for section in sections}
+    return [
+        replace(table, title=f"{table.title}, {section}", rows=tuple(replace(row, section="") for row in own))
+        for section, own in rows.items()
+    ]
 
 
 def tex_table(table: LabTable) -> str:
-    """One `table` with its caption."""
+    """One `table` with its caption, no wider than the text. What its rows need stands in comments, with its notes."""
     count = len(table.columns)
     lines = [
         r"\begin{table}",
         rf"\caption{{{in_tex(table.title)}}}",
+        r"\resizebox{\ifdim\width>\textwidth\textwidth\else\width\fi}{!}{%",
         rf"\begin{{tabular}}{{l{'r' * count}}}",
         r"\toprule",
     ]
@@ -95,7 +110,9 @@ def tex_table(table: LabTable) -> str:
             groups[-1:] = [(column.group, groups[-1][1] + 1)] if same else [*groups[-1:], (column.group, 1)]
         lines.append(" & ".join(["", *(rf"\multicolumn{{{n}}}{{c}}{{{in_tex(name)}}}" for name, n in groups)]) + r" \\")
     lines += [" & ".join(["method", *(in_tex(column.label) for column in table.columns)]) + r" \\", r"\midrule"]
-    for section, rows in _sections(table):
+    needs = [f"{row.name}: {row.note}" for row in table.rows if row.note]
+    bare = replace(table, rows=tuple(replace(row, note="") for row in table.rows))
+    for section, rows in _sections(bare):
         if section:
             lines.append(rf"\multicolumn{{{count + 1}}}{{l}}{{\textit{{{in_tex(section)}}}}} \\")
         for name, cells in rows:
@@ -104,8 +121,8 @@ def tex_table(table: LabTable) -> str:
                 for c, one in zip(table.columns, cells, strict=True)
             ]
             lines.append(" & ".join([in_tex(name), *shown]) + r" \\")
-    lines += [r"\bottomrule", r"\end{tabular}", r"\end{table}"]
-    notes = [f"% {' '.join(note.split())}" for note in (table.source, *table.notes) if note]
+    lines += [r"\bottomrule", r"\end{tabular}}", r"\end{table}"]
+    notes = [f"% {' '.join(note.split())}" for note in (table.source, *table.notes, *needs) if note]
     return "\n".join([*lines, *notes, ""])
 
 

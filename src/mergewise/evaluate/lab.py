@@ -44,10 +44,12 @@ def lab_report(measured: Measured, presets: Sequence[Preset] = (), metrics: str 
         title=f"Evaluation: {', '.join(names[:4])}{f' and {len(names) - 4} more' if len(names) > 4 else ''}",
         facts=_facts(measured),
         warning=PLUMBING if measured.is_plumbing else "",
+        about=_about(measured, main),
         headline=tuple(headline(measured, main)),
         remarks=tuple(_remarks(measured, main)),
         parts=tuple(_parts(measured, presets, main, shown)),
         pairs=tuple(pair_tables(measured, main)),
+        methods=tuple((one.name, one.about) for one in measured.methods if one.about),
         provenance=tuple((run.label, run.facts) for run in measured.runs if run.facts),
         data=tuple(data),
         left_out=left_out,
@@ -60,7 +62,7 @@ def _parts(measured: Measured, presets: Sequence[Preset], main: str, shown: Sequ
     yield LabPart("papers", "Tables of the papers", tuple(papers), tuple(drawn))
     own = default_tables(measured, shown, main)
     yield LabPart("tables", "What was measured", tuple(own), notes=tuple(_set_facts(measured)))
-    if main:
+    if main and len(measured.budgets) > 1:
         reach = reach_table(measured, main)
         label = column_of(main).label
         yield LabPart(
@@ -90,6 +92,17 @@ def _facts(measured: Measured) -> str:
     return " · ".join(filter(None, parts))
 
 
+def _about(measured: Measured, metric: str) -> str:
+    """What the figures are, for somebody who sees such a page for the first time."""
+    if not metric:
+        return ""
+    known = column_of(metric)
+    asked = "Each method finds a context for each question: passages for a language model to read, within a budget of tokens."
+    answered = " A model answers from it." if measured.answered else ""
+    by = f" Methods are compared by {known.label}" + (f", the {known.about}." if known.about else ".")
+    return f"{asked}{answered}{by}"
+
+
 def _set_facts(measured: Measured) -> list[str]:
     found = []
     for one in measured.sets:
@@ -103,7 +116,8 @@ def headline(measured: Measured, metric: str) -> list[str]:
     if not metric:
         return []
     label, told = column_of(metric).label, []
-    where = f", mean of {len(measured.sets)} sets" if len(measured.sets) > 1 else ""
+    count = sum(measured.is_scored(one.name, metric) for one in measured.sets)
+    where = f", mean of {count} sets" if count > 1 else ""
     for budget in measured.budgets[-TOLD:]:
         scored = {one.name: measured.over_sets(one.name, budget, metric) for one in measured.methods}
         known = {name: column for name, column in scored.items() if column is not None and column.mean is not None}

@@ -15,6 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from mergewise.designs import STRATEGIES
+from mergewise.designs.specs import split_spec
 from mergewise.errors import UsageError
 from mergewise.evaluate.answers import ANSWER_SCORES
 from mergewise.evaluate.methods import METHODS
@@ -393,8 +395,10 @@ def _methods(runs: Sequence[Run], names: Mapping[tuple[int, str], str]) -> tuple
 
 
 def _about(method: str) -> str:
-    known = METHODS.get(method)
-    return "" if known is None else known.about
+    if known := METHODS.get(method):
+        return known.about
+    strategy = STRATEGIES.get(split_spec(method)[0])
+    return "" if strategy is None else strategy.summary
 
 
 def _reference(wanted: str | None, planned: Sequence[str], methods: Sequence[MeasuredMethod]) -> str:

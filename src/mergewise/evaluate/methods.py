@@ -10,11 +10,11 @@ The group `baselines` are those of the other papers. Their contexts are made by 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from mergewise.defaults import PASSAGE_TOKENS
-from mergewise.designs import MODES
+from mergewise.designs import MODES, STRATEGIES
 from mergewise.designs.specs import split_specs
 from mergewise.designs.strategies import resolve
 from mergewise.errors import UsageError
@@ -24,6 +24,9 @@ Judge = Literal["given", "none", "reranker", "utility"]
 """What is named by --reranker for this method: what the index has ("given", as with any strategy), none, the reranker of the
 tables, or the trained utility predictor."""
 
+ALL = "all"
+"""In place of the names of strategies: every one."""
+
 _STANDARD = f"topk(k={{k}}, order=score, longest={PASSAGE_TOKENS})"
 BETAS = (0.0, 0.1, 0.25, 0.5, 0.75, 1.0, 2.0, 50.0)
 
@@ -31,7 +34,7 @@ BETAS = (0.0, 0.1, 0.25, 0.5, 0.75, 1.0, 2.0, 50.0)
 @dataclass(frozen=True, slots=True)
 class Method:
     """`strategy` is a spec, `mode` a name in `MODES` or None: what the strategy prefers. `views` are what it needs
-    beyond those of its strategy.
+    beyond those of its strategy. One that `reads_one_prompt` needs no next-token probabilities, whatever its mode says.
     """
 
     name: str
@@ -40,6 +43,7 @@ class Method:
     judge: Judge = "given"
     about: str = ""
     views: tuple[str, ...] = ()
+    reads_one_prompt: bool = False
 
 
 def _aed_method(name: str, about: str, judge: Judge = "utility", **choices: object) -> Method:
@@ -52,7 +56,7 @@ def _aed_method(name: str, about: str, judge: Judge = "utility", **choices: obje
 def _one_prompt_method(name: str, about: str, n: int, judge: Judge = "utility", **choices: object) -> Method:
     """The n most useful of ten in one prompt; of five where one is kept, as in Table 1."""
     given = {"k": 5 if n == 1 else 10, "m": n, "ensemble": False, "memory": False, **choices}
-    return _aed_method(name, about, judge, **given)
+    return replace(_aed_method(name, about, judge, **given), reads_one_prompt=True)
 
 
 def _standard_method(k: int) -> Method:
@@ -198,7 +202,8 @@ _BASELINES = (
         "self-rag",
         "self-rag",
         "none",
-        "Self-RAG: an answer a passage, graded (Asai et al. 2024; the paper trains a model for it, here any is asked)",
+        "Self-RAG: an answer a passage, graded (Asai et al. 2024; the paper trains a model for it, here any is asked); "
+        "contexts alone are those of a plain search",
     ),
 )
 
@@ -228,8 +233,17 @@ def methods_of(names: str) -> list[Method]:
 
 
 def strategy_methods(specs: str, mode: str | None = None) -> list[Method]:
-    """Strategies as methods, by their specs, separated by commas; `mode` answers from the contexts of all of them."""
-    return [Method(spec, spec, mode) for spec in split_specs(specs)]
+    """Strategies as methods, by their specs, separated by commas, or all of them; `mode` answers from all their contexts."""
+    names = list(STRATEGIES) if specs.strip() == ALL else split_specs(specs)
+    return [Method(spec, spec, mode) for spec in names]
+
+
+def mode_of(method: Method, models: Models) -> str | None:
+    """Its mode; of one prompt, where nobody's probabilities can be read, the mode that asks any chat model."""
+    mode = None if method.mode is None else MODES.get(method.mode)
+    if mode is None or not (method.reads_one_prompt and mode.otherwise) or mode.needs.of(models) is not None:
+        return method.mode
+    return method.mode if MODES[mode.otherwise].needs.of(models) is None else mode.otherwise
 
 
 def lacking(method: Method, views: Collection[str], models: Models, answers: bool = True) -> str:
@@ -242,7 +256,8 @@ def lacking(method: Method, views: Collection[str], models: Models, answers: boo
     needs = [strategy.needs] if strategy.needs is not None else []
     if answers:
         # without a mode of its own, what the strategy prefers has another one in its place
-        needs += [MODES[method.mode].needs] if method.mode else []
+        mode = mode_of(method, models)
+        needs += [MODES[mode].needs] if mode else []
     absent = {need.what: need.hint for need in needs if need.of(models) is None}
     wants = [
         *(f"the view {view} (--views leaf,{view})" for view in missing),

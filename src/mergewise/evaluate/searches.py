@@ -1,5 +1,5 @@
-"""Searches shared by all that is asked about one question: the same ranking is made once, and the same row read once, whatever
-strategy wants it.
+"""Searches shared by all that is asked about one question: a ranking is made once, a row read once and a text embedded once,
+whatever strategy wants it.
 
 What is at hand is charged with the seconds that it first took: so what a method's search costs does not depend on the methods
 before it.
@@ -8,20 +8,23 @@ before it.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from time import perf_counter
 from typing import Any, TypeAlias, TypeVar
 
+import numpy as np
+
 from mergewise.asking import IndexState
 from mergewise.designs import VIEWS
-from mergewise.protocols import Embedder, Ranking, Reranker, SearchKind, StoreReader
+from mergewise.protocols import Embedder, FloatArray, Ranking, Reranker, SearchKind, StoreReader
 from mergewise.retrieve.hybrid import HybridReader, SearchSettings
 from mergewise.store.filters import Where, condition_text
 from mergewise.store.views import Registry
 
 Result = TypeVar("Result")
 Row = TypeVar("Row")
+Id = TypeVar("Id", bound=Hashable)
 _Given: TypeAlias = tuple[StoreReader, Embedder | None, Registry, str | None, SearchSettings, Reranker | None]
 
 
@@ -34,38 +37,72 @@ class SearchMemory:
     spent: float = 0.0
     charged: float = 0.0
     _known: dict[Hashable, tuple[Any, float]] = field(default_factory=dict)
-    _rows: dict[Hashable, dict[int, tuple[Any, float]]] = field(default_factory=dict)
+    _rows: dict[Hashable, dict[Any, tuple[Any, float]]] = field(default_factory=dict)
+    _embedder: SharingEmbedder | None = None
 
     def find(self, key: Hashable, search: Callable[[], Result]) -> Result:
         if key not in self._known:
-            began = perf_counter()
+            began, spent, charged = perf_counter(), self.spent, self.charged
             result = search()
             took = perf_counter() - began
             self._known[key] = result, took
-            self.spent += took
+            # what the search itself asked for is a part of it
+            self.spent, self.charged = spent + took, charged
         known, took = self._known[key]
         self.charged += took
         return known  # type: ignore[no-any-return]
 
-    def read(
-        self, key: Hashable, ids: Sequence[int], rows: Callable[[Sequence[int]], dict[int, Row]]
-    ) -> dict[int, Row]:
+    def read(self, key: Hashable, ids: Sequence[Id], rows: Callable[[Sequence[Id]], dict[Id, Row]]) -> dict[Id, Row]:
         """Those of the rows that there are. Each is charged with its share of the reading that brought it."""
         known = self._rows.setdefault(key, {})
         new = [row for row in ids if row not in known]
         if new:
             began = perf_counter()
-            found = rows(new)
+            found = rows(list(dict.fromkeys(new)))
             took = perf_counter() - began
             self.spent += took
             known |= {row: (found.get(row), took / len(new)) for row in new}
         self.charged += sum(known[row][1] for row in ids)
         return {row: known[row][0] for row in ids if known[row][0] is not None}
 
+    def embedder(self, embedder: Embedder) -> SharingEmbedder:
+        """The embedder, sharing its vectors. The same one each time: what knows questions by their embedder keeps them."""
+        if self._embedder is None or self._embedder.embedder is not embedder:
+            self._embedder = SharingEmbedder(self, embedder)
+        return self._embedder
+
     def forget(self) -> None:
         """Before other questions are asked, or the index is another one."""
         self._known.clear()
         self._rows.clear()
+
+
+class SharingEmbedder:
+    """An `Embedder` that embeds each text once for all that is asked about a question. In all else it is the `embedder`."""
+
+    def __init__(self, memory: SearchMemory, embedder: Embedder) -> None:
+        self._memory, self.embedder = memory, embedder
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.embedder, name)
+
+    @property
+    def spec(self) -> str:
+        return self.embedder.spec
+
+    @property
+    def dimension(self) -> int:
+        return self.embedder.dimension
+
+    def embed_documents(self, texts: Sequence[str]) -> FloatArray:
+        return self._vectors("documents", texts, self.embedder.embed_documents)
+
+    def embed_queries(self, texts: Sequence[str]) -> FloatArray:
+        return self._vectors("queries", texts, self.embedder.embed_queries)
+
+    def _vectors(self, kind: str, texts: Sequence[str], embed: Callable[[Sequence[str]], FloatArray]) -> FloatArray:
+        known = self._memory.read(kind, texts, lambda new: dict(zip(new, embed(new), strict=True)))
+        return np.array([known[text] for text in texts], np.float32).reshape(len(texts), self.dimension)
 
 
 class SharingReader(HybridReader):
@@ -102,4 +139,7 @@ class SharedState(IndexState):
 
 
 def shared_state(state: IndexState, memory: SearchMemory) -> SharedState:
-    return SharedState(state.store, state.settings, state.models, state.ceilings, memory=memory)
+    embedder = state.models.embedder
+    shared = None if embedder is None else memory.embedder(embedder)
+    models = replace(state.models, embedder=shared)
+    return SharedState(state.store, state.settings, models, state.ceilings, memory=memory)

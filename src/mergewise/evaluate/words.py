@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import string
 import unicodedata
+from functools import lru_cache
 
 from mergewise.text.languages.analysis import DENSE, UNSPACED
 from mergewise.text.terms import MARKS
@@ -40,6 +41,7 @@ class _Punctuation(dict[int, str]):
 _AS_BLANK, _AS_NOTHING = _Punctuation(" "), _Punctuation("")
 
 
+@lru_cache(1024)
 def normalise(text: str) -> str:
     """The words of a text, a blank before and after each, without articles. A number is one word: 3.5, and 1,200 as 1200."""
     plain = text if text.isascii() else unicodedata.normalize("NFKC", text)

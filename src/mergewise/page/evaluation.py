@@ -214,7 +214,9 @@ class LabPart:
 
 @dataclass(frozen=True, slots=True)
 class LabReport:
-    """What the page tells. `warning` is its watermark. `data` are blocks of compressed rows by name (`page.questions`)."""
+    """What the page tells. `about` says what the figures are, `methods` what each method is. `warning` is the page's watermark.
+    `data` are blocks of compressed rows by name (`page.questions`).
+    """
 
     title: str
     facts: str
@@ -226,6 +228,8 @@ class LabReport:
     provenance: tuple[tuple[str, tuple[tuple[str, str], ...]], ...]
     data: tuple[tuple[str, str], ...] = ()
     left_out: int = 0
+    about: str = ""
+    methods: tuple[tuple[str, str], ...] = ()
 
 
 def evaluation_page(report: LabReport) -> str:
@@ -241,6 +245,7 @@ def evaluation_page(report: LabReport) -> str:
         *shown,
         _pairs(report.pairs),
         _questions(report),
+        _methods(report),
         _provenance(report),
     ]
     style = tag("style", Markup(asset("evaluation.css") + RULES))
@@ -251,7 +256,8 @@ def evaluation_page(report: LabReport) -> str:
 
 
 def _headline(report: LabReport) -> Markup | None:
-    lines = [tag("p", _emphasised(line)) for line in report.headline]
+    about = tag("p", report.about, class_="about-table") if report.about else None
+    lines = [*([about] if about else []), *(tag("p", _emphasised(line)) for line in report.headline)]
     remarks = tag("ul", *(tag("li", remark) for remark in report.remarks), class_="remarks") if report.remarks else None
     return tag("section", *lines, remarks, class_="headline", aria_label="What came out") if lines or remarks else None
 
@@ -266,6 +272,7 @@ def _contents(report: LabReport, parts: Sequence[LabPart]) -> Markup | None:
     links = [(part.key, part.title) for part in parts]
     links += [("pairs", "Pairs")] if report.pairs else []
     links += [("sources", "Questions")] if report.data else []
+    links += [("methods", "Methods")] if report.methods else []
     links += [("origin", "Where it comes from")] if report.provenance else []
     items = [tag("li", tag("a", title, href=f"#{key}")) for key, title in links]
     return tag("nav", tag("ul", *items), class_="contents", aria_label="Contents") if len(items) > 2 else None
@@ -463,6 +470,14 @@ def _questions(report: LabReport) -> Markup | None:
         id="sources",
         class_="part",
     )
+
+
+def _methods(report: LabReport) -> Markup | None:
+    if not report.methods:
+        return None
+    lines = [tag("div", tag("dt", name, dir="auto"), tag("dd", about)) for name, about in report.methods]
+    drawn = tag("dl", *lines, class_="about origin")
+    return tag("section", tag("h2", "The methods", class_="set"), drawn, id="methods", class_="part")
 
 
 def _provenance(report: LabReport) -> Markup | None:

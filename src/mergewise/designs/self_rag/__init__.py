@@ -13,7 +13,9 @@ if TYPE_CHECKING:
 def _strategies() -> dict[str, Strategy]:
     from mergewise.designs.self_rag.strategy import SelfRAG, assemble
 
-    summary = "the best passages, each to be answered from apart (Self-RAG)"
+    summary = (
+        "the best passages of the search, to be answered from apart by a model (Self-RAG); without one, a plain search"
+    )
     return {"self-rag": Strategy(assemble, SelfRAG(), summary, mode="self-rag")}
 
 

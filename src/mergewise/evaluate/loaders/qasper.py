@@ -9,12 +9,10 @@ in the text; tables and figures do not.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from mergewise.errors import UsageError
 from mergewise.evaluate.loaders.rows import (
     BETWEEN,
     BadRow,
@@ -23,9 +21,9 @@ from mergewise.evaluate.loaders.rows import (
     Sample,
     SetReader,
     bare_name,
-    open_text,
     piece_at,
     place_of,
+    read_json,
     texts,
 )
 from mergewise.evaluate.tasks import Evidence, Question, Task
@@ -33,11 +31,7 @@ from mergewise.types import Document
 
 
 def load(path: Path, rows: SetReader) -> Task:
-    with open_text(path) as file:
-        try:
-            papers = json.load(file).items()
-        except (ValueError, AttributeError, RecursionError) as error:
-            raise UsageError(f"{path} is no QASPER: {error}", "the file may be cut off") from None
+    papers = read_json(path, "QASPER", lambda whole: whole.items())
     named = [(f"paper {own}", (own, paper)) for own, paper in papers]
     read = list(rows.converted(path, named, lambda one: (_document(*one), one[1]["qas"])))
     asked = [

@@ -176,6 +176,15 @@ def open_text(path: Path, newline: str | None = None) -> TextIO:
     return io.TextIOWrapper(binary, encoding="utf-8-sig", newline=newline)
 
 
+def read_json(path: Path, form: str, part: Callable[[Any], Any]) -> Any:
+    """The part of a JSON file that holds its rows. Raises UsageError where there is none."""
+    with open_text(path) as file:
+        try:
+            return part(json.load(file))
+        except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+            raise UsageError(f"{path} is no {form}: {error}", "the file may be cut off") from None
+
+
 def is_lines(path: Path) -> bool:
     """Whether a file says by its name that each line is an object."""
     return path.name.lower().removesuffix(".gz").endswith(".jsonl")

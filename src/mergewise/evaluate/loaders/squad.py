@@ -6,12 +6,10 @@ answer stands. Questions of one article are one cluster, also those of 2.0 that 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from mergewise.errors import UsageError
 from mergewise.evaluate.loaders.rows import (
     BETWEEN,
     BadRow,
@@ -20,7 +18,7 @@ from mergewise.evaluate.loaders.rows import (
     Sample,
     SetReader,
     bare_name,
-    open_text,
+    read_json,
     sentence_at,
     texts,
 )
@@ -29,11 +27,7 @@ from mergewise.types import Document
 
 
 def load(path: Path, rows: SetReader) -> Task:
-    with open_text(path) as file:
-        try:
-            articles = json.load(file)["data"]
-        except (ValueError, KeyError, TypeError, RecursionError) as error:
-            raise UsageError(f"{path} is no SQuAD: {error}", "the file may be cut off") from None
+    articles = read_json(path, "SQuAD", lambda whole: whole["data"])
     named = [(f"article {number}", (number, article)) for number, article in enumerate(articles, 1)]
     documents: dict[str, Document] = {}
     asked: list[tuple[str, tuple[Document, int, Record]]] = []

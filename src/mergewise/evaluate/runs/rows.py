@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any, NamedTuple
 
 from mergewise.evaluate.judged import FoundText, LostStage, LostText
@@ -91,7 +91,10 @@ class RunRow:
 
     def as_dict(self) -> dict[str, Any]:
         """As JSON and Parquet have it: `scores` apart, `weights` as a list of pairs, spans as {doc, start, end}."""
-        values = asdict(self)
+        # not by `asdict`, which copies all that is within
+        values = {one.name: getattr(self, one.name) for one in fields(self)}
+        for name in ("ranking", "found", "lost"):
+            values[name] = [asdict(one) for one in values[name]]
         values["passages"] = [
             {"score": one.score, "spans": [_span_dict(span) for span in one.spans], "text": one.text}
             for one in self.passages
