@@ -23,7 +23,8 @@ import mergewise
 from benchmarks.corpus import questions
 from mergewise.models.minilm import MiniLM
 from mergewise.protocols import FloatArray
-from mergewise.store.lance_reader import NPROBES, REFINE, run
+from mergewise.store.lance_search import NPROBES, REFINE
+from mergewise.store.lance_state import run
 
 K = 100
 

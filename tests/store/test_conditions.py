@@ -16,7 +16,7 @@ from tests.slow_conditions import Failing, meets
 
 import mergewise as mw
 from mergewise.errors import UsageError
-from mergewise.store import lance_reader
+from mergewise.store import lance_state
 from mergewise.store.condition_parser import parse_condition
 from mergewise.store.conditions import FUNCTIONS, sql_of
 from mergewise.store.lance_reader import LanceReader
@@ -162,7 +162,7 @@ def test_all_that_finds_documents_refuses_alike(tmp_path: Path) -> None:
 
 
 def test_a_condition_has_a_time(reader: LanceReader, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lance_reader, "CONDITION_SECONDS", 0.0)
+    monkeypatch.setattr(lance_state, "CONDITION_SECONDS", 0.0)
     with pytest.raises(UsageError, match="takes more than 0 seconds"):
         reader.numbers("title like '%in time%'")
 

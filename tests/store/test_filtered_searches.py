@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 
 from mergewise.designs import VIEWS
 from mergewise.protocols import FloatArray, Ranking
-from mergewise.store import lance_reader, numbers
+from mergewise.store import lance_search, lance_state, numbers
 from mergewise.store.lance import LanceStore
-from mergewise.store.lance_reader import LanceReader, run
+from mergewise.store.lance_reader import LanceReader
+from mergewise.store.lance_state import run
 from mergewise.store.manifest import Manifest, ViewState
 from mergewise.store.numbers import DocumentNumbers
 from mergewise.store.places import place_of
@@ -77,7 +78,7 @@ WHERE = st.one_of(
 
 def wanted_numbers(reader: LanceReader, where: str | None) -> set[int]:
     """Those that meet the condition, of documents that say the same the first one."""
-    rows = run(lance_reader.scan(reader._table("documents"), ["_number", "id", "title", "_text"], where)).to_pylist()
+    rows = run(lance_state.scan(reader._table("documents"), ["_number", "id", "title", "_text"], where)).to_pylist()
     first: dict[tuple[str, str], int] = {}
     for row in sorted(rows, key=lambda row: row["_number"]):
         first.setdefault((row["_text"], "" if row["title"] == row["id"] else row["title"]), row["_number"])
@@ -91,7 +92,7 @@ def of_documents(ranking: Sequence[tuple[int, int, float]], wanted: set[int], k:
 
 
 def literal_text_search(reader: LanceReader, question: str, k: int, wanted: set[int]) -> Ranking:
-    query = lance_reader._query(reader._table("leaf")).nearest_to_text(question, columns=["key"])
+    query = lance_search._query(reader._table("leaf")).nearest_to_text(question, columns=["key"])
     hits = run(query.select(["id", "doc", "_score"]).limit(10 * DOCUMENTS).to_arrow())
     return of_documents(
         list(zip(*(hits[name].to_pylist() for name in ("id", "doc", "_score")), strict=True)), wanted, k

@@ -15,7 +15,8 @@ import pyarrow as pa
 from mergewise.errors import StoreError
 from mergewise.store import documents as d
 from mergewise.store.damage import tells_full_disk
-from mergewise.store.lance_reader import LanceReader, specs_of, sql_strings
+from mergewise.store.lance_reader import LanceReader
+from mergewise.store.lance_state import specs_of, sql_strings
 from mergewise.store.manifest import Run, ViewState, holds, with_run, without_span
 from mergewise.store.mapped import IntArray, Mapped, MappingWriter
 from mergewise.store.numbers import sql_numbers

@@ -1,0 +1,211 @@
+"""The documents of one state of an index on LanceDB."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import islice, takewhile
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from mergewise.store import documents as d
+from mergewise.store.copies import RepeatedTexts
+from mergewise.store.damage import raising_store_errors
+from mergewise.store.kept import Changes
+from mergewise.store.lance_state import LanceState, run, scan, sql_strings
+from mergewise.store.manifest import Run, holds
+from mergewise.store.mapped import IntArray
+from mergewise.store.numbers import DocumentNumbers, sql_numbers
+from mergewise.store.tables import NUMBER, rows_by_document
+from mergewise.types import Document, DocumentInfo, DocumentRows, Duplicate, Known, Rows
+
+if TYPE_CHECKING:
+    pass
+
+
+DOCUMENTS_AT_ONCE = 1000
+# documents read last, and their characters at most
+KEPT_DOCUMENTS, LONGEST_KEPT = 16, 200_000
+
+
+@raising_store_errors
+class LanceDocuments(LanceState):
+    """What `StoreReader` tells of documents."""
+
+    @property
+    def snapshot(self) -> str:
+        return self.once("snapshot", lambda: self.manifest.snapshot)
+
+    def documents(self, prefix: str = "", after: str | None = None, limit: int | None = None) -> list[DocumentInfo]:
+        columns = [name for name in self._document_columns() if name not in d.UNLISTED]
+        if not prefix and after is None and limit is None:
+            return [d.info_from(row) for row in self._scan_documents(columns, by_number=True)]
+        ids = self.once("sorted ids", self._sorted_ids)
+        id_at = lambda at: ids[at].as_py()  # noqa: E731
+        first = bisect_left(range(len(ids)), prefix, key=id_at)
+        first = first if after is None else max(first, bisect_right(range(len(ids)), after, key=id_at))
+        following = map(id_at, range(first, len(ids)))
+        page = list(islice(takewhile(lambda doc_id: doc_id.startswith(prefix), following), limit))
+        few = len(page) <= DOCUMENTS_AT_ONCE
+        rows = self._document_records(page, columns) if few else self._scan_documents(columns)
+        known = {row["id"]: row for row in rows}
+        return [d.info_from(known[doc_id]) for doc_id in page]
+
+    def _sorted_ids(self) -> pa.Array:
+        """In the order of their characters, which is that of their bytes."""
+        table = self._table(d.DOCUMENTS)
+        ids = pa.array([], pa.string()) if table is None else run(scan(table, ["id"]))["id"].combine_chunks()
+        return ids.take(pc.sort_indices(ids))
+
+    def document(self, doc_id: str) -> Document | None:
+        return self.texts([doc_id]).get(doc_id)
+
+    def texts(self, doc_ids: Sequence[str]) -> dict[str, Document]:
+        known = {doc_id: known for doc_id in doc_ids if (known := self._documents.get(doc_id)) is not None}
+        for row in self._document_records([doc_id for doc_id in doc_ids if doc_id not in known]):
+            document = known[row["id"]] = d.document_from(row)
+            if len(document.text) <= LONGEST_KEPT:
+                self._documents[document.id] = document
+        for oldest in list(self._documents)[:-KEPT_DOCUMENTS]:
+            self._documents.pop(oldest, None)
+        return known
+
+    def digests(self, doc_ids: Sequence[str]) -> dict[str, str]:
+        return {row["id"]: row["_digest"] for row in self._document_records(doc_ids, ["id", "_digest"])}
+
+    def known_documents(self, doc_ids: Sequence[str] = (), sources: Sequence[str] = ()) -> list[Known]:
+        wanted = ["id", "_digest", "_source", "_bytes", "_modified"]
+        present = [name for name in wanted if name in self._document_columns()]
+        asked = {"id": doc_ids, "_source": sources}
+        parts = [f"{name} in ({sql_strings(values)})" for name, values in asked.items() if values and name in present]
+        if not parts and (doc_ids or sources):
+            return []
+        rows = self._scan_documents(present, " or ".join(parts) or None)
+        return [Known(row["id"], row["_digest"], d.origin_from(row)) for row in rows]
+
+    def ids(self, where: str | None = None) -> list[str]:
+        table = self._table(d.DOCUMENTS)
+        if table is None:
+            return []
+        rows = run(scan(table, ["_number", "id"])).sort_by("_number")
+        if where is not None:
+            rows = rows.filter(pa.array(self._numbers(where).holds(rows["_number"].to_numpy())))
+        return rows["id"].to_pylist()  # type: ignore[no-any-return]
+
+    def sizes(self, doc_ids: Collection[str] | None = None) -> tuple[int, int]:
+        rows = self._written_columns(["id", "_leaves", "_characters"])
+        if doc_ids is not None:
+            rows = rows.filter(pc.is_in(rows["id"], pa.array(list(doc_ids), pa.string())))
+        leaves, characters = (pc.sum(rows[name], min_count=0).as_py() for name in ("_leaves", "_characters"))
+        return leaves, characters
+
+    def standing(self, doc_ids: Sequence[str]) -> dict[str, dict[str, Any]]:
+        """`_number`, `_first_id` and `_digest` of those of the documents that are in the index."""
+        columns = ["id", "_number", "_first_id", "_digest"]
+        return {row["id"]: row for row in self._document_records(doc_ids, columns)}
+
+    def standing_all(self) -> list[dict[str, Any]]:
+        """Number and id of every document."""
+        return self._scan_documents(["_number", "id"])
+
+    def _document_records(self, doc_ids: Sequence[str], columns: Sequence[str] | None = None) -> list[dict[str, Any]]:
+        rows = self._scan_documents(columns, f"id in ({sql_strings(doc_ids)})") if doc_ids else []
+        order = {doc_id: at for at, doc_id in enumerate(doc_ids)}
+        return sorted(rows, key=lambda row: order[row["id"]])
+
+    def document_rows(self, doc_ids: Sequence[str]) -> list[DocumentRows]:
+        documents = self._document_records(doc_ids)
+        numbers = [row["_number"] for row in documents]
+        condition = f"{NUMBER} in ({sql_numbers(numbers)})" if numbers else "false"
+        tables = {name: table for name in self._specs if (table := self._table(name)) is not None}
+        rows_of = {
+            name: rows_by_document(self._specs[name].table, run(scan(table, None, condition)), numbers)
+            for name, table in tables.items()
+        }
+        return [self._with_rows(row, rows_of) for row in documents]
+
+    def _with_rows(self, document: Mapping[str, Any], rows_of: Mapping[str, Mapping[int, Rows]]) -> DocumentRows:
+        """A document with the rows of the views that it has."""
+        number = document["_number"]
+        tables = {
+            name: rows_of[name][number]
+            for name, spec in self._specs.items()
+            if name in rows_of and not holds(self.manifest.views[spec.view].missing, number)
+        }
+        return DocumentRows(d.document_from(document), document["_digest"], tables, d.origin_from(document))
+
+    def leaf_ranges(self, doc_ids: Sequence[str]) -> dict[str, range]:
+        rows = self._document_records(doc_ids, ["id", "_first_id", "_leaves"])
+        return {row["id"]: range(row["_first_id"], row["_first_id"] + row["_leaves"]) for row in rows}
+
+    def numbered_in(self, runs: Sequence[Run]) -> list[str]:
+        """Ids of the documents whose numbers lie in the runs, in the order in which they were added."""
+        if not runs:
+            return []
+        # not a condition for each run: of very many, the database's parser does not come back
+        condition = f"_number >= {runs[0][0]} and _number < {runs[-1][1]}"
+        rows = self._scan_documents(["_number", "id"], condition, by_number=True)
+        return [row["id"] for row in rows if holds(runs, row["_number"])]
+
+    def metadata_kinds(self) -> dict[str, type]:
+        table = self._table(d.DOCUMENTS)
+        return {} if table is None else d.metadata_kinds(run(table.schema()))
+
+    # -- what documents have in common
+
+    def copies(self, where: str | None = None) -> Mapping[int, int]:
+        return self.once("copies", lambda: self._read_copies(where), where)
+
+    def _read_copies(self, where: str | None) -> Mapping[int, int]:
+        repeated = self._repeated_texts()
+        if where is None or not repeated.records:
+            return repeated.copies
+        numbers = np.fromiter(repeated.records, np.int64)
+        among = numbers[self._numbers(where).holds(numbers)].tolist()
+        return d.same_documents((number, repeated.records[number][1]) for number in among)
+
+    def _repeated_texts(self) -> RepeatedTexts:
+        return self._grown(
+            "repeated texts",
+            lambda: RepeatedTexts().with_changes(
+                self._written_columns(["_number", "_content"]), DocumentNumbers.of(()), self._statements
+            ),
+            self._with_added_texts,
+        )
+
+    def _with_added_texts(self, older: RepeatedTexts, changes: Changes) -> RepeatedTexts | None:
+        return older.with_changes(self._documents_from(changes.first_number), changes.gone, self._statements)
+
+    def _statements(self, numbers: IntArray) -> Iterator[tuple[int, str, d.Statement]]:
+        few = len(numbers) <= DOCUMENTS_AT_ONCE
+        condition = f"_number in ({sql_numbers(numbers.tolist())})" if few else None
+        table = self._table(d.DOCUMENTS)
+        if table is None or not len(numbers):
+            return
+        rows = run(scan(table, ["_number", "id", "title", "_content"], condition))
+        for row in rows.filter(pa.array(DocumentNumbers(numbers).holds(rows["_number"].to_numpy()))).to_pylist():
+            yield row["_number"], row["id"], d.statement_of(row["id"], row["title"], row["_content"])
+
+    def duplicates(self) -> list[Duplicate]:
+        records = self._repeated_texts().records
+        return [Duplicate(records[number][0], records[original][0]) for number, original in self.copies().items()]
+
+    def languages(self) -> Mapping[str, int]:
+        return self._grown(
+            "languages",
+            lambda: _languages_of(self._written_columns(["_number", "_language"])),
+            self._with_added_languages,
+        )
+
+    def _with_added_languages(self, older: Counter[str], changes: Changes) -> Counter[str] | None:
+        # what the documents spoke that are gone is not known
+        return None if len(changes.gone) else older + _languages_of(self._documents_from(changes.first_number))
+
+
+def _languages_of(documents: pa.Table) -> Counter[str]:
+    counts = documents["_language"].value_counts().to_pylist()
+    return Counter({entry["values"]: entry["counts"] for entry in counts if entry["values"]})

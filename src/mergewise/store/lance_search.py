@@ -1,0 +1,317 @@
+"""Searches of one state of an index on LanceDB: by words and by vectors, within filters of documents.
+
+Searches give row addresses; ids, documents and vectors come from mapped files (`store.mapped`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from mergewise.concurrency import ThreadLoop
+from mergewise.protocols import FloatArray, Ranking
+from mergewise.store.damage import raising_store_errors
+from mergewise.store.lance_documents import LanceDocuments
+from mergewise.store.lance_state import ID, LOOP, scan
+from mergewise.store.mapped import IntArray
+from mergewise.store.numbers import BoolArray, DocumentFilter, DocumentNumbers, sorted_once, sql_numbers
+from mergewise.store.tables import NUMBER, unit_vectors
+
+if TYPE_CHECKING:
+    from lancedb.table import AsyncTable
+
+
+# recall 0.99 of an exact search, see docs/evaluation.md
+NPROBES, REFINE = 20, 2
+# rows that are compared exactly within a filter: at most, and times those that a search of the index would give
+EXACT_ROWS, EXACT_DEPTH = 12_000, 4
+# rows that a text search reads beyond those asked for: in 425 questions of three sets up to 25 tied at rank 100
+TIED = 28
+_ADDRESS = "_rowid"
+
+
+@raising_store_errors
+class LanceSearch(LanceDocuments):
+    """What `StoreReader` finds."""
+
+    def text_search(
+        self, question: str, k: int, where: str | None = None, table: str | None = None, *, words: bool = False
+    ) -> Future[Ranking]:
+        table = table or self._first
+        opened, spec = self._table(table), self._specs.get(table)
+        column = None if spec is None else spec.table.words if words else spec.table.text
+        if opened is None or not question.strip() or (words and column not in self._columns(table)):
+            return start(_nothing())
+        query = _query(opened).nearest_to_text(question, columns=[str(column)])
+        documents = self._filter(where)
+        if documents is not None and not documents.share:
+            return start(_nothing())
+        if documents is not None and documents.is_cheaper_as_condition(k + TIED):
+            query, documents = query.where(documents.condition), None
+        return start(self._text_ranking(table, query, k, documents))
+
+    async def _text_ranking(self, table: str, query: Any, k: int, documents: DocumentFilter | None) -> Ranking:
+        """Of rows that tie for the last places LanceDB takes any, now these and now those: so all of them are read. So are more
+        where others than the `documents` take the first places."""
+        limit = k + TIED if documents is None else documents.depth(k + TIED)
+        with self._reading(self.place, f"the table {table!r}"):
+            while True:
+                hits = await _hits(self._select_addresses(table, query.limit(limit), "_score", documents))
+                scores, ids = hits["_score"].to_numpy(), await self._ids_of(table, hits)
+                meets = await self._meets(table, hits, ids, documents)
+                ranking = _best(ids[meets], scores[meets], k)
+                if len(hits) < limit or (len(ranking) >= k and scores.min() < ranking[k - 1][1]):
+                    return ranking
+                limit *= 4
+
+    def vector_search(
+        self, vector: FloatArray, k: int, where: str | None = None, table: str | None = None, column: str = "vector"
+    ) -> Future[Ranking]:
+        table = table or self._first
+        opened = self._table(table)
+        if opened is None or not self.manifest.dimension:
+            return start(_nothing())
+        half = vector.astype(np.float16)
+        packed = pa.Array.from_buffers(pa.float16(), len(half), [None, pa.py_buffer(half)])
+        query = _query(opened).nearest_to(packed).column(column).distance_type("dot")
+        # then the candidates are compared exactly here, from the mapped vectors
+        refines = self._is_mapped(table)
+        query, wanted = (query, REFINE * k) if refines else (query.refine_factor(REFINE), k)
+        documents = self._filter(where)
+        if documents is not None and not documents.share:
+            return start(_nothing())
+        # the nearest of few lie further apart: recall 0.997 of an exact search, 0.80 by the same partitions (docs/log.md)
+        probes = NPROBES if documents is None else int(NPROBES / documents.share**0.5)
+        chosen, single = documents, half.astype(np.float32)
+        if documents is not None and refines and self._has_few_rows(table, documents, wanted):
+            few = documents
+            ids = self.once(f"rows of {table}", lambda: self._rows_of_documents(table, few), where)
+            return start(self._exact_ranking(table, column, single, ids, k))
+        if documents is not None and documents.is_cheaper_as_condition(wanted):
+            query, documents = query.where(documents.condition), None
+        later = self._later(table, column) if refines else None
+        if later is not None:
+            later = later if chosen is None else later.within(chosen)
+            if not self.mapped_rows(table).indexed:
+                return start(_best_of(later, single, k))
+            query = query.fast_search()
+        return start(self._vector_ranking(table, column, single, k, query, documents, wanted, probes, later))
+
+    def _later(self, table: str, column: str) -> Later | None:
+        """The mapped rows that the vector index does not have; None where LanceDB is to look for such rows."""
+        return self.once(f"later {table} {column}", lambda: self._read_later(table, column))
+
+    def _read_later(self, table: str, column: str) -> Later | None:
+        mapped = self.mapped_rows(table)
+        waits = table in self.manifest.unembedded or mapped.end < self.manifest.next_id
+        # on a bucket, an index of vectors that is still to come is made up for here: a scan would ask for all of them
+        indexed = bool(mapped.indexed) or (
+            self.place.refresh is not None and f"{table}.{column}" not in self.manifest.trained
+        )
+        if not indexed or waits or not mapped.is_whole:
+            return None
+        ids = mapped.ids_from(mapped.indexed)
+        vectors = np.empty((len(ids), self.manifest.dimension), np.float32)
+        for at, some in mapped.vectors(ids, column):
+            vectors[at] = some
+        later = Later(ids, mapped.documents_of(ids), vectors)
+        # mapped files hold rows of documents that are gone for a while
+        return later.where(self._numbers().holds(later.documents))
+
+    def _has_few_rows(self, table: str, documents: DocumentFilter, wanted: int) -> bool:
+        """Whether to compare all rows of the documents costs less than a search that finds the `wanted` ones among others."""
+        most = min(EXACT_ROWS, EXACT_DEPTH * documents.depth(wanted))
+        return not documents.excludes and documents.share * self._row_count(table) <= most
+
+    def _rows_of_documents(self, table: str, documents: DocumentFilter) -> IntArray:
+        """The ids of their rows."""
+        mapped = self.mapped_rows(table)
+        parts = [ids[documents.holds(numbers)] for ids, numbers in mapped.by_document()]
+        others = self._whole(table, [ID, NUMBER], f"{ID} >= {mapped.end}" if mapped.is_whole else None)
+        parts.append(others[ID].to_numpy()[documents.holds(others[NUMBER].to_numpy())])
+        return sorted_once(np.concatenate(parts))
+
+    async def _exact_ranking(self, table: str, column: str, vector: FloatArray, ids: IntArray, k: int) -> Ranking:
+        """The best of these rows; those that wait for their vectors are left out."""
+        with self._reading(self.place, f"the table {table!r}"):
+            cosines = await self._cosines(table, column, vector, ids, np.full(len(ids), np.nan, np.float32))
+            has_vector = ~np.isnan(cosines)
+            return _best(ids[has_vector], cosines[has_vector], k)
+
+    async def _vector_ranking(
+        self,
+        table: str,
+        column: str,
+        vector: FloatArray,
+        k: int,
+        query: Any,
+        documents: DocumentFilter | None,
+        wanted: int,
+        probes: int,
+        later: Later | None,
+    ) -> Ranking:
+        with self._reading(self.place, f"the table {table!r}"):
+            ids, cosines = await self._nearest(table, query, documents, wanted, probes)
+            if self._is_mapped(table):
+                cosines = await self._compared(table, column, vector, ids, cosines)
+            if later is not None and len(later.ids):
+                ids = np.concatenate([ids, later.ids])
+                cosines = np.concatenate([cosines, later.vectors @ vector])
+            return _best(ids, cosines, k)
+
+    async def _nearest(
+        self, table: str, query: Any, documents: DocumentFilter | None, wanted: int, probes: int
+    ) -> tuple[IntArray, FloatArray]:
+        """Ids and approximate cosines of the `wanted` nearest rows of the documents: those that a search finds that gives rows of
+        no others. More partitions are searched where those near the question hold too few."""
+        found = 0
+        limit = wanted if documents is None else documents.depth(wanted) + TIED
+        while True:
+            nearest = query.nprobes(probes).limit(limit)
+            hits = await _hits(self._select_addresses(table, nearest, "_distance", documents))
+            ids, distances = await self._ids_of(table, hits), hits["_distance"].to_numpy()
+            if documents is None:
+                return ids, 1.0 - distances
+            meets = await self._meets(table, hits, ids, documents)
+            is_all = len(hits) < limit
+            near = distances[meets]
+            if np.count_nonzero(near < np.inf if is_all else near < distances.max(initial=0)) >= wanted or (
+                is_all and len(hits) == found
+            ):
+                best = np.argsort(near, kind="stable")[:wanted]
+                return ids[meets][best], 1.0 - near[best]
+            if is_all:
+                found, probes = len(hits), 4 * probes
+            else:
+                limit *= 4
+
+    async def _compared(
+        self, table: str, column: str, vector: FloatArray, ids: IntArray, cosines: FloatArray
+    ) -> FloatArray:
+        """Exact cosines for the approximate ones of the vector index. Rows that came after it have exact ones already.
+
+        While rows wait for vectors, some that are in the index are not mapped yet.
+        """
+        approximate = (ids < self.mapped_rows(table).end) | (table in self.manifest.unembedded)
+        exact = await self._cosines(table, column, vector, ids, np.where(approximate, np.nan, cosines))
+        return np.where(np.isnan(exact), cosines, exact)
+
+    async def _cosines(
+        self, table: str, column: str, vector: FloatArray, ids: IntArray, cosines: FloatArray
+    ) -> FloatArray:
+        """Cosines of rows by their mapped vectors; those that no file has and that are not known (NaN) from the table."""
+        cosines = cosines.copy()
+        for at, vectors in self.mapped_rows(table).vectors(ids, column):
+            cosines[at] = np.einsum("ij,j->i", vectors, vector)
+        opened, unknown = self._tables[table], np.isnan(cosines)
+        # they are new, or the file that held them is gone
+        if unknown.any() and opened is not None:
+            lost = await scan(opened, [ID, column], f"{ID} in ({sql_numbers(ids[unknown].tolist())})")
+            stored = unit_vectors(lost, column)
+            exact = dict(zip(lost[ID].to_pylist(), () if stored is None else stored @ vector, strict=True))
+            cosines[unknown] = [exact[row] for row in ids[unknown].tolist()]
+        return cosines
+
+    # -- filters
+
+    def _filter(self, where: str | None) -> DocumentFilter | None:
+        """A condition on documents is one on rows: the numbers of the documents that meet it, without those of documents that say
+        the same as another one."""
+        return self.once("filter", lambda: self._made_filter(where), where)
+
+    def _made_filter(self, where: str | None) -> DocumentFilter | None:
+        standing, copies = self._numbers(), DocumentNumbers.of(self.copies(where))
+        wanted = self._numbers(where).without(copies)
+        if len(wanted) == len(standing):
+            return None
+        share = len(wanted) / len(standing)
+        return DocumentFilter(copies, True, share) if where is None else DocumentFilter(wanted, False, share)
+
+    async def _meets(self, table: str, hits: pa.Table, ids: IntArray, documents: DocumentFilter | None) -> BoolArray:
+        """Which of the rows that a search hits are of these documents."""
+        if documents is None:
+            return np.ones(len(ids), bool)
+        if NUMBER in hits.column_names:
+            return documents.holds(hits[NUMBER].to_numpy())
+        numbers = self.mapped_rows(table).documents_of(ids)
+        unknown = np.flatnonzero(numbers < 0)
+        opened = self._tables[table]
+        if len(unknown) and opened is not None:
+            rows = await scan(opened, [ID, NUMBER], f"{ID} in ({sql_numbers(ids[unknown].tolist())})")
+            known = dict(zip(rows[ID].to_pylist(), rows[NUMBER].to_pylist(), strict=True))
+            numbers[unknown] = [known[row] for row in ids[unknown].tolist()]
+        return documents.holds(numbers)
+
+    def _select_addresses(self, table: str, query: Any, score: str, documents: DocumentFilter | None) -> Any:
+        """The columns that tell a hit's row, and whether it is of these documents."""
+        stored = [] if self._is_mapped(table) else [ID] if documents is None else [ID, NUMBER]
+        return query.select([*stored, score]).with_row_id()
+
+    async def _ids_of(self, table: str, hits: pa.Table) -> IntArray:
+        """The ids of the rows that a search hits. An address that no file knows is asked for."""
+        if ID in hits.column_names:
+            stored: IntArray = hits[ID].to_numpy()
+            return stored
+        addresses = hits[_ADDRESS].to_numpy().astype(np.int64)
+        ids = self.mapped_rows(table).ids_at(addresses)
+        unknown = np.flatnonzero(ids < 0)
+        if len(unknown):
+            opened = self._tables[table]
+            assert opened is not None  # it was searched
+            query = opened.take_row_ids(addresses[unknown].tolist()).select([ID]).with_row_id()
+            rows = await query.to_arrow()
+            known = dict(zip(rows[_ADDRESS].to_pylist(), rows[ID].to_pylist(), strict=True))
+            ids = ids.copy()
+            ids[unknown] = [known[address] for address in addresses[unknown].tolist()]
+        return ids
+
+
+class Later(NamedTuple):
+    """Rows that came after a search index: ids, the numbers of their documents, and vectors, one a row."""
+
+    ids: IntArray
+    documents: IntArray
+    vectors: FloatArray
+
+    def within(self, documents: DocumentFilter) -> Later:
+        return self.where(documents.holds(self.documents))
+
+    def where(self, kept: BoolArray) -> Later:
+        return self if kept.all() else Later(self.ids[kept], self.documents[kept], self.vectors[kept])
+
+
+def start(coroutine: Coroutine[Any, Any, Ranking]) -> Future[Ranking]:
+    """A search that is under way: in this thread, unless that turns another loop."""
+    return ThreadLoop.start(coroutine) if asyncio._get_running_loop() is None else LOOP.start(coroutine)
+
+
+def _query(table: AsyncTable) -> Any:
+    """As `table.query()`, but it does not ask for the schema first, to look for columns of large objects: there are none."""
+    from lancedb.query import AsyncQuery
+
+    return AsyncQuery(table._inner.query())
+
+
+async def _hits(query: Any) -> pa.Table:
+    """As `query.to_arrow()`, but in one coroutine instead of five."""
+    stream = await query._inner.execute(None, None)
+    return pa.Table.from_batches([batch async for batch in stream], stream.schema)
+
+
+async def _nothing() -> Ranking:
+    return []
+
+
+async def _best_of(rows: Later, vector: FloatArray, k: int) -> Ranking:
+    return _best(rows.ids, rows.vectors @ vector, k)
+
+
+def _best(ids: IntArray, scores: FloatArray, k: int) -> Ranking:
+    """The `k` best, best first; equal scores in the order of ids, so that results repeat."""
+    order = np.lexsort((ids, -scores))[:k]
+    return list(zip(ids[order].tolist(), scores[order].tolist(), strict=True))
