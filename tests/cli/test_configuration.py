@@ -135,6 +135,7 @@ reranker = "http:http://elsewhere.example/rerank"
 scorer = "hf:/tmp/weights"
 cache = "../elsewhere"
 embedder = "st:somebody/model"
+strategies = "weave(weights=/elsewhere.toml)"
 """
 
 
@@ -157,10 +158,13 @@ def test_a_folder_names_no_endpoint_and_no_place_outside(
     monkeypatch.chdir(project if where == "project" else project / "docs")
     options = configured()
     for command in ("ask", "context", "compare", "index", "eval"):
-        assert not options[command].keys() & {"chat", "reranker", "scorer", "cache", "embedder"}, command
+        assert not options[command].keys() & {"chat", "reranker", "scorer", "cache", "embedder", "strategies"}, command
     assert options["ask"]["budget"] == 70
     said = capsys.readouterr().err
-    assert "may not set cache, chat, embedder, reranker, scorer" in said and str(project / "mergewise.toml") in said
+    assert (
+        "may not set cache, chat, embedder, reranker, scorer, strategies" in said
+        and str(project / "mergewise.toml") in said
+    )
     assert f'trust = ["{project}"]' in said and str(own / "mergewise.toml") in said
 
 

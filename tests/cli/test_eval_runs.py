@@ -20,13 +20,16 @@ from tests.evaluate.towns import DOCUMENTS, QUESTIONS, TASK, saved_task
 from typer.testing import CliRunner
 
 import mergewise.models
-from mergewise.cli.main import app
+from mergewise.asking import Search
+from mergewise.cli.main import app, configuration
+from mergewise.designs.weave.evidence import WEIGHTS
 from mergewise.errors import ModelError, UsageError
 from mergewise.evaluate import evaluator
 from mergewise.evaluate.run import chosen_questions
 from mergewise.evaluate.runs.folder import open_run, read_table, write_table
 from mergewise.evaluate.runs.schema import ROWS, without_seconds
 from mergewise.models.scripted import ScriptedChat
+from mergewise.retrieve.hybrid import SearchSettings
 
 KILLS = int(os.environ.get("MERGEWISE_KILLS", "2"))
 
@@ -98,6 +101,45 @@ def test_a_run_is_kept_and_nothing_is_computed_twice(indexed: Path, monkeypatch:
     later = open_run(indexed / "run")
     assert [one.name for one in later.plan.methods] == ["topk", "weave", "hybrid"]
     assert later.rows()["method"].to_pylist() == [name for name in ("topk", "weave", "hybrid") for _ in range(8)]
+
+
+def test_what_was_tuned_is_compared_with_the_defaults_in_one_run(
+    indexed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = dict[str, Any]()
+    assemble = evaluator.context
+
+    def context(question: str, search: Search, state: Any) -> Any:
+        asked[search.strategy] = state.settings, (state.models.weights or WEIGHTS)["cosine"]
+        return assemble(question, search, state)
+
+    monkeypatch.setattr(evaluator, "context", context)
+    file = indexed / "w.toml"
+    file.write_text("[weave]\ncosine = 3.25")
+    tuned = "weave(k=9, search.depth=5, weights=w.toml)"
+    given = "towns", "-i", "indexes", "-b", "30", "-n", "1", "--out", "run", "-s", f"weave, {tuned}"
+    run(*given)
+    assert asked == {"weave": (SearchSettings(), WEIGHTS["cosine"]), "weave(k=9)": (SearchSettings(depth=5), 3.25)}
+    plan = open_run(indexed / "run").plan
+    assert [(one.name, one.strategy, one.search, one.weights) for one in plan.methods] == [
+        ("weave", "weave", "", ""),
+        (tuned, "weave(k=9)", "depth=5", "cosine=3.25"),
+    ]
+    # other weights in the file: other rows
+    asked.clear()
+    file.write_text("[weave]\ncosine = 4.5")
+    run(*given)
+    assert asked == {"weave(k=9)": (SearchSettings(depth=5), 4.5)}
+    # what is named for all, or written in the configuration, stands where a strategy says nothing
+    asked.clear()
+    (indexed / "mergewise.toml").write_text('search = "weight=0.5, depth=7"\nweights = "w.toml"')
+    known = configuration()["eval"]
+    run(*given[:-1], "topk, weave(search.depth=5)", "--search", known["search"], "--weights", known["weights"])
+    assert asked["topk"] == (SearchSettings(weight=0.5, depth=7), 4.5)
+    assert asked["weave"] == (SearchSettings(weight=0.5, depth=5), 4.5)
+    for wrong in ("weave(search.breadth=5)", "weave(weights=none.toml)", "topk(weights=w.toml)"):
+        with pytest.raises(UsageError, match=r"has no parameter|cannot be read"):
+            run(*given[:-1], wrong)
 
 
 def test_rankings_are_files_for_other_tools(indexed: Path) -> None:

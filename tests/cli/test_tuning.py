@@ -20,6 +20,7 @@ from mergewise.evaluate import tuning
 from mergewise.evaluate.tuning import HeldOut, TuningReport, WeightsReport
 from mergewise.evaluate.tuning.space import Point
 from mergewise.retrieve.hybrid import SearchSettings
+from mergewise.server.mcp import stdio
 from mergewise.types import Document
 
 TOWNS = tuple(
@@ -103,7 +104,7 @@ def test_what_tune_found_is_what_the_configuration_says(
     out = run("tune", "own.jsonl", "-i", "mine", "--write", str(tmp_path / "mergewise.toml"))
     assert "better: evidence 0.700 instead of 0.600" in out
     known = configuration(tmp_path / "mergewise.toml")
-    for command in ("ask", "context", "chat"):
+    for command in ("ask", "context", "chat", "eval", "mcp"):
         assert known[command]["search"] == "weight=0.5, depth=200"
     assert known["context"]["strategy"] == "weave(k=90, redundancy=false)"
     monkeypatch.chdir(tmp_path)
@@ -133,6 +134,10 @@ def test_fitted_weights_are_a_file_that_questions_take(
     with mergewise.open(folder / "mine", weights=file, create=False) as index:
         assert index.models.weights == pytest.approx(weights, rel=1e-3)
     run("context", "Who designed the tower of Arden?", "-i", "mine", "--weights", str(file))
+    served = []
+    monkeypatch.setattr(stdio, "serve_index", lambda index, *more, **options: served.append(index.state()))
+    run("mcp", "-i", "mine", "--weights", str(file), "--search", "weight=0.5")
+    assert served[0].models.weights == pytest.approx(weights, rel=1e-3) and served[0].settings.weight == 0.5
     with pytest.raises(UsageError, match="is there already"):
         run("tune", "own.jsonl", "-i", "mine", "--fit", str(file))
 

@@ -10,7 +10,10 @@ import pytest
 
 import mergewise
 from mergewise.errors import MergewiseError, UsageError
+from mergewise.server.collections import Chats, Collection
 from mergewise.server.configuration import ModelConfig, ServeLimits, ServerConfig, load_config
+from mergewise.server.records import CollectionRecord
+from tests.server.conftest import indexed
 
 WHOLE = """
 [server]
@@ -79,6 +82,18 @@ def test_flags_win_over_the_environment_and_that_over_the_file(tmp_path: Path) -
     assert load_config(tmp_path / "none", environment={}).workers in range(1, 5)
 
 
+def test_a_collection_is_searched_as_the_configuration_says(tmp_path: Path) -> None:
+    (tmp_path / "w.toml").write_text("[weave]\ncosine = 3.25")
+    text = "[collections.a]\nsearch = 'weight=0.5'\nweights = 'w.toml'"
+    config = load_config(written(tmp_path, text), environment={})
+    place = indexed((("a.md", "The stern is the aft part of a ship."),))
+    for name, weight, cosine in (("a", 0.5, 3.25), ("b", 0.4, None)):
+        collection = Collection(CollectionRecord(name, str(place), str(tmp_path)), config, Chats(config))
+        assert collection.index.search_settings.weight == weight
+        assert (collection.index.models.weights or {}).get("cosine") == cosine
+        collection.close()
+
+
 @pytest.mark.parametrize(
     ("text", "named"),
     [
@@ -101,6 +116,8 @@ def test_flags_win_over_the_environment_and_that_over_the_file(tmp_path: Path) -
         ("[collections.A]\n", "'A'"),
         ("[collections.a]\nchat = 'zz'", "collections.a.chat"),
         ("[collections.a]\ndefaults = 3", "defaults"),
+        ("[collections.a]\nsearch = 'breadth=3'", "collections.a.search"),
+        ("[collections.a]\nweights = 'none.toml'", "none.toml"),
         ("[profiles.p]\ncollection = 'a'\nchat = 'zz'", "profiles.p.chat"),
         ("[profiles.p]\ncollection = 'a'\nfooter = 'sometimes'", "footer"),
         ("not toml", "serve.toml"),

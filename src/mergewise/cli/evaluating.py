@@ -32,6 +32,7 @@ from mergewise.cli.reports import (
 )
 from mergewise.cli.tables import say_lab_table
 from mergewise.designs import VIEWS
+from mergewise.designs.weave.weights import weights_line
 from mergewise.engine import Index
 from mergewise.errors import UsageError
 from mergewise.evaluate.evaluator import Asking, Evaluator, MethodRows
@@ -98,6 +99,7 @@ class Evaluation:
             options = replace(options, answers=options.answers or has_model)
             filling = presets if options.answers else [preset.without_answers() for preset in presets]
             chosen = _preset_methods(filling, options.budgets)
+        chosen = [(method.with_settings(options.search, options.weights), budget) for method, budget in chosen]
         chosen = _from_reference(chosen, options.reference)
         repeats = options.repeats or max((preset.repeats for preset in presets), default=1)
         return cls(sets, options, chosen, presets, repeats, parse_shard(options.shard or "1/1"))
@@ -291,7 +293,10 @@ class Evaluation:
         methods = {method.name: method for method, _ in self.asked_methods}
         return RunPlan(
             methods=tuple(
-                PlannedMethod(one.name, one.strategy, one.mode or "", one.judge, one.about) for one in methods.values()
+                PlannedMethod(
+                    one.name, one.strategy, one.mode or "", one.judge, one.about, one.search, weights_line(one.weights)
+                )
+                for one in methods.values()
             ),
             budgets=tuple(dict.fromkeys(budget for _, budget in self.asked_methods)),
             repeats=self.repeats,

@@ -65,6 +65,7 @@ class EvaluationOptions:
     mode: options.ModeOption = None
     chat: options.ChatOption = defaults.CHAT
     causal: options.CausalOption = defaults.CAUSAL
+    search: options.SearchOption = None
     window: options.WindowOption = None
     max_tokens: options.MaxTokensOption = defaults.MAX_TOKENS
     repeats: Annotated[
@@ -87,6 +88,7 @@ class EvaluationOptions:
     price_out: options.PriceOutOption = 0.0
     embedder: options.EmbedderOption = None
     reranker: options.RerankerOption = defaults.RERANKER
+    weights: options.WeightsOption = None
     utility: Annotated[
         str,
         typer.Option(

@@ -20,6 +20,7 @@ class ServedIndexOptions:
     """The index that is served, and the models that answer."""
 
     index_dir: options.IndexOption = options.DEFAULT_INDEX
+    search: options.SearchOption = None
     embedder: options.NamedEmbedderOption = None
     chat: options.ChatOption = defaults.CHAT
     window: options.WindowOption = None
@@ -28,6 +29,7 @@ class ServedIndexOptions:
     timeout: options.TimeoutOption = None
     retries: options.RetriesOption = None
     reranker: options.RerankerOption = defaults.RERANKER
+    weights: options.WeightsOption = None
     tokenizer: options.TokenizerOption = None
 
 

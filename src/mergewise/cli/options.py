@@ -348,11 +348,9 @@ SearchOption = Annotated[
 
 def search_settings(text: str | None) -> SearchSettings:
     """The settings that `--search` names."""
-    from mergewise.designs.specs import assignments, with_parameters
-    from mergewise.retrieve.hybrid import SearchSettings
+    from mergewise.designs import specs
 
-    chosen: SearchSettings = with_parameters(SearchSettings(), assignments(text or "", text or ""), "--search")
-    return chosen
+    return specs.search_settings(text or "", "--search")
 
 
 ThenOption = Annotated[

@@ -5,13 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mergewise.defaults import CHAT
 from mergewise.designs import VIEWS
 from mergewise.errors import UsageError
 from mergewise.ranges import hints_of, short_repr, value_of
 from mergewise.store.views import Presets, views_of
+
+if TYPE_CHECKING:
+    from mergewise.retrieve.hybrid import SearchSettings
 
 _SPEC = re.compile(r"(?P<name>[\w-]+)\s*(?:\((?P<arguments>[^()]*)\))?")
 _COMMA = re.compile(r",(?![^()]*\))")
@@ -55,6 +58,14 @@ def with_parameters(defaults: Any, given: Mapping[str, object], name: str, prese
             raise UsageError(f"{name} has no parameter {short_repr(key)}", f"it has: {', '.join(known)}{named}")
     chosen = {key: value_of(f"{name}: {key} cannot be", value, hints[key]) for key, value in given.items()}
     return replace(defaults, **chosen)
+
+
+def search_settings(text: str, what: str = "the search", standing: SearchSettings | None = None) -> SearchSettings:
+    """Settings of the search from a text as `weight=0.5, depth=200`; what it does not name is as in those that stand."""
+    from mergewise.retrieve.hybrid import SearchSettings
+
+    chosen: SearchSettings = with_parameters(standing or SearchSettings(), assignments(text, text), what)
+    return chosen
 
 
 def _unfolded(given: Mapping[str, object], name: str, presets: Presets) -> dict[str, object]:

@@ -17,6 +17,7 @@ from typing import Any
 from mergewise.asking import Search, answer_together, context, prepare_request
 from mergewise.defaults import STRATEGY
 from mergewise.designs import MODES, modes, strategies
+from mergewise.designs.specs import search_settings
 from mergewise.engine import Index
 from mergewise.errors import MissingExtra, UsageError
 from mergewise.evaluate.answers import ANSWER_SCORES, prediction_of, score_answer
@@ -219,7 +220,7 @@ class Evaluator:
     def _context_rows(self, batch: Sequence[tuple[MethodRows, Question]], state: SharedState) -> list[RunRow]:
         rows = []
         for one, question in batch:
-            own = replace(state, models=self._models(one.method, state.models))
+            own = self._state(one, state)
             timer = _Timer(self._searches)
             try:
                 found = context(question.text, _search(one, question), own)
@@ -235,7 +236,7 @@ class Evaluator:
         assert mode is not None
         requests, timers = [], []
         for one, question in batch:
-            own = replace(state, models=self._models(one.method, state.models, one.repeat))
+            own = self._state(one, state)
             timer = _Timer(self._searches)
             requests.append(self._request(one, question, own))
             timers.append(timer.stopped())
@@ -307,9 +308,15 @@ class Evaluator:
         answers = iter(each(partial(modes.answer, mode), ready, at_once))
         return [request if isinstance(request, Exception) else next(answers) for request in requests]
 
+    def _state(self, one: MethodRows, state: SharedState) -> SharedState:
+        """The state with the method's models, and its settings of the search."""
+        settings = search_settings(one.method.search, standing=state.settings)
+        return replace(state, models=self._models(one.method, state.models, one.repeat), settings=settings)
+
     def _models(self, method: Method, models: Models, repeat: int = 0) -> Models:
         """The models of the method, as if its judge had been named by --reranker: what is scored is what a user gets."""
         asking = self.asking
+        models = replace(models, weights=method.weights or models.weights)
         if asking is not None and (repeat or asking.temperature is not None):
             models = replace(models, chat=_sampled(models.chat, asking.temperature, repeat))
         if method.judge == "given":
@@ -339,7 +346,8 @@ class Evaluator:
             "reranker": None if models.reranker is None else models.reranker.spec,
             "scorer": None if models.scorer is None else models.scorer.spec,
             "judge": models.utilities.spec,
-            "search": asdict(self.index.search_settings),
+            "search": asdict(search_settings(method.search, standing=self.index.search_settings)),
+            **({"weights": dict(models.weights)} if models.weights else {}),
             **({"prompts": own} if (own := models.prompts.digests()) else {}),
             "embedder": manifest.embedder,
             "views": {name: dict(state.settings) for name, state in manifest.views.items() if name in ("leaf", *views)},

@@ -11,12 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Literal
 
 from mergewise.defaults import PASSAGE_TOKENS
 from mergewise.designs import MODES, STRATEGIES
-from mergewise.designs.specs import split_specs
+from mergewise.designs.specs import assignments, search_settings, split_spec, split_specs
 from mergewise.designs.strategies import resolve
+from mergewise.designs.weave.weights import weights_of
 from mergewise.errors import UsageError
 from mergewise.models.record import Models
 
@@ -26,6 +28,8 @@ tables, or the trained utility predictor."""
 
 ALL = "all"
 """In place of the names of strategies: every one."""
+OF_SEARCH = "search."
+"""Before the name of a setting of the search, among the parameters of a strategy."""
 
 _STANDARD = f"topk(k={{k}}, order=score, longest={PASSAGE_TOKENS})"
 BETAS = (0.0, 0.1, 0.25, 0.5, 0.75, 1.0, 2.0, 50.0)
@@ -35,6 +39,7 @@ BETAS = (0.0, 0.1, 0.25, 0.5, 0.75, 1.0, 2.0, 50.0)
 class Method:
     """`strategy` is a spec, `mode` a name in `MODES` or None: what the strategy prefers. `views` are what it needs
     beyond those of its strategy. One that `reads_one_prompt` needs no next-token probabilities, whatever its mode says.
+    `search` are settings as `--search` takes them, `weights` those of weave's features; where they say nothing, the index's own.
     """
 
     name: str
@@ -44,6 +49,15 @@ class Method:
     about: str = ""
     views: tuple[str, ...] = ()
     reads_one_prompt: bool = False
+    search: str = ""
+    weights: Mapping[str, float] | None = None
+
+    def with_settings(self, search: str | None, weights: Path | None) -> Method:
+        """The same with these where it has none of its own. Raises UsageError for settings, or a file, that cannot be."""
+        given = {**assignments(search or "", "--search"), **assignments(self.search, self.name)}
+        own = _assigned(given)
+        search_settings(own)
+        return replace(self, search=own, weights=self.weights or weights_of(weights))
 
 
 def _aed_method(name: str, about: str, judge: Judge = "utility", **choices: object) -> Method:
@@ -233,9 +247,29 @@ def methods_of(names: str) -> list[Method]:
 
 
 def strategy_methods(specs: str, mode: str | None = None) -> list[Method]:
-    """Strategies as methods, by their specs, separated by commas, or all of them; `mode` answers from all their contexts."""
+    """Strategies as methods, by their specs, separated by commas, or all of them; `mode` answers from all their contexts.
+
+    Beside the strategy's own parameters a spec may have what `mergewise tune` finds: `search.NAME=VALUE` of the search, and
+    `weights=FILE` of weave. Raises UsageError for a file that holds no weights.
+    """
     names = list(STRATEGIES) if specs.strip() == ALL else split_specs(specs)
-    return [Method(spec, spec, mode) for spec in names]
+    return [_strategy_method(spec, mode) for spec in names]
+
+
+def _strategy_method(spec: str, mode: str | None) -> Method:
+    name, arguments = split_spec(spec)
+    given = assignments(arguments, spec)
+    file = given.pop("weights", None) if name == "weave" else None
+    search = {key.removeprefix(OF_SEARCH): given.pop(key) for key in list(given) if key.startswith(OF_SEARCH)}
+    if file is None and not search:
+        return Method(spec, spec, mode)
+    weights = None if file is None else weights_of(str(file))
+    own = f"{name}({_assigned(given)})" if given else name
+    return Method(spec, own, mode, search=_assigned(search), weights=weights)
+
+
+def _assigned(given: Mapping[str, object]) -> str:
+    return ", ".join(f"{name}={value}" for name, value in given.items())
 
 
 def mode_of(method: Method, models: Models) -> str | None:

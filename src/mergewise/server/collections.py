@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import mergewise as mw
+from mergewise.designs.specs import search_settings
 from mergewise.models import load_chat, release
 from mergewise.ranges import AT_ONCE
 from mergewise.server.admission import PausingChat
-from mergewise.server.configuration import ModelConfig, ServerConfig
+from mergewise.server.configuration import CollectionConfig, ModelConfig, ServerConfig
 from mergewise.server.problems import HTTPProblem, invalid, unknown
 from mergewise.server.records import CollectionRecord, Token
 from mergewise.server.state import State
@@ -65,6 +66,11 @@ class Collection:
         return self.record.name
 
     @property
+    def _own(self) -> CollectionConfig:
+        """What the configuration says of it."""
+        return self._config.collections.get(self.name, CollectionConfig())
+
+    @property
     def is_made(self) -> bool:
         """Whether the writer has made the index; a collection without one is empty."""
         return (Path(self.record.path) / _MANIFEST).exists()
@@ -78,7 +84,13 @@ class Collection:
                     raise HTTPProblem(409, "empty", f"{self.name} has no documents yet", "add some")
                 limits = self._config.limits
                 ceilings = mw.Ceilings(k=limits.k, candidates=limits.candidates)
-                self._index = mw.open(self.record.path, create=False, ceilings=ceilings)
+                self._index = mw.open(
+                    self.record.path,
+                    create=False,
+                    ceilings=ceilings,
+                    search_settings=search_settings(self._own.search),
+                    weights=self._own.weights,
+                )
             return self._index
 
     def asked_by(self, chat: str | None) -> Index:
@@ -110,7 +122,7 @@ class Collection:
 
     def strategies(self) -> list[str]:
         """The strategies that clients may name: those of the configuration, and whose views the index has."""
-        allowed = self._config.collections[self.name].strategies if self.name in self._config.collections else ()
+        allowed = self._own.strategies
         views = set(self.index.manifest.views) if self.is_made else set(self.record.views)
         return [
             name
@@ -120,7 +132,7 @@ class Collection:
 
     def demand_strategy(self, spec: str, field: str) -> None:
         """Raises HTTPProblem 422 for a strategy that the configuration does not allow."""
-        allowed = self._config.collections[self.name].strategies if self.name in self._config.collections else ()
+        allowed = self._own.strategies
         if allowed and spec.partition("(")[0].strip() not in allowed:
             raise invalid(f"/{field}", f"{self.name} may not be asked by {spec!r}", f"one of: {', '.join(allowed)}")
 

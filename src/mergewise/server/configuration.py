@@ -117,7 +117,8 @@ class CollectionConfig:
     """A collection of the configuration. `path` is the directory of its index (default: in the server's data).
 
     `folders` are kept in step by `sync` jobs. `strategies` are those that clients may name (none: all). `defaults` are fields of
-    a question that stand where the client says nothing. `chat` names the chat model that writes rows for its views.
+    a question that stand where the client says nothing. `chat` names the chat model that writes rows for its views. `search` and
+    `weights` are how it is searched, and weave's weights, as `mergewise tune` finds them.
     """
 
     path: Path | None = None
@@ -128,6 +129,8 @@ class CollectionConfig:
     embedder: str | None = None
     views: tuple[str, ...] = ()
     chat: str | None = None
+    search: str = ""
+    weights: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,9 +269,18 @@ def _valid_config(config: ServerConfig) -> ServerConfig:
         if not COLLECTION_NAME.fullmatch(name):
             raise UsageError(f"a collection cannot be called {name!r}", "small letters, digits and -, at most 63")
         _demand_named(f"collections.{name}.chat", collection.chat, config.chats)
+        _check_tuned(name, collection)
     for name, profile in config.profiles.items():
         _demand_named(f"profiles.{name}.chat", profile.chat, config.chats)
     return config
+
+
+def _check_tuned(name: str, collection: CollectionConfig) -> None:
+    from mergewise.designs.specs import search_settings
+    from mergewise.designs.weave.weights import weights_of
+
+    search_settings(collection.search, f"collections.{name}.search")
+    weights_of(collection.weights)
 
 
 def _demand_named(where: str, name: str | None, among: Mapping[str, object]) -> None:

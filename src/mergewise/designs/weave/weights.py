@@ -49,6 +49,11 @@ def _table(path: Path) -> Mapping[str, object]:
     return table
 
 
+def weights_line(weights: Mapping[str, float] | None) -> str:
+    """Those that differ from the ones that ship, as `name=value, ...`."""
+    return ", ".join(f"{name}={value}" for name, value in (weights or {}).items() if value != WEIGHTS[name])
+
+
 def weights_text(weights: Mapping[str, float], comments: Sequence[str] = ()) -> str:
     """Such a file."""
     lines = [f"# {comment}" for comment in comments]

@@ -34,13 +34,17 @@ class PlannedSet:
 
 @dataclass(frozen=True, slots=True)
 class PlannedMethod:
-    """`mode` is empty where the strategy's own is meant, or where contexts alone are judged."""
+    """`mode` is empty where the strategy's own is meant, or where contexts alone are judged. `search` are settings of the search,
+    `weights` those of weave's features, as far as they differ from the defaults.
+    """
 
     name: str
     strategy: str
     mode: str = ""
     judge: str = "given"
     about: str = ""
+    search: str = ""
+    weights: str = ""
 
 
 @dataclass(frozen=True, slots=True)
