@@ -6,7 +6,7 @@
 # make attack        what docs/trust.md says was tried, in its long form: twenty minutes at most
 # make fuzz          an hour of fuzzing guided by coverage (MINUTES=60), of which make attack has a short form; it goes on where it ended
 # make bench         speed and memory of the index, of sentences, tokens and alignment
-# make chaos         100 kills of writers, 200 of a server, 20 of an evaluation, 20 times the damage, the server's tests in their long form
+# make chaos         kills of writers, servers, an evaluation and at each request to a bucket; damage; the server's tests in their long form
 # make mutants       220 small changes of the sources: does a test notice? (up to 80 minutes; stopped, it goes on; SEED=2 draws others)
 
 PYTHON ?= python3.11
@@ -18,7 +18,7 @@ MINUTES ?= 60
 # the build for processors alone, from PyTorch's own index or a local one: that of PyPI brings gigabytes of CUDA along
 TORCH  ?= torch==2.13.0+cpu
 
-.PHONY: demo test lint wheel integrations causal causal-environment attack fuzz bench chaos mutants clean
+.PHONY: demo test tests lint wheel integrations causal causal-environment attack fuzz bench chaos mutants clean
 
 $(VENV)/.installed: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || python3 -m venv $(VENV)
@@ -28,7 +28,11 @@ $(VENV)/.installed: pyproject.toml
 demo: $(VENV)/.installed
 	$(BIN)/mergewise demo $(DOCS) $(if $(QUESTION),--question "$(QUESTION)")
 
-test: lint
+# types are looked at by one process: the tests begin beside it
+test: $(VENV)/.installed
+	$(MAKE) --jobs=2 lint tests
+
+tests: $(VENV)/.installed
 	$(BIN)/python -m pytest --numprocesses auto --dist worksteal
 
 lint: $(VENV)/.installed
@@ -71,6 +75,7 @@ chaos: $(VENV)/.installed
 	MERGEWISE_KILLS=100 $(BIN)/python -m pytest tests/test_kill.py tests/test_folders.py
 	MERGEWISE_KILLS=20 $(BIN)/python -m pytest tests/designs/mrag/test_markers_cost.py
 	MERGEWISE_ATTACK=1 MERGEWISE_KILLS=20 $(BIN)/python -m pytest tests/cli/test_eval_runs.py
+	MERGEWISE_ATTACK=1 $(BIN)/python -m pytest tests/store/test_object_storage.py
 	MERGEWISE_DAMAGES=20 $(BIN)/python -m pytest tests/store/test_damage.py
 	MERGEWISE_ATTACK=1 MERGEWISE_KILLS=20 $(BIN)/python -m pytest tests/store/test_conditions.py tests/server tests/test_mutants.py
 	$(BIN)/python -m benchmarks.serve.kills --kills 200

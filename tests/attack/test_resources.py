@@ -197,8 +197,8 @@ def test_an_index_that_cannot_be_written_is_read(read_only: Path) -> None:
 def test_a_clock_that_jumps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Between two writes, forth and back by years: nothing is lost, and who reads meanwhile goes on."""
     # old versions are looked for after every write
-    monkeypatch.setattr("mergewise.store.lance.GROWN", 0)
-    monkeypatch.setattr("mergewise.store.lance.GROWN_BY", 0)
+    monkeypatch.setattr("mergewise.store.places.folder.GROWN", 0)
+    monkeypatch.setattr("mergewise.store.places.folder.GROWN_BY", 0)
     index = made(tmp_path)
     other = mw.open(tmp_path / "index")
     now = time.time

@@ -127,7 +127,7 @@ def test_a_page_links_to_nothing_but_regular_files_of_the_index_folder(home: Pat
     index.add(*[Document(name, f"Text of {name}.\n") for name in lies])
     with index.store._writing() as change:
         assert isinstance(change, Change)
-        change.place({name: Origin(source, 1, 1) for name, source in lies.items()})
+        change.set_origins({name: Origin(source, 1, 1) for name, source in lies.items()})
         change.commit()
     links = {name: file_links(index)(name) for name in lies}
     assert links == {**dict.fromkeys(lies), "good": (home / "docs/bats.md").resolve().as_uri()}

@@ -93,7 +93,7 @@ def test_no_citation_begins_or_ends_with_white_space(pieces: list[str]) -> None:
     """Also where nothing of the source is close to the statement, and all of it is cited."""
     text = "".join(["Bats", *pieces, "sleep. "])
     document = Document("d", text)
-    for start in range(4, len(text)):
+    for start in range(4, len(text), 3):
         span = Span("d", start, len(text))
         source = Source(1, "t", (), text[start:], ((span, text[start:]),), 1.0)
         for stated in ("Quite other words [1].", "Owls eat mice [1]."):

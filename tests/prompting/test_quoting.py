@@ -35,3 +35,7 @@ def test_the_warning_names_the_code_and_what_is_quoted() -> None:
 
 def test_a_turn_is_the_task_and_the_texts() -> None:
     assert [(m.role, m.text) for m in turn("Do it.", ["a", "b"])] == [("system", "Do it."), ("user", "a\n\nb")]
+
+
+def test_no_name_makes_the_first_line_a_last_one() -> None:
+    assert quotation("end", "text", "#1").splitlines() == ["--- #1 end:", "text", "--- #1 end"]

@@ -13,7 +13,7 @@ from tests.support import SMALL, HashEmbedder, memory_store, rows_of
 from mergewise.designs import VIEWS
 from mergewise.protocols import FloatArray
 from mergewise.store.audit import audit, document_problems, with_settings
-from mergewise.types import Document, DocumentInfo, DocumentRows, Rows
+from mergewise.types import Document, DocumentRows, Rows
 
 DOCUMENTS = [Document(name, f"# {name}\n\nText of {name}. More of {name} here.\n\n## B\n\nEnd.", name) for name in "ab"]
 KEPT = {"leaf": VIEWS["leaf"].dump(SMALL)}
@@ -86,10 +86,10 @@ def test_a_whole_index_has_no_problems() -> None:
 
 
 def test_a_document_that_is_there_twice_is_told() -> None:
-    def twice(documents: list[DocumentInfo]) -> list[DocumentInfo]:
-        return [*documents, documents[0]]
+    def twice(ids: list[str]) -> list[str]:
+        return [*ids, ids[0]]
 
-    assert audited(documents=twice) == [("is in the index more than once", "a")]
+    assert audited(ids=twice) == [("is in the index more than once", "a")]
 
 
 def test_rows_of_no_document_are_counted() -> None:

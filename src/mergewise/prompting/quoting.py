@@ -29,6 +29,8 @@ def _hash(texts: Sequence[str]) -> str:
 def quotation(name: str, text: str, code: str) -> str:
     """The text between its two lines. The first line carries the `name`. Neither text nor name is shown with the code."""
     name, text = (part.replace(code, "…") for part in (" ".join(name.split()), text))
+    # its first line would be a last one
+    name = "end:" if name == "end" else name
     return f"--- {code} {name}\n{text}\n--- {code} end"
 
 

@@ -356,7 +356,9 @@ class MappingWriter:
         return RowFile(file, rows), end
 
     def with_addresses(self, addresses: IntArray, ids: IntArray) -> Mapped:
-        """The files, and one for the addresses of these rows."""
+        """The files, and one for the addresses of these rows, if there are any."""
+        if not len(addresses):
+            return self._mapping
         fresh = self._write_addresses(addresses, ids)
 
         def join(tables: Sequence[pa.Table]) -> RowFile:
