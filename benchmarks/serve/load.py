@@ -7,7 +7,7 @@ Five parts, each with a line of JSON at the end:
 
 - `cpu`: processor seconds of a question, asked by one client after the other
 - `throughput`: contexts a second from twice as many clients as cores, held against cores / seconds of a question of this run
-- `readers`: so many readers that pause between questions, beside one writer that sends a document a second
+- `readers`: so many readers that pause between questions and heed Retry-After, beside one writer that sends a document a second
 - `overload`: five times as many clients as can be answered, and how soon all is as before
 - `streams`: contexts beside many answers that wait for a slow model
 
@@ -44,6 +44,8 @@ COLLECTION = "load"
 CONTEXT, ASK = f"/api/v1/collections/{COLLECTION}/context", f"/api/v1/collections/{COLLECTION}/ask"
 HOLDING = 60.0
 """Seconds in which all streams are to be under way."""
+RETRIES = 2
+"""Of a reader, as OpenAI's client has them; a question that is refused once more is an error."""
 SLOW = Turn("It is told in the first source [1]. " * 20, pause_per_token=0.25)
 WORDS = (
     "harbour winter copper engine river valley letter garden signal market bridge window forest captain ledger station "
@@ -58,6 +60,7 @@ class Tally:
     seconds: list[float] = field(default_factory=list)
     statuses: Counter[int] = field(default_factory=Counter)
     mixed: int = 0
+    again: int = 0
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def add(self, status: int, seconds: float, mixed: bool = False) -> None:
@@ -84,9 +87,17 @@ class Load:
     def question(self) -> str:
         return f"What is told of the {' and the '.join(self._random.sample(WORDS, 3))} in {next(self._numbers)}?"
 
-    def ask(self, client: httpx.Client, tally: Tally) -> int:
+    def ask(self, client: httpx.Client, tally: Tally, retries: int = 0) -> int:
+        """The status of the answer. A refusal is asked again so often, after the time that it names, as SDKs do."""
         began = time.perf_counter()
-        answer = client.post(CONTEXT, json={"question": self.question()})
+        body = {"question": self.question()}
+        answer = client.post(CONTEXT, json=body)
+        for _ in range(retries):
+            if answer.status_code != 429:
+                break
+            tally.again += 1
+            time.sleep(float(answer.headers["retry-after-ms"]) / 1000)
+            answer = client.post(CONTEXT, json=body)
         took, mixed = time.perf_counter() - began, False
         if answer.status_code == 200:
             told = answer.json()
@@ -94,14 +105,16 @@ class Load:
         tally.add(answer.status_code, took, mixed)
         return answer.status_code
 
-    def by_clients(self, clients: int, seconds: float, pause: Callable[[], float] = lambda: 0.0) -> Tally:
+    def by_clients(
+        self, clients: int, seconds: float, pause: Callable[[], float] = lambda: 0.0, retries: int = 0
+    ) -> Tally:
         """So many clients ask for so long, each one question after the other."""
         tally, until = Tally(), time.monotonic() + seconds
 
         def go_on(_: int) -> None:
             with self.server.client() as client:
                 while time.monotonic() < until:
-                    self.ask(client, tally)
+                    self.ask(client, tally, retries)
                     time.sleep(pause())
 
         with ThreadPoolExecutor(clients) as pool:
@@ -147,13 +160,19 @@ class Load:
 
         writer = threading.Thread(target=write)
         writer.start()
-        self.by_clients(readers, seconds / 3, lambda: self._random.uniform(1.0, 2.0))
+        self.by_clients(readers, seconds / 3, lambda: self._random.uniform(1.0, 2.0), RETRIES)
         before = self.server.memory()
-        tally = self.by_clients(readers, seconds, lambda: self._random.uniform(1.0, 2.0))
+        tally = self.by_clients(readers, seconds, lambda: self._random.uniform(1.0, 2.0), RETRIES)
         ended.set()
         writer.join()
         grown = self.server.memory() / before - 1
-        return {"written": next(sent), "mixed": tally.mixed, "memory": round(grown, 3), **tally.told()}
+        return {
+            "written": next(sent),
+            "mixed": tally.mixed,
+            "asked_again": tally.again,
+            "memory": round(grown, 3),
+            **tally.told(),
+        }
 
     def overload(self, clients: int, seconds: float) -> dict[str, Any]:
         tally = self.by_clients(clients, seconds, lambda: 0.02)
