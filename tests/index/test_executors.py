@@ -257,9 +257,9 @@ def test_calling_off_ends_between_documents(pool: WorkerPool) -> None:
 
 def tables_on_disk(index: mw.Index) -> dict[str, Any]:
     """Every column of every table, rows in the order of their documents and ids."""
-    from mergewise.store.lance_import import connect
+    from mergewise.store.lance_import import Sessions, connect
 
-    database = connect(index.store.directory)
+    database = connect(index.store.directory, Sessions())
     found = {}
     for name in sorted(index.manifest.tables):
         table = database.open_table(name).to_arrow()

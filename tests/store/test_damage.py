@@ -214,3 +214,28 @@ def test_a_wrong_condition_is_not_taken_for_damage(whole: tuple[Path, Embedder |
     _, index = copied(whole, tmp_path)
     with pytest.raises(UsageError, match="was not understood"):
         index.context(QUESTION, where="nothing = 1")
+
+
+def test_what_is_kept_in_memory_hides_no_damage_from_a_check(
+    whole: tuple[Path, Embedder | None], tmp_path: Path
+) -> None:
+    directory, embedder = whole
+    for number, deleted in enumerate(sorted(directory.rglob("section.lance/_deletions/*"))):
+        copy = shutil.copytree(directory, tmp_path / str(number))
+        with mergewise.open(copy, embedder=embedder) as index:
+            assert index.check() == [] and index.context(QUESTION).passages
+            (copy / deleted.relative_to(directory)).write_bytes(b"")
+            assert index.check() and index.check(repair=True) == []
+
+
+def test_an_index_that_takes_the_place_of_another_one_is_read_from_its_own_files(tmp_path: Path) -> None:
+    texts = {"owls": "Owls eat mice at night.", "cats": "Cats sleep all day."}
+    for title, text in texts.items():
+        with mergewise.open(tmp_path / title, embedder="none") as index:
+            index.add(mergewise.Document("d", text, title))
+    place = tmp_path / "index"
+    for title, text in texts.items():
+        shutil.rmtree(place, ignore_errors=True)
+        shutil.copytree(tmp_path / title, place)
+        with mergewise.open(place, embedder="none") as index:
+            assert index.check() == [] and text in index.context(text).text

@@ -79,7 +79,7 @@ def ask(i):
         from lancedb.table import AsyncTable
         return 0
     if i % 2:
-        return len(lance_import.connect(Path({str(tmp_path)!r})).table_names())
+        return len(lance_import.connect(Path({str(tmp_path)!r}), lance_import.Sessions()).table_names())
     import lancedb
     return len(lancedb.__all__) and 0
 with ThreadPoolExecutor(8) as pool:
@@ -90,7 +90,7 @@ with ThreadPoolExecutor(8) as pool:
 
 def test_all_tables_share_a_session_until_it_has_seen_many_versions(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lance_import, "OPENINGS", 3)
-    sessions = lance_import._Sessions()
+    sessions = lance_import.Sessions()
     given = [sessions.current() for _ in range(7)]
     assert given[0] is given[1] is given[2] is not given[3] and given[3] is given[5] is not given[6]
 
@@ -138,7 +138,7 @@ def test_the_internals_of_lancedb_are_what_the_import_leans_on(tmp_path: Path) -
     index.add(mergewise.Document(id="d", text="Cats eat fish."))
     changed = in_a_process(INTERNALS.replace("DIRECTORY", repr(str(tmp_path / "index"))))
     assert not changed, (
-        f"LanceDB {version('lancedb')} changed what mergewise/store/lance_import.py leans on: {changed}. Look at `open_table` "
-        "and `DeferredPackage` there, and at lancedb/__init__.py, lancedb/db.py and lancedb/table.py. Without them, "
+        f"LanceDB {version('lancedb')} changed what mergewise/store/lance_import.py leans on: {changed}. Look at "
+        "`connect_for_reading` and `DeferredPackage` there, and at lancedb/__init__.py, lancedb/db.py and lancedb/table.py. Without them, "
         "`lancedb.connect_async(directory).open_table(name)` does the same, and startup takes three times as long."
     )

@@ -177,6 +177,7 @@ class LanceStore:
                 change.commit()
 
     def check(self) -> list[Problem]:
+        self._forget()
         reader = self.reader()
         if damaged := self._damage(reader):
             return damaged
@@ -184,6 +185,13 @@ class LanceStore:
             return self._audit(reader)
         except (CorruptIndex, UsageError) as error:
             return [Problem(error.message)]
+
+    def _forget(self) -> None:
+        """Files may have been damaged since they were read."""
+        self.place.read_anew()
+        with self._opening:
+            if self._reader is not None:
+                self._reader = LanceReader(self.place, self._reader.manifest, self.registry)
 
     def _damage(self, reader: LanceReader) -> list[Problem]:
         """What of the files cannot be read, or is not what was written, with the documents concerned."""
@@ -215,6 +223,7 @@ class LanceStore:
         The documents whose rows are then to be made anew are returned. Raises CorruptIndex where the documents themselves
         cannot be read.
         """
+        self._forget()
         with self._writing() as change:
             damaged = change.reader.damage()
             if DOCUMENTS in damaged:

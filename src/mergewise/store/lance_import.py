@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from lancedb._lancedb import Connection
     from lancedb.table import AsyncTable
 
-# bytes at most of what all tables of the process keep: LanceDB's own limits for one connection
+# bytes at most of what all tables of a place keep: LanceDB's own limits for one connection
 INDEX_CACHE, METADATA_CACHE = 6 << 30, 1 << 30
 # openings of tables after which what is kept begins anew
 OPENINGS = 100
@@ -118,9 +118,9 @@ def prepare() -> None:
                 sys.modules[name] = package
 
 
-class _Sessions:
-    """What LanceDB keeps in memory, for all tables of the process: a new version of a table finds the search indexes there that
-    it shares with the one before.
+class Sessions:
+    """What LanceDB keeps in memory for the tables of one place: a new version of a table finds the search indexes there that it
+    shares with the one before. It is kept by the names of files: another index of the same name needs sessions of its own.
 
     What was read of versions that nobody opens any more stays there too, a third of a megabyte a change. So a new session begins
     after so many openings, and the one before goes with the last table that was opened in it.
@@ -140,23 +140,20 @@ class _Sessions:
             self._openings += 1
             return self._session
 
-
-SESSIONS = _Sessions()
-
-
-async def open_table(place: object, name: str, storage: dict[str, str] | None = None) -> AsyncTable:
-    """A table of a directory or a bucket, for reading: what `connect_async` and `open_table` do, without the catalogues."""
-    return await table_of(await connect_for_reading(place, storage), name)
+    def begin_anew(self) -> None:
+        """What is opened from now on is read from the files."""
+        with _LOCK:
+            self._session = None
 
 
-async def connect_for_reading(place: object, storage: dict[str, str] | None = None) -> Connection:
-    """A directory or a bucket as a database."""
+async def connect_for_reading(place: object, sessions: Sessions, storage: dict[str, str] | None = None) -> Connection:
+    """A directory or a bucket as a database: what `connect_async` does, without the catalogues."""
     prepare()
     IN_USE.claim(place)
     from lancedb._lancedb import connect
 
     # the type stub does not know that the other parameters have defaults
-    return await connect(str(place), storage_options=storage, session=SESSIONS.current())  # type: ignore[call-arg]
+    return await connect(str(place), storage_options=storage, session=sessions.current())  # type: ignore[call-arg]
 
 
 async def table_of(database: Connection, name: str) -> AsyncTable:
@@ -165,11 +162,11 @@ async def table_of(database: Connection, name: str) -> AsyncTable:
     return AsyncTable(await database.open_table(name))
 
 
-def connect(place: object, storage: dict[str, str] | None = None) -> Any:
+def connect(place: object, sessions: Sessions, storage: dict[str, str] | None = None) -> Any:
     """A directory or a bucket as a database, for writing."""
     prepare()
     IN_USE.claim(place)
     import lancedb
 
     with _LOCK:
-        return lancedb.connect(str(place), storage_options=storage, session=SESSIONS.current())
+        return lancedb.connect(str(place), storage_options=storage, session=sessions.current())

@@ -26,7 +26,7 @@ import pyarrow as pa
 from mergewise.errors import IndexBusy, MergewiseError, StoreError, UsageError
 from mergewise.files import user_directory
 from mergewise.ranges import short_repr
-from mergewise.store.lance_import import connect, connect_for_reading, table_of
+from mergewise.store.lance_import import Sessions, connect, connect_for_reading, table_of
 from mergewise.store.lance_versions import demand_own_content, files_of_version, version_name, version_of
 from mergewise.store.manifest import NAME, Manifest, manifest_record, parse_manifest
 from mergewise.store.mapped import FOLDER, Mapped
@@ -79,6 +79,7 @@ class Bucket:
         self._known: ManifestState | None = None
         self._lock = Lock()
         self._remade = 0
+        self._sessions = Sessions()
         self._connection: Any = None
         self._database: Any = None
         # versions of tables that were found to have all their files here
@@ -191,12 +192,12 @@ class Bucket:
     async def open_table(self, name: str) -> AsyncTable:
         # a connection asks the bucket for catalogues first
         if self._connection is None:
-            self._connection = await connect_for_reading(self, self._objects.storage)
+            self._connection = await connect_for_reading(self, self._sessions, self._objects.storage)
         return await table_of(self._connection, name)
 
     def database(self) -> Any:
         if self._database is None:
-            self._database = connect(self, self._objects.storage)
+            self._database = connect(self, self._sessions, self._objects.storage)
         return self._database
 
     def create_table(self, name: str, schema: pa.Schema) -> Any:
@@ -207,6 +208,11 @@ class Bucket:
     def drop_table(self, name: str) -> None:
         self._objects.delete([one.name for one in self._objects.listed(f"{name}.lance")])
         self._remade += 1
+        self.read_anew()
+
+    def read_anew(self) -> None:
+        self._connection = self._database = None
+        self._sessions.begin_anew()
 
     def stamp(self, name: str, version: int) -> Stamp:
         return (name, version, self._remade)

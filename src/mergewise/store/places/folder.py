@@ -15,7 +15,7 @@ from filelock import FileLock, Timeout
 
 from mergewise.errors import IndexBusy, StoreError, UsageError
 from mergewise.files import HeldFolder, new_file
-from mergewise.store.lance_import import connect, open_table
+from mergewise.store.lance_import import Sessions, connect, connect_for_reading, table_of
 from mergewise.store.lance_versions import demand_own_files, stamp_of, version_file
 from mergewise.store.manifest import NAME, Manifest, demand_plain, read_manifest, write_manifest
 from mergewise.store.mapped import FOLDER, drop_unnamed
@@ -49,6 +49,7 @@ class Folder:
         self.directory = directory
         self._held: HeldFolder | None = None
         self._lock = FileLock(directory / ".lock")
+        self._sessions = Sessions()
         # bytes that the index held when old versions last went
         self._swept = 0
 
@@ -117,10 +118,10 @@ class Folder:
     # -- tables
 
     async def open_table(self, name: str) -> AsyncTable:
-        return await open_table(self.directory, name)
+        return await table_of(await connect_for_reading(self.directory, self._sessions), name)
 
     def database(self) -> Any:
-        return connect(self.directory)
+        return connect(self.directory, self._sessions)
 
     def create_table(self, name: str, schema: pa.Schema) -> Any:
         database = self.database()
@@ -129,6 +130,10 @@ class Folder:
 
     def drop_table(self, name: str) -> None:
         shutil.rmtree(self._table(name), ignore_errors=True)
+        self.read_anew()
+
+    def read_anew(self) -> None:
+        self._sessions.begin_anew()
 
     def stamp(self, name: str, version: int) -> Stamp | None:
         with suppress(OSError):

@@ -88,6 +88,9 @@ class Place(Protocol):
     def drop_table(self, name: str) -> None:
         """Delete a table that no manifest is going to name, whatever state its files are in."""
 
+    def read_anew(self) -> None:
+        """What is kept in memory of tables is not asked by those that are opened from now on."""
+
     def stamp(self, name: str, version: int) -> Stamp | None:
         """Which writing of this version stands; None where none does."""
 
