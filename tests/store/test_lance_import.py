@@ -139,6 +139,7 @@ def test_the_internals_of_lancedb_are_what_the_import_leans_on(tmp_path: Path) -
     changed = in_a_process(INTERNALS.replace("DIRECTORY", repr(str(tmp_path / "index"))))
     assert not changed, (
         f"LanceDB {version('lancedb')} changed what mergewise/store/lance_import.py leans on: {changed}. Look at "
-        "`connect_for_reading` and `DeferredPackage` there, and at lancedb/__init__.py, lancedb/db.py and lancedb/table.py. Without them, "
+        "`connect_for_reading` and `DeferredPackage` there, and at "
+        "lancedb/__init__.py, lancedb/db.py and lancedb/table.py. Without them, "
         "`lancedb.connect_async(directory).open_table(name)` does the same, and startup takes three times as long."
     )
