@@ -9,6 +9,7 @@ import pytest
 
 from mergewise.index.contents import NO_SUFFIX, contents_of
 from mergewise.store import manifest
+from mergewise.store.places import place_of
 from mergewise.types import DocumentInfo, Duplicate, Origin
 
 
@@ -37,7 +38,7 @@ def test_figures_worked_out_by_hand(directory: Path) -> None:
         info(None, 50),
     ]
     twin = Duplicate("b/C.MD", "a.md")
-    contents = contents_of(documents, [twin], directory)
+    contents = contents_of(documents, [twin], place_of(directory).size())
     assert contents.formats == {".md": 2, ".pdf": 1, NO_SUFFIX: 1}
     assert next(iter(contents.formats)) == ".md"
     assert (contents.without_file, contents.characters, contents.bytes) == (1, 150, 3_077)
@@ -48,7 +49,7 @@ def test_figures_worked_out_by_hand(directory: Path) -> None:
 
 
 def test_an_index_without_documents_has_no_dates_of_files(directory: Path) -> None:
-    contents = contents_of([], [], directory)
+    contents = contents_of([], [], place_of(directory).size())
     assert (contents.formats, contents.oldest, contents.newest) == ({}, None, None)
     assert (contents.without_file, contents.characters, contents.bytes) == (0, 0, 0)
     assert contents.changed is not None
@@ -56,10 +57,13 @@ def test_an_index_without_documents_has_no_dates_of_files(directory: Path) -> No
 
 @pytest.mark.parametrize("far", [10**12, 10**18, 10**30])
 def test_a_date_that_no_calendar_has_is_none(directory: Path, far: int) -> None:
-    contents = contents_of([info("a.md", modified=far), info("b.md", modified=5)], [], directory)
+    contents = contents_of([info("a.md", modified=far), info("b.md", modified=5)], [], place_of(directory).size())
     assert (contents.oldest, contents.newest) == ("1970-01-01T00:00:05+00:00", None)
 
 
-def test_a_link_to_nothing_has_no_size(directory: Path) -> None:
-    (directory / "dropped").symlink_to(directory / "nowhere")
-    assert contents_of([], [], directory).index_bytes == 15
+def test_a_link_counts_for_itself(directory: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    large = tmp_path_factory.mktemp("elsewhere") / "large"
+    large.write_bytes(b"0" * 100_000)
+    (directory / "nothing").symlink_to(directory / "nowhere")
+    (directory / "large").symlink_to(large)
+    assert contents_of([], [], place_of(directory).size()).index_bytes < 1_000

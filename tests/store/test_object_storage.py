@@ -10,6 +10,7 @@ from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from threading import Thread
+from time import time
 from typing import Any
 
 import pytest
@@ -92,6 +93,8 @@ def test_an_index_on_a_bucket_is_one_in_a_folder(url: str, proxy: Proxy, tmp_pat
     # another process, with a cache of its own
     other = LanceStore(bucket(url, proxy, tmp_path / "other"), VIEWS)
     assert contents(other) == contents(in_folder)
+    size = on_bucket.place.size()
+    assert size.bytes > 10_000 and abs(size.changed - time()) < 600
     raw = json.dumps([json.loads(on_bucket.place.read(NAME)), repr(on_bucket.place), str(on_bucket.place.__dict__)])
     assert KEY not in raw
 

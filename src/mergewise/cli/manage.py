@@ -348,7 +348,7 @@ def info(
     counts = opened.store.reader().row_counts()
     views = {name: rows for name, rows in counts.items() if name != "documents"}
     rows = opened.documents()
-    contents = contents_of(rows, opened.duplicates(), index_dir)
+    contents = contents_of(rows, opened.duplicates(), opened.store.place.size())
     listed = rows if documents else None
     if as_json:
         manifest = opened.manifest

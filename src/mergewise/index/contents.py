@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 from typing import Any
 
-from mergewise.store import manifest
+from mergewise.store.places.place import PlaceSize
 from mergewise.types import DocumentInfo, Duplicate
 
 NO_SUFFIX = "without a suffix"
@@ -40,8 +40,8 @@ class IndexContents:
         return asdict(self)
 
 
-def contents_of(documents: Sequence[DocumentInfo], duplicates: Sequence[Duplicate], directory: Path) -> IndexContents:
-    """The figures of these documents of the index in `directory`."""
+def contents_of(documents: Sequence[DocumentInfo], duplicates: Sequence[Duplicate], size: PlaceSize) -> IndexContents:
+    """The figures of these documents of an index that is so large."""
     files = [document.origin for document in documents if document.origin is not None]
     suffixes = Counter(PurePosixPath(file.source).suffix.lower() or NO_SUFFIX for file in files)
     dates = [file.modified for file in files]
@@ -50,10 +50,10 @@ def contents_of(documents: Sequence[DocumentInfo], duplicates: Sequence[Duplicat
         without_file=len(documents) - len(files),
         characters=sum(document.characters for document in documents),
         bytes=sum(file.bytes for file in files),
-        index_bytes=sum(map(_size, directory.rglob("*"))),
+        index_bytes=size.bytes,
         oldest=_iso_date(min(dates, default=None)),
         newest=_iso_date(max(dates, default=None)),
-        changed=_iso_date((directory / manifest.NAME).stat().st_mtime),
+        changed=_iso_date(size.changed),
         duplicates=tuple(duplicates),
         languages=dict(Counter(document.language for document in documents if document.language).most_common()),
         metadata=dict(Counter(key for document in documents for key in document.metadata).most_common()),
@@ -65,11 +65,3 @@ def _iso_date(seconds: float | None) -> str | None:
         return None if seconds is None else datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
     except (OverflowError, ValueError, OSError):
         return None
-
-
-def _size(path: Path) -> int:
-    """0 for a folder, and for a file that a writer has just dropped."""
-    try:
-        return path.stat().st_size if path.is_file() else 0
-    except OSError:
-        return 0

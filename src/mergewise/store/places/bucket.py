@@ -34,7 +34,7 @@ from mergewise.store.places.cache import FileCache
 from mergewise.store.places.lease import CLOCK, Lease, LeaseHolder
 from mergewise.store.places.lease import NAME as LEASE_NAME
 from mergewise.store.places.objects import Found, Objects, Superseded
-from mergewise.store.places.place import ManifestState, Stamp, Tag, WritingRight
+from mergewise.store.places.place import ManifestState, PlaceSize, Stamp, Tag, WritingRight
 
 if TYPE_CHECKING:
     from lancedb.table import AsyncTable
@@ -259,6 +259,12 @@ class Bucket:
         gone = [one for one in listed if now - one.put_at > KEPT and not _is_kept(one.name, kept)]
         self._objects.delete([one.name for one in gone])
         log.debug("cleaned %s: %d of %d objects went", self, len(gone), len(listed))
+
+    def size(self) -> PlaceSize:
+        listed = list(self._objects.listed())
+        return PlaceSize(
+            sum(one.bytes for one in listed), max(one.put_at.timestamp() for one in listed if one.name == NAME)
+        )
 
     def files(self, below: str = "") -> Iterator[str]:
         return (one.name for one in self._objects.listed(below))

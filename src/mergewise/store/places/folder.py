@@ -19,7 +19,7 @@ from mergewise.store.lance_import import Sessions, connect, connect_for_reading,
 from mergewise.store.lance_versions import demand_own_files, stamp_of, version_file
 from mergewise.store.manifest import NAME, Manifest, demand_plain, read_manifest, write_manifest
 from mergewise.store.mapped import FOLDER, drop_unnamed
-from mergewise.store.places.place import ManifestState, Stamp, Tag, WritingRight
+from mergewise.store.places.place import ManifestState, PlaceSize, Stamp, Tag, WritingRight
 from mergewise.store.sweep import bytes_within, sweep
 
 if TYPE_CHECKING:
@@ -165,6 +165,9 @@ class Folder:
     def clean(self, manifest: Manifest, *, all_of_it: bool = False, sure: bool = True) -> None:
         if sure or bytes_within(self.directory) > GROWN * self._swept + GROWN_BY:
             self._swept = sweep(self.directory, manifest, all_of_it=all_of_it)
+
+    def size(self) -> PlaceSize:
+        return PlaceSize(bytes_within(self.directory), (self.directory / NAME).stat().st_mtime)
 
     def files(self, below: str = "") -> Iterator[str]:
         for folder, _, names in os.walk(self.directory / below):

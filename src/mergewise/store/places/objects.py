@@ -60,6 +60,9 @@ class Objects:
             # of the environment, what object stores look for
             if _SECRET.search(name) and (name in storage or name.startswith(("AWS_", "GOOGLE_", "AZURE_"))):
                 remember_key(value)
+        if "allow_http" not in storage and (plain := os.environ.get("AWS_ALLOW_HTTP")):
+            # what LanceDB finds there by itself, and the other client does not
+            storage = {**storage, "allow_http": plain}
         self.url = url
         self.storage = dict(storage)
         try:

@@ -27,6 +27,13 @@ class ManifestState(NamedTuple):
     tag: Tag
 
 
+class PlaceSize(NamedTuple):
+    """The bytes of everything that a place holds, and when its manifest was written, in seconds since 1970."""
+
+    bytes: int
+    changed: float
+
+
 class WritingRight(Protocol):
     """The right to write, while it is held."""
 
@@ -115,6 +122,9 @@ class Place(Protocol):
 
         Without `sure`, only where enough has been written since the last time.
         """
+
+    def size(self) -> PlaceSize:
+        """How large it is, and when it last changed."""
 
     def files(self, below: str = "") -> Iterable[str]:
         """The names of all files below a folder of the place."""
