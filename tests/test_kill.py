@@ -113,7 +113,7 @@ def test_killed_while_a_view_is_added(tmp_path: Path) -> None:
     draw = random.Random(1)
     rounds = killed = 0
     while rounds < KILLS and "slice" not in mergewise.open(path).manifest.whole:
-        killed += kill_while_indexing(path, folder, draw.uniform(1.0, 2.5), "slice", "later")
+        killed += kill_while_indexing(path, folder, draw.uniform(0.4, 1.4), "slice", "later")
         rounds += 1
         assert mergewise.open(path).check() == []
     index = mergewise.open(path, views=("leaf", "slice"))
