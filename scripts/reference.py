@@ -34,7 +34,7 @@ WIDTH = 100
 
 # What no option stands for. A variable that the code reads and that is neither here nor an option stops `environment`.
 OTHER_VARIABLES = {
-    "AWS_ALLOW_HTTP": "`true` where the object store of an `s3://` index is reached without TLS; other `AWS_...` variables say the rest",
+    "AWS_ALLOW_HTTP": "`true` where the object store of an `s3://` index is reached without TLS, beside the other `AWS_...`",
     "OPENAI_API_KEY": "the key of OpenAI's endpoint, or of the one that `OPENAI_BASE_URL` names",
     "OPENAI_BASE_URL": "the endpoint of every `openai:MODEL`; without it, OpenAI's",
     "NOTIFY_SOCKET": "where systemd is told that `mergewise serve` is ready",
