@@ -45,7 +45,10 @@ class LanceDocuments(LanceState):
         if not prefix and after is None and limit is None:
             return [d.info_from(row) for row in self._scan_documents(columns, by_number=True)]
         ids = self.once("sorted ids", self._sorted_ids)
-        id_at = lambda at: ids[at].as_py()  # noqa: E731
+
+        def id_at(at: int) -> str:
+            return str(ids[at])
+
         first = bisect_left(range(len(ids)), prefix, key=id_at)
         first = first if after is None else max(first, bisect_right(range(len(ids)), after, key=id_at))
         following = map(id_at, range(first, len(ids)))

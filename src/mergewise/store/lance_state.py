@@ -225,7 +225,7 @@ class LanceState:
         ):
             stamp = self.place.stamp(name, version)
             self.place.demand_own_files(name, version)
-            table = run(_opened(self.place, name, version))
+            table = run(_open_version(self.place, name, version))
             if stamp is not None:
                 self._stamps[name] = stamp
             return table
@@ -304,7 +304,7 @@ def sql_strings(values: Iterable[str]) -> str:
     return ",".join("'" + value.replace("'", "''") + "'" for value in whole) or "null"
 
 
-async def _opened(place: Place, name: str, version: int) -> AsyncTable:
+async def _open_version(place: Place, name: str, version: int) -> AsyncTable:
     table = await place.open_table(name)
     await table.checkout(version)
     return table

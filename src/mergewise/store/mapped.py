@@ -123,7 +123,7 @@ class MappedRows:
 
     def _table(self, file: str) -> pa.Table | None:
         table = self._opened.get(file)
-        if table is None and (table := _fetched(self._place, file)) is not None:
+        if table is None and (table := _fetch_table(self._place, file)) is not None:
             self._opened[file] = table
         return table
 
@@ -193,7 +193,7 @@ def look_up(known: IntArray, wanted: IntArray, values: IntArray) -> IntArray:
     return np.where(known[at] == wanted, values[at], -1)
 
 
-def _fetched(place: Place, file: str) -> pa.Table | None:
+def _fetch_table(place: Place, file: str) -> pa.Table | None:
     """A file of the place, opened; one that was damaged here comes anew where there is another copy."""
     for anew in (False, True):
         try:
@@ -329,7 +329,7 @@ class MappingWriter:
             # all that would be joined one after the other, at once
             while last < len(files) and sum(f.rows for f in files[-last:]) * SIMILAR >= files[-last - 1].rows:
                 last += 1
-            tables = [table for f in files[-last:] if (table := _fetched(self._place, f.file)) is not None]
+            tables = [table for f in files[-last:] if (table := _fetch_table(self._place, f.file)) is not None]
             if len(tables) < last:
                 # one is gone: what the others hold stays
                 break

@@ -99,7 +99,7 @@ class Bucket:
         try:
             found = self._objects.get_newer(NAME, _tag(known).etag)
         except FileNotFoundError:
-            raise self._replaced() from None
+            raise self._error_of_replacement() from None
         return known if found is None else self._remember(found)
 
     def newer(self) -> ManifestState | None:
@@ -136,13 +136,13 @@ class Bucket:
         except (TypeError, KeyError, ValueError):
             raise StoreError(f"{self}/{NAME} was not written to a bucket", "copy the index: `mergewise copy`") from None
         if self._known is not None and tag.index != _tag(self._known).index:
-            raise self._replaced()
+            raise self._error_of_replacement()
         return ManifestState(manifest, tag)
 
     def demand_same(self) -> None:
         """Whoever reads or swaps the manifest sees whose it is: nothing is asked here."""
 
-    def _replaced(self) -> StoreError:
+    def _error_of_replacement(self) -> StoreError:
         return StoreError(
             f"{self} is no longer the index that was opened: it was replaced or deleted", "open the index that you mean"
         )

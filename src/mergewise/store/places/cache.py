@@ -8,7 +8,7 @@ from __future__ import annotations
 import errno
 import logging
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 
 from mergewise.files import new_file
@@ -72,10 +72,6 @@ class FileCache:
         if total > self._most:
             log.warning("the cache %s is full: rows are read from the bucket, which makes questions slower", self._root)
             raise OSError(errno.ENOSPC, "the cache is full", str(path))
-
-    def drop(self, files: Iterable[str]) -> None:
-        for file in files:
-            self.path(file).unlink(missing_ok=True)
 
 
 def _status(path: Path) -> os.stat_result | None:

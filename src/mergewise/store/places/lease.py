@@ -118,26 +118,26 @@ class Lease:
     def _try_to_take(self) -> LeaseHolder | None:
         """The lease where it is free or given up. Raises Superseded where another one was quicker."""
         if self._free is not None:
-            return self._swapped(self._free[0], False, self._free[1])
+            return self._swap(self._free[0], False, self._free[1])
         found = self._objects.get(NAME)
         if found is None:
-            return self._swapped(0, False, None)
+            return self._swap(0, False, None)
         try:
             raw = json.loads(found.content)
             epoch, holder = int(raw["epoch"]), str(raw["holder"])
         except (ValueError, TypeError, KeyError):
             raise StoreError(f"{self._objects.url}/{NAME} is no lease", "delete it once nobody writes") from None
         if not holder:
-            return self._swapped(epoch, False, found.tag)
+            return self._swap(epoch, False, found.tag)
         # both times are those of the object store
         if (self._objects.now(CLOCK) - found.put_at).total_seconds() > LEASE:
             log.warning(
                 "a writer to %s was given up: it has not been heard of for %d seconds", self._objects.url, LEASE
             )
-            return self._swapped(epoch, True, found.tag)
+            return self._swap(epoch, True, found.tag)
         return None
 
-    def _swapped(self, epoch: int, took_over: bool, tag: str | None) -> LeaseHolder:
+    def _swap(self, epoch: int, took_over: bool, tag: str | None) -> LeaseHolder:
         holder = secrets.token_hex(8)
         content = _content(epoch + 1, holder, 0)
         return LeaseHolder(self._objects, epoch + 1, took_over, self._objects.swap(NAME, content, tag), holder)
