@@ -59,8 +59,8 @@ class TaskState:
         self._past: deque[tuple[float, int]] = deque()
 
     def advance(self, done: int, total: int, item: str) -> None:
-        if not self.total:
-            # up to now nothing was worked on
+        if not self.total or done < self.done:
+            # up to now nothing was worked on, or another part of the task begins at nothing
             self._past.clear()
         self.done, self.total, self.item = done, total, on_one_line(item)
         now = self._clock()
