@@ -13,12 +13,14 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.evaluate.towns import DOCUMENTS, QUESTIONS, TASK, TOWNS, Reader
+from tests.support import HashEmbedder
 
 import mergewise
 from mergewise.asking import Search, context
 from mergewise.designs import STRATEGIES
 from mergewise.engine import Index
 from mergewise.errors import ModelError, UsageError
+from mergewise.evaluate import searches
 from mergewise.evaluate.evaluator import Asking, Evaluator, evaluated_rows
 from mergewise.evaluate.methods import METHODS, Method, methods_of
 from mergewise.evaluate.rows import mean_row
@@ -163,6 +165,25 @@ def test_searches_are_made_once_for_all_methods(index: Index, monkeypatch: pytes
             assert row is not None
             found = index.context(question.text, strategy=one.method.strategy, budget=one.budget)
             assert row.passages == passages_of(found) and row.tokens == found.tokens
+
+
+def test_a_text_is_embedded_once_for_all_questions_while_there_is_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    embedder, memory = HashEmbedder(), SearchMemory()
+    sharing = memory.embedder(embedder)
+    before = sharing.embed_documents(["a", "b", "a"])
+    sharing.embed_queries(["a"])
+    memory.forget()
+    after = sharing.embed_documents(["b", "c", "a"])
+    assert (after[[2, 0, 2]] == before).all()
+    sharing.embed_queries(["a"])
+    assert embedder.asked == ["a", "b", "a", "c", "a"]
+    # the question was embedded twice. What was embedded by another embedder is of no use
+    memory.embedder(other := HashEmbedder()).embed_documents(["a"])
+    assert other.asked == ["a"]
+    monkeypatch.setattr(searches, "VECTOR_BYTES", 0)
+    memory.forget()
+    memory.embedder(other).embed_documents(["a"])
+    assert other.asked == ["a", "a"]
 
 
 def test_a_question_that_fails_counts_as_wrong_and_is_asked_again(

@@ -1,5 +1,5 @@
-"""Searches shared by all that is asked about one question: a ranking is made once, a row read once and a text embedded once,
-whatever strategy wants it.
+"""Searches shared by all that is asked about one question: a ranking is made once and a row read once, whatever strategy wants
+it. A text is embedded once for all questions, since the passages of one are those of many.
 
 What is at hand is charged with the seconds that it first took: so what a method's search costs does not depend on the methods
 before it.
@@ -25,6 +25,10 @@ from mergewise.store.views import Registry
 Result = TypeVar("Result")
 Row = TypeVar("Row")
 Id = TypeVar("Id", bound=Hashable)
+VECTOR_BYTES = 64_000_000
+"""Of vectors of texts that questions to come may want, too."""
+_TEXTS = "documents"
+
 _Given: TypeAlias = tuple[StoreReader, Embedder | None, Registry, str | None, SearchSettings, Reranker | None]
 
 
@@ -68,17 +72,23 @@ class SearchMemory:
     def embedder(self, embedder: Embedder) -> SharingEmbedder:
         """The embedder, sharing its vectors. The same one each time: what knows questions by their embedder keeps them."""
         if self._embedder is None or self._embedder.embedder is not embedder:
+            self._rows.pop(_TEXTS, None)
             self._embedder = SharingEmbedder(self, embedder)
         return self._embedder
 
     def forget(self) -> None:
-        """Before other questions are asked, or the index is another one."""
+        """Before other questions are asked, or the index is another one. Vectors of texts stay while there is room for them."""
+        texts = self._rows.pop(_TEXTS, {})
         self._known.clear()
         self._rows.clear()
+        if sum(vector.nbytes for vector, _ in texts.values()) <= VECTOR_BYTES:
+            self._rows[_TEXTS] = texts
 
 
 class SharingEmbedder:
-    """An `Embedder` that embeds each text once for all that is asked about a question. In all else it is the `embedder`."""
+    """An `Embedder` that embeds each question once for all that is asked about it, and each text once for all questions. In all
+    else it is the `embedder`.
+    """
 
     def __init__(self, memory: SearchMemory, embedder: Embedder) -> None:
         self._memory, self.embedder = memory, embedder
@@ -95,7 +105,7 @@ class SharingEmbedder:
         return self.embedder.dimension
 
     def embed_documents(self, texts: Sequence[str]) -> FloatArray:
-        return self._vectors("documents", texts, self.embedder.embed_documents)
+        return self._vectors(_TEXTS, texts, self.embedder.embed_documents)
 
     def embed_queries(self, texts: Sequence[str]) -> FloatArray:
         return self._vectors("queries", texts, self.embedder.embed_queries)
