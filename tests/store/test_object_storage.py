@@ -110,16 +110,62 @@ def test_an_index_on_a_bucket_is_one_in_a_folder(url: str, proxy: Proxy, tmp_pat
 def test_a_warm_question_asks_the_bucket_for_nothing(url: str, proxy: Proxy, tmp_path: Path) -> None:
     index = mergewise.open(url, embedder=EMBEDDER, storage=proxy.storage, cache=tmp_path, refresh="1h")
     index.add(documents(0, 30))
+    index.add(documents(30, 31))
     with proxy.counting() as adding:
-        index.add(documents(30, 40))
-    # 62 of them where the text index is left as it is: then each question reads the rows that it lacks
-    assert len(adding) <= 110
+        index.add(documents(31, 41))
+    assert len(adding) <= 40
     for strategy in ("topk", "weave"):
         index.context("how long do owls sleep", strategy=strategy)
     with proxy.counting() as asking:
         for strategy in ("topk", "weave"):
             assert index.context("how many hours do the cats sleep", strategy=strategy).passages
     assert asking == []
+
+    # of a reader on another machine, also the first question: all was fetched when it was opened
+    other = LanceStore(bucket(url, proxy, tmp_path / "other"), VIEWS)
+    with proxy.counting() as opening:
+        other.reader()
+    assert len(opening) <= 40
+    with proxy.counting() as asking:
+        assert other.reader().text_search("owls", 5).result() and other.reader().texts(["d3"])
+    assert asking == []
+    # and of one that opens it again there
+    with proxy.counting() as opening:
+        LanceStore(bucket(url, proxy, tmp_path / "other"), VIEWS).reader()
+    assert len(opening) == 1
+
+
+def test_an_add_is_one_change(url: str, proxy: Proxy, tmp_path: Path) -> None:
+    index = mergewise.open(url, embedder=EMBEDDER, storage=proxy.storage, cache=tmp_path, refresh="1h")
+    with proxy.counting() as requests:
+        index.add(documents(0, 3))
+    swaps = [one for one in requests if one.method == "PUT" and one.key.endswith(NAME)]
+    # the one that made the index, and the one of the change
+    assert len(swaps) <= 2
+    with proxy.counting() as requests:
+        index.add(documents(3, 4))
+    assert sum(one.method == "PUT" and one.key.endswith(NAME) for one in requests) == 1
+
+
+@pytest.mark.parametrize("damage", ["garbled", *(pytest.param(kind, marks=long_form) for kind in ("cut", "deleted"))])
+def test_a_damaged_copy_of_a_table_is_done_without(url: str, proxy: Proxy, tmp_path: Path, damage: str) -> None:
+    store = store_at(url, proxy, tmp_path / "a")
+    store.write(rows_of(documents(0, 3), EMBEDDER), optimize=True)
+    reading = LanceStore(bucket(url, proxy, tmp_path / "b"), VIEWS)
+    assert contents(reading) == contents(store)
+    files = [path for path in (tmp_path / "b").rglob("copies/*/*.lance/data/*") if path.is_file()]
+    assert files
+    for path in files:
+        content = path.read_bytes()
+        path.unlink()
+        if damage != "deleted":
+            path.write_bytes(content[: len(content) // 3] if damage == "cut" else bytes(len(content)))
+    with pytest.raises(StoreError, match="on this machine was damaged") as raised:
+        reading.reader().documents()
+    assert not isinstance(raised.value, CorruptIndex)
+    assert contents(reading) == contents(store) and reading.check() == []
+    # another process finds no copies, or cut ones, and makes its own
+    assert contents(LanceStore(bucket(url, proxy, tmp_path / "b"), VIEWS)) == contents(store)
 
 
 def test_a_change_of_another_process_is_seen(url: str, proxy: Proxy, tmp_path: Path) -> None:
@@ -255,6 +301,8 @@ def test_a_writer_killed_at_any_request_loses_nothing(
     caplog.set_level(logging.DEBUG, "mergewise")
     # whoever is killed frees no lease, and nobody waits for it here
     monkeypatch.setattr(lease, "LEASE", -1.0)
+    # search indexes are brought up to date within the change
+    monkeypatch.setattr("mergewise.store.lance_change.FEW_ROWS", 0)
     whole = store_at(f"{url}-whole", proxy, tmp_path / "whole")
     _two_changes(whole)
     expected = contents(whole)
@@ -289,8 +337,7 @@ def test_a_writer_killed_at_any_request_loses_nothing(
 
 def _two_changes(store: LanceStore) -> None:
     store.write(rows_of(documents(0, 2), EMBEDDER))
-    store.write(rows_of(documents(1, 4), EMBEDDER))
-    store.optimize()
+    store.write(rows_of(documents(1, 4), EMBEDDER), optimize=True)
 
 
 # -- files on this machine
@@ -307,24 +354,34 @@ def test_a_damaged_file_of_the_cache_comes_anew(url: str, proxy: Proxy, tmp_path
     assert contents(fresh) == contents(store) and fresh.check() == []
 
 
-def test_a_cache_takes_no_more_than_it_may(tmp_path: Path) -> None:
+def test_a_cache_takes_no_more_than_it_may(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cache = FileCache(tmp_path, "one", 250)
-    cache.named = frozenset({"a"})
+    cache.named = frozenset({"mapped/a"})
     downloads: list[str] = []
 
     def fetch(file: str) -> Path:
         return cache.fetch(file, lambda part: (downloads.append(file), part.write_bytes(b"x" * 100), None)[-1])
 
-    os.utime(fetch("a"), (1, 1))
-    os.utime(fetch("b"), (2, 2))
-    fetch("c")
-    assert sorted(path.name for path in cache.path("a").parent.iterdir()) == ["a", "c"]
-    fetch("a")
-    assert downloads == ["a", "b", "c"]
-    cache.named = frozenset("abc")
+    def files() -> list[str]:
+        return sorted(path.name for path in cache.directory.rglob("*") if path.is_file())
+
+    os.utime(fetch("mapped/a"), (1, 1))
+    os.utime(fetch("copies/1/leaf.lance/b"), (2, 2))
+    fetch("mapped/c")
+    assert files() == ["a", "c"]
+    fetch("mapped/a")
+    assert downloads == ["mapped/a", "copies/1/leaf.lance/b", "mapped/c"]
+    # somebody else may use the one that was fetched just now
     with pytest.raises(OSError, match="full"):
-        fetch("b")
-    assert sorted(path.name for path in cache.path("a").parent.iterdir()) == ["a", "c"]
+        fetch("mapped/b")
+    os.utime(cache.path("mapped/c"), (3, 3))
+    cache.named = frozenset({"mapped/a", "mapped/c"})
+    monkeypatch.setattr("mergewise.store.places.cache.TOUCHED", -1.0)
+    cache.touch()
+    cache.named = frozenset({"mapped/a"})
+    with pytest.raises(OSError, match="full"):
+        fetch("mapped/b")
+    assert files() == ["a", "c"]
 
 
 @long_form

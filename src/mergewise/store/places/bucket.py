@@ -8,11 +8,14 @@ Names of tables, versions and files are the same as in a folder, so that `copy_i
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import re
 import secrets
+import shutil
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -27,7 +30,13 @@ from mergewise.errors import IndexBusy, MergewiseError, StoreError, UsageError
 from mergewise.files import user_directory
 from mergewise.ranges import short_repr
 from mergewise.store.lance_import import Sessions, connect, connect_for_reading, table_of
-from mergewise.store.lance_versions import demand_own_content, files_of_version, version_name, version_of
+from mergewise.store.lance_versions import (
+    demand_own_content,
+    files_of_version,
+    sizes_of_version,
+    version_name,
+    version_of,
+)
 from mergewise.store.manifest import NAME, Manifest, manifest_record, parse_manifest
 from mergewise.store.mapped import FOLDER, Mapped
 from mergewise.store.places.cache import FileCache
@@ -45,6 +54,8 @@ log = logging.getLogger("mergewise")
 KEPT = timedelta(days=1)
 # changes after which is looked for it
 CLEANED_EVERY = 50
+# files of a table that are copied at once
+_STREAMS = 8
 # the name of what the manifest holds of the bucket
 BESIDE = "place"
 _UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12, "MS": 0.001, "S": 1, "M": 60, "H": 3600}
@@ -84,6 +95,9 @@ class Bucket:
         self._database: Any = None
         # versions of tables that were found to have all their files here
         self._own: set[tuple[str, int, int]] = set()
+        # the copied files of versions of tables; none is made where they are `_direct`ly read
+        self._copied: dict[tuple[str, int], frozenset[str]] = {}
+        self._direct = False
 
     def __str__(self) -> str:
         return self._objects.url
@@ -107,6 +121,7 @@ class Bucket:
         known = self._known
         if known is None:
             return None
+        self._cache.touch()
         found = self._objects.get_newer(NAME, _tag(known).etag)
         return None if found is None else self._state(found)
 
@@ -119,8 +134,14 @@ class Bucket:
             if self._known is None or _tag(self._known).sequence < _tag(state).sequence:
                 self._known = state
                 self._remade = _tag(state).remade
-                files = (file for raw in state.manifest.mapped.values() for file in Mapped.of(raw).files)
-                self._cache.named = frozenset(files)
+                self._direct = False
+                named = set(state.manifest.tables.items())
+                self._copied = {version: files for version, files in self._copied.items() if version in named}
+                self._name_files(state.manifest)
+
+    def _name_files(self, manifest: Manifest) -> None:
+        mapped = (f"{FOLDER}/{file}" for raw in manifest.mapped.values() for file in Mapped.of(raw).files)
+        self._cache.named = frozenset(mapped).union(*self._copied.values())
 
     def _remember(self, found: Found | None) -> ManifestState | None:
         if found is None:
@@ -189,11 +210,49 @@ class Bucket:
 
     # -- tables
 
-    async def open_table(self, name: str) -> AsyncTable:
+    async def open_table(self, name: str, version: int) -> AsyncTable:
+        """Of a copy on this machine, where there is room for one: then no question asks the bucket for anything."""
+        if await asyncio.to_thread(self._copy, name, version):
+            copies = await connect_for_reading(self.directory / self._copies, self._sessions)
+            return await table_of(copies, name, version)
         # a connection asks the bucket for catalogues first
         if self._connection is None:
             self._connection = await connect_for_reading(self, self._sessions, self._objects.storage)
-        return await table_of(self._connection, name)
+        return await table_of(self._connection, name, version)
+
+    @property
+    def _copies(self) -> str:
+        """The folder of copies: an index, or a table, that was made anew counts its versions from the beginning."""
+        assert self._known is not None
+        return f"copies/{_tag(self._known).index}-{self._remade}"
+
+    def _copy(self, name: str, version: int) -> bool:
+        """Whether all files of a version are on this machine, as far as their sizes tell. Those that are not are fetched."""
+        if self._direct:
+            return False
+        table = f"{name}.lance"
+        sizes = sizes_of_version(self._version(name, version))
+        if sizes is None or sum(size or 0 for size in sizes.values()) > self._cache.most:
+            return False
+
+        def fetch(file: str) -> None:
+            self._fetch_copy(f"{table}/{file}", sizes[file])
+
+        try:
+            with ThreadPoolExecutor(_STREAMS) as pool:
+                list(pool.map(fetch, sizes))
+        except OSError as error:
+            log.info("%s of %s is not copied: %s", name, self, error)
+            return False
+        with self._lock:
+            files = [version_name(version), *sizes]
+            self._copied[name, version] = frozenset(f"{self._copies}/{table}/{file}" for file in files)
+            if self._known is not None:
+                self._name_files(self._known.manifest)
+        return True
+
+    def _fetch_copy(self, file: str, size: int | None = None) -> Path:
+        return self._cache.fetch(f"{self._copies}/{file}", lambda part: self.download(file, part), size=size)
 
     def database(self) -> Any:
         if self._database is None:
@@ -213,9 +272,23 @@ class Bucket:
     def read_anew(self) -> None:
         self._connection = self._database = None
         self._sessions.begin_anew()
+        self._direct = True
+
+    def drop_copies(self) -> bool:
+        if not self._copied:
+            return False
+        log.warning("the copies of %s on this machine are damaged: they are dropped", self)
+        shutil.rmtree(self.directory / self._copies, ignore_errors=True)
+        self._copied = {}
+        self.read_anew()
+        return True
 
     def stamp(self, name: str, version: int) -> Stamp:
         return (name, version, self._remade)
+
+    def is_untouched(self, name: str, version: int, stamp: Stamp, writer: WritingRight) -> bool:
+        assert isinstance(writer, LeaseHolder)
+        return writer.alone
 
     def demand_own_files(self, name: str, version: int) -> None:
         checked = (name, version, self._remade)
@@ -224,15 +297,22 @@ class Bucket:
             self._own.add(checked)
 
     def _version(self, name: str, version: int) -> bytes:
-        return self.read(f"{name}.lance/{version_name(version)}")
+        file = f"{name}.lance/{version_name(version)}"
+        try:
+            return self.read(file) if self._direct else self._fetch_copy(file).read_bytes()
+        except OSError as error:
+            if isinstance(error, FileNotFoundError):
+                raise
+            return self.read(file)
 
     # -- mapped files
 
     def fetch(self, file: str, *, anew: bool = False) -> Path:
-        return self._cache.fetch(file, lambda part: self.download(f"{FOLDER}/{file}", part), anew=anew)
+        name = f"{FOLDER}/{file}"
+        return self._cache.fetch(name, lambda part: self.download(name, part), anew=anew)
 
     def publish(self, file: str) -> None:
-        self.upload(self._cache.path(file), f"{FOLDER}/{file}")
+        self.upload(self._cache.path(f"{FOLDER}/{file}"), f"{FOLDER}/{file}")
 
     def drop_unnamed(self, named: set[str]) -> None:
         """A file that another writer has just published may be among them: they are left to `clean`."""

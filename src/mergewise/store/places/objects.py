@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from mergewise.errors import MissingExtra, StoreError, UsageError
 from mergewise.masking import remember_key
 from mergewise.ranges import short_repr
-from mergewise.store.damage import line
+from mergewise.store.damage import line, tells_full_disk
 
 # seconds between attempts to put what nobody else has put in between
 PAUSES = (0.1, 0.5, 2.0)
@@ -191,6 +191,9 @@ class Objects:
         except passing:
             raise
         except (self._error, OSError) as error:
+            if tells_full_disk(error):
+                # of this machine
+                raise
             raise self._failure(error) from error
 
     def _failure(self, error: BaseException) -> StoreError:
