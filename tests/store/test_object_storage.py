@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import logging
 import os
-from collections.abc import Iterator
+import subprocess
+import sys
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -14,7 +15,7 @@ from time import time
 from typing import Any
 
 import pytest
-from tests.object_store import KEY, Proxy, Request, object_store
+from tests.object_store import KEY, Proxy, Request
 from tests.support import HashEmbedder, rows_of
 
 import mergewise
@@ -31,6 +32,7 @@ from mergewise.types import Document
 
 EMBEDDER = HashEmbedder()
 EMPTY = Manifest(embedder=EMBEDDER.spec, dimension=EMBEDDER.dimension, views={"leaf": ViewState(VIEWS["leaf"].dump())})
+TABLES = ["documents", "leaf", "section", "name"]
 ATTACK = bool(os.environ.get("MERGEWISE_ATTACK"))
 long_form = pytest.mark.skipif(not ATTACK, reason="long: MERGEWISE_ATTACK=1 runs it")
 
@@ -38,18 +40,6 @@ long_form = pytest.mark.skipif(not ATTACK, reason="long: MERGEWISE_ATTACK=1 runs
 def documents(first: int, end: int) -> list[Document]:
     text = "Cats number {0} eat fish.\n\nThey sleep {0} hours, as the {0} owls do."
     return [Document(id=f"d{at}", title=f"Title {at}", text=text.format(at)) for at in range(first, end)]
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[Proxy]:
-    with object_store() as proxy:
-        yield proxy
-
-
-@pytest.fixture
-def proxy(server: Proxy) -> Iterator[Proxy]:
-    yield server
-    server.reset()
 
 
 @pytest.fixture
@@ -190,15 +180,19 @@ def test_a_writer_waits_for_another_one(url: str, proxy: Proxy, tmp_path: Path) 
     second.write(rows_of(documents(0, 1), EMBEDDER))
 
 
+@pytest.mark.parametrize(
+    "tables", [["leaf"], *(pytest.param(some, marks=long_form) for some in (*([one] for one in TABLES), TABLES))]
+)
 def test_a_writer_that_was_given_up_changes_nothing(
-    url: str, proxy: Proxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    url: str, proxy: Proxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tables: list[str]
 ) -> None:
     first, second = (store_at(url, proxy, tmp_path / name) for name in "ab")
     first.write(rows_of(documents(0, 2), EMBEDDER))
     monkeypatch.setattr(lease, "LEASE", -1.0)
     with pytest.raises(IndexBusy), first._writing() as stale:
-        # it has a table open, and falls asleep
-        stale.table("leaf").count_rows()
+        # it has tables open, and falls asleep
+        for name in tables:
+            stale.table(name).count_rows()
         second.write(rows_of(documents(2, 4), EMBEDDER))
         stale.append(stale.storable(rows_of(documents(4, 6), EMBEDDER))[0])
         stale.commit()
@@ -286,6 +280,74 @@ def test_a_bucket_that_fails_is_no_damage(url: str, proxy: Proxy, tmp_path: Path
     with pytest.raises(StoreError) as raised:
         LanceStore(bucket(url, proxy, tmp_path / "b"), VIEWS).reader().documents()
     assert not isinstance(raised.value, CorruptIndex) and KEY not in str(raised.value)
+
+
+@long_form
+def test_a_bucket_that_is_slow_is_waited_for(url: str, proxy: Proxy, tmp_path: Path) -> None:
+    undisturbed = store_at(f"{url}-whole", proxy, tmp_path / "whole")
+    _two_changes(undisturbed)
+    proxy.delay = 1.0
+    store = store_at(url, proxy, tmp_path / "a")
+    _two_changes(store)
+    slow = contents(LanceStore(bucket(url, proxy, tmp_path / "b"), VIEWS))
+    proxy.delay = 0.0
+    assert slow == contents(undisturbed) and store.check() == []
+
+
+@long_form
+def test_two_writers_lose_no_change(url: str, proxy: Proxy, tmp_path: Path) -> None:
+    stores = [store_at(url, proxy, tmp_path / name) for name in "ab"]
+
+    def write(store: LanceStore, numbers: range) -> None:
+        store.lock_wait = 120
+        for number in numbers:
+            store.write(rows_of(documents(number, number + 1), EMBEDDER), optimize=number % 5 == 0)
+
+    threads = [Thread(target=write, args=(store, range(at, 50, 2))) for at, store in enumerate(stores)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for store in stores:
+        store.refresh()
+        assert sorted(contents(store)) == sorted(f"d{number}" for number in range(50)) and store.check() == []
+    undisturbed = LanceStore.create(tmp_path / "whole", EMPTY, VIEWS)
+    undisturbed.write(rows_of(documents(0, 50), EMBEDDER))
+    texts = [{doc_id: text for doc_id, (text, _) in contents(store).items()} for store in (stores[0], undisturbed)]
+    assert texts[0] == texts[1]
+
+
+@long_form
+@pytest.mark.parametrize("hours", [-1, 1])
+def test_a_clock_that_is_wrong_changes_nothing(
+    url: str, proxy: Proxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hours: int
+) -> None:
+    """That of this machine, which only the cache looks at: leases and cleaning go by the clock of the object store."""
+    first, second = (store_at(url, proxy, tmp_path / name) for name in "ab")
+    _two_changes(first)
+    monkeypatch.setattr("mergewise.store.places.cache.time", lambda: time() + 3600 * hours)
+    second.refresh()
+    second.write(rows_of(documents(4, 6), EMBEDDER), optimize=True)
+    second.place.clean(second.manifest)
+    first.refresh()
+    assert contents(first) == contents(second) and first.check() == [] == second.check()
+
+
+@long_form
+def test_a_busy_bucket_keeps_few_versions(
+    url: str, proxy: Proxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """LanceDB reads what every version consists of when it rearranges rows."""
+    monkeypatch.setattr("mergewise.store.places.bucket.VERSIONS", 2)
+    monkeypatch.setattr("mergewise.store.places.bucket.CLEANED_EVERY", 4)
+    store = store_at(url, proxy, tmp_path / "a")
+    for number in range(30):
+        store.write(rows_of(documents(number, number + 1), EMBEDDER), optimize=True)
+    for name in TABLES:
+        versions = [file for file in store.place.files(f"{name}.lance/_versions") if file.endswith(".manifest")]
+        assert len(versions) <= 8
+    fresh = LanceStore(bucket(url, proxy, tmp_path / "b"), VIEWS)
+    assert contents(fresh) == contents(store) and fresh.check() == []
 
 
 def test_a_store_without_conditions_is_refused(url: str, proxy: Proxy, tmp_path: Path) -> None:
@@ -401,6 +463,47 @@ def test_cleaning_leaves_what_a_reader_may_read(
     assert len(after) < len(before)
     fresh = LanceStore(bucket(url, proxy, tmp_path / "fresh"), VIEWS)
     assert fresh.check() == [] and len(contents(fresh)) == 3
+
+
+@pytest.mark.parametrize("size", ["10GB", pytest.param("1KB", marks=long_form)])
+def test_cleaning_in_the_middle_of_a_question_is_no_damage(
+    url: str, proxy: Proxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: str
+) -> None:
+    monkeypatch.setattr("mergewise.store.places.bucket.KEPT", timedelta(days=-1))
+    monkeypatch.setattr("mergewise.store.places.bucket.VERSIONS", 1)
+    monkeypatch.setattr("mergewise.store.lance_change.FEW_ROWS", 0)
+    writer = store_at(url, proxy, tmp_path / "writer")
+    writer.write(rows_of(documents(0, 6), EMBEDDER), optimize=True)
+    # without room for copies it reads from the bucket
+    reading = LanceStore(place_of(url, proxy.storage, tmp_path / "reader", size, refresh="1h"), VIEWS)
+    before = reading.reader()
+    for number in range(6, 9 if ATTACK else 7):
+        writer.write(rows_of(documents(number, number + 1), EMBEDDER), remove=[f"d{number - 6}"], optimize=True)
+        writer.place.clean(writer.manifest)
+    try:
+        assert before.text_search("owls", 9).result() and len(before.document_rows(["d0", "d5"])) == 2
+        assert len(before.documents()) == 6
+    except StoreError as error:
+        assert size == "1KB" and not isinstance(error, CorruptIndex) and error.hint == "ask again"
+    reading.refresh()
+    assert contents(reading) == contents(writer) and reading.check() == []
+
+
+@long_form
+def test_two_processes_fill_one_cache(url: str, proxy: Proxy, tmp_path: Path) -> None:
+    store = store_at(url, proxy, tmp_path / "writer")
+    store.write(rows_of(documents(0, 40), EMBEDDER), optimize=True)
+    proxy.delay = 0.02
+    script = (
+        "import json, sys, mergewise; from tests.support import HashEmbedder;"
+        "index = mergewise.open(sys.argv[1], embedder=HashEmbedder(), storage=json.loads(sys.argv[2]), cache=sys.argv[3]);"
+        "print(json.dumps([p.text for p in index.context('how long do owls sleep', strategy='topk').passages]))"
+    )
+    asked = [sys.executable, "-c", script, url, json.dumps(proxy.storage), str(tmp_path / "both")]
+    begun = [subprocess.Popen(asked, stdout=subprocess.PIPE) for _ in range(2)]
+    answers = [process.communicate(timeout=120)[0] for process in begun]
+    assert answers[0] == answers[1] and json.loads(answers[0])
+    assert not list((tmp_path / "both").rglob("*.part"))
 
 
 # -- names

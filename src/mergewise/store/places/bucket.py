@@ -14,7 +14,7 @@ import logging
 import re
 import secrets
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -42,7 +42,7 @@ from mergewise.store.mapped import FOLDER, Mapped
 from mergewise.store.places.cache import FileCache
 from mergewise.store.places.lease import CLOCK, Lease, LeaseHolder
 from mergewise.store.places.lease import NAME as LEASE_NAME
-from mergewise.store.places.objects import Found, Objects, Superseded
+from mergewise.store.places.objects import Found, Listed, Objects, Superseded
 from mergewise.store.places.place import ManifestState, PlaceSize, Stamp, Tag, WritingRight
 
 if TYPE_CHECKING:
@@ -50,10 +50,13 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("mergewise")
 
-# for which what no state names any more stays for readers
-KEPT = timedelta(days=1)
-# changes after which is looked for it
-CLEANED_EVERY = 50
+# for which what is found to be needed no more stays for readers; changes after which is looked for it
+KEPT = timedelta(hours=1)
+CLEANED_EVERY = 20
+# of each table, which stay openable
+VERSIONS = 8
+# since when objects are needed no more
+UNNEEDED = "unneeded.json"
 # files of a table that are copied at once
 _STREAMS = 8
 # the name of what the manifest holds of the bucket
@@ -123,7 +126,14 @@ class Bucket:
             return None
         self._cache.touch()
         found = self._objects.get_newer(NAME, _tag(known).etag)
-        return None if found is None else self._state(found)
+        if found is None:
+            return None
+        state = self._state(found)
+        if _tag(state).remade != self._remade:
+            # before any of its tables is opened: versions of those that were made anew have the names of older ones
+            self._remade = _tag(state).remade
+            self._connect_anew()
+        return state
 
     def known(self) -> Manifest | None:
         state = self._known or self.manifest()
@@ -270,9 +280,12 @@ class Bucket:
         self.read_anew()
 
     def read_anew(self) -> None:
+        self._connect_anew()
+        self._direct = True
+
+    def _connect_anew(self) -> None:
         self._connection = self._database = None
         self._sessions.begin_anew()
-        self._direct = True
 
     def drop_copies(self) -> bool:
         if not self._copied:
@@ -324,21 +337,35 @@ class Bucket:
         if not sure and sequence % CLEANED_EVERY:
             return
         listed = list(self._objects.listed())
-        now = self._objects.now(CLOCK)
-        kept = {NAME, LEASE_NAME, CLOCK}
-        kept |= {f"{FOLDER}/{file}" for raw in manifest.mapped.values() for file in Mapped.of(raw).files}
-        for name, named in manifest.tables.items():
-            folder = f"{name}.lance"
-            versions = {one: version for one in listed if (version := _version_below(folder, one.name)) is not None}
-            put_at = {version: one.put_at for one, version in versions.items()}
-            for one, version in versions.items():
-                # it was the last one until the next one came
-                ended = put_at.get(version + 1, now)
-                if version == named or now - ended <= KEPT:
-                    kept |= {one.name, *(f"{folder}/{file}" for file in files_of_version(self.read(one.name)))}
-        gone = [one for one in listed if now - one.put_at > KEPT and not _is_kept(one.name, kept)]
-        self._objects.delete([one.name for one in gone])
-        log.debug("cleaned %s: %d of %d objects went", self, len(gone), len(listed))
+        now = self._objects.now(CLOCK).timestamp()
+        # a killed writer's are later ones than those that are named
+        early = {one for table in manifest.tables for one in _old_versions(table, listed, manifest.tables[table])}
+        needed = self._needed(manifest)
+        unneeded = [one.name for one in listed if not _is_kept(one.name, needed) and one.name not in early]
+        seen = self._seen_unneeded()
+        since = {name: min(seen.get(name, now), now) for name in unneeded}
+        gone = {name for name, first in since.items() if now - first > KEPT.total_seconds()}
+        # before anything goes: what is needed again meanwhile is seen anew then
+        left = {name: first for name, first in since.items() if name not in gone}
+        self._objects.put(UNNEEDED, json.dumps(left).encode())
+        self._objects.delete(sorted(early | gone))
+        log.debug("cleaned %s: %d of %d objects went", self, len(early) + len(gone), len(listed))
+
+    def _needed(self, manifest: Manifest) -> set[str]:
+        needed = {NAME, LEASE_NAME, CLOCK, UNNEEDED}
+        needed |= {f"{FOLDER}/{file}" for raw in manifest.mapped.values() for file in Mapped.of(raw).files}
+        for name, version in manifest.tables.items():
+            files = files_of_version(self._version(name, version))
+            needed |= {f"{name}.lance/{file}" for file in (version_name(version), *files)}
+        return needed
+
+    def _seen_unneeded(self) -> dict[str, float]:
+        """Since when each object is known to be needed no more, by the clock of the object store."""
+        found = self._objects.get(UNNEEDED)
+        try:
+            return {} if found is None else {str(name): float(at) for name, at in json.loads(found.content).items()}
+        except (ValueError, TypeError, AttributeError):
+            return {}
 
     def size(self) -> PlaceSize:
         listed = list(self._objects.listed())
@@ -379,11 +406,22 @@ def _tag(state: ManifestState) -> BucketTag:
     return state.tag
 
 
-def _version_below(folder: str, name: str) -> int | None:
-    return version_of(Path(name)) if name.startswith(f"{folder}/_versions/") else None
+def _old_versions(table: str, listed: Iterable[Listed], named: int) -> list[str]:
+    """The files that say what versions consist of, but for the last ones: LanceDB reads each of them when it rearranges rows.
+
+    Whoever has a version open has read its file.
+    """
+    versions = {one.name: number for one in listed if (number := _version_below(table, one.name)) is not None}
+    last = sorted(versions.values())[-VERSIONS:]
+    return [name for name, number in versions.items() if number < min(*last, named)]
 
 
-def _is_kept(name: str, kept: set[str]) -> bool:
-    """Also a file of a search index, of which a version names the folder alone; and what says which version is the last."""
+def _version_below(table: str, name: str) -> int | None:
+    return version_of(Path(name)) if name.startswith(f"{table}.lance/_versions/") else None
+
+
+def _is_kept(name: str, needed: set[str]) -> bool:
+    """Also a file of a search index, of which a version names the folder alone; the files of versions; and the note of the last
+    one."""
     parts = name.split("/")
-    return name in kept or "/".join(parts[:3]) in kept or parts[-1] == "latest_version_hint.json"
+    return name in needed or "/".join(parts[:3]) in needed or parts[1:2] == ["_versions"]

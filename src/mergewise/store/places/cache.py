@@ -35,6 +35,8 @@ class FileCache:
         self._root = root
         self.most = most
         self._touched = time()
+        # bytes that may come before the others are counted again
+        self._spare = 0
         self.named: frozenset[str] = frozenset()
 
     def path(self, file: str) -> Path:
@@ -74,13 +76,16 @@ class FileCache:
 
     def _make_room(self, needed: int, path: Path) -> None:
         """Delete the files that were not used for longest until so many bytes have room beside the others."""
+        if needed <= self._spare:
+            self._spare -= needed
+            return
         files = (one for folder in FOLDERS for one in self._root.glob(f"*/{folder}/**/*"))
         kept = [(one, status) for one in files if one != path and (status := _status(one)) is not None]
         named = {self.path(file) for file in self.named}
         total = needed + sum(status.st_size for one, status in kept if one.suffix != ".part")
         for one, status in sorted(kept, key=lambda pair: pair[1].st_mtime):
             if total <= self.most:
-                return
+                break
             used = time() - status.st_mtime < USED or one in named
             if used or one.suffix == ".part":
                 continue
@@ -92,6 +97,8 @@ class FileCache:
         if total > self.most:
             log.warning("the cache %s is full: rows are read from the bucket, which makes questions slower", self._root)
             raise OSError(errno.ENOSPC, "the cache is full", str(path))
+        # other processes fill it too
+        self._spare = (self.most - total) // 4
 
 
 def _status(path: Path) -> os.stat_result | None:
