@@ -29,7 +29,7 @@ import pyarrow as pa
 from mergewise.errors import IndexBusy, MergewiseError, StoreError, UsageError
 from mergewise.files import user_directory
 from mergewise.ranges import short_repr
-from mergewise.store.lance_import import Sessions, connect, connect_for_reading, table_of
+from mergewise.store.lance_import import OPENINGS, Sessions, connect, connect_for_reading, table_of
 from mergewise.store.lance_versions import (
     demand_own_content,
     files_of_version,
@@ -94,6 +94,7 @@ class Bucket:
         self._lock = Lock()
         self._remade = 0
         self._sessions = Sessions()
+        self._openings = 0
         self._connection: Any = None
         self._database: Any = None
         # versions of tables that were found to have all their files here
@@ -225,7 +226,7 @@ class Bucket:
         if await asyncio.to_thread(self._copy, name, version):
             copies = await connect_for_reading(self.directory / self._copies, self._sessions)
             return await table_of(copies, name, version)
-        # a connection asks the bucket for catalogues first
+        self._count_opening()
         if self._connection is None:
             self._connection = await connect_for_reading(self, self._sessions, self._objects.storage)
         return await table_of(self._connection, name, version)
@@ -264,7 +265,14 @@ class Bucket:
     def _fetch_copy(self, file: str, size: int | None = None) -> Path:
         return self._cache.fetch(f"{self._copies}/{file}", lambda part: self.download(file, part), size=size)
 
+    def _count_opening(self) -> None:
+        """A connection asks the bucket for catalogues first, so that it serves for many tables; but what LanceDB keeps grows."""
+        self._openings += 1
+        if self._openings % OPENINGS == 0:
+            self._connect_anew()
+
     def database(self) -> Any:
+        self._count_opening()
         if self._database is None:
             self._database = connect(self, self._sessions, self._objects.storage)
         return self._database
