@@ -62,6 +62,8 @@ class FileCache:
                     # what was used last goes last
                     os.utime(path)
                     return path
+        # of the folders that are made, only the last one gets the mode
+        self.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         handle, part = new_file(path.parent, f".{path.name}.", ".part")
         os.close(handle)
