@@ -8,7 +8,7 @@ import os
 import subprocess
 import sys
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from threading import Thread
 from time import time
@@ -22,11 +22,13 @@ import mergewise
 from mergewise.designs import VIEWS
 from mergewise.errors import CorruptIndex, IndexBusy, MergewiseError, StoreError, UsageError
 from mergewise.store.lance import LanceStore
-from mergewise.store.manifest import NAME, Manifest, ViewState
+from mergewise.store.lance_versions import sizes_of_version
+from mergewise.store.manifest import NAME, Manifest, ViewState, manifest_record
 from mergewise.store.places import is_url, lease, place_of
 from mergewise.store.places.bucket import Bucket, BucketTag, amount
 from mergewise.store.places.cache import FileCache
 from mergewise.store.places.copying import copy_index
+from mergewise.store.places.objects import Found
 from mergewise.store.places.place import ManifestState
 from mergewise.types import Document
 
@@ -526,6 +528,28 @@ def test_what_is_no_url_is_refused(tmp_path: Path) -> None:
         place_of("s3://bucket/prefix", {}, tmp_path, cache_size="much")
     with pytest.raises(UsageError):
         mergewise.open("ftp://host/index")
+
+
+def test_a_copy_stays_in_its_folder(tmp_path: Path) -> None:
+    """Whoever may write to a bucket says what its files are called."""
+
+    def field(number: int, content: bytes) -> bytes:
+        return bytes([number << 3 | 2, len(content)]) + content
+
+    for name, is_plain in ((b"1.lance", True), (b"../../x", False), (b"/x", False), (b".x", False)):
+        message = field(2, field(2, field(1, name)))
+        content = len(message).to_bytes(4, "little") + message + bytes(12) + b"LANC"
+        if is_plain:
+            assert sizes_of_version(content) == {"data/1.lance": None}
+        else:
+            with pytest.raises(ValueError, match="outside"):
+                sizes_of_version(content)
+    place = place_of("s3://bucket/prefix", {}, tmp_path)
+    assert isinstance(place, Bucket)
+    beside = {"sequence": 1, "index": "../../x", "remade": 0}
+    raw = json.dumps({**manifest_record(EMPTY), "place": beside}).encode()
+    with pytest.raises(StoreError, match="was not written to a bucket"):
+        place._state(Found(raw, "a", datetime.now(UTC)))
 
 
 def test_an_index_that_was_replaced_is_not_gone_on_with(url: str, proxy: Proxy, tmp_path: Path) -> None:

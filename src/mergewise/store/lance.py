@@ -114,20 +114,24 @@ class LanceStore:
         manifest = self.manifest
         with self._opening:
             # one for all threads, so that nothing is worked out twice
-            if self._reader is None or self._reader.manifest != manifest or self._reader.is_spoiled:
-                first = self._reader is None
-                before = None if self._reader is None or self._reader.is_spoiled else self._reader
+            first, before = self._reader is None, self._open_reader
+            if before is None or before.manifest != manifest:
                 self._reader = LanceReader(self.place, manifest, self.registry, before)
                 if self.place.refresh is not None and first:
                     self._reader.prewarm()
                     Thread(target=_look_for_changes, args=(ref(self), self.place.refresh), daemon=True).start()
+            assert self._reader is not None
             return self._reader
+
+    @property
+    def _open_reader(self) -> LanceReader | None:
+        return None if self._reader is None or self._reader.is_spoiled else self._reader
 
     def refresh(self) -> None:
         """Look for a newer state of the place, and open it beside the one that questions are answered from until then."""
         state = self.place.newer()
         if state is not None:
-            reader = LanceReader(self.place, state.manifest, self.registry, self._reader)
+            reader = LanceReader(self.place, state.manifest, self.registry, self._open_reader)
             reader.prewarm()
             with self._opening:
                 self.place.know(state)
@@ -345,7 +349,7 @@ class LanceStore:
         IN_USE.demand_own_process(self.place)
         with self._held_state() as (writer, state):
             # what is open already need not be asked for again; in a folder that costs nothing, and shows damage
-            before = None if self.place.refresh is None else self._reader
+            before = None if self.place.refresh is None else self._open_reader
             left, self._left_open = self._left_open, OpenTables()
             change = Change(self.place, state, self.registry, writer, before, self._attempt, left)
             yield change

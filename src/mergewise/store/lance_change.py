@@ -96,8 +96,9 @@ class Change:
         self.registry = registry
         self._attempt = attempt
         self.specs = specs_of(self.manifest, registry)
-        is_same = before is not None and before.manifest == self.manifest
-        self.reader = before if before is not None and is_same else LanceReader(place, self.manifest, registry, before)
+        if before is None or before.manifest != self.manifest:
+            before = LanceReader(place, self.manifest, registry, before)
+        self.reader = before
         left = left or OpenTables()
         self._tables = left.untouched(place, state, writer)
         # by a change that is over
@@ -320,7 +321,11 @@ class Change:
 
     def behind(self) -> list[str]:
         """The tables to which so much has come since they were last brought up to date that questions pay for it."""
-        return [name for name in (d.DOCUMENTS, *self.specs) if name in self.manifest.tables and self._is_behind(name)]
+        return [name for name in (d.DOCUMENTS, *self.specs) if self._stands(name) and self._is_behind(name)]
+
+    def _stands(self, name: str) -> bool:
+        """Whether there is such a table: one that this change has made is in no manifest yet."""
+        return name in self.manifest.tables or name in self._tables
 
     def _is_behind(self, name: str) -> bool:
         opened = self.table(name)
@@ -357,10 +362,8 @@ class Change:
 
     def build_indexes(self, names: Sequence[str] | None = None) -> None:
         """Full text, vectors (where there are enough) and keys, of these tables or of all: made once, then brought up to date."""
-        if not self.manifest.tables:
-            return
         for name in (d.DOCUMENTS, *self.specs) if names is None else names:
-            if name in self.manifest.tables or name in self._tables:
+            if self._stands(name):
                 self._bring_up_to_date(name)
 
     def _bring_up_to_date(self, name: str) -> None:
@@ -410,7 +413,7 @@ class Change:
         before = dict(self.manifest.mapped)
         mapped = dict(before)
         for name, spec in self.specs.items():
-            if not spec.table.mapped or not (name in self.manifest.tables or name in self._tables):
+            if not spec.table.mapped or not self._stands(name):
                 continue
             moved = compacted is None or name in compacted
             try:

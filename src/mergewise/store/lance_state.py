@@ -239,15 +239,15 @@ class LanceState:
             with reading(place, what, hint):
                 yield
         except CorruptIndex as error:
-            if self.place.drop_copies():
-                self.is_spoiled = True
-                raise StoreError(
-                    f"the copy of {place} on this machine was damaged: {error.message}", "ask again"
-                ) from error
             state = self.place.manifest()
-            if state is not None and state.manifest == self.manifest:
+            if state is None or state.manifest != self.manifest:
+                raise StoreError(f"{place} has changed since it was opened: {error.message}", "ask again") from error
+            if not self.place.drop_copies():
                 raise
-            raise StoreError(f"{place} has changed since it was opened: {error.message}", "ask again") from error
+            self.is_spoiled = True
+            raise StoreError(
+                f"the copy of {place} on this machine was damaged: {error.message}", "ask again"
+            ) from error
 
     # -- before questions
 

@@ -62,6 +62,8 @@ _STREAMS = 8
 # the name of what the manifest holds of the bucket
 BESIDE = "place"
 _UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12, "MS": 0.001, "S": 1, "M": 60, "H": 3600}
+# as the name of an index is drawn: a folder of copies has it too
+_DRAWN = re.compile(r"[0-9a-f]{16}")
 _AMOUNT = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*")
 
 
@@ -165,6 +167,8 @@ class Bucket:
         manifest, beside = parse_manifest(found.content, self, BESIDE)
         try:
             tag = BucketTag(found.tag, int(beside["sequence"]), str(beside["index"]), int(beside["remade"]))
+            if not _DRAWN.fullmatch(tag.index):
+                raise ValueError
         except (TypeError, KeyError, ValueError):
             raise StoreError(f"{self}/{NAME} was not written to a bucket", "copy the index: `mergewise copy`") from None
         if self._known is not None and tag.index != _tag(self._known).index:

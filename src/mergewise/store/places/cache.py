@@ -88,12 +88,12 @@ class FileCache:
         for one, status in sorted(kept, key=lambda pair: pair[1].st_mtime):
             if total <= self.most:
                 break
-            used = time() - status.st_mtime < USED or one in named
-            if used or one.suffix == ".part":
+            if time() - status.st_mtime < USED or one in named:
                 continue
             try:
                 one.unlink()
-                total -= status.st_size
+                # one that a killed process left was not counted
+                total -= 0 if one.suffix == ".part" else status.st_size
             except OSError as error:
                 log.debug("%s cannot be removed now: %s", one, error)
         if total > self.most:
