@@ -237,6 +237,8 @@ def restore(
 ) -> None:
     """Make a server's data out of a backup, in a new directory."""
     from mergewise.server.backup import read_backup
+    from mergewise.server.configuration import demand_directory
 
+    demand_directory("the new directory is", data)
     read_backup(data, file)
     say(f"restored; start it: mergewise serve {shlex.quote(str(data))}")
