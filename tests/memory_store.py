@@ -80,6 +80,7 @@ class MemoryStore:
         force: bool = False,
         remove: Sequence[str] = (),
         origins: Mapping[str, Origin] | None = None,
+        optimize: bool = False,
     ) -> AddReport:
         added = replaced = 0
         removed = self.remove(remove)

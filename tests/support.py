@@ -20,6 +20,7 @@ from mergewise.protocols import Embedder, FloatArray, OrderedBy, SearchKind, Sto
 from mergewise.retrieve.hybrid import HybridReader
 from mergewise.store.lance import LanceStore
 from mergewise.store.manifest import Manifest, ViewState
+from mergewise.store.places.place import Place
 from mergewise.store.views import Registry
 from mergewise.types import Definition, Document, DocumentRows, Hit, Leaf, LeafSentences, Section, Span
 from tests.memory_store import MemoryStore
@@ -81,19 +82,19 @@ def memory_store(documents: Sequence[Document], embedder: Embedder | None = None
 
 def new_store(
     kind: str,
-    directory: Path,
+    place: Path | Place,
     registry: Registry = VIEWS,
     embedder: Embedder | None = None,
     settings: Mapping[str, Any] | None = None,
 ) -> Store:
-    """An empty store, "memory" or "lance", with the views of these settings; the tree with the default ones if not said."""
+    """An empty store, in "memory" or in a place, with the views of these settings; the tree with the default ones if not said."""
     dimension = 0 if embedder is None else embedder.dimension
     stored = {name: registry[name].dump(own) for name, own in (settings or {"leaf": SMALL}).items()}
     if kind == "memory":
         return MemoryStore(registry, dimension, stored)
     views = {name: ViewState(own) for name, own in stored.items()}
     manifest = Manifest(embedder="none" if embedder is None else embedder.spec, dimension=dimension, views=views)
-    return LanceStore.create(directory, manifest, registry)
+    return LanceStore.create(place, manifest, registry)
 
 
 def reader_of(store: Store, embedder: Embedder | None = None, where: str | None = None) -> HybridReader:

@@ -83,7 +83,7 @@ def open(
 
     Files are named from `root`: the folder in which the index stands, for a bucket the current one. The rest is about buckets.
     `storage` are options of the object store, such as `endpoint`, `region` or `aws_access_key_id`; what is not named comes from
-    the environment. Files that are read again and again are kept below `cache`, or else in the user's own cache, of which
+    the environment. Questions are answered from copies below `cache`, or else in the user's own cache, of which
     they take `cache_size`. Another process's change is seen `refresh` later at the latest, plus the time to read it.
 
     Raises UsageError for a path, a view, settings or a model that cannot be; MissingExtra where a model needs a package that is

@@ -18,8 +18,9 @@ from mergewise.designs import VIEWS
 from mergewise.errors import CorruptIndex, NewerFormat, NotAnIndex, OlderFormat, UsageError
 from mergewise.index.tree.tables import LEAF
 from mergewise.store.lance import LanceStore
-from mergewise.store.manifest import read_manifest, write_manifest
+from mergewise.store.manifest import Manifest, read_manifest, write_manifest
 from mergewise.store.numbers import runs_of, within
+from mergewise.store.places.folder import Folder
 from mergewise.types import AddReport, Document
 
 EMBEDDER = HashEmbedder()
@@ -117,6 +118,46 @@ def test_a_first_change_that_was_interrupted(store: LanceStore) -> None:
     lancedb.connect(store.directory).create_table("leaf", data=[{"id": 1}])
     assert store.reader().documents() == []
     assert store.write(rows_of([document(1)], EMBEDDER)) == AddReport(1, 0)
+    assert store.check() == []
+
+
+def test_a_change_brings_the_search_indexes_up_to_date_that_it_makes_necessary(
+    store: LanceStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also the first one, whose tables no manifest names before; and what is up to date is left alone."""
+    monkeypatch.setattr("mergewise.store.lance_change.FEW_ROWS", 0)
+    swaps: list[Manifest] = []
+    swap = Folder.swap
+    monkeypatch.setattr(
+        Folder, "swap", lambda self, state, *others: (swaps.append(state), swap(self, state, *others))[1]
+    )
+    for number in (1, 2):
+        store.write(rows_of([document(number)], EMBEDDER), optimize=True)
+        store.optimize()
+        assert len(swaps) == number
+        leaves = lancedb.connect(store.directory).open_table("leaf")
+        assert {tuple(index.columns) for index in leaves.list_indices()} >= {("id",), ("key",)}
+        assert all(leaves.index_stats(index.name).num_unindexed_rows == 0 for index in leaves.list_indices())
+        assert store.manifest.mapped["leaf"]["end"] == store.manifest.next_id
+    assert store.check() == [] and len(store.reader().text_search("text", 9).result()) == 2
+
+
+@pytest.mark.parametrize("commits", [True, False])
+def test_tables_that_are_left_open_are_opened_anew_where_somebody_else_has_written(
+    store: LanceStore, commits: bool
+) -> None:
+    other = LanceStore(store.directory, VIEWS)
+    store.write(rows_of([document(1)], EMBEDDER))
+    with store._writing() as change:
+        # nobody has
+        assert set(change._tables) == {"documents", "leaf", "section", "name"}
+    store.write(rows_of([document(2)], EMBEDDER))
+    with other._writing() as change:
+        change.append(rows_of([document(3)], EMBEDDER))
+        if commits:
+            change.commit()
+    store.write(rows_of([document(4)], EMBEDDER))
+    assert sorted(store.reader().ids()) == (["d1", "d2", "d3", "d4"] if commits else ["d1", "d2", "d4"])
     assert store.check() == []
 
 

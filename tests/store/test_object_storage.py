@@ -5,32 +5,36 @@ from __future__ import annotations
 import json
 import logging
 import os
-from collections.abc import Iterator
+import subprocess
+import sys
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from threading import Thread
 from time import time
 from typing import Any
 
 import pytest
-from tests.object_store import KEY, Proxy, Request, object_store
+from tests.object_store import KEY, Proxy, Request
 from tests.support import HashEmbedder, rows_of
 
 import mergewise
 from mergewise.designs import VIEWS
 from mergewise.errors import CorruptIndex, IndexBusy, MergewiseError, StoreError, UsageError
 from mergewise.store.lance import LanceStore
-from mergewise.store.manifest import NAME, Manifest, ViewState
+from mergewise.store.lance_versions import sizes_of_version
+from mergewise.store.manifest import NAME, Manifest, ViewState, manifest_record
 from mergewise.store.places import is_url, lease, place_of
 from mergewise.store.places.bucket import Bucket, BucketTag, amount
 from mergewise.store.places.cache import FileCache
 from mergewise.store.places.copying import copy_index
+from mergewise.store.places.objects import Found
 from mergewise.store.places.place import ManifestState
 from mergewise.types import Document
 
 EMBEDDER = HashEmbedder()
 EMPTY = Manifest(embedder=EMBEDDER.spec, dimension=EMBEDDER.dimension, views={"leaf": ViewState(VIEWS["leaf"].dump())})
+TABLES = ["documents", "leaf", "section", "name"]
 ATTACK = bool(os.environ.get("MERGEWISE_ATTACK"))
 long_form = pytest.mark.skipif(not ATTACK, reason="long: MERGEWISE_ATTACK=1 runs it")
 
@@ -38,18 +42,6 @@ long_form = pytest.mark.skipif(not ATTACK, reason="long: MERGEWISE_ATTACK=1 runs
 def documents(first: int, end: int) -> list[Document]:
     text = "Cats number {0} eat fish.\n\nThey sleep {0} hours, as the {0} owls do."
     return [Document(id=f"d{at}", title=f"Title {at}", text=text.format(at)) for at in range(first, end)]
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[Proxy]:
-    with object_store() as proxy:
-        yield proxy
-
-
-@pytest.fixture
-def proxy(server: Proxy) -> Iterator[Proxy]:
-    yield server
-    server.reset()
 
 
 @pytest.fixture
@@ -110,16 +102,52 @@ def test_an_index_on_a_bucket_is_one_in_a_folder(url: str, proxy: Proxy, tmp_pat
 def test_a_warm_question_asks_the_bucket_for_nothing(url: str, proxy: Proxy, tmp_path: Path) -> None:
     index = mergewise.open(url, embedder=EMBEDDER, storage=proxy.storage, cache=tmp_path, refresh="1h")
     index.add(documents(0, 30))
+    index.add(documents(30, 31))
     with proxy.counting() as adding:
-        index.add(documents(30, 40))
-    # 62 of them where the text index is left as it is: then each question reads the rows that it lacks
-    assert len(adding) <= 110
+        index.add(documents(31, 41))
+    assert len(adding) <= 40
+    # in one change
+    assert sum(one.method == "PUT" and one.key.endswith(NAME) for one in adding) == 1
     for strategy in ("topk", "weave"):
         index.context("how long do owls sleep", strategy=strategy)
     with proxy.counting() as asking:
         for strategy in ("topk", "weave"):
             assert index.context("how many hours do the cats sleep", strategy=strategy).passages
     assert asking == []
+
+    # of a reader on another machine, also the first question: all was fetched when it was opened
+    other = LanceStore(bucket(url, proxy, tmp_path / "other"), VIEWS)
+    with proxy.counting() as opening:
+        other.reader()
+    assert len(opening) <= 40
+    with proxy.counting() as asking:
+        assert other.reader().text_search("owls", 5).result() and other.reader().texts(["d3"])
+    assert asking == []
+    # and of one that opens it again there
+    with proxy.counting() as opening:
+        LanceStore(bucket(url, proxy, tmp_path / "other"), VIEWS).reader()
+    assert len(opening) == 1
+
+
+@pytest.mark.parametrize("damage", ["garbled", *(pytest.param(kind, marks=long_form) for kind in ("cut", "deleted"))])
+def test_a_damaged_copy_of_a_table_is_done_without(url: str, proxy: Proxy, tmp_path: Path, damage: str) -> None:
+    store = store_at(url, proxy, tmp_path / "a")
+    store.write(rows_of(documents(0, 3), EMBEDDER), optimize=True)
+    reading = LanceStore(bucket(url, proxy, tmp_path / "b"), VIEWS)
+    assert contents(reading) == contents(store)
+    files = [path for path in (tmp_path / "b").rglob("copies/*/*.lance/data/*") if path.is_file()]
+    assert files
+    for path in files:
+        content = path.read_bytes()
+        path.unlink()
+        if damage != "deleted":
+            path.write_bytes(content[: len(content) // 3] if damage == "cut" else bytes(len(content)))
+    with pytest.raises(StoreError, match="on this machine was damaged") as raised:
+        reading.reader().documents()
+    assert not isinstance(raised.value, CorruptIndex)
+    assert contents(reading) == contents(store) and reading.check() == []
+    # another process finds no copies, or cut ones, and makes its own
+    assert contents(LanceStore(bucket(url, proxy, tmp_path / "b"), VIEWS)) == contents(store)
 
 
 def test_a_change_of_another_process_is_seen(url: str, proxy: Proxy, tmp_path: Path) -> None:
@@ -144,15 +172,19 @@ def test_a_writer_waits_for_another_one(url: str, proxy: Proxy, tmp_path: Path) 
     second.write(rows_of(documents(0, 1), EMBEDDER))
 
 
+@pytest.mark.parametrize(
+    "tables", [["leaf"], *(pytest.param(some, marks=long_form) for some in (*([one] for one in TABLES), TABLES))]
+)
 def test_a_writer_that_was_given_up_changes_nothing(
-    url: str, proxy: Proxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    url: str, proxy: Proxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tables: list[str]
 ) -> None:
     first, second = (store_at(url, proxy, tmp_path / name) for name in "ab")
     first.write(rows_of(documents(0, 2), EMBEDDER))
     monkeypatch.setattr(lease, "LEASE", -1.0)
     with pytest.raises(IndexBusy), first._writing() as stale:
-        # it has a table open, and falls asleep
-        stale.table("leaf").count_rows()
+        # it has tables open, and falls asleep
+        for name in tables:
+            stale.table(name).count_rows()
         second.write(rows_of(documents(2, 4), EMBEDDER))
         stale.append(stale.storable(rows_of(documents(4, 6), EMBEDDER))[0])
         stale.commit()
@@ -232,7 +264,9 @@ def test_a_swap_whose_answer_is_lost_is_done_once(url: str, proxy: Proxy, tmp_pa
     assert met and len(contents(store)) == 2 and store.check() == []
 
 
-@pytest.mark.parametrize("fault", ["503", "403", "cut before", "truncated"])
+@pytest.mark.parametrize(
+    "fault", ["403", "truncated", *(pytest.param(fault, marks=long_form) for fault in ("503", "cut before"))]
+)
 def test_a_bucket_that_fails_is_no_damage(url: str, proxy: Proxy, tmp_path: Path, fault: str) -> None:
     store = store_at(url, proxy, tmp_path / "a")
     store.write(rows_of(documents(0, 2), EMBEDDER))
@@ -240,6 +274,74 @@ def test_a_bucket_that_fails_is_no_damage(url: str, proxy: Proxy, tmp_path: Path
     with pytest.raises(StoreError) as raised:
         LanceStore(bucket(url, proxy, tmp_path / "b"), VIEWS).reader().documents()
     assert not isinstance(raised.value, CorruptIndex) and KEY not in str(raised.value)
+
+
+@long_form
+def test_a_bucket_that_is_slow_is_waited_for(url: str, proxy: Proxy, tmp_path: Path) -> None:
+    undisturbed = store_at(f"{url}-whole", proxy, tmp_path / "whole")
+    _two_changes(undisturbed)
+    proxy.delay = 1.0
+    store = store_at(url, proxy, tmp_path / "a")
+    _two_changes(store)
+    slow = contents(LanceStore(bucket(url, proxy, tmp_path / "b"), VIEWS))
+    proxy.delay = 0.0
+    assert slow == contents(undisturbed) and store.check() == []
+
+
+@long_form
+def test_two_writers_lose_no_change(url: str, proxy: Proxy, tmp_path: Path) -> None:
+    stores = [store_at(url, proxy, tmp_path / name) for name in "ab"]
+
+    def write(store: LanceStore, numbers: range) -> None:
+        store.lock_wait = 120
+        for number in numbers:
+            store.write(rows_of(documents(number, number + 1), EMBEDDER), optimize=number % 5 == 0)
+
+    threads = [Thread(target=write, args=(store, range(at, 50, 2))) for at, store in enumerate(stores)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for store in stores:
+        store.refresh()
+        assert sorted(contents(store)) == sorted(f"d{number}" for number in range(50)) and store.check() == []
+    undisturbed = LanceStore.create(tmp_path / "whole", EMPTY, VIEWS)
+    undisturbed.write(rows_of(documents(0, 50), EMBEDDER))
+    texts = [{doc_id: text for doc_id, (text, _) in contents(store).items()} for store in (stores[0], undisturbed)]
+    assert texts[0] == texts[1]
+
+
+@long_form
+@pytest.mark.parametrize("hours", [-1, 1])
+def test_a_clock_that_is_wrong_changes_nothing(
+    url: str, proxy: Proxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hours: int
+) -> None:
+    """That of this machine, which only the cache looks at: leases and cleaning go by the clock of the object store."""
+    first, second = (store_at(url, proxy, tmp_path / name) for name in "ab")
+    _two_changes(first)
+    monkeypatch.setattr("mergewise.store.places.cache.time", lambda: time() + 3600 * hours)
+    second.refresh()
+    second.write(rows_of(documents(4, 6), EMBEDDER), optimize=True)
+    second.place.clean(second.manifest)
+    first.refresh()
+    assert contents(first) == contents(second) and first.check() == [] == second.check()
+
+
+@long_form
+def test_a_busy_bucket_keeps_few_versions(
+    url: str, proxy: Proxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """LanceDB reads what every version consists of when it rearranges rows."""
+    monkeypatch.setattr("mergewise.store.places.bucket.VERSIONS", 2)
+    monkeypatch.setattr("mergewise.store.places.bucket.CLEANED_EVERY", 4)
+    store = store_at(url, proxy, tmp_path / "a")
+    for number in range(30):
+        store.write(rows_of(documents(number, number + 1), EMBEDDER), optimize=True)
+    for name in TABLES:
+        versions = [file for file in store.place.files(f"{name}.lance/_versions") if file.endswith(".manifest")]
+        assert len(versions) <= 8
+    fresh = LanceStore(bucket(url, proxy, tmp_path / "b"), VIEWS)
+    assert contents(fresh) == contents(store) and fresh.check() == []
 
 
 def test_a_store_without_conditions_is_refused(url: str, proxy: Proxy, tmp_path: Path) -> None:
@@ -255,6 +357,8 @@ def test_a_writer_killed_at_any_request_loses_nothing(
     caplog.set_level(logging.DEBUG, "mergewise")
     # whoever is killed frees no lease, and nobody waits for it here
     monkeypatch.setattr(lease, "LEASE", -1.0)
+    # search indexes are brought up to date within the change
+    monkeypatch.setattr("mergewise.store.lance_change.FEW_ROWS", 0)
     whole = store_at(f"{url}-whole", proxy, tmp_path / "whole")
     _two_changes(whole)
     expected = contents(whole)
@@ -289,8 +393,7 @@ def test_a_writer_killed_at_any_request_loses_nothing(
 
 def _two_changes(store: LanceStore) -> None:
     store.write(rows_of(documents(0, 2), EMBEDDER))
-    store.write(rows_of(documents(1, 4), EMBEDDER))
-    store.optimize()
+    store.write(rows_of(documents(1, 4), EMBEDDER), optimize=True)
 
 
 # -- files on this machine
@@ -307,24 +410,34 @@ def test_a_damaged_file_of_the_cache_comes_anew(url: str, proxy: Proxy, tmp_path
     assert contents(fresh) == contents(store) and fresh.check() == []
 
 
-def test_a_cache_takes_no_more_than_it_may(tmp_path: Path) -> None:
+def test_a_cache_takes_no_more_than_it_may(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cache = FileCache(tmp_path, "one", 250)
-    cache.named = frozenset({"a"})
+    cache.named = frozenset({"mapped/a"})
     downloads: list[str] = []
 
     def fetch(file: str) -> Path:
         return cache.fetch(file, lambda part: (downloads.append(file), part.write_bytes(b"x" * 100), None)[-1])
 
-    os.utime(fetch("a"), (1, 1))
-    os.utime(fetch("b"), (2, 2))
-    fetch("c")
-    assert sorted(path.name for path in cache.path("a").parent.iterdir()) == ["a", "c"]
-    fetch("a")
-    assert downloads == ["a", "b", "c"]
-    cache.named = frozenset("abc")
+    def files() -> list[str]:
+        return sorted(path.name for path in cache.directory.rglob("*") if path.is_file())
+
+    os.utime(fetch("mapped/a"), (1, 1))
+    os.utime(fetch("copies/1/leaf.lance/b"), (2, 2))
+    fetch("mapped/c")
+    assert files() == ["a", "c"]
+    fetch("mapped/a")
+    assert downloads == ["mapped/a", "copies/1/leaf.lance/b", "mapped/c"]
+    # somebody else may use the one that was fetched just now
     with pytest.raises(OSError, match="full"):
-        fetch("b")
-    assert sorted(path.name for path in cache.path("a").parent.iterdir()) == ["a", "c"]
+        fetch("mapped/b")
+    os.utime(cache.path("mapped/c"), (3, 3))
+    cache.named = frozenset({"mapped/a", "mapped/c"})
+    monkeypatch.setattr("mergewise.store.places.cache.TOUCHED", -1.0)
+    cache.touch()
+    cache.named = frozenset({"mapped/a"})
+    with pytest.raises(OSError, match="full"):
+        fetch("mapped/b")
+    assert files() == ["a", "c"]
 
 
 @long_form
@@ -344,6 +457,48 @@ def test_cleaning_leaves_what_a_reader_may_read(
     assert len(after) < len(before)
     fresh = LanceStore(bucket(url, proxy, tmp_path / "fresh"), VIEWS)
     assert fresh.check() == [] and len(contents(fresh)) == 3
+
+
+@long_form
+@pytest.mark.parametrize("size", ["10GB", "1KB"])
+def test_cleaning_in_the_middle_of_a_question_is_no_damage(
+    url: str, proxy: Proxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: str
+) -> None:
+    monkeypatch.setattr("mergewise.store.places.bucket.KEPT", timedelta(days=-1))
+    monkeypatch.setattr("mergewise.store.places.bucket.VERSIONS", 1)
+    monkeypatch.setattr("mergewise.store.lance_change.FEW_ROWS", 0)
+    writer = store_at(url, proxy, tmp_path / "writer")
+    writer.write(rows_of(documents(0, 6), EMBEDDER), optimize=True)
+    # without room for copies it reads from the bucket
+    reading = LanceStore(place_of(url, proxy.storage, tmp_path / "reader", size, refresh="1h"), VIEWS)
+    before = reading.reader()
+    for number in range(6, 9):
+        writer.write(rows_of(documents(number, number + 1), EMBEDDER), remove=[f"d{number - 6}"], optimize=True)
+        writer.place.clean(writer.manifest)
+    try:
+        assert before.text_search("owls", 9).result() and len(before.document_rows(["d0", "d5"])) == 2
+        assert len(before.documents()) == 6
+    except StoreError as error:
+        assert size == "1KB" and not isinstance(error, CorruptIndex) and error.hint == "ask again"
+    reading.refresh()
+    assert contents(reading) == contents(writer) and reading.check() == []
+
+
+@long_form
+def test_two_processes_fill_one_cache(url: str, proxy: Proxy, tmp_path: Path) -> None:
+    store = store_at(url, proxy, tmp_path / "writer")
+    store.write(rows_of(documents(0, 40), EMBEDDER), optimize=True)
+    proxy.delay = 0.02
+    script = (
+        "import json, sys, mergewise; from tests.support import HashEmbedder;"
+        "index = mergewise.open(sys.argv[1], embedder=HashEmbedder(), storage=json.loads(sys.argv[2]), cache=sys.argv[3]);"
+        "print(json.dumps([p.text for p in index.context('how long do owls sleep', strategy='topk').passages]))"
+    )
+    asked = [sys.executable, "-c", script, url, json.dumps(proxy.storage), str(tmp_path / "both")]
+    begun = [subprocess.Popen(asked, stdout=subprocess.PIPE) for _ in range(2)]
+    answers = [process.communicate(timeout=120)[0] for process in begun]
+    assert answers[0] == answers[1] and json.loads(answers[0])
+    assert not list((tmp_path / "both").rglob("*.part"))
 
 
 # -- names
@@ -366,6 +521,28 @@ def test_what_is_no_url_is_refused(tmp_path: Path) -> None:
         place_of("s3://bucket/prefix", {}, tmp_path, cache_size="much")
     with pytest.raises(UsageError):
         mergewise.open("ftp://host/index")
+
+
+def test_a_copy_stays_in_its_folder(tmp_path: Path) -> None:
+    """Whoever may write to a bucket says what its files are called."""
+
+    def field(number: int, content: bytes) -> bytes:
+        return bytes([number << 3 | 2, len(content)]) + content
+
+    for name, is_plain in ((b"1.lance", True), (b"../../x", False), (b"/x", False), (b".x", False)):
+        message = field(2, field(2, field(1, name)))
+        content = len(message).to_bytes(4, "little") + message + bytes(12) + b"LANC"
+        if is_plain:
+            assert sizes_of_version(content) == {"data/1.lance": None}
+        else:
+            with pytest.raises(ValueError, match="outside"):
+                sizes_of_version(content)
+    place = place_of("s3://bucket/prefix", {}, tmp_path)
+    assert isinstance(place, Bucket)
+    beside = {"sequence": 1, "index": "../../x", "remade": 0}
+    raw = json.dumps({**manifest_record(EMPTY), "place": beside}).encode()
+    with pytest.raises(StoreError, match="was not written to a bucket"):
+        place._state(Found(raw, "a", datetime.now(UTC)))
 
 
 def test_an_index_that_was_replaced_is_not_gone_on_with(url: str, proxy: Proxy, tmp_path: Path) -> None:

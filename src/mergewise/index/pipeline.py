@@ -156,7 +156,8 @@ def _carry_out(
         writer.move(moves)
     for some in batches(planned.updates.items(), DESCRIBED_AT_ONCE):
         store.describe(dict(some))
-    writer.flush(remove=planned.gone, origins=planned.found)
+    # with the search indexes in the same change, where nothing is left to do
+    writer.flush(remove=planned.gone, origins=planned.found, optimize=not texts_first)
     if texts_first and writer.written:
         store.optimize()
     if embed == "now":
@@ -275,7 +276,9 @@ class _BatchWriter:
         described = replace(rows, document=given.described(rows.document))
         return rename_document(described, move.task.id, origin, self.registry, self.store.settings)
 
-    def flush(self, *, remove: Sequence[str] = (), origins: Mapping[str, Origin] | None = None) -> None:
+    def flush(
+        self, *, remove: Sequence[str] = (), origins: Mapping[str, Origin] | None = None, optimize: bool = False
+    ) -> None:
         """Write what has come so far, in one change with what goes."""
         if not (self._batch or self._moved or remove or origins):
             return
@@ -283,7 +286,7 @@ class _BatchWriter:
         rows = [*self._rows(), *(rows for rows, _ in self._moved)]
         was = {row.document.id: self._was[row.document.id] for row in self._batch if row.document.id in self._was}
         was |= {rows.document.id: before for rows, before in self._moved}
-        done = self.store.write(rows, remove=[*was.values(), *remove], origins=origins)
+        done = self.store.write(rows, remove=[*was.values(), *remove], origins=origins, optimize=optimize)
         failed = {failure.source for failure in done.failed}
         self.written |= {row.document.id for row in rows} - failed
         moved_now = len(was.keys() - failed)

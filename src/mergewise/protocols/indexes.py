@@ -281,6 +281,7 @@ class Store(Protocol):
         force: bool = False,
         remove: Sequence[str] = (),
         origins: Mapping[str, Origin] | None = None,
+        optimize: bool = False,
     ) -> AddReport:
         """Add documents, replacing those with the same ids, in one step with the removal of others.
 
@@ -289,6 +290,8 @@ class Store(Protocol):
 
         Rows of a table that can `embed` may come without vectors: they then wait for them (`StoreReader.unembedded`). A document
         that comes without the rows of a view lacks that view (`missing`), which stays in use for the others.
+
+        `optimize` does in the same change what `optimize` does in one of its own.
         """
         ...
 

@@ -35,6 +35,7 @@ from mergewise.files import regular_bytes
 from mergewise.masking import remember_key
 from mergewise.protocols import ChatModel
 from mergewise.ranges import Range, short_repr, value_of
+from mergewise.store.places import is_url
 
 NAME = "serve.toml"
 PORT = 8077
@@ -357,7 +358,9 @@ def _value(what: str, given: object, hint: Any, base: Path) -> Any:
             return given if isinstance(given, int) and not isinstance(given, bool) else value_of(what, given, str)
         return _value(what, given, kinds[0], base)
     if hint is Path:
-        return base / value_of(what, str(given) if isinstance(given, Path) else given, str)
+        path = value_of(what, str(given) if isinstance(given, Path) else given, str)
+        demand_directory(what, path)
+        return base / path
     if get_origin(hint) is tuple:
         if not isinstance(given, list | tuple):
             raise UsageError(f"{what} {short_repr(given)}", "write a list")
@@ -367,6 +370,15 @@ def _value(what: str, given: object, hint: Any, base: Path) -> Any:
             raise UsageError(f"{what} {short_repr(given)}", "write a table")
         return dict(given)
     return value_of(what, given, hint)
+
+
+def demand_directory(what: str, path: str | os.PathLike[str]) -> None:
+    """Raises UsageError for what names a bucket: a server's writer, its readers and its backup go by directories."""
+    if is_url(path):
+        raise UsageError(
+            f"{what} on a bucket, and a server serves directories alone",
+            "`mergewise copy` copies an index from a bucket to a directory, and back",
+        )
 
 
 def _first_line(path: Path | None) -> str:

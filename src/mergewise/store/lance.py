@@ -24,11 +24,12 @@ from mergewise.errors import CorruptIndex, UsageError
 from mergewise.store.audit import audit
 from mergewise.store.damage import ANEW, raising_store_errors, tells_full_disk
 from mergewise.store.documents import DOCUMENTS
-from mergewise.store.lance_change import LAST_ATTEMPT, Change
+from mergewise.store.lance_change import LAST_ATTEMPT, Change, OpenTables
 from mergewise.store.lance_import import IN_USE
 from mergewise.store.lance_reader import LanceReader
 from mergewise.store.manifest import Manifest, holds, without
 from mergewise.store.places import place_of
+from mergewise.store.places.cache import TOUCHED
 from mergewise.store.places.place import ManifestState, Place, WritingRight
 from mergewise.store.views import Registry
 from mergewise.types import AddReport, DocumentRows, Metadata, Origin, Problem
@@ -74,6 +75,9 @@ class LanceStore:
         self._opening = Lock()
         self._reader: LanceReader | None = None
         self._attempt = 1
+        # the state whose search indexes and mapped files were brought up to date here
+        self._up_to_date: Manifest | None = None
+        self._left_open = OpenTables()
 
     @classmethod
     def create(
@@ -110,19 +114,24 @@ class LanceStore:
         manifest = self.manifest
         with self._opening:
             # one for all threads, so that nothing is worked out twice
-            if self._reader is None or self._reader.manifest != manifest:
-                first = self._reader is None
-                self._reader = LanceReader(self.place, manifest, self.registry, self._reader)
+            first, before = self._reader is None, self._open_reader
+            if before is None or before.manifest != manifest:
+                self._reader = LanceReader(self.place, manifest, self.registry, before)
                 if self.place.refresh is not None and first:
                     self._reader.prewarm()
                     Thread(target=_look_for_changes, args=(ref(self), self.place.refresh), daemon=True).start()
+            assert self._reader is not None
             return self._reader
+
+    @property
+    def _open_reader(self) -> LanceReader | None:
+        return None if self._reader is None or self._reader.is_spoiled else self._reader
 
     def refresh(self) -> None:
         """Look for a newer state of the place, and open it beside the one that questions are answered from until then."""
         state = self.place.newer()
         if state is not None:
-            reader = LanceReader(self.place, state.manifest, self.registry, self._reader)
+            reader = LanceReader(self.place, state.manifest, self.registry, self._open_reader)
             reader.prewarm()
             with self._opening:
                 self.place.know(state)
@@ -138,10 +147,11 @@ class LanceStore:
         force: bool = False,
         remove: Sequence[str] = (),
         origins: Mapping[str, Origin] | None = None,
+        optimize: bool = False,
     ) -> AddReport:
         with self._writing() as change:
-            removed = list(change.reader.digests(remove))
-            standing = change.reader.digests([r.document.id for r in rows])
+            standing = change.reader.digests([*remove, *(r.document.id for r in rows)])
+            removed = [doc_id for doc_id in dict.fromkeys(remove) if doc_id in standing]
             fresh = [r for r in rows if force or standing.get(r.document.id) != r.digest]
             good, failed = change.storable(fresh)
             replaced = [r.document.id for r in good if r.document.id in standing]
@@ -149,7 +159,12 @@ class LanceStore:
                 change.remove([*replaced, *removed])
                 change.set_origins(origins or {})
                 change.append(good)
+                # that takes room, and rows are found without it
+                optimized = optimize and self._attempt < LAST_ATTEMPT
+                if optimized:
+                    change.bring_up_to_date()
                 change.commit()
+                self._up_to_date = change.manifest if optimized else None
             counts = len(good) - len(replaced), len(replaced), len(rows) - len(fresh)
             return AddReport(*counts, tuple(failed), removed=len(removed))
 
@@ -170,11 +185,12 @@ class LanceStore:
 
     @_making_room
     def optimize(self) -> None:
+        if self._up_to_date is not None and self._up_to_date == self.manifest:
+            return
         with self._writing() as change:
-            behind = change.behind()
-            change.build_indexes(behind)
-            if change.map_rows(behind) or behind:
+            if change.bring_up_to_date():
                 change.commit()
+            self._up_to_date = change.manifest
 
     def check(self) -> list[Problem]:
         self._forget()
@@ -189,6 +205,7 @@ class LanceStore:
     def _forget(self) -> None:
         """Files may have been damaged since they were read."""
         self.place.read_anew()
+        self._left_open, self._up_to_date = OpenTables(), None
         with self._opening:
             if self._reader is not None:
                 self._reader = LanceReader(self.place, self._reader.manifest, self.registry)
@@ -332,8 +349,11 @@ class LanceStore:
         IN_USE.demand_own_process(self.place)
         with self._held_state() as (writer, state):
             # what is open already need not be asked for again; in a folder that costs nothing, and shows damage
-            before = None if self.place.refresh is None else self._reader
-            yield Change(self.place, state, self.registry, writer, before, self._attempt)
+            before = None if self.place.refresh is None else self._open_reader
+            left, self._left_open = self._left_open, OpenTables()
+            change = Change(self.place, state, self.registry, writer, before, self._attempt, left)
+            yield change
+            self._left_open = change.left_open
             if (now := self.place.known()) is not None:
                 self.place.clean(now, sure=False)
 
@@ -352,7 +372,8 @@ class LanceStore:
 def _look_for_changes(store_ref: ref[LanceStore], seconds: float) -> None:
     """For a thread, which ends once nobody has the store any more."""
     while True:
-        sleep(seconds)
+        # meanwhile the files that are in use are touched
+        sleep(min(seconds, TOUCHED))
         store = store_ref()
         if store is None:
             return

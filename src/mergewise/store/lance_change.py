@@ -5,8 +5,9 @@ from __future__ import annotations
 import logging
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -17,10 +18,10 @@ from mergewise.store import documents as d
 from mergewise.store.damage import tells_full_disk
 from mergewise.store.lance_reader import LanceReader
 from mergewise.store.lance_state import specs_of, sql_strings
-from mergewise.store.manifest import Run, ViewState, holds, with_run, without_span
+from mergewise.store.manifest import Manifest, Run, ViewState, holds, with_run, without_span
 from mergewise.store.mapped import IntArray, Mapped, MappingWriter
 from mergewise.store.numbers import sql_numbers
-from mergewise.store.places.place import ManifestState, Place, WritingRight
+from mergewise.store.places.place import ManifestState, Place, Stamp, WritingRight
 from mergewise.store.places.steps import SteppedTable
 from mergewise.store.tables import NUMBER, PlacedRows, Table, arrow_table, embedded_rows, ids_used
 from mergewise.store.views import Registry
@@ -39,6 +40,8 @@ FEW_ROWS, MANY_FRAGMENTS = 128, 64
 MANY_PARTS = 16
 # times the rows that a vector index was trained on, from which it is trained anew
 GROWN = 8
+# after which tables are opened anew for writing
+CHANGES = 50
 # of a change for which two attempts found no room on the disk
 LAST_ATTEMPT = 3
 # ids whose rows are in memory at once while they are written to mapped files
@@ -49,6 +52,28 @@ FRAGMENT_ROWS = 4096
 # are those of all languages at once, "cat" and "dog" among them: ours take their place.
 TEXT_TOKENIZER = "icu/split"
 _ADDRESS = "_rowid"
+
+
+@dataclass(frozen=True, slots=True)
+class OpenTables:
+    """What a change leaves open for the next one: tables at the versions that it committed, and which writings of these they are.
+
+    LanceDB keeps what it has read of older versions with them. So they are opened anew after so many `changes`.
+    """
+
+    manifest: Manifest | None = None
+    tables: Mapping[str, tuple[LanceTable, Stamp]] = field(default_factory=dict)
+    changes: int = 0
+
+    def untouched(self, place: Place, state: ManifestState, writer: WritingRight) -> dict[str, LanceTable]:
+        """The tables that nobody else has written to since."""
+        if self.manifest != state.manifest or self.changes >= CHANGES:
+            return {}
+        return {
+            name: table
+            for name, (table, stamp) in self.tables.items()
+            if place.is_untouched(name, state.manifest.tables[name], stamp, writer)
+        }
 
 
 class Change:
@@ -62,6 +87,7 @@ class Change:
         writer: WritingRight,
         before: LanceReader | None = None,
         attempt: int = 1,
+        left: OpenTables | None = None,
     ) -> None:
         self.place = place
         self.manifest = state.manifest
@@ -70,8 +96,14 @@ class Change:
         self.registry = registry
         self._attempt = attempt
         self.specs = specs_of(self.manifest, registry)
-        self.reader = LanceReader(place, self.manifest, registry, before)
-        self._tables: dict[str, LanceTable] = {}
+        if before is None or before.manifest != self.manifest:
+            before = LanceReader(place, self.manifest, registry, before)
+        self.reader = before
+        left = left or OpenTables()
+        self._tables = left.untouched(place, state, writer)
+        # by a change that is over
+        self.left_open = OpenTables()
+        self._changes = left.changes + 1 if self._tables else 0
         self._published: set[str] = set()
         # the first ids that the vector indexes do not have, where they were brought up to date
         self._indexed: dict[str, int] = {}
@@ -79,6 +111,8 @@ class Change:
             self.table(name)
 
     def table(self, name: str) -> LanceTable:
+        # it may be changed now
+        self.left_open = OpenTables()
         if name not in self._tables:
             stepped: Any = SteppedTable(self._open_for_writing(name), self.place)
             self._tables[name] = stepped
@@ -287,16 +321,18 @@ class Change:
 
     def behind(self) -> list[str]:
         """The tables to which so much has come since they were last brought up to date that questions pay for it."""
-        return [name for name in (d.DOCUMENTS, *self.specs) if name in self.manifest.tables and self._is_behind(name)]
+        return [name for name in (d.DOCUMENTS, *self.specs) if self._stands(name) and self._is_behind(name)]
+
+    def _stands(self, name: str) -> bool:
+        """Whether there is such a table: one that this change has made is in no manifest yet."""
+        return name in self.manifest.tables or name in self._tables
 
     def _is_behind(self, name: str) -> bool:
         opened = self.table(name)
         if name in self.manifest.unembedded:
             # fragments are not joined, and text indexes are made anew
             return any(_rows_outside(opened, column) > _many_rows(opened) for column in self._searched(name))
-        # on a bucket each question would ask for such rows
-        few = _few_rows(opened) if self.place.refresh is None else 0
-        if any(_rows_outside(opened, column) > few for column in self._searched(name)):
+        if any(_rows_outside(opened, column) > _few_rows(opened) for column in self._searched(name)):
             return True
         if any(_rows_outside(opened, column) > _many_rows(opened) for column in self._keys(name)):
             return True
@@ -318,12 +354,16 @@ class Change:
             return []
         return list(table.vectors) if opened.count_rows() >= table.vector_index_rows else []
 
+    def bring_up_to_date(self) -> bool:
+        """The search indexes and mapped files, where questions pay for what has come since. Whether anything was to do."""
+        behind = self.behind()
+        self.build_indexes(behind)
+        return self.map_rows(behind) or bool(behind)
+
     def build_indexes(self, names: Sequence[str] | None = None) -> None:
         """Full text, vectors (where there are enough) and keys, of these tables or of all: made once, then brought up to date."""
-        if not self.manifest.tables:
-            return
         for name in (d.DOCUMENTS, *self.specs) if names is None else names:
-            if name in self.manifest.tables or name in self._tables:
+            if self._stands(name):
                 self._bring_up_to_date(name)
 
     def _bring_up_to_date(self, name: str) -> None:
@@ -373,7 +413,7 @@ class Change:
         before = dict(self.manifest.mapped)
         mapped = dict(before)
         for name, spec in self.specs.items():
-            if not spec.table.mapped or not (name in self.manifest.tables or name in self._tables):
+            if not spec.table.mapped or not self._stands(name):
                 continue
             moved = compacted is None or name in compacted
             try:
@@ -415,7 +455,7 @@ class Change:
         written = mapped
         if len(fresh):
             parts = [rows.drop_columns([_ADDRESS]).sort_by("id")] if few else self._sorted_rows(table, columns, fresh)
-            written = MappingWriter(self.place, name, mapped).with_rows(parts, self._living)
+            written = MappingWriter(self.place, name, mapped).with_rows(parts, lambda: self._living)
         if compacted or len(fresh):
             kept = Mapped(written.segments, end=written.end) if compacted else written
             written = MappingWriter(self.place, name, kept).with_addresses(addresses, ids)
@@ -427,8 +467,9 @@ class Change:
             some = ids[first : first + MAPPED_IDS]
             yield _scan(table, columns, f"id >= {some[0]} and id <= {some[-1]}").sort_by("id")
 
+    @cached_property
     def _living(self) -> IntArray:
-        """The numbers of the documents that stand, sorted."""
+        """The numbers of the documents that stand, sorted. To be asked for once documents have come and gone."""
         return np.sort(_scan(self.table(d.DOCUMENTS), ["_number"], None)["_number"].to_numpy())
 
     def drop_orphans(self) -> None:
@@ -458,6 +499,9 @@ class Change:
             self._published.add(file)
         self._tag = self.place.swap(committed, self._tag, self._writer)
         self.manifest = committed
+        stamped = ((name, table, self.place.stamp(name, versions[name])) for name, table in self._tables.items())
+        tables = {name: (table, stamp) for name, table, stamp in stamped if stamp is not None}
+        self.left_open = OpenTables(committed, tables, self._changes)
 
 
 def _scan(

@@ -156,10 +156,12 @@ async def connect_for_reading(place: object, sessions: Sessions, storage: dict[s
     return await connect(str(place), storage_options=storage, session=sessions.current())  # type: ignore[call-arg]
 
 
-async def table_of(database: Connection, name: str) -> AsyncTable:
+async def table_of(database: Connection, name: str, version: int) -> AsyncTable:
     from lancedb.table import AsyncTable
 
-    return AsyncTable(await database.open_table(name))
+    table = AsyncTable(await database.open_table(name))
+    await table.checkout(version)
+    return table
 
 
 def connect(place: object, sessions: Sessions, storage: dict[str, str] | None = None) -> Any:

@@ -39,6 +39,13 @@ _ADDRESS = "_rowid"
 class LanceSearch(LanceDocuments):
     """What `StoreReader` finds."""
 
+    def prewarm(self) -> None:
+        super().prewarm()
+        # what the first question would read: the documents that stand, and those that say the same
+        self._filter(None)
+        for name in self._specs:
+            self._row_count(name)
+
     def text_search(
         self, question: str, k: int, where: str | None = None, table: str | None = None, *, words: bool = False
     ) -> Future[Ranking]:

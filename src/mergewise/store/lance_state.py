@@ -66,6 +66,8 @@ class LanceState:
         self._kept = KeptValues()
         # the documents of a state before
         self._older: Basis | None = None
+        # its tables were opened from copies that were damaged
+        self.is_spoiled = False
         if before is not None:
             self._take_over(before)
         # a state never changes, and questions after one another are answered from the same documents
@@ -225,7 +227,7 @@ class LanceState:
         ):
             stamp = self.place.stamp(name, version)
             self.place.demand_own_files(name, version)
-            table = run(_open_version(self.place, name, version))
+            table = run(self.place.open_table(name, version))
             if stamp is not None:
                 self._stamps[name] = stamp
             return table
@@ -238,9 +240,14 @@ class LanceState:
                 yield
         except CorruptIndex as error:
             state = self.place.manifest()
-            if state is not None and state.manifest == self.manifest:
+            if state is None or state.manifest != self.manifest:
+                raise StoreError(f"{place} has changed since it was opened: {error.message}", "ask again") from error
+            if not self.place.drop_copies():
                 raise
-            raise StoreError(f"{place} has changed since it was opened: {error.message}", "ask again") from error
+            self.is_spoiled = True
+            raise StoreError(
+                f"the copy of {place} on this machine was damaged: {error.message}", "ask again"
+            ) from error
 
     # -- before questions
 
@@ -302,12 +309,6 @@ def sql_strings(values: Iterable[str]) -> str:
     """A list to compare with. What holds half a surrogate pair, as a file's name may, is in no table: it is left out."""
     whole = (value for value in values if value == value.encode("utf-8", "ignore").decode())
     return ",".join("'" + value.replace("'", "''") + "'" for value in whole) or "null"
-
-
-async def _open_version(place: Place, name: str, version: int) -> AsyncTable:
-    table = await place.open_table(name)
-    await table.checkout(version)
-    return table
 
 
 async def load_indexes(table: AsyncTable) -> None:

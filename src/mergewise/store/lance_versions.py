@@ -8,6 +8,7 @@ made is looked at before LanceDB opens it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -23,8 +24,12 @@ _FOOTER = 16
 _MARK = b"LANC"
 # fields of a manifest
 _FRAGMENTS, _INDEXES, _TRANSACTION, _BASE_PATHS = 2, 6, 12, 18
+# of an index
+_INDEX_FILES = 10
 # how values follow a field's number in protobuf: a number, so many bytes behind their length, or a fixed count of bytes
 _VARINT, _BYTES, _FIXED = 0, 2, {1: 8, 5: 4}
+# below a table's folder: no part begins with a dot
+_PLAIN_FILE = re.compile(r"\w[\w.-]*(/\w[\w.-]*)+", re.ASCII)
 _DELETION_SUFFIXES = {0: "arrow", 1: "bin"}
 
 UNREADABLE = (OSError, ValueError, LookupError, TypeError, AttributeError)
@@ -90,6 +95,29 @@ def files_of_version(content: bytes) -> Iterator[str]:
                 yield f"_indices/{UUID(bytes=_first(_first(index, 1), 1))}"
         elif number == _TRANSACTION:
             yield f"_transactions/{value.decode()}"
+
+
+def sizes_of_version(content: bytes) -> dict[str, int | None] | None:
+    """All files that a version is read from, below the table's folder, with their bytes where it says so.
+
+    None where it does not name the files of its search indexes, as older ones do not. Raises what is `UNREADABLE`, also for a
+    name that leads elsewhere.
+    """
+    sizes: dict[str, int | None] = {}
+    for number, value in _fields(_manifest(content)):
+        if number == _FRAGMENTS:
+            data = (dict(_fields(file)) for key, file in _fields(value) if key == 2)
+            sizes |= dict.fromkeys(_files_of_fragment(value)) | {f"data/{one[1].decode()}": one.get(6) for one in data}
+        elif number == _INDEXES:
+            for _, index in _fields(_message(content, value)):
+                files = [dict(_fields(file)) for key, file in _fields(index) if key == _INDEX_FILES]
+                if not files:
+                    return None
+                folder = f"_indices/{UUID(bytes=_first(_first(index, 1), 1))}"
+                sizes |= {f"{folder}/{one[1].decode()}": one.get(2) for one in files}
+    if not all(_PLAIN_FILE.fullmatch(file) for file in sizes):
+        raise ValueError("a file that leads outside of the table")
+    return sizes
 
 
 def _files_of_fragment(fragment: bytes) -> Iterator[str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import shutil
 from collections.abc import Iterator
 from contextlib import suppress
@@ -62,8 +63,17 @@ def sweep(directory: Path, manifest: Manifest, *, all_of_it: bool = False) -> in
 
 
 def bytes_within(directory: Path) -> int:
-    """The sizes of all files below a directory, links not followed."""
-    return sum(size for _, size in _files(directory))
+    """The sizes of all files below a directory, links not followed. Every change asks for it: nothing is looked at twice."""
+    total, folders = 0, [] if directory.is_symlink() else [os.fspath(directory)]
+    while folders:
+        with suppress(OSError), os.scandir(folders.pop()) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    folders.append(entry.path)
+                else:
+                    with suppress(OSError):
+                        total += entry.stat(follow_symlinks=False).st_size
+    return total
 
 
 def _contents(directory: Path, manifest: Manifest) -> tuple[int, list[Leftover]]:

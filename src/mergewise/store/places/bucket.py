@@ -8,11 +8,14 @@ Names of tables, versions and files are the same as in a folder, so that `copy_i
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import re
 import secrets
-from collections.abc import Iterator, Mapping
+import shutil
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -26,14 +29,20 @@ import pyarrow as pa
 from mergewise.errors import IndexBusy, MergewiseError, StoreError, UsageError
 from mergewise.files import user_directory
 from mergewise.ranges import short_repr
-from mergewise.store.lance_import import Sessions, connect, connect_for_reading, table_of
-from mergewise.store.lance_versions import demand_own_content, files_of_version, version_name, version_of
+from mergewise.store.lance_import import OPENINGS, Sessions, connect, connect_for_reading, table_of
+from mergewise.store.lance_versions import (
+    demand_own_content,
+    files_of_version,
+    sizes_of_version,
+    version_name,
+    version_of,
+)
 from mergewise.store.manifest import NAME, Manifest, manifest_record, parse_manifest
 from mergewise.store.mapped import FOLDER, Mapped
 from mergewise.store.places.cache import FileCache
 from mergewise.store.places.lease import CLOCK, Lease, LeaseHolder
 from mergewise.store.places.lease import NAME as LEASE_NAME
-from mergewise.store.places.objects import Found, Objects, Superseded
+from mergewise.store.places.objects import Found, Listed, Objects, Superseded
 from mergewise.store.places.place import ManifestState, PlaceSize, Stamp, Tag, WritingRight
 
 if TYPE_CHECKING:
@@ -41,13 +50,20 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("mergewise")
 
-# for which what no state names any more stays for readers
-KEPT = timedelta(days=1)
-# changes after which is looked for it
-CLEANED_EVERY = 50
+# for which what is found to be needed no more stays for readers; changes after which is looked for it
+KEPT = timedelta(hours=1)
+CLEANED_EVERY = 20
+# of each table, which stay openable
+VERSIONS = 8
+# since when objects are needed no more
+UNNEEDED = "unneeded.json"
+# files of a table that are copied at once
+_STREAMS = 8
 # the name of what the manifest holds of the bucket
 BESIDE = "place"
 _UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12, "MS": 0.001, "S": 1, "M": 60, "H": 3600}
+# as the name of an index is drawn: a folder of copies has it too
+_DRAWN = re.compile(r"[0-9a-f]{16}")
 _AMOUNT = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*")
 
 
@@ -80,10 +96,14 @@ class Bucket:
         self._lock = Lock()
         self._remade = 0
         self._sessions = Sessions()
+        self._openings = 0
         self._connection: Any = None
         self._database: Any = None
         # versions of tables that were found to have all their files here
         self._own: set[tuple[str, int, int]] = set()
+        # the copied files of versions of tables; none is made where they are `_direct`ly read
+        self._copied: dict[tuple[str, int], frozenset[str]] = {}
+        self._direct = False
 
     def __str__(self) -> str:
         return self._objects.url
@@ -107,8 +127,16 @@ class Bucket:
         known = self._known
         if known is None:
             return None
+        self._cache.touch()
         found = self._objects.get_newer(NAME, _tag(known).etag)
-        return None if found is None else self._state(found)
+        if found is None:
+            return None
+        state = self._state(found)
+        if _tag(state).remade != self._remade:
+            # before any of its tables is opened: versions of those that were made anew have the names of older ones
+            self._remade = _tag(state).remade
+            self._connect_anew()
+        return state
 
     def known(self) -> Manifest | None:
         state = self._known or self.manifest()
@@ -119,8 +147,14 @@ class Bucket:
             if self._known is None or _tag(self._known).sequence < _tag(state).sequence:
                 self._known = state
                 self._remade = _tag(state).remade
-                files = (file for raw in state.manifest.mapped.values() for file in Mapped.of(raw).files)
-                self._cache.named = frozenset(files)
+                self._direct = False
+                named = set(state.manifest.tables.items())
+                self._copied = {version: files for version, files in self._copied.items() if version in named}
+                self._name_files(state.manifest)
+
+    def _name_files(self, manifest: Manifest) -> None:
+        mapped = (f"{FOLDER}/{file}" for raw in manifest.mapped.values() for file in Mapped.of(raw).files)
+        self._cache.named = frozenset(mapped).union(*self._copied.values())
 
     def _remember(self, found: Found | None) -> ManifestState | None:
         if found is None:
@@ -133,6 +167,8 @@ class Bucket:
         manifest, beside = parse_manifest(found.content, self, BESIDE)
         try:
             tag = BucketTag(found.tag, int(beside["sequence"]), str(beside["index"]), int(beside["remade"]))
+            if not _DRAWN.fullmatch(tag.index):
+                raise ValueError
         except (TypeError, KeyError, ValueError):
             raise StoreError(f"{self}/{NAME} was not written to a bucket", "copy the index: `mergewise copy`") from None
         if self._known is not None and tag.index != _tag(self._known).index:
@@ -189,13 +225,58 @@ class Bucket:
 
     # -- tables
 
-    async def open_table(self, name: str) -> AsyncTable:
-        # a connection asks the bucket for catalogues first
+    async def open_table(self, name: str, version: int) -> AsyncTable:
+        """Of a copy on this machine, where there is room for one: then no question asks the bucket for anything."""
+        if await asyncio.to_thread(self._copy, name, version):
+            copies = await connect_for_reading(self.directory / self._copies, self._sessions)
+            return await table_of(copies, name, version)
+        self._count_opening()
         if self._connection is None:
             self._connection = await connect_for_reading(self, self._sessions, self._objects.storage)
-        return await table_of(self._connection, name)
+        return await table_of(self._connection, name, version)
+
+    @property
+    def _copies(self) -> str:
+        """The folder of copies: an index, or a table, that was made anew counts its versions from the beginning."""
+        assert self._known is not None
+        return f"copies/{_tag(self._known).index}-{self._remade}"
+
+    def _copy(self, name: str, version: int) -> bool:
+        """Whether all files of a version are on this machine, as far as their sizes tell. Those that are not are fetched."""
+        if self._direct:
+            return False
+        table = f"{name}.lance"
+        sizes = sizes_of_version(self._version(name, version))
+        if sizes is None or sum(size or 0 for size in sizes.values()) > self._cache.most:
+            return False
+
+        def fetch(file: str) -> None:
+            self._fetch_copy(f"{table}/{file}", sizes[file])
+
+        try:
+            with ThreadPoolExecutor(_STREAMS) as pool:
+                list(pool.map(fetch, sizes))
+        except OSError as error:
+            log.info("%s of %s is not copied: %s", name, self, error)
+            return False
+        with self._lock:
+            files = [version_name(version), *sizes]
+            self._copied[name, version] = frozenset(f"{self._copies}/{table}/{file}" for file in files)
+            if self._known is not None:
+                self._name_files(self._known.manifest)
+        return True
+
+    def _fetch_copy(self, file: str, size: int | None = None) -> Path:
+        return self._cache.fetch(f"{self._copies}/{file}", lambda part: self.download(file, part), size=size)
+
+    def _count_opening(self) -> None:
+        """A connection asks the bucket for catalogues first, so that it serves for many tables; but what LanceDB keeps grows."""
+        self._openings += 1
+        if self._openings % OPENINGS == 0:
+            self._connect_anew()
 
     def database(self) -> Any:
+        self._count_opening()
         if self._database is None:
             self._database = connect(self, self._sessions, self._objects.storage)
         return self._database
@@ -211,11 +292,28 @@ class Bucket:
         self.read_anew()
 
     def read_anew(self) -> None:
+        self._connect_anew()
+        self._direct = True
+
+    def _connect_anew(self) -> None:
         self._connection = self._database = None
         self._sessions.begin_anew()
 
+    def drop_copies(self) -> bool:
+        if not self._copied:
+            return False
+        log.warning("the copies of %s on this machine are damaged: they are dropped", self)
+        shutil.rmtree(self.directory / self._copies, ignore_errors=True)
+        self._copied = {}
+        self.read_anew()
+        return True
+
     def stamp(self, name: str, version: int) -> Stamp:
         return (name, version, self._remade)
+
+    def is_untouched(self, name: str, version: int, stamp: Stamp, writer: WritingRight) -> bool:
+        assert isinstance(writer, LeaseHolder)
+        return writer.alone
 
     def demand_own_files(self, name: str, version: int) -> None:
         checked = (name, version, self._remade)
@@ -224,15 +322,22 @@ class Bucket:
             self._own.add(checked)
 
     def _version(self, name: str, version: int) -> bytes:
-        return self.read(f"{name}.lance/{version_name(version)}")
+        file = f"{name}.lance/{version_name(version)}"
+        try:
+            return self.read(file) if self._direct else self._fetch_copy(file).read_bytes()
+        except OSError as error:
+            if isinstance(error, FileNotFoundError):
+                raise
+            return self.read(file)
 
     # -- mapped files
 
     def fetch(self, file: str, *, anew: bool = False) -> Path:
-        return self._cache.fetch(file, lambda part: self.download(f"{FOLDER}/{file}", part), anew=anew)
+        name = f"{FOLDER}/{file}"
+        return self._cache.fetch(name, lambda part: self.download(name, part), anew=anew)
 
     def publish(self, file: str) -> None:
-        self.upload(self._cache.path(file), f"{FOLDER}/{file}")
+        self.upload(self._cache.path(f"{FOLDER}/{file}"), f"{FOLDER}/{file}")
 
     def drop_unnamed(self, named: set[str]) -> None:
         """A file that another writer has just published may be among them: they are left to `clean`."""
@@ -244,21 +349,35 @@ class Bucket:
         if not sure and sequence % CLEANED_EVERY:
             return
         listed = list(self._objects.listed())
-        now = self._objects.now(CLOCK)
-        kept = {NAME, LEASE_NAME, CLOCK}
-        kept |= {f"{FOLDER}/{file}" for raw in manifest.mapped.values() for file in Mapped.of(raw).files}
-        for name, named in manifest.tables.items():
-            folder = f"{name}.lance"
-            versions = {one: version for one in listed if (version := _version_below(folder, one.name)) is not None}
-            put_at = {version: one.put_at for one, version in versions.items()}
-            for one, version in versions.items():
-                # it was the last one until the next one came
-                ended = put_at.get(version + 1, now)
-                if version == named or now - ended <= KEPT:
-                    kept |= {one.name, *(f"{folder}/{file}" for file in files_of_version(self.read(one.name)))}
-        gone = [one for one in listed if now - one.put_at > KEPT and not _is_kept(one.name, kept)]
-        self._objects.delete([one.name for one in gone])
-        log.debug("cleaned %s: %d of %d objects went", self, len(gone), len(listed))
+        now = self._objects.now(CLOCK).timestamp()
+        # a killed writer's are later ones than those that are named
+        early = {one for table in manifest.tables for one in _old_versions(table, listed, manifest.tables[table])}
+        needed = self._needed(manifest)
+        unneeded = [one.name for one in listed if not _is_kept(one.name, needed) and one.name not in early]
+        seen = self._seen_unneeded()
+        since = {name: min(seen.get(name, now), now) for name in unneeded}
+        gone = {name for name, first in since.items() if now - first > KEPT.total_seconds()}
+        # before anything goes: what is needed again meanwhile is seen anew then
+        left = {name: first for name, first in since.items() if name not in gone}
+        self._objects.put(UNNEEDED, json.dumps(left).encode())
+        self._objects.delete(sorted(early | gone))
+        log.debug("cleaned %s: %d of %d objects went", self, len(early) + len(gone), len(listed))
+
+    def _needed(self, manifest: Manifest) -> set[str]:
+        needed = {NAME, LEASE_NAME, CLOCK, UNNEEDED}
+        needed |= {f"{FOLDER}/{file}" for raw in manifest.mapped.values() for file in Mapped.of(raw).files}
+        for name, version in manifest.tables.items():
+            files = files_of_version(self._version(name, version))
+            needed |= {f"{name}.lance/{file}" for file in (version_name(version), *files)}
+        return needed
+
+    def _seen_unneeded(self) -> dict[str, float]:
+        """Since when each object is known to be needed no more, by the clock of the object store."""
+        found = self._objects.get(UNNEEDED)
+        try:
+            return {} if found is None else {str(name): float(at) for name, at in json.loads(found.content).items()}
+        except (ValueError, TypeError, AttributeError):
+            return {}
 
     def size(self) -> PlaceSize:
         listed = list(self._objects.listed())
@@ -299,11 +418,22 @@ def _tag(state: ManifestState) -> BucketTag:
     return state.tag
 
 
-def _version_below(folder: str, name: str) -> int | None:
-    return version_of(Path(name)) if name.startswith(f"{folder}/_versions/") else None
+def _old_versions(table: str, listed: Iterable[Listed], named: int) -> list[str]:
+    """The files that say what versions consist of, but for the last ones: LanceDB reads each of them when it rearranges rows.
+
+    Whoever has a version open has read its file.
+    """
+    versions = {one.name: number for one in listed if (number := _version_below(table, one.name)) is not None}
+    last = sorted(versions.values())[-VERSIONS:]
+    return [name for name, number in versions.items() if number < min(*last, named)]
 
 
-def _is_kept(name: str, kept: set[str]) -> bool:
-    """Also a file of a search index, of which a version names the folder alone; and what says which version is the last."""
+def _version_below(table: str, name: str) -> int | None:
+    return version_of(Path(name)) if name.startswith(f"{table}.lance/_versions/") else None
+
+
+def _is_kept(name: str, needed: set[str]) -> bool:
+    """Also a file of a search index, of which a version names the folder alone; the files of versions; and the note of the last
+    one."""
     parts = name.split("/")
-    return name in kept or "/".join(parts[:3]) in kept or parts[-1] == "latest_version_hint.json"
+    return name in needed or "/".join(parts[:3]) in needed or parts[1:2] == ["_versions"]

@@ -117,8 +117,8 @@ class Folder:
 
     # -- tables
 
-    async def open_table(self, name: str) -> AsyncTable:
-        return await table_of(await connect_for_reading(self.directory, self._sessions), name)
+    async def open_table(self, name: str, version: int) -> AsyncTable:
+        return await table_of(await connect_for_reading(self.directory, self._sessions), name, version)
 
     def database(self) -> Any:
         return connect(self.directory, self._sessions)
@@ -135,10 +135,16 @@ class Folder:
     def read_anew(self) -> None:
         self._sessions.begin_anew()
 
+    def drop_copies(self) -> bool:
+        return False
+
     def stamp(self, name: str, version: int) -> Stamp | None:
         with suppress(OSError):
             return stamp_of(version_file(self._table(name), version))
         return None
+
+    def is_untouched(self, name: str, version: int, stamp: Stamp, writer: WritingRight) -> bool:
+        return self.stamp(name, version) == stamp and self.stamp(name, version + 1) is None
 
     def demand_own_files(self, name: str, version: int) -> None:
         demand_own_files(self._table(name), version)

@@ -30,9 +30,11 @@ RENEWAL, LOOK = 10.0, 1.0
 class LeaseHolder:
     """Who holds the lease now, until it is freed or lost."""
 
-    def __init__(self, objects: Objects, epoch: int, took_over: bool, tag: str, holder: str) -> None:
+    def __init__(
+        self, objects: Objects, epoch: int, tag: str, holder: str, *, took_over: bool = False, alone: bool = False
+    ) -> None:
         self.epoch = epoch
-        self.took_over = took_over
+        self.took_over, self.alone = took_over, alone
         self.holder = holder
         self.tag = tag
         self._objects = objects
@@ -118,29 +120,29 @@ class Lease:
     def _try_to_take(self) -> LeaseHolder | None:
         """The lease where it is free or given up. Raises Superseded where another one was quicker."""
         if self._free is not None:
-            return self._swap(self._free[0], False, self._free[1])
+            return self._swap(self._free[0], self._free[1], alone=True)
         found = self._objects.get(NAME)
         if found is None:
-            return self._swap(0, False, None)
+            return self._swap(0, None)
         try:
             raw = json.loads(found.content)
             epoch, holder = int(raw["epoch"]), str(raw["holder"])
         except (ValueError, TypeError, KeyError):
             raise StoreError(f"{self._objects.url}/{NAME} is no lease", "delete it once nobody writes") from None
         if not holder:
-            return self._swap(epoch, False, found.tag)
+            return self._swap(epoch, found.tag)
         # both times are those of the object store
         if (self._objects.now(CLOCK) - found.put_at).total_seconds() > LEASE:
             log.warning(
                 "a writer to %s was given up: it has not been heard of for %d seconds", self._objects.url, LEASE
             )
-            return self._swap(epoch, True, found.tag)
+            return self._swap(epoch, found.tag, took_over=True)
         return None
 
-    def _swap(self, epoch: int, took_over: bool, tag: str | None) -> LeaseHolder:
+    def _swap(self, epoch: int, tag: str | None, *, took_over: bool = False, alone: bool = False) -> LeaseHolder:
         holder = secrets.token_hex(8)
-        content = _content(epoch + 1, holder, 0)
-        return LeaseHolder(self._objects, epoch + 1, took_over, self._objects.swap(NAME, content, tag), holder)
+        taken = self._objects.swap(NAME, _content(epoch + 1, holder, 0), tag)
+        return LeaseHolder(self._objects, epoch + 1, taken, holder, took_over=took_over, alone=alone)
 
 
 def _content(epoch: int, holder: str, beat: int) -> bytes:

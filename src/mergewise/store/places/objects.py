@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from mergewise.errors import MissingExtra, StoreError, UsageError
 from mergewise.masking import remember_key
 from mergewise.ranges import short_repr
-from mergewise.store.damage import line
+from mergewise.store.damage import line, tells_full_disk
 
 # seconds between attempts to put what nobody else has put in between
 PAUSES = (0.1, 0.5, 2.0)
@@ -153,7 +153,15 @@ class Objects:
 
     def delete(self, names: Sequence[str]) -> None:
         """Those that are gone already are gone."""
+        if not names:
+            return
         with self._reaching():
+            try:
+                # in parts of a thousand, where the object store knows how
+                self._obstore.delete(self._objects, list(names))
+                return
+            except FileNotFoundError:
+                pass
             for name in names:
                 try:
                     self._obstore.delete(self._objects, name)
@@ -191,6 +199,9 @@ class Objects:
         except passing:
             raise
         except (self._error, OSError) as error:
+            if tells_full_disk(error):
+                # of this machine
+                raise
             raise self._failure(error) from error
 
     def _failure(self, error: BaseException) -> StoreError:

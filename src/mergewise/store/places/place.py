@@ -83,8 +83,8 @@ class Place(Protocol):
 
     # -- tables
 
-    async def open_table(self, name: str) -> AsyncTable:
-        """A table for reading, at any version."""
+    async def open_table(self, name: str, version: int) -> AsyncTable:
+        """A version of a table for reading."""
 
     def database(self) -> Any:
         """All tables, for writing: a `lancedb.DBConnection`."""
@@ -96,10 +96,16 @@ class Place(Protocol):
         """Delete a table that no manifest is going to name, whatever state its files are in."""
 
     def read_anew(self) -> None:
-        """What is kept in memory of tables is not asked by those that are opened from now on."""
+        """What is kept of tables, in memory or on this machine, is not asked by those that are opened from now on."""
+
+    def drop_copies(self) -> bool:
+        """Do without copies of tables on this machine that may be damaged. Whether there were any."""
 
     def stamp(self, name: str, version: int) -> Stamp | None:
         """Which writing of this version stands; None where none does."""
+
+    def is_untouched(self, name: str, version: int, stamp: Stamp, writer: WritingRight) -> bool:
+        """Whether nobody has written to a table since this process had its last version open, with this stamp."""
 
     def demand_own_files(self, name: str, version: int) -> None:
         """Raises CorruptIndex where a version of a table has files outside of the place."""
