@@ -30,7 +30,7 @@ from mergewise import __version__
 from mergewise.errors import MissingExtra, UsageError
 from mergewise.index.executors import (
     INLINE,
-    ONE_THREAD,
+    NO_MORE_THREADS,
     READY,
     Executor,
     WorkerAnswers,
@@ -140,7 +140,7 @@ class ClusterActor:
     """What runs on a node."""
 
     def __init__(self, folder: str, every: int, own: int) -> None:
-        os.environ.update(ONE_THREAD)
+        os.environ.update(NO_MORE_THREADS)
         # paths may be relative
         with suppress(OSError):
             os.chdir(folder)

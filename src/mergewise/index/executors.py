@@ -47,7 +47,7 @@ CHARACTERS_A_WORKER = 4_000_000
 """Of work, or bytes of files, for which it pays to start a worker (docs/evaluation.md)."""
 WORKER = "mergewise.index.worker"
 _END = object()
-ONE_THREAD = {"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
+NO_MORE_THREADS = {"TOKENIZERS_PARALLELISM": "false"}
 
 
 class Executor(Protocol):
@@ -64,10 +64,15 @@ class Executor(Protocol):
         ...
 
     def map(
-        self, function: Callable[[Item], Result], items: Iterable[Item], waiting: Callable[[], None] = lambda: None
+        self,
+        function: Callable[[Item], Result],
+        items: Iterable[Item],
+        waiting: Callable[[], None] = lambda: None,
+        each: int = AT_WORKER,
     ) -> Iterator[Result]:
-        """The results in the order of the items, of which only so many are taken ahead. `waiting` is called now and then while
-        none is there, and may raise. An error of the function is raised in the place of its result."""
+        """The results in the order of the items, of which only so many are taken ahead, and `each` worker has so many.
+        `waiting` is called now and then while none is there, and may raise. An error of the function is raised in the place of
+        its result."""
         ...
 
 
@@ -82,7 +87,11 @@ class Inline:
     is_cluster = False
 
     def map(
-        self, function: Callable[[Item], Result], items: Iterable[Item], waiting: Callable[[], None] = lambda: None
+        self,
+        function: Callable[[Item], Result],
+        items: Iterable[Item],
+        waiting: Callable[[], None] = lambda: None,
+        each: int = AT_WORKER,
     ) -> Iterator[Result]:
         return map(function, items)
 
@@ -185,7 +194,7 @@ class WorkerPool:
         is_cluster: bool = False,
     ) -> None:
         self.workers, self.is_cluster = workers, is_cluster
-        self._start, self._tries = start or _WorkerProcess, tries
+        self._start, self._tries = start or partial(_WorkerProcess, max(1, cores() // workers)), tries
         self._pool: list[PoolWorker] | None = None
         self._answers: WorkerAnswers = SimpleQueue()
 
@@ -195,11 +204,15 @@ class WorkerPool:
         return [worker.pid for worker in self._pool or () if worker.is_ready]
 
     def map(
-        self, function: Callable[[Item], Result], items: Iterable[Item], waiting: Callable[[], None] = lambda: None
+        self,
+        function: Callable[[Item], Result],
+        items: Iterable[Item],
+        waiting: Callable[[], None] = lambda: None,
+        each: int = AT_WORKER,
     ) -> Iterator[Result]:
         rest = iter(items)
         under_way: deque[WorkItem] = deque()
-        while self._hand_out(function, rest, under_way, waiting):
+        while self._hand_out(function, rest, under_way, waiting, each):
             first = under_way[0]
             if not (first.is_lost or first.answer):
                 self._take_answer(waiting)
@@ -218,6 +231,7 @@ class WorkerPool:
         rest: Iterator[Any],
         under_way: deque[WorkItem],
         waiting: Callable[[], None],
+        each: int,
     ) -> bool:
         """Give the workers what there is to do. Whether something is under way."""
         ready = self._ready_workers(waiting)
@@ -227,7 +241,7 @@ class WorkerPool:
             if item is not None and worker is None:
                 item.is_returned, item.is_lost = False, True
                 continue
-            if under_way and (worker is None or len(worker.items) >= AT_WORKER):
+            if under_way and (worker is None or len(worker.items) >= each):
                 break
             if item is None:
                 if len(under_way) >= AHEAD * self.workers:
@@ -264,12 +278,15 @@ class WorkerPool:
         except Empty:
             waiting()
             return
+        if self._pool is None or worker not in self._pool:
+            # others have what it had
+            return
         if answer is READY:
             worker.is_ready = True
         elif answer is not None:
             item = worker.items.popleft()
             item.answer, item.is_lost = answer, answer.is_refused
-        elif self._pool is not None and worker in self._pool:
+        else:
             self._pool.remove(worker)
             self._give_back(worker, worker.end())
 
@@ -292,8 +309,9 @@ class _WorkerProcess:
 
     is_ready = True
 
-    def __init__(self, answers: WorkerAnswers) -> None:
-        self._process = start_apart(WORKER, *map(str, log_levels()), stderr=None, env=ONE_THREAD, own_group=True)
+    def __init__(self, threads: int, answers: WorkerAnswers) -> None:
+        env = {**NO_MORE_THREADS, "OMP_NUM_THREADS": str(threads)}
+        self._process = start_apart(WORKER, *map(str, log_levels()), stderr=None, env=env, own_group=True)
         self.pid = self._process.pid
         self.name = f"worker {self.pid}"
         self.items: deque[WorkItem] = deque()
