@@ -1,7 +1,7 @@
 # make demo          index the manual (or DOCS=path) and answer a question (QUESTION="...") with cited sentences
 # make test          lint, types and all tests but those of integrations and causal models; CI runs this and the next three
 # make wheel         the wheel, installed into an empty environment, where `mergewise demo` runs from an empty folder
-# make integrations  the retrievers for LangChain, LlamaIndex and Haystack, tested with these packages (some 250 MB)
+# make integrations  the retrievers for LangChain, LlamaIndex and Haystack, and a Ray cluster of two nodes, tested with these packages (some 500 MB)
 # make causal        causal models and training, tested with torch on tiny models (TORCH=..., some 220 MB)
 # make attack        what docs/trust.md says was tried, in its long form: twenty minutes at most
 # make fuzz          an hour of fuzzing guided by coverage (MINUTES=60), of which make attack has a short form; it goes on where it ended
@@ -47,8 +47,8 @@ wheel:
 	mkdir $(WHEEL)/empty && cd $(WHEEL)/empty && env -u PYTHONPATH ../bin/mergewise demo
 
 integrations: $(VENV)/.installed
-	$(BIN)/python -m pip install --quiet --editable ".[dev,langchain,llama-index,haystack]" langchain-tests
-	$(BIN)/python -c "import haystack, langchain_tests, llama_index.core"  # their tests would be skipped without a word
+	$(BIN)/python -m pip install --quiet --editable ".[dev,langchain,llama-index,haystack,ray]" langchain-tests
+	$(BIN)/python -c "import haystack, langchain_tests, llama_index.core, ray"  # their tests would be skipped without a word
 	$(BIN)/python -m pytest -o asyncio_mode=auto -o asyncio_default_fixture_loop_scope=function tests/integrations
 
 $(CAUSAL)/.installed: pyproject.toml

@@ -368,8 +368,6 @@ class Index:
 
         count = None if workers is None else whole("the workers are", workers, WORKERS)
         gpus = number("the GPUs of a worker are", gpus_per_worker, float, GPUS)
-        if gpus and ray is None:
-            raise UsageError("GPUs of a worker go with a cluster", "name one: ray='local', or --ray local")
         return executors_of(count, text_or_none("the cluster is", ray), gpus)
 
     def vectors(self) -> VectorCount:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
+import pickle
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
+from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from threading import Timer
 from typing import Any
@@ -18,9 +22,14 @@ from tests.support import new_store
 import mergewise as mw
 from mergewise.designs import VIEWS
 from mergewise.errors import MissingExtra, UsageError
-from mergewise.index import cluster, executors
+from mergewise.index import cluster, executors, pipeline
 from mergewise.index.cluster import ClusterActor, on_cluster
 from mergewise.index.executors import WorkerPool
+from mergewise.inputs import inputs_of
+from mergewise.models.cache import CachedChat
+from mergewise.models.record import Models
+from mergewise.models.scripted import ScriptedChat
+from mergewise.models.tokens import count_tokens
 
 
 class StandInRay:
@@ -201,10 +210,7 @@ def test_without_ray_or_a_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 def test_a_cluster_that_does_not_answer(ray: StandInRay, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cluster, "_JOIN", "import time; time.sleep(60)")
     monkeypatch.setattr(cluster, "JOIN_SECONDS", 0.3)
-    with (
-        pytest.raises(UsageError, match="no answer in 0 seconds"),
-        on_cluster(1, "10.0.0.1:6379", 2, 0.0),
-    ):
+    with pytest.raises(UsageError, match="no answer in 0 seconds"), on_cluster(1, "10.0.0.1:6379", 2, 0.0):
         pass
     monkeypatch.setattr(cluster, "_JOIN", "raise ValueError('no such cluster')")
     monkeypatch.setattr(cluster, "JOIN_SECONDS", 30)
@@ -251,3 +257,52 @@ def test_files_that_a_node_lacks_or_has_otherwise_are_read_here(
     ]
     assert reports[0] == reports[1] and reports[0].added == 2 and len(reports[0].failed) == 1
     assert rows_by_table(stores[0]) == rows_by_table(stores[1])
+
+
+class CopiedChat(ScriptedChat):
+    """A model that each worker loads, as it would from a file."""
+
+    def __init__(self) -> None:
+        super().__init__(lambda messages: json.dumps([{"question": "Who fell?", "segments": [1]}]))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        asked.append("copied")
+        return CopiedChat, ()
+
+
+asked: list[str] = []
+
+
+class ByPickle(OnOtherMachine):
+    """An executor whose workers get nothing but bytes."""
+
+    def map(
+        self, function: Any, items: Any, waiting: Callable[[], None] = lambda: None, each: int = 2
+    ) -> Iterator[Any]:
+        for item in items:
+            call, sent = pickle.loads(pickle.dumps((function, item)))
+            yield call(sent)
+
+
+def test_rows_that_a_chat_model_writes_are_made_where_workers_have_it(tmp_path: Path) -> None:
+    settings = {"leaf": ALL_VIEWS["leaf"], "marker": replace(VIEWS["marker"].settings(), made="model")}
+    documents = [mw.Document(f"d{n}", f"The tower {n} of Brook fell in 1905. A mason built it.") for n in range(3)]
+    stores = [new_store("memory", Path(), VIEWS, None, settings) for _ in range(3)]
+    chats = CopiedChat(), CachedChat(CopiedChat(), tmp_path), ScriptedChat(lambda messages: "[]")
+    copies = []
+    for store, chat, executor in zip(
+        stores, chats, (executors.INLINE, ByPickle(tmp_path), ByPickle(tmp_path)), strict=True
+    ):
+        asked.clear()
+        pipeline.add(
+            inputs_of(documents),
+            store,
+            VIEWS,
+            Models(count_tokens, chat=chat),
+            executors=lambda size, own=executor: nullcontext(own),  # type: ignore[misc]
+        )
+        copies.append(bool(asked))
+    # a model that has no copies is asked here
+    assert copies == [False, True, False]
+    assert rows_by_table(stores[0]) == rows_by_table(stores[1])
+    assert any(row.tables["marker"].records for row in stores[0].reader().document_rows(["d0"]))

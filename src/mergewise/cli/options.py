@@ -516,7 +516,7 @@ RayOption = Annotated[
     typer.Option(
         "--ray",
         metavar="ADDRESS",
-        help="Workers on a Ray cluster (extra ray): local, auto or HOST:PORT. The default of --workers is its room.",
+        help="Workers on a Ray cluster (extra ray): local, auto or HOST:PORT; as many as it has room for.",
         show_default=False,
     ),
 ]

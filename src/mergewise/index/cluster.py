@@ -26,7 +26,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from mergewise import __version__
+import mergewise
 from mergewise.errors import MissingExtra, UsageError
 from mergewise.index.executors import (
     INLINE,
@@ -148,7 +148,7 @@ class ClusterActor:
 
     def begin(self) -> tuple[int, str]:
         """Its process, and its version of this package."""
-        return os.getpid(), __version__
+        return os.getpid(), mergewise.__version__
 
     def answer(self, request: bytes) -> bytes:
         return answer_to(request, self._collector)
@@ -200,8 +200,8 @@ class _ClusterWorker:
     def _begun(self, said: tuple[int, str]) -> Any:
         self.pid, version = said
         self.name = f"worker {self.pid}"
-        if version != __version__:
-            raise ValueError(f"it has mergewise {version}, this process {__version__}")
+        if version != mergewise.__version__:
+            raise ValueError(f"it has mergewise {version}, this process {mergewise.__version__}")
         return READY
 
 

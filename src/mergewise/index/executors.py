@@ -116,6 +116,8 @@ def in_workers(size: int, workers: int | None = None) -> Iterator[Executor]:
 def executors_of(workers: int | None, ray: str | None = None, gpus_per_worker: float = 0.0) -> Executors:
     """Those of `in_workers`; where a cluster is named by `ray`, of `index.cluster.on_cluster`."""
     if ray is None:
+        if gpus_per_worker:
+            raise UsageError("GPUs of a worker go with a cluster", "name one: ray='local', or --ray local")
         return partial(in_workers, workers=workers)
     from mergewise.index.cluster import on_cluster
 
