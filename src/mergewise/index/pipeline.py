@@ -40,6 +40,7 @@ from mergewise.readers import UNTRIED
 from mergewise.store.mapped import IntArray
 from mergewise.store.tables import Table
 from mergewise.store.views import OnShare, Progress, Registry, View, ViewRows, views_of
+from mergewise.text.languages.detection import document_language
 from mergewise.types import AddReport, Document, DocumentRows, Failure, Origin, TextlessPages
 
 log = logging.getLogger("mergewise")
@@ -60,6 +61,8 @@ FIRST_PART, LARGEST_PART = 32, TEXTS_AT_ONCE
 
 SENT_CHARACTERS, SENT_DOCUMENTS, SENT_LEAVES = 200_000, 64, 128
 """What a worker gets at a time: about a second of work or less, so that none waits long for another in the end."""
+READ_LEAVES = 1024
+"""Read at a time for workers that embed them."""
 
 
 def rows_of(
@@ -198,7 +201,12 @@ def _read_with_rows(
     """What a worker makes of documents; None of those that are not what was planned: another machine may have other files."""
     read = [one if _is_as_planned(task, one) else None for task in tasks for one in (_read(task),)]
     rows = iter(_with_views([one.rows for one in read if one and one.rows is not None], registry, settings, models))
-    return [one if one is None or one.rows is None else replace(one, rows=next(rows)) for one in read]
+    return [one if one is None or one.rows is None else replace(one, rows=_with_language(next(rows))) for one in read]
+
+
+def _with_language(rows: DocumentRows) -> DocumentRows:
+    """What the committer would look at else; the tree was cut by it, so that it is known."""
+    return replace(rows, language=document_language(rows.document))
 
 
 def _is_as_planned(task: IndexingTask, read: _ReadDocument) -> bool:
@@ -580,14 +588,15 @@ def _embed_in_workers(
 
 
 def _parts_of(store: Store, table: Table, waiting: IntArray) -> Iterator[dict[int, Any]]:
-    """Rows by id, as many as a worker gets at a time."""
-    for first in range(0, len(waiting), SENT_LEAVES):
-        records: dict[int, Any] = store.reader().rows(
-            table.name, table.record, waiting[first : first + SENT_LEAVES].tolist()
-        )
-        # none where they are of no document: `check` says so
-        if records:
-            yield records
+    """Rows by id, as many as a worker gets at a time. They are read faster many at once.
+
+    None where they are of no document: `check` says so.
+    """
+    for first in range(0, len(waiting), READ_LEAVES):
+        ids = waiting[first : first + READ_LEAVES].tolist()
+        records: dict[int, Any] = store.reader().rows(table.name, table.record, ids)
+        for part in batches(records.items(), SENT_LEAVES):
+            yield dict(part)
 
 
 def _embedded_part(
