@@ -21,6 +21,9 @@ from mergewise.index.cluster import on_cluster
 from mergewise.index.executors import Executor, WorkerPool
 from mergewise.index.work import IndexingProgress
 from mergewise.inputs import inputs_of
+from tests.cli.test_eval_runs import counted, timeless_bytes
+from tests.cli.test_eval_runs import run as run_evaluation
+from tests.evaluate.towns import saved_task
 from tests.index.errands import killed_apart, noisy, square
 from tests.index.test_executors import tables_on_disk
 
@@ -194,3 +197,16 @@ def test_no_cluster_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 def test_a_cluster_without_room(nodes: Any, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no node of the Ray cluster has a processor and"):
         mw.open(tmp_path / "index", embedder="none").add(*notes(), ray=nodes.address, gpus_per_worker=0.5)
+
+
+def test_an_evaluation_by_two_nodes_has_the_rows_of_one_process(
+    nodes: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    saved_task(tmp_path / "towns")
+    words = "towns", "-i", "indexes", "-s", "topk,weave", "-b", "30,60", "--out"
+    run_evaluation(*words, "alone")
+    asked = counted(monkeypatch)
+    run_evaluation(*words, "cluster", "--ray", nodes.address)
+    found, expected = (timeless_bytes(tmp_path / name / "rows.parquet") for name in ("cluster", "alone"))
+    assert found == expected and not asked
