@@ -124,7 +124,9 @@ def disturbed(size: int, address: str, seen: list[WorkerPool]) -> Iterator[Execu
         yield pool
 
 
-def test_an_actor_and_a_node_are_killed(nodes: Any, folder: Path, expected: dict[str, Any], tmp_path: Path) -> None:
+def test_an_actor_and_a_node_are_killed(
+    nodes: Any, folder: Path, expected: dict[str, Any], tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     """The first while texts are split, the second while they are embedded."""
     node = nodes.add_node(num_cpus=1)
     nodes.wait_for_nodes()
@@ -140,7 +142,7 @@ def test_an_actor_and_a_node_are_killed(nodes: Any, folder: Path, expected: dict
             events.pop(share)()
 
     report = pipeline.add(
-        inputs_of([folder, *notes()], folder.parent),
+        inputs_of([folder, *notes()], tmp_path),
         index.store,
         VIEWS,
         index._builders(),
@@ -149,6 +151,8 @@ def test_an_actor_and_a_node_are_killed(nodes: Any, folder: Path, expected: dict
     )
     assert report.added == TOWERS + NOTES and events == {}
     assert differing(index, expected) == []
+    # what Ray says of it is no answer
+    assert capfd.readouterr().out == ""
 
 
 KILLED = """

@@ -20,10 +20,10 @@ import sys
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, redirect_stdout, suppress
 from functools import partial
 from pathlib import Path
-from threading import Lock
+from threading import Lock, current_thread
 from typing import Any
 
 import mergewise
@@ -97,13 +97,30 @@ def _joined(ray: Any, address: str, workers: int | None) -> Iterator[None]:
     else:
         _demand_cluster(address)
     try:
-        ray.init(address=address, **options)
+        with redirect_stdout(sys.stderr):
+            ray.init(address=address, **options)
     except Exception as error:
         raise UsageError(f"no Ray cluster at {address!r}: {_last_line(str(error))}", _HINT) from error
     try:
-        yield
+        with redirect_stdout(_OutputWithoutRay(sys.stdout)):  # type: ignore[type-var]
+            yield
     finally:
-        ray.shutdown()
+        with redirect_stdout(sys.stderr):
+            ray.shutdown()
+
+
+class _OutputWithoutRay:
+    """A standard output, which may be an answer, without what threads of Ray print when something dies: that is no answer."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        stream = sys.stderr if current_thread().name.startswith("ray_") else self._stream
+        return int(stream.write(text))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
 
 
 def _demand_cluster(address: str) -> None:
