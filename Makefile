@@ -6,7 +6,7 @@
 # make attack        what docs/trust.md says was tried, in its long form: twenty minutes at most
 # make fuzz          an hour of fuzzing guided by coverage (MINUTES=60), of which make attack has a short form; it goes on where it ended
 # make bench         speed and memory of the index, of sentences, tokens and alignment
-# make chaos         kills of writers, servers, an evaluation and at each request to a bucket; damage; the server's tests in their long form
+# make chaos         kills of writers, servers, an evaluation, a cluster and at each request to a bucket; damage; the server's tests in their long form
 # make mutants       220 small changes of the sources: does a test notice? (up to 80 minutes; stopped, it goes on; SEED=2 draws others)
 
 PYTHON ?= python3.11
@@ -76,6 +76,8 @@ chaos: $(VENV)/.installed
 	MERGEWISE_KILLS=20 $(BIN)/python -m pytest tests/designs/mrag/test_markers_cost.py
 	MERGEWISE_ATTACK=1 MERGEWISE_KILLS=20 $(BIN)/python -m pytest tests/cli/test_eval_runs.py
 	MERGEWISE_ATTACK=1 $(BIN)/python -m pytest tests/store/test_object_storage.py
+	$(BIN)/python -m pip install --quiet --editable ".[dev,ray]"
+	MERGEWISE_ATTACK=1 $(BIN)/python -m pytest tests/integrations/test_ray.py
 	MERGEWISE_DAMAGES=20 $(BIN)/python -m pytest tests/store/test_damage.py
 	MERGEWISE_ATTACK=1 MERGEWISE_KILLS=20 $(BIN)/python -m pytest tests/store/test_conditions.py tests/server tests/test_mutants.py
 	$(BIN)/python -m benchmarks.serve.kills --kills 200

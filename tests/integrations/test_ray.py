@@ -31,6 +31,7 @@ ray = pytest.importorskip("ray", reason="ray is not installed: pip install 'merg
 # of Ray's own making
 pytestmark = pytest.mark.filterwarnings("ignore")
 TOWERS, NOTES = 12, 6
+long_form = pytest.mark.skipif("MERGEWISE_ATTACK" not in os.environ, reason="takes 20 seconds: with MERGEWISE_ATTACK=1")
 
 
 @pytest.fixture(scope="module")
@@ -85,7 +86,8 @@ def differing(index: mw.Index, expected: dict[str, Any]) -> list[str]:
     assert index.check() == [] and index.vectors().waiting == 0
     found = tables_on_disk(index)
     assert found.keys() == expected.keys() >= {"documents", "leaf", "slice"}
-    return [name for name in expected if not found[name].equals(expected[name])]
+    columns = [(name, column) for name in expected for column in expected[name].column_names]
+    return [f"{name}.{column}" for name, column in columns if found[name][column] != expected[name][column]]
 
 
 def test_two_nodes_give_the_rows_of_one_process(
@@ -172,6 +174,7 @@ index.add(sys.argv[2], progress=tell, ray=sys.argv[3])
 """
 
 
+@long_form
 def test_the_driver_is_killed_and_a_rerun_does_the_rest(
     nodes: Any, folder: Path, expected: dict[str, Any], tmp_path: Path
 ) -> None:
@@ -182,12 +185,14 @@ def test_the_driver_is_killed_and_a_rerun_does_the_rest(
     ) as run:  # fmt: skip
         assert run.stdout is not None and run.stdout.readline() == "ready\n"
         run.kill()
-    index = new_index(place)
+    # not with its views, whose missing rows would be made now, under other ids
+    index = mw.open(place)
     assert 0 < len(index) < TOWERS and index.check() == []
     index.add(folder, *notes(), ray=nodes.address)
     assert differing(index, expected) == []
 
 
+@long_form
 def test_no_cluster_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cluster, "JOIN_SECONDS", 4.0)
     index = mw.open(tmp_path / "index", embedder="none")
