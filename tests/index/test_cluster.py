@@ -20,6 +20,7 @@ from tests.index.test_executors import ALL_VIEWS, add, rows_by_table
 from tests.support import new_store
 
 import mergewise as mw
+from mergewise.cli.configuration import harmless
 from mergewise.designs import VIEWS
 from mergewise.errors import MissingExtra, UsageError
 from mergewise.index import cluster, executors, pipeline
@@ -207,7 +208,14 @@ def test_without_ray_or_a_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         index.add(mw.Document("d", "The tower fell."), ray="local")
 
 
+def test_a_folder_names_no_cluster(tmp_path: Path) -> None:
+    """Its nodes would get the documents, and answer with what is unpickled here."""
+    assert harmless({"ray": "10.0.0.1:6379", "workers": 2}, tmp_path) == {"workers": 2}
+
+
 def test_a_cluster_that_does_not_answer(ray: StandInRay, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(UsageError, match="named by a scheme"), on_cluster(1, "ray://10.0.0.1:10001", 2, 0.0):
+        pass
     monkeypatch.setattr(cluster, "_JOIN", "import time; time.sleep(60)")
     monkeypatch.setattr(cluster, "JOIN_SECONDS", 0.3)
     with pytest.raises(UsageError, match="no answer in 0 seconds"), on_cluster(1, "10.0.0.1:6379", 2, 0.0):

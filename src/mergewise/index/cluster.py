@@ -88,6 +88,8 @@ def _joined(ray: Any, address: str, workers: int | None) -> Iterator[None]:
     if ray.is_initialized():
         yield
         return
+    if "://" in address:
+        raise UsageError(f"the cluster {address!r} is named by a scheme", _HINT)
     is_local = address == LOCAL
     options: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
     if is_local:

@@ -70,9 +70,9 @@ class Executor(Protocol):
         waiting: Callable[[], None] = lambda: None,
         each: int = AT_WORKER,
     ) -> Iterator[Result]:
-        """The results in the order of the items, of which only so many are taken ahead, and `each` worker has so many.
-        `waiting` is called now and then while none is there, and may raise. An error of the function is raised in the place of
-        its result."""
+        """The results in the order of the items, of which only so many are taken ahead; so many wait at `each` worker.
+        `waiting` is called now and then while no result is there, and may raise. An error of the function is raised in the
+        place of its result."""
         ...
 
 
