@@ -8,7 +8,6 @@ import pickle
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
-from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from threading import Timer
@@ -23,10 +22,9 @@ import mergewise as mw
 from mergewise.cli.configuration import harmless
 from mergewise.designs import VIEWS
 from mergewise.errors import MissingExtra, UsageError
-from mergewise.index import cluster, executors, pipeline
+from mergewise.index import cluster, executors
 from mergewise.index.cluster import ClusterActor, on_cluster
 from mergewise.index.executors import WorkerPool
-from mergewise.inputs import inputs_of
 from mergewise.models.cache import CachedChat
 from mergewise.models.record import Models
 from mergewise.models.scripted import ScriptedChat
@@ -302,15 +300,13 @@ def test_rows_that_a_chat_model_writes_are_made_where_workers_have_it(tmp_path: 
         stores, chats, (executors.INLINE, ByPickle(tmp_path), ByPickle(tmp_path)), strict=True
     ):
         asked.clear()
-        pipeline.add(
-            inputs_of(documents),
-            store,
-            VIEWS,
-            Models(count_tokens, chat=chat),
-            executors=lambda size, own=executor: nullcontext(own),  # type: ignore[misc]
-        )
+        add(store, documents, executor, Models(count_tokens, chat=chat))
         copies.append(bool(asked))
-    # a model that has no copies is asked here
+    # a model that has no copies is asked here, and none is sent where no view asks it
     assert copies == [False, True, False]
+    asked.clear()
+    unasked = new_store("memory", Path(), VIEWS, None, ALL_VIEWS)
+    add(unasked, documents, ByPickle(tmp_path), Models(count_tokens, chat=CopiedChat()))
+    assert not asked and unasked.reader().digests(["d0"])
     assert rows_by_table(stores[0]) == rows_by_table(stores[1])
     assert any(row.tables["marker"].records for row in stores[0].reader().document_rows(["d0"]))

@@ -239,7 +239,7 @@ class _BatchWriter:
         # the tree by itself: other views need not be imported for it
         first = next(iter(self.registry))
         registry = {first: self.registry[first]} if len(settings) == 1 else self.registry
-        make = partial(_read_with_rows, registry, settings, _sendable_models(models))
+        make = partial(_read_with_rows, registry, settings, _sendable_models(models, registry, settings))
         read = executor.map(make, _parts_to_send(tasks), self.work.tell)
         for task, one in zip(tasks, chain.from_iterable(read), strict=True):
             self._begin(task)
@@ -347,8 +347,7 @@ def _is_work_of(
     executor: Executor, registry: Registry, settings: Mapping[str, Mapping[str, Any]], models: Models
 ) -> bool:
     """Whether these views are made by workers."""
-    asks = any(registry[name].asks_chat(own) for name, own in settings.items())
-    if asks and not (executor.is_cluster and _has_copies(_model_inside(models.chat))):
+    if _asks_chat(registry, settings) and not (executor.is_cluster and _has_copies(_model_inside(models.chat))):
         return False
     no_vectors = bool(executor.workers) and models.embedder is None
     return bool(settings) and (no_vectors or _embed_apart(executor, models.embedder))
@@ -369,14 +368,20 @@ def _has_copies(model: object) -> bool:
     return type(model).__reduce__ is not object.__reduce__
 
 
-def _sendable_models(models: Models) -> Models:
-    """With the chat model only where workers load it themselves. Their answers are kept nowhere but in the rows."""
-    chat = _model_inside(models.chat)
-    return replace(models, chat=chat if _has_copies(chat) else None)
+def _sendable_models(models: Models, registry: Registry, settings: Mapping[str, Mapping[str, Any]]) -> Models:
+    """What workers need for these views. Answers of a chat model of theirs are kept nowhere but in the rows."""
+    return replace(models, chat=_model_inside(models.chat) if _asks_chat(registry, settings) else None)
+
+
+def _asks_chat(registry: Registry, settings: Mapping[str, Mapping[str, Any]]) -> bool:
+    return any(registry[name].asks_chat(own) for name, own in settings.items())
 
 
 def _model_inside(chat: ChatModel | None) -> ChatModel | None:
-    return chat.chat if isinstance(chat, CachedChat) else chat
+    """The chat model itself, whose answers may be kept."""
+    while isinstance(chat, CachedChat):
+        chat = chat.chat
+    return chat
 
 
 def rebuild(store: Store, registry: Registry, models: Models, doc_ids: Sequence[str]) -> None:
@@ -450,7 +455,7 @@ def _build_missing(
         watched = _models_with_progress(work, models, registry, settings, _characters(rows))
         return _view_tables(rows, registry[name], settings[name], *watched)
 
-    apart = partial(_named_view_tables, registry, settings, _sendable_models(models))
+    apart = partial(_named_view_tables, registry, settings, _sendable_models(models, registry, settings))
     while not store.finish_view(name):
         for tables in executor.map(apart, begin_batches(), work.tell) if is_apart else map(build, begin_batches()):
             rows = begun.popleft()
