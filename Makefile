@@ -1,12 +1,12 @@
 # make demo          index the manual (or DOCS=path) and answer a question (QUESTION="...") with cited sentences
 # make test          lint, types and all tests but those of integrations and causal models; CI runs this and the next three
 # make wheel         the wheel, installed into an empty environment, where `mergewise demo` runs from an empty folder
-# make integrations  the retrievers for LangChain, LlamaIndex and Haystack, tested with these packages (some 250 MB)
+# make integrations  the retrievers for LangChain, LlamaIndex and Haystack, and a Ray cluster of two nodes, tested with these packages (some 500 MB)
 # make causal        causal models and training, tested with torch on tiny models (TORCH=..., some 220 MB)
 # make attack        what docs/trust.md says was tried, in its long form: twenty minutes at most
 # make fuzz          an hour of fuzzing guided by coverage (MINUTES=60), of which make attack has a short form; it goes on where it ended
 # make bench         speed and memory of the index, of sentences, tokens and alignment
-# make chaos         kills of writers, servers, an evaluation and at each request to a bucket; damage; the server's tests in their long form
+# make chaos         kills of writers, servers, an evaluation, a cluster and at each request to a bucket; damage; the server's tests in their long form
 # make mutants       220 small changes of the sources: does a test notice? (up to 80 minutes; stopped, it goes on; SEED=2 draws others)
 
 PYTHON ?= python3.11
@@ -47,8 +47,8 @@ wheel:
 	mkdir $(WHEEL)/empty && cd $(WHEEL)/empty && env -u PYTHONPATH ../bin/mergewise demo
 
 integrations: $(VENV)/.installed
-	$(BIN)/python -m pip install --quiet --editable ".[dev,langchain,llama-index,haystack]" langchain-tests
-	$(BIN)/python -c "import haystack, langchain_tests, llama_index.core"  # their tests would be skipped without a word
+	$(BIN)/python -m pip install --quiet --editable ".[dev,langchain,llama-index,haystack,ray]" langchain-tests
+	$(BIN)/python -c "import haystack, langchain_tests, llama_index.core, ray"  # their tests would be skipped without a word
 	$(BIN)/python -m pytest -o asyncio_mode=auto -o asyncio_default_fixture_loop_scope=function tests/integrations
 
 $(CAUSAL)/.installed: pyproject.toml
@@ -76,6 +76,8 @@ chaos: $(VENV)/.installed
 	MERGEWISE_KILLS=20 $(BIN)/python -m pytest tests/designs/mrag/test_markers_cost.py
 	MERGEWISE_ATTACK=1 MERGEWISE_KILLS=20 $(BIN)/python -m pytest tests/cli/test_eval_runs.py
 	MERGEWISE_ATTACK=1 $(BIN)/python -m pytest tests/store/test_object_storage.py
+	$(BIN)/python -m pip install --quiet --editable ".[dev,ray]"
+	MERGEWISE_ATTACK=1 $(BIN)/python -m pytest tests/integrations/test_ray.py
 	MERGEWISE_DAMAGES=20 $(BIN)/python -m pytest tests/store/test_damage.py
 	MERGEWISE_ATTACK=1 MERGEWISE_KILLS=20 $(BIN)/python -m pytest tests/store/test_conditions.py tests/server tests/test_mutants.py
 	$(BIN)/python -m benchmarks.serve.kills --kills 200

@@ -23,6 +23,7 @@ from mergewise.models.tokens import count_tokens
 from mergewise.protocols import CausalModel, ChatModel, Embedder, NLLScorer, Reranker, TokenCounter
 from mergewise.ranges import (
     DOCUMENTS,
+    GPUS,
     WORKERS,
     Ceilings,
     Range,
@@ -227,6 +228,8 @@ class Index:
         embed: When = "now",
         cancel: Callable[[], bool] | None = None,
         workers: int | None = 1,
+        ray: str | None = None,
+        gpus_per_worker: float = 0.0,
     ) -> AddReport:
         """Index files, folders and `Document`s. Unchanged content is skipped, changed content replaces the old.
 
@@ -254,9 +257,14 @@ class Index:
         that ships, vectors; this process writes. None: as many as there are cores, where there is enough to do. The rows are
         the same. A worker that dies is named in the log, and what it had is done here.
 
-        Raises UsageError for patterns and metadata that cannot be, IndexBusy where another process writes for longer than the
-        `lock_wait` of `open`, StoreError where it changed the views meanwhile, ModelError where the embedder or a model that
-        writes summaries fails, and what `embedder` raises.
+        With `ray`, workers are on a Ray cluster: "local" starts one on this machine, "auto" is the one that this machine is a
+        node of, "HOST:PORT" names its head. They are so many `workers` where these are more than one, and else as many as there
+        is room for. Each has a processor and `gpus_per_worker` GPUs, and also embeds with a model of sentence-transformers, or
+        writes with a causal model. Files that a node does not have are read here. What a worker had when it died is done again.
+
+        Raises UsageError for patterns and metadata that cannot be, and where no cluster answers, MissingExtra without Ray,
+        IndexBusy where another process writes for longer than the `lock_wait` of `open`, StoreError where it changed the views
+        meanwhile, ModelError where the embedder or a model that writes summaries fails, and what `embedder` raises.
         """
         from mergewise.index import pipeline
         from mergewise.index.plan import lost_files, plan
@@ -266,6 +274,7 @@ class Index:
 
         search, described = self._folder_search(include, exclude), self._storable(metadata)
         when = cast(When, choice("embed is", embed, get_args(When)))
+        executors = self._executors(workers, ray, gpus_per_worker)
         with reader_within(limits) as reader:
             inputs = inputs_of(
                 sources, self._root, search, reader, described, ocr_pages=limits.ocr_pages if limits else 0
@@ -274,7 +283,7 @@ class Index:
             report = (
                 plan(inputs, self.store.reader()).report()
                 if dry_run
-                else pipeline.add(inputs, self.store, VIEWS, self._builders(when), work, when, self._executors(workers))
+                else pipeline.add(inputs, self.store, VIEWS, self._builders(when), work, when, executors)
             )
         gone = lost_files(search.folders, inputs, self.store.reader(), self._root) if search.folders else ()
         return replace(_with_search(report, search), gone=gone)
@@ -291,6 +300,8 @@ class Index:
         embed: When = "now",
         cancel: Callable[[], bool] | None = None,
         workers: int | None = 1,
+        ray: str | None = None,
+        gpus_per_worker: float = 0.0,
     ) -> AddReport:
         """Make the index hold what these folders hold now: `add`, and documents whose files are gone from there leave.
 
@@ -311,6 +322,7 @@ class Index:
         paths = [Path(os.path.normpath(folder)) for folder in folders]
         when = cast(When, choice("embed is", embed, get_args(When)))
         search, described = self._folder_search(include, exclude), self._storable(metadata)
+        executors = self._executors(workers, ray, gpus_per_worker)
         with reader_within(limits) as reader:
             inputs = inputs_of(
                 paths, self._root, search, reader, described, ocr_pages=limits.ocr_pages if limits else 0
@@ -320,9 +332,7 @@ class Index:
             report = (
                 planned.report()
                 if dry_run
-                else pipeline.carry_out(
-                    planned, self.store, VIEWS, self._builders(when), work, when, self._executors(workers)
-                )
+                else pipeline.carry_out(planned, self.store, VIEWS, self._builders(when), work, when, executors)
             )
         return _with_search(report, search)
 
@@ -333,12 +343,14 @@ class Index:
         seconds: float | None = None,
         cancel: Callable[[], bool] | None = None,
         workers: int | None = 1,
+        ray: str | None = None,
+        gpus_per_worker: float = 0.0,
     ) -> VectorCount:
         """Go on with the vectors that `add` left for later, or was killed before. How far they are then.
 
         After so many `seconds` no further change is begun, but one is always made: so a server may go on bit by bit.
-        `cancel` and `workers` are those of `add`; a call that is to end after some `seconds` has none beside it. Raises what
-        `add` raises.
+        `cancel`, `workers` and `ray` are those of `add`; a call that is to end after some `seconds` has none beside it. Raises
+        what `add` raises.
         """
         from mergewise.index import pipeline
         from mergewise.index.work import IndexingProgress
@@ -346,14 +358,17 @@ class Index:
         longest = inf if seconds is None else number("the seconds are", seconds, float, Range(0, inf))
         if not self.store.finish_vectors() or any(map(self.store.missing, self.store.reader().views)):
             work = IndexingProgress(progress, cancel)
-            pipeline.go_on(self.store, VIEWS, self._builders(), work, longest, self._executors(workers))
+            executors = self._executors(workers, ray, gpus_per_worker)
+            pipeline.go_on(self.store, VIEWS, self._builders(), work, longest, executors)
         return self.vectors()
 
     @staticmethod
-    def _executors(workers: int | None) -> Executors:
+    def _executors(workers: int | None, ray: str | None, gpus_per_worker: float) -> Executors:
         from mergewise.index.executors import executors_of
 
-        return executors_of(None if workers is None else whole("the workers are", workers, WORKERS))
+        count = None if workers is None else whole("the workers are", workers, WORKERS)
+        gpus = number("the GPUs of a worker are", gpus_per_worker, float, GPUS)
+        return executors_of(count, text_or_none("the cluster is", ray), gpus)
 
     def vectors(self) -> VectorCount:
         """How many leaves have their vectors, and how many wait for theirs."""

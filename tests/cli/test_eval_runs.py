@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +22,15 @@ from typer.testing import CliRunner
 
 import mergewise.models
 from mergewise.asking import Search
+from mergewise.cli.evaluating import compute_shard
+from mergewise.cli.evaluation import EvaluationOptions
 from mergewise.cli.main import app, configuration
 from mergewise.designs.weave.evidence import WEIGHTS
 from mergewise.errors import ModelError, UsageError
 from mergewise.evaluate import evaluator
 from mergewise.evaluate.run import chosen_questions
 from mergewise.evaluate.runs.folder import open_run, read_table, write_table
+from mergewise.evaluate.runs.lines import RowCount
 from mergewise.evaluate.runs.schema import ROWS, without_seconds
 from mergewise.models.scripted import ScriptedChat
 from mergewise.retrieve.hybrid import SearchSettings
@@ -241,6 +245,24 @@ def test_workers_compute_the_same(indexed: Path, undisturbed: tuple[list[str], b
     words, whole = undisturbed
     run(*words, "run", "--workers", "2")
     assert timeless_bytes(indexed / "run" / "rows.parquet") == whole
+
+
+def test_a_node_without_the_run_folder_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    options = EvaluationOptions(out=Path("run"), index_dir=Path("indexes"))
+    assert "has no folder run: nodes of a cluster share it" in compute_shard(["towns"], options, 2, 1)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_stops_a_shard_is_told(indexed: Path) -> None:
+    (indexed / "run").mkdir()
+    (indexed / "run" / ".lock").touch()
+    options = EvaluationOptions(
+        out=Path("run"), index_dir=Path("indexes"), embedder="none", strategies="topk", budgets="x"
+    )
+    assert compute_shard(["towns"], options, 2, 1) == "'x' is not a list of budgets (write numbers: 128,384,640)"
+    assert compute_shard(["towns"], replace(options, budgets="60"), 2, 1) == ""
+    assert RowCount(indexed / "run" / "rows")() == len(QUESTIONS) // 2
 
 
 def test_one_process_computes_a_run_at_a_time(indexed: Path) -> None:

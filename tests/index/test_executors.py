@@ -50,10 +50,16 @@ def pool() -> Iterator[WorkerPool]:
     workers.close()
 
 
-def add(store: Store, sources: Sequence[Any], executor: Executor | None = None, **options: Any) -> AddReport:
+def add(
+    store: Store,
+    sources: Sequence[Any],
+    executor: Executor | None = None,
+    models: Models = Models(count_tokens),  # noqa: B008
+    **options: Any,
+) -> AddReport:
     given = inputs_of(sources, Path("/"), metadata={"year": 2024})
     opening = HERE if executor is None else lambda size: nullcontext(executor)
-    return pipeline.add(given, store, VIEWS, Models(count_tokens), executors=opening, **options)
+    return pipeline.add(given, store, VIEWS, models, executors=opening, **options)
 
 
 def rows_by_table(store: Any) -> dict[str, Any]:

@@ -56,6 +56,7 @@ _FOR_PEOPLE = {
     "port",
     "prompts",
     "questions",
+    "ray",
     "reuse",
     "scope",
     "sets",
@@ -69,7 +70,7 @@ _FOR_PEOPLE = {
     "yes",
 }
 """What no folder may say: files that are written over, what is removed, what is read, what documents are said to be, what chat
-models are told, who may reach a server."""
+models are told, who gets documents and runs programs here (the nodes of a cluster), who may reach a server."""
 TRUST = "trust"
 _LONGEST = 50_000
 """Bytes of a configuration file: Python's reader of TOML takes a time that grows with the square of a dotted key."""

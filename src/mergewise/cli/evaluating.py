@@ -10,6 +10,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, nullco
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
+from socket import gethostname
 from tempfile import TemporaryDirectory
 from typing import Any
 
@@ -34,7 +35,7 @@ from mergewise.cli.tables import say_lab_table
 from mergewise.designs import VIEWS
 from mergewise.designs.weave.weights import weights_line
 from mergewise.engine import Index
-from mergewise.errors import UsageError
+from mergewise.errors import MergewiseError, UsageError
 from mergewise.evaluate.evaluator import Asking, Evaluator, MethodRows
 from mergewise.evaluate.lab import PLUMBING, lab_report, layouts
 from mergewise.evaluate.measured import Measured, measured_rows, measured_runs
@@ -44,8 +45,9 @@ from mergewise.evaluate.report import ANSWER_COLUMNS, CONTEXT_COLUMNS, facts, re
 from mergewise.evaluate.rows import EvaluationRow, QuestionRow, mean_row
 from mergewise.evaluate.run import chosen_questions, indexed_tasks, parse_shard
 from mergewise.evaluate.runs.finish import RunTables, earlier_plan, write_plan
-from mergewise.evaluate.runs.folder import open_run
+from mergewise.evaluate.runs.folder import LINES, open_run
 from mergewise.evaluate.runs.keys import digest, question_digest
+from mergewise.evaluate.runs.lines import RowCount
 from mergewise.evaluate.runs.plan import (
     PlannedMethod,
     PlannedRows,
@@ -55,8 +57,8 @@ from mergewise.evaluate.runs.plan import (
     this_machine,
 )
 from mergewise.evaluate.runs.store import RowStore, open_store
-from mergewise.evaluate.runs.workers import run_workers
 from mergewise.evaluate.tasks import Question, Task
+from mergewise.index.executors import executors_of
 from mergewise.models import load_chat, load_reranker, release
 from mergewise.page.evaluation import EvaluationReport
 from mergewise.protocols import Reranker
@@ -114,10 +116,11 @@ class Evaluation:
         folder = None if options.dry_run else options.run_folder
         with ExitStack() as held:
             if folder is not None:
-                held.enter_context(_run_lock(folder, self.shard))
+                number, count = self.shard
+                held.enter_context(_lock(folder, LOCK if count == 1 else f"{LOCK}-{number}-of-{count}"))
             indexes = held.enter_context(self._index_folder(folder))
-            if options.workers > 1 and folder is not None and options.shard is None:
-                self._work(indexes)
+            if folder is not None and (options.workers > 1 or options.ray is not None):
+                self._work(indexes, folder)
             self._evaluate(folder, indexes, files)
         files.say_rows()
 
@@ -316,13 +319,25 @@ class Evaluation:
             machine=this_machine(),
         )
 
-    def _work(self, indexes: Path) -> None:
-        """Let processes compute what is missing. What they leave undone is computed afterwards, by this one."""
-        for index, _ in self.indexed_sets(indexes):
-            index.close()
-        plain = replace(self.options, index_dir=indexes if self.options.index_dir is None else self.options.index_dir)
-        with progress(f"Evaluating in {self.options.workers} processes") as advance:
-            run_workers(partial(compute_shard, list(map(str, self.sets)), plain), self.options.workers, advance)
+    def _work(self, indexes: Path, folder: Path) -> None:
+        """Let workers compute what is missing, a shard each. What they leave undone is computed afterwards, by this process."""
+        options, missing = self.options, 0
+        for index, task in self.indexed_sets(indexes):
+            ready, again, _ = self.rows(self.evaluator(index, task, folder))
+            asked = self.questions(task)
+            missing += sum(len(one.missing(asked)) for one in (*ready, *again))
+        if not missing:
+            return
+        plain = replace(options, index_dir=options.index_dir or indexes)
+        count = RowCount(folder / LINES)
+        before = count()
+        executors = executors_of(options.workers, options.ray, options.gpus_per_worker)
+        with executors(missing) as executor, progress(f"Evaluating in {executor.workers} processes") as advance:
+            compute = partial(compute_shard, list(map(str, self.sets)), plain, executor.workers)
+            shards = range(1, executor.workers + 1)
+            for wrong in executor.map(compute, shards, lambda: advance(count() - before, missing, ""), each=1):
+                if wrong:
+                    say_warning(wrong)
 
     def _say_costs(self, evaluator: Evaluator, questions: Sequence[Question]) -> None:
         from mergewise.evaluate.runs.estimate import estimated_costs
@@ -350,17 +365,27 @@ class Evaluation:
             say(f"{cost.method} {cost.budget}: {cost.rows:,} rows, {cost.seconds:.0f} s, {calls}{money}")
 
 
-def compute_shard(sets: Sequence[str], options: EvaluationOptions, number: int, count: int, advance: Progress) -> None:
-    """The rows of one shard, by a process of its own that says nothing."""
-    evaluation = Evaluation.of_options(list(map(Path, sets)), replace(options, shard=f"{number}/{count}", workers=1))
+def compute_shard(sets: Sequence[str], options: EvaluationOptions, count: int, number: int) -> str:
+    """Add the rows of one shard of so many, counted from 1, to the run folder; by a process of its own that says nothing.
+
+    What went wrong in words, and else an empty text.
+    """
     folder = options.run_folder
     assert folder is not None and options.index_dir is not None
-    with _run_lock(folder, evaluation.shard):
-        for index, task in evaluation.indexed_sets(options.index_dir, quiet=True):
-            asked = evaluation.part(evaluation.questions(task))
-            evaluator = evaluation.evaluator(index, task, folder)
-            ready, again, _ = evaluation.rows(evaluator)
-            evaluator.complete([*ready, *again], asked, advance)
+    if not (folder / LOCK).exists():
+        return f"{gethostname()} has no folder {folder}: nodes of a cluster share it"
+    try:
+        alone = replace(options, shard=f"{number}/{count}", workers=1, ray=None)
+        evaluation = Evaluation.of_options(list(map(Path, sets)), alone)
+        with _lock(folder, f"{LOCK}-{number}-of-{count}"):
+            for index, task in evaluation.indexed_sets(options.index_dir, quiet=True):
+                asked = evaluation.part(evaluation.questions(task))
+                evaluator = evaluation.evaluator(index, task, folder)
+                ready, again, _ = evaluation.rows(evaluator)
+                evaluator.complete([*ready, *again], asked, lambda done, total, item: None)
+    except MergewiseError as error:
+        return str(error)
+    return ""
 
 
 def _check(options: EvaluationOptions) -> None:
@@ -374,8 +399,10 @@ def _check(options: EvaluationOptions) -> None:
     for name in ("shard", "reuse"):
         if getattr(options, name) and options.run_folder is None:
             raise UsageError(f"--{name} goes with --out", "name a run folder")
-    if options.workers > 1 and (options.out is None or options.shard is not None):
-        raise UsageError("--workers goes with --out, and without --shard", "name a run folder")
+    if (options.workers > 1 or options.ray is not None) and (options.out is None or options.shard is not None):
+        named = "--workers" if options.ray is None else "--ray"
+        raise UsageError(f"{named} goes with --out, and without --shard", "name a run folder")
+    executors_of(options.workers, options.ray, options.gpus_per_worker)
 
 
 def _parse_budgets(text: str) -> list[int]:
@@ -446,17 +473,12 @@ def _no_progress(title: str) -> Iterator[Progress]:
     yield lambda done, total, item: None
 
 
-def _lock_name(shard: tuple[int, int]) -> str:
-    number, count = shard
-    return LOCK if count == 1 else f"{LOCK}-{number}-of-{count}"
-
-
 @contextmanager
-def _run_lock(folder: Path, shard: tuple[int, int]) -> Iterator[None]:
-    """One process computes a shard of a run at a time. Raises UsageError where another one does."""
+def _lock(folder: Path, name: str) -> Iterator[None]:
+    """One process computes a run, or a shard of one, at a time. Raises UsageError where another one does."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        lock = FileLock(folder / _lock_name(shard), timeout=0)
+        lock = FileLock(folder / name, timeout=0)
         lock.acquire()
     except Timeout:
         raise UsageError(f"another process computes this in {folder}", "wait for it") from None

@@ -46,6 +46,14 @@ class EvaluationOptions:
     workers: Annotated[
         int, typer.Option(min=1, max=64, help="With --out: so many processes compute at the same time.")
     ] = 1
+    ray: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ADDRESS",
+            help="With --out: workers on a Ray cluster (extra ray): local, auto or HOST:PORT. Nodes share the folders.",
+        ),
+    ] = None
+    gpus_per_worker: options.GPUsOption = 0.0
     answers: Annotated[
         bool, typer.Option("--answers", "-a", help="Also answer the questions and score the answers.")
     ] = False

@@ -129,11 +129,13 @@ def index(
         typer.Option(
             "--workers",
             min=1,
-            max=256,
+            max=1024,
             help="Processes that read, split and embed documents. The default is one a core where there is much to do.",
             show_default=False,
         ),
     ] = None,
+    ray: options.RayOption = None,
+    gpus_per_worker: options.GPUsOption = 0.0,
     as_json: options.JsonOption = False,
 ) -> None:
     """Index files and folders. Unchanged files are skipped, changed ones replaced; run it again after a kill."""
@@ -148,7 +150,8 @@ def index(
     if not paths:
         if sync or watch or dry_run:
             raise UsageError("no folder is named", "mergewise index DIR --sync")
-        _go_on(mergewise.open(index_dir, embedder=embedder, chat=chat, prompts=prompts, create=False), workers, as_json)
+        opened = mergewise.open(index_dir, embedder=embedder, chat=chat, prompts=prompts, create=False)
+        _go_on(opened, as_json, workers=workers, ray=ray, gpus_per_worker=gpus_per_worker)
         return
     names = [view.strip() for view in views.split(",")]
     if ocr and not apart:
@@ -201,6 +204,8 @@ def index(
                 limits=limits,
                 embed=when,
                 workers=workers,
+                ray=ray,
+                gpus_per_worker=gpus_per_worker,
             )
 
     if watch:
@@ -214,10 +219,10 @@ def index(
         raise typer.Exit(1)
 
 
-def _go_on(opened: Index, workers: int | None, as_json: bool) -> None:
+def _go_on(opened: Index, as_json: bool, *, workers: int | None, ray: str | None, gpus_per_worker: float) -> None:
     """Make the vectors that are still to come, and the rows of views."""
     with _saying_what_is_kept(opened), progress("Indexing", characters) as advance:
-        vectors = opened.embed(progress=advance, workers=workers)
+        vectors = opened.embed(progress=advance, workers=workers, ray=ray, gpus_per_worker=gpus_per_worker)
     if as_json:
         say_json(asdict(vectors))
         return

@@ -511,6 +511,18 @@ def _half(text: str) -> Half:
 
 
 # a value is a Half, whose module takes long to import
+RayOption = Annotated[
+    str | None,
+    typer.Option(
+        "--ray",
+        metavar="ADDRESS",
+        help="Workers on a Ray cluster (extra ray): local, auto or HOST:PORT; as many as it has room for.",
+        show_default=False,
+    ),
+]
+GPUsOption = Annotated[
+    float, typer.Option("--gpus-per-worker", min=0, max=64, help="With --ray: GPUs of a worker, such as 1 or 0.25.")
+]
 HalfOption = Annotated[
     Any,
     typer.Option(

@@ -13,7 +13,15 @@ import typer
 
 from mergewise import defaults
 from mergewise.cli.configuration import open_permitted
-from mergewise.cli.options import DEFAULT_INDEX, EmbedderOption, HalfOption, LimitOption, SetIndexOption
+from mergewise.cli.options import (
+    DEFAULT_INDEX,
+    EmbedderOption,
+    GPUsOption,
+    HalfOption,
+    LimitOption,
+    RayOption,
+    SetIndexOption,
+)
 from mergewise.cli.output import say, say_warning
 from mergewise.cli.progress import characters, progress
 from mergewise.errors import UsageError
@@ -26,6 +34,7 @@ if TYPE_CHECKING:
     from mergewise.engine import Index
     from mergewise.evaluate.run import Half
     from mergewise.evaluate.tasks import Task
+    from mergewise.index.executors import Executors
 
 app = typer.Typer(name="train", help="Train the models that mergewise uses.", no_args_is_help=True)
 
@@ -76,6 +85,8 @@ def utility(
         float, typer.Option(help="Weight of the question's own likelihood that is taken off (alpha of the CPPL).")
     ] = 0.5,
     embedder: EmbedderOption = None,
+    ray: RayOption = None,
+    gpus_per_worker: GPUsOption = 0.0,
     base: Annotated[
         str, typer.Option("--base", help="Base model: cross-encoder:PATH, or minilm with a new head.")
     ] = "minilm",
@@ -130,6 +141,7 @@ def utility(
     from mergewise.designs.aed.training.bases import check_base, demand_packages
     from mergewise.designs.aed.training.labels import LabelSettings, LabelStore
     from mergewise.designs.aed.training.utility import train_utility
+    from mergewise.index.executors import executors_of
 
     overrides = {"best": best, "drawn": drawn, "questions": taught, "epochs": epochs, "batch": batch, "rate": rate,
                  "warmup": warmup, "patience": patience, "held_out": held_out, "tokens": tokens, "level": level,
@@ -149,7 +161,7 @@ def utility(
         place = Path(temporary)
         sources = list(_sources(questions or (), index_dir, place, settings, embedder, half, limit, excluded))
         if sources:
-            _label(sources, chat, folder, settings)
+            _label(sources, chat, folder, settings, executors_of(None, ray, gpus_per_worker))
     if not labels_only:
         with progress("Training") as advance:
             report = train_utility(LabelStore(folder), settings.kinds(), base, chosen, out, advance)
@@ -179,15 +191,17 @@ def _say_training(report: TrainingReport, out: Path) -> None:
     say(f"use it: --reranker cross-encoder:{out}")
 
 
-def _label(sources: Sequence[LabelSource], chat: str, folder: Path, settings: LabelSettings) -> None:
+def _label(
+    sources: Sequence[LabelSource], chat: str, folder: Path, settings: LabelSettings, executors: Executors
+) -> None:
     from mergewise.designs.aed.training.labels import LabelStore, label
     from mergewise.models import load_causal
 
     model = load_causal(chat) if chat else None
     if model is None:
         raise UsageError("labels need a causal model", "give one: --chat hf:PATH")
-    with progress("Labelling") as advance:
-        counts = label(LabelStore(folder), sources, model, settings, advance, _contains_gold)
+    with executors(1) as executor, progress("Labelling") as advance:
+        counts = label(LabelStore(folder), sources, model, settings, advance, _contains_gold, executor)
     say(f"{counts.questions} questions labelled, in {folder}")
     room = f"into the window of {model.spec}, {model.window} tokens"
     if counts.cut:

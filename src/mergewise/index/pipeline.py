@@ -7,8 +7,8 @@ the tree alone, without vectors, and are found by words from then on. Then `catc
 less than half a minute, and builds the other views. A kill leaves what the finished changes hold, and the next run goes on.
 
 What is made of documents is made by pure functions, here or in workers (`index.executors`); what is written, and in which
-order, is the same. One process writes. Rows that a chat model writes are made here, and vectors too, unless by the shipped
-embedder.
+order, is the same. One process writes. Vectors, and rows that a chat model writes, are made by workers where each has a copy of
+the model (`_has_copies`), and else here.
 """
 
 from __future__ import annotations
@@ -32,12 +32,15 @@ from mergewise.index.plan import IndexingPlan, IndexingTask, Move, batches, plan
 from mergewise.index.work import TEXTS_AT_ONCE, IndexingProgress
 from mergewise.index.writing.calls import chat_of
 from mergewise.inputs import Input
+from mergewise.models.cache import CachedChat
 from mergewise.models.minilm import MiniLM, cores
 from mergewise.models.record import Models
-from mergewise.protocols import Embedder, Store
+from mergewise.protocols import ChatModel, Embedder, Store
+from mergewise.readers import UNTRIED
 from mergewise.store.mapped import IntArray
 from mergewise.store.tables import Table
 from mergewise.store.views import OnShare, Progress, Registry, View, ViewRows, views_of
+from mergewise.text.languages.detection import document_language
 from mergewise.types import AddReport, Document, DocumentRows, Failure, Origin, TextlessPages
 
 log = logging.getLogger("mergewise")
@@ -58,6 +61,8 @@ FIRST_PART, LARGEST_PART = 32, TEXTS_AT_ONCE
 
 SENT_CHARACTERS, SENT_DOCUMENTS, SENT_LEAVES = 200_000, 64, 128
 """What a worker gets at a time: about a second of work or less, so that none waits long for another in the end."""
+READ_LEAVES = 1024
+"""Read at a time for workers that embed them."""
 
 
 def rows_of(
@@ -193,11 +198,23 @@ def _read(task: IndexingTask) -> _ReadDocument:
 
 def _read_with_rows(
     registry: Registry, settings: Mapping[str, Mapping[str, Any]], models: Models, tasks: Sequence[IndexingTask]
-) -> list[_ReadDocument]:
-    """What a worker makes of documents."""
-    read = [_read(task) for task in tasks]
-    rows = iter(_with_views([one.rows for one in read if one.rows is not None], registry, settings, models))
-    return [one if one.rows is None else replace(one, rows=next(rows)) for one in read]
+) -> list[_ReadDocument | None]:
+    """What a worker makes of documents; None of those that are not what was planned: another machine may have other files."""
+    read = [one if _is_as_planned(task, one) else None for task in tasks for one in (_read(task),)]
+    rows = iter(_with_views([one.rows for one in read if one and one.rows is not None], registry, settings, models))
+    return [one if one is None or one.rows is None else replace(one, rows=_with_language(next(rows))) for one in read]
+
+
+def _with_language(rows: DocumentRows) -> DocumentRows:
+    """What the committer would look at else; the tree was cut by it, so that it is known."""
+    return replace(rows, language=document_language(rows.document))
+
+
+def _is_as_planned(task: IndexingTask, read: _ReadDocument) -> bool:
+    """Whether it was read, or failed, with the content that the plan found."""
+    if read.rows is None:
+        return task.given.digest() == task.digest
+    return read.rows.digest.partition(UNTRIED)[0] == task.digest
 
 
 class _BatchWriter:
@@ -223,11 +240,11 @@ class _BatchWriter:
         # the tree by itself: other views need not be imported for it
         first = next(iter(self.registry))
         registry = {first: self.registry[first]} if len(settings) == 1 else self.registry
-        make = partial(_read_with_rows, registry, settings, replace(models, chat=None))
-        read = executor.map(make, _sendable(tasks), self.work.tell)
+        make = partial(_read_with_rows, registry, settings, _sendable_models(models, registry, settings))
+        read = executor.map(make, _parts_to_send(tasks), self.work.tell)
         for task, one in zip(tasks, chain.from_iterable(read), strict=True):
             self._begin(task)
-            self._take(task, one)
+            self._take(task, one or _read(task))
 
     def add(self, task: IndexingTask) -> None:
         self._begin(task)
@@ -315,7 +332,7 @@ class _BatchWriter:
         return {first: settings[first]}, replace(self.models, embedder=None)
 
 
-def _sendable(tasks: Sequence[IndexingTask]) -> Iterator[list[IndexingTask]]:
+def _parts_to_send(tasks: Sequence[IndexingTask]) -> Iterator[list[IndexingTask]]:
     """The tasks in order, in parts of about a second of work."""
     part: list[IndexingTask] = []
     size = 0
@@ -332,18 +349,42 @@ def _sendable(tasks: Sequence[IndexingTask]) -> Iterator[list[IndexingTask]]:
 def _is_work_of(
     executor: Executor, registry: Registry, settings: Mapping[str, Mapping[str, Any]], models: Models
 ) -> bool:
-    """Whether these views are made by workers: those that a chat model writes are made here."""
-    asks = any(registry[name].asks_chat(own) for name, own in settings.items())
+    """Whether these views are made by workers."""
+    if _asks_chat(registry, settings) and not (executor.is_cluster and _has_copies(_model_inside(models.chat))):
+        return False
     no_vectors = bool(executor.workers) and models.embedder is None
-    return bool(settings) and not asks and (no_vectors or _embed_apart(executor, models.embedder))
+    return bool(settings) and (no_vectors or _embed_apart(executor, models.embedder))
 
 
 def _embed_apart(executor: Executor, embedder: Embedder | None) -> bool:
-    """Whether workers embed, each with a copy of one thread: where that keeps as many cores busy as the embedder would here.
-
-    An embedder that somebody gave has no copies; nor have those that hold large models, or that ask an endpoint.
+    """Whether workers embed, each with a copy. On this machine only the shipped embedder is copied, with one thread, where that
+    keeps as many cores busy as it would here.
     """
+    if executor.is_cluster:
+        return _has_copies(embedder)
     return type(embedder) is MiniLM and executor.workers >= cores()
+
+
+def _has_copies(model: object) -> bool:
+    """Whether other processes load the model themselves: its class says how, where it reads a file. One that somebody gave has no
+    copies, nor has one that asks an endpoint."""
+    return type(model).__reduce__ is not object.__reduce__
+
+
+def _sendable_models(models: Models, registry: Registry, settings: Mapping[str, Mapping[str, Any]]) -> Models:
+    """What workers need for these views. Answers of a chat model of theirs are kept nowhere but in the rows."""
+    return replace(models, chat=_model_inside(models.chat) if _asks_chat(registry, settings) else None)
+
+
+def _asks_chat(registry: Registry, settings: Mapping[str, Mapping[str, Any]]) -> bool:
+    return any(registry[name].asks_chat(own) for name, own in settings.items())
+
+
+def _model_inside(chat: ChatModel | None) -> ChatModel | None:
+    """The chat model itself, whose answers may be kept."""
+    while isinstance(chat, CachedChat):
+        chat = chat.chat
+    return chat
 
 
 def rebuild(store: Store, registry: Registry, models: Models, doc_ids: Sequence[str]) -> None:
@@ -417,7 +458,7 @@ def _build_missing(
         watched = _models_with_progress(work, models, registry, settings, _characters(rows))
         return _view_tables(rows, registry[name], settings[name], *watched)
 
-    apart = partial(_named_view_tables, registry, settings, replace(models, chat=None))
+    apart = partial(_named_view_tables, registry, settings, _sendable_models(models, registry, settings))
     while not store.finish_view(name):
         for tables in executor.map(apart, begin_batches(), work.tell) if is_apart else map(build, begin_batches()):
             rows = begun.popleft()
@@ -555,14 +596,15 @@ def _embed_in_workers(
 
 
 def _parts_of(store: Store, table: Table, waiting: IntArray) -> Iterator[dict[int, Any]]:
-    """Rows by id, as many as a worker gets at a time."""
-    for first in range(0, len(waiting), SENT_LEAVES):
-        records: dict[int, Any] = store.reader().rows(
-            table.name, table.record, waiting[first : first + SENT_LEAVES].tolist()
-        )
-        # none where they are of no document: `check` says so
-        if records:
-            yield records
+    """Rows by id, as many as a worker gets at a time. They are read faster many at once.
+
+    None where they are of no document: `check` says so.
+    """
+    for first in range(0, len(waiting), READ_LEAVES):
+        ids = waiting[first : first + READ_LEAVES].tolist()
+        records: dict[int, Any] = store.reader().rows(table.name, table.record, ids)
+        for part in batches(records.items(), SENT_LEAVES):
+            yield dict(part)
 
 
 def _embedded_part(

@@ -1,4 +1,6 @@
-"""A worker of `index.executors`: reads requests from standard input, answers on standard output, and ends with the former."""
+"""What a worker of `index.executors` does. As a process of its own it reads requests from standard input, answers on standard
+output, and ends with the former; on a cluster it is an actor (`index.cluster`).
+"""
 
 from __future__ import annotations
 
@@ -15,12 +17,14 @@ from typing import IO, Any
 from mergewise.index.executors import WorkerAnswer, read_frame, write_frame
 
 
-class _Collector(logging.Handler):
-    """Keeps records in a form that can be pickled, until they are sent."""
+class LogCollector(logging.Handler):
+    """Keeps the records of a process, by `executors.log_levels`, in a form that can be pickled, until they are sent."""
 
-    def __init__(self) -> None:
+    def __init__(self, every: int, own: int) -> None:
         super().__init__()
         self.records: list[logging.LogRecord] = []
+        logging.basicConfig(level=every, handlers=[self], force=True)
+        logging.getLogger("mergewise").setLevel(own)
 
     def emit(self, record: logging.LogRecord) -> None:
         record.msg, record.args = record.getMessage(), None
@@ -34,14 +38,12 @@ def main() -> None:
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    collector = _Collector()
-    logging.basicConfig(level=int(sys.argv[1]), handlers=[collector])
-    logging.getLogger("mergewise").setLevel(int(sys.argv[2]))
+    collector = LogCollector(int(sys.argv[1]), int(sys.argv[2]))
     requests: SimpleQueue[bytes] = SimpleQueue()
     Thread(target=_receive, args=(sys.stdin.buffer, requests), daemon=True).start()
     while True:
         try:
-            write_frame(answers, _answer(requests.get(), collector))
+            write_frame(answers, answer_to(requests.get(), collector))
         except OSError:
             # nobody reads it
             os._exit(1)
@@ -54,7 +56,7 @@ def _receive(stream: IO[bytes], requests: SimpleQueue[bytes]) -> None:
     os._exit(0)
 
 
-def _answer(request: bytes, collector: _Collector) -> bytes:
+def answer_to(request: bytes, collector: LogCollector) -> bytes:
     """A pickled `WorkerAnswer`. Errors that are no fault of the function's, and what cannot be pickled, are refusals."""
     try:
         function, item = pickle.loads(request)

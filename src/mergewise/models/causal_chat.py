@@ -22,6 +22,10 @@ class CausalChat:
         self.identity = f"{causal.spec} greedy"
         self.window = causal.window if window is None else min(window, causal.window)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A worker that is sent one loads its own causal model, once."""
+        return CausalChat, (self.causal, self.window)
+
     async def complete(
         self, messages: Sequence[Message], *, max_tokens: int = 1024, schema: Mapping[str, object] | None = None
     ) -> Reply:

@@ -7,6 +7,7 @@ runs those of a folder, is not asked.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,10 @@ class SentenceTransformersEmbedder:
         self._model = load(name)
         self.dimension = len(self._model.encode("a", show_progress_bar=False))
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A worker that is sent one loads its own, once."""
+        return _of_process, (self.spec.removeprefix("st:"),)
+
     def embed_documents(self, texts: Sequence[str]) -> FloatArray:
         return self._embed(texts, DOCUMENT_PROMPTS)
 
@@ -43,6 +48,11 @@ class SentenceTransformersEmbedder:
             list(texts), prompt=prompts[0] if prompts else None, normalize_embeddings=True, show_progress_bar=False
         )
         return np.asarray(vectors, dtype=np.float32)
+
+
+@cache
+def _of_process(name: str) -> SentenceTransformersEmbedder:
+    return SentenceTransformersEmbedder(name)
 
 
 def load(name: str, kind: str = "SentenceTransformer", **options: Any) -> Any:

@@ -94,7 +94,7 @@ def _record(number: int, first_id: int, rows: DocumentRows, leaves: int) -> dict
         "_first_id": first_id,
         "_leaves": leaves,
         "_content": content_of(document.text),
-        "_language": document_language(document),
+        "_language": rows.language or document_language(document),
         **origin_columns(rows.origin),
         **document.metadata,
     }

@@ -149,13 +149,15 @@ class Rows:
 class DocumentRows:
     """What an index stores of one document: by table, the rows of every view that it has. `rows["leaf"]` are the leaves.
 
-    Ids count from 0 in each view; the store moves them into a range that is free.
+    Ids count from 0 in each view; the store moves them into a range that is free. `language` is empty where nobody has looked
+    at it yet.
     """
 
     document: Document
     digest: str
     tables: Mapping[str, Rows] = field(default_factory=dict)
     origin: Origin | None = None
+    language: str = field(default="", compare=False)
 
     def __getitem__(self, table: str) -> tuple[Any, ...]:
         """The records of this table; none where the document has no rows of it."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -69,3 +70,21 @@ def _row(line: bytes) -> dict[str, Any] | None:
         return None
     is_row = isinstance(row, dict) and row.keys() >= _NEEDED and isinstance(row["scores"], dict)
     return row if is_row else None
+
+
+class RowCount:
+    """How many lines the files of a folder have, of which only new ones are read."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._read: dict[Path, int] = {}
+        self._lines = 0
+
+    def __call__(self) -> int:
+        for path in self._folder.glob("*.jsonl"):
+            with suppress(OSError), path.open("rb") as file:
+                file.seek(self._read.get(path, 0))
+                new = file.read()
+                self._lines += new.count(b"\n")
+                self._read[path] = file.tell()
+        return self._lines

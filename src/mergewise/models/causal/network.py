@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import wraps
+from functools import cache, wraps
 from inspect import signature
 from itertools import accumulate
 from threading import RLock
@@ -87,6 +87,11 @@ def wide(logits: Any) -> Any:
     return logits if str(logits.dtype) == "torch.float64" else logits.float()
 
 
+@cache
+def _of_process(path: str) -> HFCausalModel:
+    return HFCausalModel(path)
+
+
 class HFCausalModel:
     """A `CausalModel`. Takes the first GPU where there is one. `tokens_run` counts the tokens that went through the model.
 
@@ -120,6 +125,10 @@ class HFCausalModel:
         # the logits of all tokens of a prompt would be the largest thing in memory
         able = "logits_to_keep" in signature(self.network.forward).parameters
         self._last_alone = {"logits_to_keep": 1} if able else {}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A worker that is sent one loads its own, once."""
+        return _of_process, (self.spec.removeprefix("hf:"),)
 
     @property
     def begin(self) -> list[int]:

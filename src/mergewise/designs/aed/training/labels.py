@@ -1,8 +1,8 @@
 """Labels: what each candidate of a question is worth to the reader, its CPPL (Eq. 2 and 3), kept as it comes.
 
 A folder has a folder for each kind of candidate, and in it a Parquet file for each question, put in its place by a rename, and a
-manifest of the parameters that they were made with. A kill loses what was being measured: one question's candidates of a
-kind, or one batch of generated passages. Labels of other parameters are not mixed with those that stand: they are refused.
+manifest of the parameters that they were made with. A kill loses what was being measured: one question's candidates, or one
+batch of generated passages. Labels of other parameters are not mixed with those that stand: they are refused.
 
 A candidate that is longer than the reader's window is labelled by its beginning, and says so. A question of whose candidates one
 has no room at all is left out: it has no file, and is tried again the next time.
@@ -16,8 +16,10 @@ from __future__ import annotations
 
 import json
 import os
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from hashlib import blake2b
 from itertools import zip_longest
 from pathlib import Path
@@ -38,10 +40,11 @@ from mergewise.designs.aed.training.candidates import (
     triplets_of,
 )
 from mergewise.errors import UsageError
+from mergewise.index.executors import INLINE, Executor
 from mergewise.models.cppl import ALPHA, cppl
-from mergewise.models.decoding import StreamPrompts, decode
+from mergewise.models.decoding import Decoded, StreamPrompts, decode
 from mergewise.ranges import Range, check_fields
-from mergewise.types import Span
+from mergewise.types import Message, Span
 
 if TYPE_CHECKING:
     from mergewise.protocols import CausalModel, IndexReader
@@ -212,10 +215,12 @@ def label(
     settings: LabelSettings,
     progress: OnProgress | None = None,
     solves: Solves | None = None,
+    executor: Executor = INLINE,
 ) -> LabelCounts:
     """Measure what has no label yet. The questions of the sources take turns. `solves` judges answers, where they are wanted.
 
-    Raises UsageError for a set without answers, an index without triplets, and labels of other parameters.
+    The `executor` has copies of the model measure; candidates are found, and labels written, here. Raises UsageError for a set
+    without answers, an index without triplets, and labels of other parameters.
     """
     asked, kinds = list(_in_turn(sources)), settings.kinds()
     if not asked:
@@ -231,25 +236,97 @@ def label(
 
     missing = [pair for pair in asked if not is_done(pair[0])]
     counts, before = LabelCounts(), len(asked) - len(missing)
-    for first in range(0, len(missing), TOGETHER):
-        batch = [
-            (example, reader) for example, reader in missing[first : first + TOGETHER] if _has_room(model, example)
-        ]
-        counts.left_out += len(missing[first : first + TOGETHER]) - len(batch)
-        if settings.generated:
-            counts.cut += _label_generated(store, [example for example, _ in batch], model, settings)
-        for example, reader in batch:
-            counts.cut += _label_retrieved(store, example, reader, model, settings)
-            if not all(store.has(kind, example) for kind in kinds):
-                counts.left_out += 1
-                continue
-            if settings.solved and solves is not None:
-                _label_solved(store, example, kinds, model, solves)
-            counts.questions += 1
-            if progress is not None:
-                told = f"{example.text} ({before} before)" if before else example.text
-                progress(counts.questions, len(missing), told)
+    sent: deque[_LabelRequest] = deque()
+
+    def requests() -> Iterator[_LabelRequest]:
+        for first in range(0, len(missing), TOGETHER):
+            batch = [pair for pair in missing[first : first + TOGETHER] if _has_room(model, pair[0])]
+            counts.left_out += len(missing[first : first + TOGETHER]) - len(batch)
+            for request in _requests(store, batch, settings):
+                sent.append(request)
+                yield request
+
+    labelled = []
+    for measured in executor.map(partial(_measured, model, settings), requests()):
+        for one in measured:
+            if one.labels is not None:
+                store.write(one.kind, one.example, one.labels, one.alone)
+                counts.cut += sum(label.candidate.cut for label in one.labels)
+        request = sent.popleft()
+        if request.found is None:
+            continue
+        (example,) = request.examples
+        if not all(store.has(kind, example) for kind in kinds):
+            counts.left_out += 1
+            continue
+        labelled.append(example)
+        counts.questions += 1
+        if progress is not None:
+            progress(counts.questions, len(missing), f"{example.text} ({before} before)" if before else example.text)
+    if settings.solved and solves is not None:
+        _label_solved(store, labelled, kinds, model, solves, executor)
     return counts
+
+
+@dataclass(frozen=True, slots=True)
+class _LabelRequest:
+    """Candidates to measure: those that were `found` for one question, by kind; or, where None were, what the reader writes
+    itself about each of the questions."""
+
+    examples: Sequence[Example]
+    found: Mapping[Kind, Sequence[TrainCandidate]] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _MeasuredLabels:
+    """The labels of a kind; None where a candidate has no room at all."""
+
+    example: Example
+    kind: Kind
+    labels: Sequence[Label] | None
+    alone: float | None = None
+
+
+def _requests(
+    store: LabelStore, batch: Sequence[tuple[Example, IndexReader]], settings: LabelSettings
+) -> Iterator[_LabelRequest]:
+    """One for what the reader writes, then one for each question, which may want nothing any more."""
+    unwritten = [example for example, _ in batch if settings.generated and not store.has("generated", example)]
+    if unwritten:
+        yield _LabelRequest(unwritten)
+    for example, reader in batch:
+        found: dict[Kind, Sequence[TrainCandidate]] = {}
+        if not store.has("passages", example):
+            found["passages"] = passages_of(example.text, reader, settings.passages, settings.longest)
+        if settings.triplets and not store.has("triplets", example):
+            found["triplets"] = triplets_of(example.text, reader, settings.triplets, settings.longest)
+        yield _LabelRequest([example], found)
+
+
+def _measured(model: CausalModel[Any], settings: LabelSettings, request: _LabelRequest) -> list[_MeasuredLabels]:
+    """The labels of the candidates: a pure function, which workers call."""
+    if request.found is None:
+        texts = [said.text for said in _said(model, request.examples)]
+        own = [(example, generated_candidate(text)) for example, text in zip(request.examples, texts, strict=True)]
+        return [
+            _MeasuredLabels(example, "generated", labels_of(model, example, [one] if one else [], settings.alpha))
+            for example, one in own
+        ]
+    (example,) = request.examples
+    measured = []
+    for kind, candidates in request.found.items():
+        alone = None
+        if kind == "passages":
+            question = model.prompt(asked_of(example.text, None))
+            alone = float(cppl(model, question, [question], example.answers, alpha=0.0)[0])
+        measured.append(_MeasuredLabels(example, kind, labels_of(model, example, candidates, settings.alpha), alone))
+    return measured
+
+
+def _said(model: CausalModel[Any], examples: Sequence[Example]) -> list[Decoded]:
+    """The reader's own passages, d_gen = G(rho(q)), written in one batch."""
+    asked = [StreamPrompts((model.prompt(prompts.background(example.text)),), (1.0,)) for example in examples]
+    return list(decode(model, asked, max_tokens=prompts.BACKGROUND_TOKENS))
 
 
 def _in_turn(sources: Sequence[LabelSource]) -> Iterator[tuple[Example, IndexReader]]:
@@ -264,54 +341,6 @@ def _has_room(model: CausalModel[Any], example: Example) -> bool:
     answer = max(len(model.encode(answer)) for answer in example.answers)
     asked = (asked_of(example.text, None), prompts.background(example.text))
     return all(len(model.prompt(messages)) + max(answer, 1) < model.window for messages in asked)
-
-
-def _label_generated(
-    store: LabelStore, examples: Sequence[Example], model: CausalModel[Any], settings: LabelSettings
-) -> int:
-    """The reader's own passages, d_gen = G(rho(q)), written in one batch and measured; how many of them were cut."""
-    missing = [example for example in examples if not store.has("generated", example)]
-    if not missing:
-        return 0
-    asked = [StreamPrompts((model.prompt(prompts.background(example.text)),), (1.0,)) for example in missing]
-    cut = 0
-    for example, said in zip(missing, decode(model, asked, max_tokens=prompts.BACKGROUND_TOKENS), strict=True):
-        candidate = generated_candidate(said.text)
-        cut += _measure(store, "generated", example, [] if candidate is None else [candidate], model, settings)
-    return cut
-
-
-def _label_retrieved(
-    store: LabelStore, example: Example, reader: IndexReader, model: CausalModel[Any], settings: LabelSettings
-) -> int:
-    """D_ret and T_ret, found in the index and measured; how many of them were cut."""
-    cut = 0
-    if not store.has("passages", example):
-        candidates = passages_of(example.text, reader, settings.passages, settings.longest)
-        question = model.prompt(asked_of(example.text, None))
-        alone = float(cppl(model, question, [question], example.answers, alpha=0.0)[0])
-        cut += _measure(store, "passages", example, candidates, model, settings, alone)
-    if settings.triplets and not store.has("triplets", example):
-        candidates = triplets_of(example.text, reader, settings.triplets, settings.longest)
-        cut += _measure(store, "triplets", example, candidates, model, settings)
-    return cut
-
-
-def _measure(
-    store: LabelStore,
-    kind: Kind,
-    example: Example,
-    candidates: Sequence[TrainCandidate],
-    model: CausalModel[Any],
-    settings: LabelSettings,
-    alone: float | None = None,
-) -> int:
-    """Write the labels of a kind, and how many of the candidates were cut; no file where one has no room at all."""
-    labelled = labels_of(model, example, candidates, settings.alpha)
-    if labelled is None:
-        return 0
-    store.write(kind, example, labelled, alone)
-    return sum(one.candidate.cut for one in labelled)
 
 
 def labels_of(
@@ -336,13 +365,26 @@ def labels_of(
 
 
 def _label_solved(
-    store: LabelStore, example: Example, kinds: Sequence[Kind], model: CausalModel[Any], solves: Solves
+    store: LabelStore,
+    examples: Sequence[Example],
+    kinds: Sequence[Kind],
+    model: CausalModel[Any],
+    solves: Solves,
+    executor: Executor,
 ) -> None:
     """Whether the reader answers rightly from the candidate of least CPPL."""
-    best = min(store.labelled(example, kinds).candidates, key=lambda one: one.cppl, default=None)
-    asked = asked_of(example.text, None if best is None else best.candidate)
-    (said,) = decode(model, [StreamPrompts((model.prompt(asked),), (1.0,))], max_tokens=ANSWER_TOKENS)
-    store.write_solved(example, kinds, said.text.strip(), solves(said.text.strip(), example.answers))
+    asked = (
+        asked_of(example.text, None if best is None else best.candidate)
+        for example in examples
+        for best in (min(store.labelled(example, kinds).candidates, key=lambda one: one.cppl, default=None),)
+    )
+    for example, said in zip(examples, executor.map(partial(_answer_of, model), asked), strict=True):
+        store.write_solved(example, kinds, said, solves(said, example.answers))
+
+
+def _answer_of(model: CausalModel[Any], messages: Sequence[Message]) -> str:
+    (said,) = decode(model, [StreamPrompts((model.prompt(messages),), (1.0,))], max_tokens=ANSWER_TOKENS)
+    return said.text.strip()
 
 
 # -- what stands on the disk
