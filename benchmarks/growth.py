@@ -23,9 +23,11 @@ import sys
 import tempfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from cProfile import Profile
 from pathlib import Path
 from statistics import median, quantiles
+from threading import Event, Thread
 from time import perf_counter, process_time
 from typing import Any
 
@@ -203,7 +205,8 @@ def index_documents(keep: Path, size: int, count: int, profile: bool) -> dict[st
     if profile:
         profiler.enable()
     began, used = perf_counter(), process_time()
-    report = index.add(files)
+    with watched_memory() as most:
+        report = index.add(files)
     seconds, cpu = perf_counter() - began, process_time() - used
     if profile:
         profiler.disable()
@@ -217,6 +220,7 @@ def index_documents(keep: Path, size: int, count: int, profile: bool) -> dict[st
         "cpu": cpu - embedder.cpu,
         "embedding_cpu": embedder.cpu,
         "peak_gb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9,
+        "peak_own_gb": max(most) / 1e9,
         "bytes": folder_bytes(keep / "index"),
     }
 
@@ -236,6 +240,24 @@ def resident_bytes() -> int:
     """What a process holds for itself, without the pages of files."""
     status = Path("/proc/self/status").read_text()
     return 1024 * int(status.split("RssAnon:")[1].split()[0])
+
+
+@contextmanager
+def watched_memory() -> Iterator[list[int]]:
+    """What the process holds for itself, looked at every half second."""
+    seen, over = [resident_bytes()], Event()
+
+    def watch() -> None:
+        while not over.wait(0.5):
+            seen.append(resident_bytes())
+
+    thread = Thread(target=watch)
+    thread.start()
+    try:
+        yield seen
+    finally:
+        over.set()
+        thread.join()
 
 
 def used(call: Callable[[], object]) -> tuple[float, float]:
@@ -301,7 +323,10 @@ def ask_questions(keep: Path, size: int, count: int, profile: bool) -> dict[str,
         firsts.append(used(lambda: index.context(asked[1], strategy="weave", budget=BUDGET)))
         seconds.append(used(lambda: index.context(asked[1], strategy="weave", budget=BUDGET)))
     row["small_add"] = {"ms": median(ms for ms, _ in adds), "cpu_ms": median(cpu for _, cpu in adds)}
-    row["question_after_add"] = {"first_cpu_ms": median(cpu for _, cpu in firsts), "next_cpu_ms": median(c for _, c in seconds)}
+    row["question_after_add"] = {
+        "first_cpu_ms": median(cpu for _, cpu in firsts),
+        "next_cpu_ms": median(c for _, c in seconds),
+    }
     row["small_remove_cpu_ms"] = used(lambda: index.store.remove([f"one-{number}" for number in range(3)]))[1]
     return row
 
@@ -385,7 +410,9 @@ def main() -> None:
     parser.add_argument("--sizes", default=SIZES)
     parser.add_argument("--questions", type=int, default=200)
     parser.add_argument("--draw", type=Path)
-    parser.add_argument("--profile", action="store_true", help="profiles by processor time, in DIR: they cost some of it")
+    parser.add_argument(
+        "--profile", action="store_true", help="profiles by processor time, in DIR: they cost some of it"
+    )
     parser.add_argument("--part", choices=PARTS, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.part:

@@ -178,7 +178,6 @@ class Change:
         """Give documents that stand metadata beside their own. Raises StoreError where they cannot be stored."""
         documents = self._documents()
         kinds = d.metadata_kinds(documents.schema)
-        known = set(kinds)
         values: dict[str, Metadata] = {}
         for doc_id, given in metadata.items():
             try:
@@ -186,10 +185,16 @@ class Change:
             except ValueError as error:
                 raise StoreError(str(error), "give other metadata") from None
             kinds |= {name: type(value) for name, value in values[doc_id].items()}
+        self.declare_metadata(kinds)
+        self._set_columns(values)
+
+    def declare_metadata(self, kinds: Mapping[str, type]) -> None:
+        """Give the table of documents the columns that metadata of these types need."""
+        documents = self._documents()
+        known = d.metadata_kinds(documents.schema)
         added = [d.metadata_field(name, kind) for name, kind in kinds.items() if name not in known]
         if added:
             documents.add_columns(added)
-        self._set_columns(values)
 
     def _set_columns(self, values: Mapping[str, Mapping[str, object]]) -> None:
         """Give documents that stand, by their ids, these values of columns."""
@@ -203,13 +208,9 @@ class Change:
 
     def storable(self, rows: Sequence[DocumentRows]) -> tuple[list[DocumentRows], list[Failure]]:
         """The rows that can be stored; the table of documents gets the columns that their metadata needs."""
-        documents = self._documents()
-        kinds = d.metadata_kinds(documents.schema)
-        known = set(kinds)
+        kinds = d.metadata_kinds(self._documents().schema)
         good, failed = d.with_checked_metadata(rows, kinds)
-        added = [d.metadata_field(name, kind) for name, kind in kinds.items() if name not in known]
-        if added:
-            documents.add_columns(added)
+        self.declare_metadata(kinds)
         return good, failed
 
     def append(self, rows: Sequence[DocumentRows]) -> None:
