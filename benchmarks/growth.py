@@ -25,6 +25,7 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from cProfile import Profile
+from functools import partial
 from pathlib import Path
 from statistics import median, quantiles
 from threading import Event, Thread
@@ -34,6 +35,7 @@ from typing import Any
 import numpy as np
 
 import mergewise
+from benchmarks.cells import markdown
 from mergewise.models.tokens import VOCABULARY as SHIPPED_TOKENS
 from mergewise.protocols import FloatArray
 from mergewise.store.lance_reader import LanceReader
@@ -211,6 +213,8 @@ def index_documents(keep: Path, size: int, count: int, profile: bool) -> dict[st
     if profile:
         profiler.disable()
         profiler.dump_stats(keep / f"indexing-{size}.prof")
+    # old versions, which stay for readers for ten minutes
+    index.store.place.clean(index.manifest, all_of_it=True)
     return {
         "documents": len(index),
         "leaves": index.store.reader().row_counts()["leaf"],
@@ -285,7 +289,7 @@ def ask_questions(keep: Path, size: int, count: int, profile: bool) -> dict[str,
         small.close()
     before = resident_bytes()
     index = mergewise.open(keep / "index", embedder=embedder, create=False)
-    row: dict[str, Any] = {"first_question_ms": used(lambda: index.context(asked[0], strategy="weave", budget=BUDGET))}
+    row: dict[str, Any] = {"first_question_ms": used(partial(index.context, asked[0], strategy="weave", budget=BUDGET))}
     for strategy in STRATEGIES:
         # the first ones warm up what is read again and again
         for question in asked[:20]:
@@ -293,35 +297,20 @@ def ask_questions(keep: Path, size: int, count: int, profile: bool) -> dict[str,
         profiler = Profile(process_time)
         if profile:
             profiler.enable()
-        times = [used(lambda q=question: index.context(q, strategy=strategy, budget=BUDGET)) for question in asked]
+        times = [used(partial(index.context, question, strategy=strategy, budget=BUDGET)) for question in asked]
         if profile:
             profiler.disable()
             profiler.dump_stats(keep / f"{strategy}-{size}.prof")
         row[strategy] = summary(times)
     row["warm_bytes"] = resident_bytes() - before
-    reader = index.store.reader()
-    vectors = embedder.embed_queries(asked[:30])
-    row["filters"] = {}
-    for documents in (n for n in FILTERS if n <= len(index)):
-        places = sorted(info.metadata["place"] for info in reader.documents())
-        where = f"place < {places[documents - 1] + 1}"
-        for kind, search in (
-            ("text", lambda at, w=where: reader.text_search(asked[at], 100, w).result()),
-            ("vectors", lambda at, w=where: reader.vector_search(vectors[at], 100, w).result()),
-        ):
-            search(0)
-            row["filters"][f"{kind} {documents}"] = median(used(lambda: search(at))[1] for at in range(len(vectors)))
-    for kind, search in (
-        ("text", lambda at: reader.text_search(asked[at], 100).result()),
-        ("vectors", lambda at: reader.vector_search(vectors[at], 100).result()),
-    ):
-        row["filters"][f"{kind} all"] = median(used(lambda: search(at))[1] for at in range(len(vectors)))
+    row["filters"] = filtered_searches(index.store.reader(), asked[:30], embedder.embed_queries(asked[:30]))
     adds, firsts, seconds = [], [], []
+    ask = partial(index.context, asked[1], strategy="weave", budget=BUDGET)
     for number in range(3):
         one = mergewise.Document(id=f"one-{number}", title="One", text=drawing.document(10**9 + number))
-        adds.append(used(lambda: index.add([one])))
-        firsts.append(used(lambda: index.context(asked[1], strategy="weave", budget=BUDGET)))
-        seconds.append(used(lambda: index.context(asked[1], strategy="weave", budget=BUDGET)))
+        adds.append(used(partial(index.add, [one])))
+        firsts.append(used(ask))
+        seconds.append(used(ask))
     row["small_add"] = {"ms": median(ms for ms, _ in adds), "cpu_ms": median(cpu for _, cpu in adds)}
     row["question_after_add"] = {
         "first_cpu_ms": median(cpu for _, cpu in firsts),
@@ -329,6 +318,20 @@ def ask_questions(keep: Path, size: int, count: int, profile: bool) -> dict[str,
     }
     row["small_remove_cpu_ms"] = used(lambda: index.store.remove([f"one-{number}" for number in range(3)]))[1]
     return row
+
+
+def filtered_searches(reader: Any, questions: Sequence[str], vectors: FloatArray) -> dict[str, float]:
+    """Milliseconds of the processor of a search of all documents, and of so many scattered ones. Conditions were asked before."""
+    places = sorted(info.metadata["place"] for info in reader.documents())
+    conditions = {str(size): f"place < {places[size - 1] + 1}" for size in FILTERS if size <= len(places)}
+    costs = {}
+    for name, where in {"all": None, **conditions}.items():
+        text = [partial(reader.text_search, question, 100, where) for question in questions]
+        near = [partial(reader.vector_search, vector, 100, where) for vector in vectors]
+        for kind, searches in (("text", text), ("vectors", near)):
+            searches[0]().result()
+            costs[f"{kind} {name}"] = median(used(lambda s=search: s().result())[1] for search in searches)
+    return costs
 
 
 def measure_recall(keep: Path, size: int, count: int, profile: bool) -> dict[str, float]:
@@ -397,6 +400,94 @@ def part_of(options: argparse.Namespace, part: str, size: int) -> Any:
     return json.loads(kept.read_text())
 
 
+# -- what comes of it
+
+FIGURES: Mapping[str, Callable[[dict[str, Any]], float]] = {
+    "indexing, CPU s": lambda row: row["cumulated_cpu"],
+    "peak memory, GB": lambda row: row["indexing"]["peak_gb"],
+    "disk, bytes a leaf": lambda row: sum(row["indexing"]["bytes"].values()) / row["indexing"]["leaves"],
+    "warm reader, bytes a leaf": lambda row: row["questions"]["warm_bytes"] / row["indexing"]["leaves"],
+    "topk, CPU ms": lambda row: row["questions"]["topk"]["cpu_ms"],
+    "topk, median ms": lambda row: row["questions"]["topk"]["median_ms"],
+    "topk, p95 ms": lambda row: row["questions"]["topk"]["p95_ms"],
+    "weave, CPU ms": lambda row: row["questions"]["weave"]["cpu_ms"],
+    "weave, median ms": lambda row: row["questions"]["weave"]["median_ms"],
+    "weave, p95 ms": lambda row: row["questions"]["weave"]["p95_ms"],
+    "text search alone, CPU ms": lambda row: row["questions"]["filters"]["text all"],
+    "vector search alone, CPU ms": lambda row: row["questions"]["filters"]["vectors all"],
+    "first question after open, ms": lambda row: row["questions"]["first_question_ms"][0],
+    "one document added, CPU ms": lambda row: row["questions"]["small_add"]["cpu_ms"],
+    "first question after that, CPU ms": lambda row: row["questions"]["question_after_add"]["first_cpu_ms"],
+    "recall@10": lambda row: row["recall"]["recall@10"],
+    "recall@100": lambda row: row["recall"]["recall@100"],
+}
+DRAWN = (*tuple(FIGURES)[:5], "weave, CPU ms")
+
+
+def report(rows: list[dict[str, Any]]) -> str:
+    """A table, a column a size; the last one is the slope of the logarithms: 1 is growth with the leaves, 0 is none."""
+    cumulated = 0.0
+    for row in rows:
+        cumulated += row["indexing"]["cpu"]
+        row["cumulated_cpu"] = cumulated
+    header = ["", *(f"{row['indexing']['leaves']:,} leaves" for row in rows), "slope"]
+    lines = []
+    for name, figure in FIGURES.items():
+        values = [figure(row) for row in rows]
+        lines.append(
+            [name, *(f"{value:,.3g}" if value < 1000 else f"{value:,.0f}" for value in values), slope(rows, values)]
+        )
+    filters = dict.fromkeys(name for row in rows for name in row["questions"]["filters"] if not name.endswith("all"))
+    for name in filters:
+        kind, documents = name.split()
+        found = [row["questions"]["filters"].get(name) for row in rows]
+        cells = ["" if value is None else f"{value:.1f}" for value in found]
+        lines.append([f"{kind} search in {int(documents):,} scattered documents, CPU ms", *cells, ""])
+    return markdown(header, lines)
+
+
+def slope(rows: Sequence[dict[str, Any]], values: Sequence[float]) -> str:
+    leaves = [row["indexing"]["leaves"] for row in rows]
+    return f"{np.polyfit(np.log(leaves), np.log(values), 1)[0]:.2f}" if len(rows) > 1 and min(values) > 0 else ""
+
+
+def drawing_of(rows: Sequence[dict[str, Any]]) -> str:
+    """Panels with logarithmic axes: points, the line through them, and its slope."""
+    leaves = np.array([row["indexing"]["leaves"] for row in rows], float)
+    panels = [panel(name, leaves, [FIGURES[name](row) for row in rows], at) for at, name in enumerate(DRAWN)]
+    style = "text{font:11px sans-serif;fill:#444}.l{fill:none;stroke:#1f5f9e;stroke-width:1.5}.d{fill:#1f5f9e}.g{stroke:#ddd}"
+    size = 'width="660" height="380" viewBox="0 0 660 380"'
+    return f'<svg xmlns="http://www.w3.org/2000/svg" {size}><style>{style}</style>{"".join(panels)}</svg>\n'
+
+
+def panel(name: str, leaves: FloatArray, values: Sequence[float], at: int) -> str:
+    left, top, width, height = 50 + 215 * (at % 3), 30 + 185 * (at // 3), 150, 120
+    x, y = np.log10(leaves), np.log10(values)
+    low, high = np.floor(y.min() - 0.1), np.ceil(y.max() + 0.1)
+
+    def place(a: float, b: float) -> tuple[float, float]:
+        return left + width * (a - 3.8) / 2.4, top + height * (high - b) / (high - low)
+
+    parts = [f'<text x="{left}" y="{top - 12}">{name}</text>']
+    for power in range(int(low), int(high) + 1):
+        _, level = place(4, power)
+        parts.append(f'<line class="g" x1="{left}" x2="{left + width}" y1="{level:.1f}" y2="{level:.1f}"/>')
+        parts.append(f'<text x="{left - 6}" y="{level + 4:.1f}" text-anchor="end">{10.0**power:g}</text>')
+    for power in (4, 5, 6):
+        parts.append(
+            f'<text x="{place(power, low)[0]:.1f}" y="{top + height + 15}" text-anchor="middle">10^{power}</text>'
+        )
+    parts += [
+        '<circle class="d" cx="{:.1f}" cy="{:.1f}" r="3"/>'.format(*place(a, b)) for a, b in zip(x, y, strict=True)
+    ]
+    if len(x) > 1:
+        steep, base = np.polyfit(x, y, 1)
+        ends = " ".join("{:.1f},{:.1f}".format(*place(a, base + steep * a)) for a in (x.min(), x.max()))
+        parts.append(f'<polyline class="l" points="{ends}"/>')
+        parts.append(f'<text x="{left + width}" y="{top - 12}" text-anchor="end">slope {steep:.2f}</text>')
+    return "".join(parts)
+
+
 PARTS: Mapping[str, Callable[[Path, int, int, bool], dict[str, Any]]] = {
     "indexing": index_documents,
     "questions": ask_questions,
@@ -418,7 +509,10 @@ def main() -> None:
     if options.part:
         print(json.dumps(PARTS[options.part](options.keep, int(options.sizes), options.questions, options.profile)))
         return
-    measure(options)
+    rows = measure(options)
+    print(report(rows))
+    if options.draw:
+        options.draw.write_text(drawing_of(rows), encoding="utf-8")
 
 
 if __name__ == "__main__":

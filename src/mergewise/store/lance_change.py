@@ -276,9 +276,13 @@ class Change:
         waiting = [at for at, row in enumerate(ids) if holds(runs, row)]
         if not waiting:
             return 0
+        from lancedb.index import BTree
+
         opened, table = self.table(name), self.specs[name].table
         schema = pa.schema([field for field in opened.schema if field.name == "id" or field.name in columns])
         rows = embedded_rows(table, ids, columns, schema).take(waiting)
+        # rows that the index lacks are looked for by reading all of them, with their vectors
+        _index(opened, "id", BTree(), anew=True)
         updated = cast(SteppedTable, opened).updating("id", rows)
         left = without_span(runs, ids[0], ids[-1] + 1)
         self.manifest = replace(self.manifest, unembedded={**self.manifest.unembedded, name: left})
@@ -505,9 +509,11 @@ def _has_index(table: LanceTable, column: str) -> bool:
     return any(index.columns == [column] for index in table.list_indices())
 
 
-def _index(table: LanceTable, column: str, config: Any) -> None:
-    if not _has_index(table, column) and table.count_rows():
-        table.create_index(column, config=config)
+def _index(table: LanceTable, column: str, config: Any, *, anew: bool = False) -> None:
+    """What has no index of the column yet; or `anew` where many rows are outside of it."""
+    is_due = not _has_index(table, column) or (anew and _rows_outside(table, column) > _many_rows(table))
+    if is_due and table.count_rows():
+        table.create_index(column, config=config, replace=True)
 
 
 def _let_vectors_be_missing(opened: LanceTable, table: Table) -> None:
@@ -533,9 +539,8 @@ def _index_texts(opened: LanceTable, table: Table, *, anew: bool = False) -> Non
     from lancedb.index import FTS
 
     for column in _searched(opened, table):
-        if not _has_index(opened, column) or (anew and _rows_outside(opened, column) > _many_rows(opened)):
-            text = FTS(base_tokenizer=TEXT_TOKENIZER, custom_stop_words=sorted(STOP_WORDS))
-            opened.create_index(column, config=_fts_of_words() if column == table.words else text, replace=anew)
+        text = FTS(base_tokenizer=TEXT_TOKENIZER, custom_stop_words=sorted(STOP_WORDS))
+        _index(opened, column, _fts_of_words() if column == table.words else text, anew=anew)
 
 
 def _fts_of_words() -> Any:
