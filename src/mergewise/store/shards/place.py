@@ -14,7 +14,7 @@ from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 
-from mergewise.errors import CorruptIndex, NewerFormat
+from mergewise.errors import CorruptIndex, NewerFormat, UsageError
 from mergewise.files import regular_bytes, write_whole
 from mergewise.store.manifest import Manifest, manifest_of, manifest_record
 from mergewise.store.places.folder import Folder, LockHolder
@@ -53,6 +53,17 @@ class ShardedFolder(Folder):
         record = {"format": FORMAT, "shards": [manifest_record(manifest) for manifest in manifests]}
         write_whole(self.directory / NAME, json.dumps(record).encode())
 
+    def manifest(self) -> ManifestState:
+        """There is none that could be copied or replaced by itself."""
+        raise UsageError(f"{self} has shards", "copy the folder while nothing is written")
+
+    def make(self, shards: int, manifest: Manifest) -> None:
+        """Make folders for so many shards, each of which begins as `manifest` says, unless somebody just did."""
+        if not (self.directory / NAME).exists():
+            for at in range(shards):
+                self.shard(at).mkdir(exist_ok=True)
+            self.write([manifest] * shards)
+
     def known(self) -> Manifest:
         """One for all: embedder and views are common to them; a view is missing, or not offered yet, where it is so in one."""
         shards = self.manifests()
@@ -85,7 +96,7 @@ def _parsed(content: bytes, directory: Path) -> Manifests:
     if version != FORMAT:
         raise NewerFormat(f"{directory} has shards of format {version!r}, this mergewise reads {FORMAT}", "upgrade")
     if not isinstance(shards, list) or not 0 < len(shards) <= MOST_SHARDS:
-        raise CorruptIndex(f"{directory / NAME} has no list of 1 to {MOST_SHARDS} shards", "restore it from a copy")
+        raise CorruptIndex(f"{directory / NAME} has no list of shards", "restore it from a copy")
     return tuple(manifest_of(raw, directory / NAME) for raw in shards)
 
 

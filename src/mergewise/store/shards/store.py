@@ -10,19 +10,12 @@ from threading import Lock
 from typing import Any, TypeVar
 
 from mergewise.errors import CorruptIndex, UsageError
+from mergewise.ranges import Range, whole
 from mergewise.store.lance import LOCK_SECONDS, LanceStore
 from mergewise.store.lance_import import IN_USE
 from mergewise.store.lance_reader import LanceReader
 from mergewise.store.manifest import Manifest, demand_plain
-from mergewise.store.shards.place import (
-    MOST_SHARDS,
-    NAME,
-    ChangingShardPlace,
-    Manifests,
-    ShardedFolder,
-    ShardPlace,
-    shard_of,
-)
+from mergewise.store.shards.place import MOST_SHARDS, ChangingShardPlace, Manifests, ShardedFolder, ShardPlace, shard_of
 from mergewise.store.shards.reader import BITS, ShardedReader
 from mergewise.store.views import Registry
 from mergewise.types import AddReport, DocumentRows, Metadata, Origin, Problem
@@ -46,15 +39,14 @@ class ShardedStore:
         cls, directory: Path, manifest: Manifest, registry: Registry, shards: int, lock_wait: float = LOCK_SECONDS
     ) -> ShardedStore:
         """Make an empty folder an index of so many shards, each of which begins as `manifest` says."""
-        if not 0 < shards <= MOST_SHARDS:
-            raise UsageError(f"{shards} shards are none, or too many", f"1 to {MOST_SHARDS}")
+        whole("the shards are", shards, Range(1, MOST_SHARDS))
         store = cls(directory, registry, lock_wait)
-        directory.mkdir(parents=True, exist_ok=True)
+        try:
+            directory.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UsageError(f"{directory} cannot be created: {error.strerror}", "choose another --index") from None
         with store.place.writer(lock_wait):
-            if not (directory / NAME).exists():
-                for at in range(shards):
-                    store.place.shard(at).mkdir(exist_ok=True)
-                store.place.write([manifest] * shards)
+            store.place.make(shards, manifest)
         return store
 
     @property
