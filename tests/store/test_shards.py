@@ -116,6 +116,7 @@ def test_rows_have_ids_of_their_own_in_every_shard(readers: tuple[StoreReader, S
 
 def test_copies_in_other_shards_are_found_once(tmp_path: Path) -> None:
     store = ShardedStore.create(tmp_path / "index", MANIFEST, REGISTRY, SHARDS)
+    assert store.reader().row_counts()["leaf"] == 0 and store.reader().text_search("word1", 5).result() == []
     vector = Drawing(1).vectors(1)[0]
     texts = ["word1 word2 word3.", *("word1 word5." for _ in range(3))]
     store.write([rows_of(n, texts[n // 10], vector, n, title="same.md") for n in range(40)])

@@ -9,7 +9,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from hashlib import blake2b
 from heapq import merge
 from itertools import islice
@@ -119,8 +119,11 @@ class ShardedReader:
         return self._numbers(where)
 
     def _numbers(self, where: str | None = None) -> DocumentNumbers:
-        parts = [shifted(reader._numbers(where).array, at) for at, reader in enumerate(self.readers)]
-        return self.once("numbers", lambda: DocumentNumbers(np.concatenate(parts)), where)
+        def join() -> DocumentNumbers:
+            parts = [shifted(reader._numbers(where).array, at) for at, reader in enumerate(self.readers)]
+            return DocumentNumbers(np.concatenate(parts))
+
+        return self.once("numbers", join, where)
 
     def leaf_ranges(self, doc_ids: Sequence[str]) -> dict[str, range]:
         local = self._by_id(doc_ids, LanceReader.leaf_ranges)
@@ -146,7 +149,8 @@ class ShardedReader:
         return {name: settings for name, settings in offered[0].items() if all(name in views for views in offered)}
 
     def row_counts(self) -> dict[str, int]:
-        return dict(sum((Counter(reader.row_counts()) for reader in self.readers), Counter()))
+        counts = [reader.row_counts() for reader in self.readers]
+        return {name: sum(one[name] for one in counts) for name in counts[0]}
 
     def unembedded(self, table: str | None = None) -> IntArray:
         return np.concatenate([shifted(reader.unembedded(table), at) for at, reader in enumerate(self.readers)])
@@ -250,9 +254,11 @@ class ShardedReader:
 
     def _ranked_anew(self, question: str, table: str | None, rankings: Sequence[Ranking]) -> Sequence[Ranking]:
         name = table or self.readers[0]._first
-        texts = self.once(
-            f"texts {name}", lambda: [ShardTexts(reader, reader._specs[name].table) for reader in self.readers]
-        )
+        # a shard that has not changed keeps what it knows
+        texts = [
+            reader.once(f"texts {name}", partial(ShardTexts, reader, reader._specs[name].table))
+            for reader in self.readers
+        ]
         return ranked_anew(question, texts, rankings)
 
     def vector_search(
