@@ -11,16 +11,20 @@ import pytest
 from benchmarks.filters import DIMENSION, Drawing, rows_of
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.support import HashEmbedder
 
+import mergewise as mw
 from mergewise.designs import VIEWS
 from mergewise.errors import CorruptIndex, NewerFormat
 from mergewise.protocols import Ranking, StoreReader
 from mergewise.store.lance import LanceStore
 from mergewise.store.manifest import Manifest, ViewState
+from mergewise.store.places import place_of
+from mergewise.store.places.copying import copy_index
 from mergewise.store.shards.place import NAME, shard_of
 from mergewise.store.shards.reader import BITS, ShardedReader
 from mergewise.store.shards.store import ShardedStore
-from mergewise.store.shards.text_scores import frequency_of, idf, mean_length_of, share
+from mergewise.store.shards.text_scores import _BETWEEN, frequency_of, idf, mean_length_of, share
 from mergewise.types import DocumentRows, Leaf, Section
 
 SHARDS, DOCUMENTS = 3, 300
@@ -71,6 +75,16 @@ WORDS = st.lists(st.integers(0, 400), min_size=1, max_size=6).map(lambda ns: " "
 def test_text_is_ranked_as_by_one_index(readers: tuple[StoreReader, ShardedReader], question: str, k: int) -> None:
     whole, sharded = (named(reader, reader.text_search(question, k).result()) for reader in readers)
     assert_same(whole, sharded, 2e-4)
+
+
+def test_a_text_with_the_word_that_parts_texts_is_a_text(tmp_path: Path) -> None:
+    store = ShardedStore.create(tmp_path / "index", MANIFEST, REGISTRY, 2)
+    vectors = Drawing(1).vectors(3)
+    texts = [f"word1 {_BETWEEN.upper()} word2.", "word1 word3.", f"{_BETWEEN} word1 word4."]
+    store.write([rows_of(n, text, vectors[n], n) for n, text in enumerate(texts)])
+    reader = store.reader()
+    assert {name for name, _ in named(reader, reader.text_search("word1", 5).result())} == set(reader.ids())
+    assert len(reader.text_search(_BETWEEN, 5).result()) == 2
 
 
 def test_scores_of_the_shards_themselves_are_others(readers: tuple[StoreReader, ShardedReader]) -> None:
@@ -212,6 +226,33 @@ def test_documents_in_a_shard_that_is_not_theirs_are_problems(store: ShardedStor
     with store._change() as shards:
         shards[0].write([row for row in drawn(400, 9, seed=8) if shard_of(row.document.id, 3) == 1])
     assert {problem.what for problem in store.check()} == {"stands in shard 0, where nobody looks for it"}
+
+
+def test_an_index_is_opened_with_its_shards(tmp_path: Path) -> None:
+    documents = [
+        mw.Document(
+            f"d{n}", f"# Tower {n}\n\nTower {n} of Brook fell in {1900 + n}. It is called Spire {n}.", f"Tower {n}"
+        )
+        for n in range(12)
+    ]
+    whole, sharded = (
+        mw.open(tmp_path / name, embedder=HashEmbedder(), shards=shards) for name, shards in (("a", None), ("b", 3))
+    )
+    assert whole.add(documents) == sharded.add(documents)
+    for strategy in ("topk", "weave", "auto-merge"):
+        asked = {"question": "When did Tower 7 of Brook fall?", "strategy": strategy, "budget": 60}
+        assert whole.context(**asked).text == sharded.context(**asked).text != ""
+    before = sharded.snapshot
+    sharded.remove(["d7"])
+    assert sharded.snapshot != before and len(sharded) == 11
+    assert sharded.check(repair=True) == []
+    again = mw.open(tmp_path / "b", embedder=HashEmbedder(), views=("leaf", "slice"))
+    assert again.context("Tower 3", strategy="macrag", budget=60).text and again.check() == []
+    for name, shards in (("a", 2), ("b", 2), ("c", 0)):
+        with pytest.raises(mw.UsageError):
+            mw.open(tmp_path / name, embedder=HashEmbedder(), shards=shards)
+    with pytest.raises(mw.UsageError):
+        copy_index(place_of(tmp_path / "b"), place_of(tmp_path / "d"), 1)
 
 
 @given(

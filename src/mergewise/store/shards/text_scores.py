@@ -78,17 +78,20 @@ class ShardTexts:
 
     def terms(self, texts: Sequence[str]) -> list[list[str]]:
         """The tokens of each text, as the index has them."""
-        opened = self._reader._table(self._table.name)
-        if opened is None or not texts:
-            return [[] for _ in texts]
-        joined = f"\n{_BETWEEN}\n".join(text.replace(_BETWEEN, " ") for text in texts)
         parts: list[list[str]] = [[]]
-        for token in run(opened.tokenize(joined, column=self._table.text)):
-            if token.text == _BETWEEN:
+        for token in self._tokens(f"\n{_BETWEEN}\n".join(texts)):
+            if token == _BETWEEN:
                 parts.append([])
             else:
-                parts[-1].append(token.text)
-        return parts
+                parts[-1].append(token)
+        # a text may have the very word, in whatever form
+        return parts if len(parts) == len(texts) else [self._tokens(text) for text in texts]
+
+    def _tokens(self, text: str) -> list[str]:
+        opened = self._reader._table(self._table.name)
+        if opened is None or not text:
+            return []
+        return [token.text for token in run(opened.tokenize(text, column=self._table.text))]
 
     def found(self, ranking: Ranking) -> list[TextRow]:
         """The rows of a ranking with their terms."""
