@@ -431,12 +431,12 @@ def report(rows: list[dict[str, Any]]) -> str:
         cumulated += row["indexing"]["cpu"]
         row["cumulated_cpu"] = cumulated
     header = ["", *(f"{row['indexing']['leaves']:,} leaves" for row in rows), "slope"]
+    leaves = [row["indexing"]["leaves"] for row in rows]
     lines = []
     for name, figure in FIGURES.items():
         values = [figure(row) for row in rows]
-        lines.append(
-            [name, *(f"{value:,.3g}" if value < 1000 else f"{value:,.0f}" for value in values), slope(rows, values)]
-        )
+        cells = [f"{value:,.3g}" if value < 1000 else f"{value:,.0f}" for value in values]
+        lines.append([name, *cells, slope_of(leaves, values)])
     filters = dict.fromkeys(name for row in rows for name in row["questions"]["filters"] if not name.endswith("all"))
     for name in filters:
         kind, documents = name.split()
@@ -446,9 +446,8 @@ def report(rows: list[dict[str, Any]]) -> str:
     return markdown(header, lines)
 
 
-def slope(rows: Sequence[dict[str, Any]], values: Sequence[float]) -> str:
-    leaves = [row["indexing"]["leaves"] for row in rows]
-    return f"{np.polyfit(np.log(leaves), np.log(values), 1)[0]:.2f}" if len(rows) > 1 and min(values) > 0 else ""
+def slope_of(leaves: Sequence[float] | FloatArray, values: Sequence[float]) -> str:
+    return f"{np.polyfit(np.log(leaves), np.log(values), 1)[0]:.2f}" if len(leaves) > 1 and min(values) > 0 else ""
 
 
 def drawing_of(rows: Sequence[dict[str, Any]]) -> str:
@@ -457,7 +456,8 @@ def drawing_of(rows: Sequence[dict[str, Any]]) -> str:
     panels = [panel(name, leaves, [FIGURES[name](row) for row in rows], at) for at, name in enumerate(DRAWN)]
     style = "text{font:11px sans-serif;fill:#444}.l{fill:none;stroke:#1f5f9e;stroke-width:1.5}.d{fill:#1f5f9e}.g{stroke:#ddd}"
     size = 'width="660" height="380" viewBox="0 0 660 380"'
-    return f'<svg xmlns="http://www.w3.org/2000/svg" {size}><style>{style}</style>{"".join(panels)}</svg>\n'
+    ground = '<rect width="660" height="380" fill="#fff"/>'
+    return f'<svg xmlns="http://www.w3.org/2000/svg" {size}><style>{style}</style>{ground}{"".join(panels)}</svg>\n'
 
 
 def panel(name: str, leaves: FloatArray, values: Sequence[float], at: int) -> str:
@@ -468,7 +468,7 @@ def panel(name: str, leaves: FloatArray, values: Sequence[float], at: int) -> st
     def place(a: float, b: float) -> tuple[float, float]:
         return left + width * (a - 3.8) / 2.4, top + height * (high - b) / (high - low)
 
-    parts = [f'<text x="{left}" y="{top - 12}">{name}</text>']
+    parts = [f'<text x="{left - 30}" y="{top - 12}">{name}: slope {slope_of(leaves, values)}</text>']
     for power in range(int(low), int(high) + 1):
         _, level = place(4, power)
         parts.append(f'<line class="g" x1="{left}" x2="{left + width}" y1="{level:.1f}" y2="{level:.1f}"/>')
@@ -484,7 +484,6 @@ def panel(name: str, leaves: FloatArray, values: Sequence[float], at: int) -> st
         steep, base = np.polyfit(x, y, 1)
         ends = " ".join("{:.1f},{:.1f}".format(*place(a, base + steep * a)) for a in (x.min(), x.max()))
         parts.append(f'<polyline class="l" points="{ends}"/>')
-        parts.append(f'<text x="{left + width}" y="{top - 12}" text-anchor="end">slope {steep:.2f}</text>')
     return "".join(parts)
 
 
