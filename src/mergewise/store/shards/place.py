@@ -41,6 +41,11 @@ def are_shards(directory: Path) -> bool:
 class ShardedFolder(Folder):
     """The folder with all shards, which has the lock of them."""
 
+    def __init__(self, directory: Path) -> None:
+        super().__init__(directory)
+        # bytes that each shard held when its old versions last went
+        self.swept: dict[int, int] = {}
+
     def manifests(self) -> Manifests:
         """Of the state that stands. Raises CorruptIndex and NewerFormat."""
         try:
@@ -141,4 +146,6 @@ class ChangingShardPlace(ShardPlace):
 
     def sweep(self) -> None:
         """Once the change is whole."""
+        self._swept = self.whole.swept.get(self.at, 0)
         super().clean(self.known(), sure=False)
+        self.whole.swept[self.at] = self._swept

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from threading import Lock
 from typing import Any, TypeVar
@@ -186,7 +187,8 @@ class ShardedStore:
         with self._opening:
             self._reader = None
         for at in range(count):
-            problems += LanceStore(ShardPlace(self.place, at), self.registry, self.lock_wait).check()
+            for problem in LanceStore(ShardPlace(self.place, at), self.registry, self.lock_wait).check():
+                problems.append(problem if problem.doc_id else replace(problem, what=f"shard {at}: {problem.what}"))
         reader = self.reader()
         try:
             for at, shard in enumerate(reader.readers):
