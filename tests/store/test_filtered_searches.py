@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from benchmarks.filters import DIMENSION, Drawing, rows_of
 from hypothesis import Phase, given, settings
@@ -55,6 +57,35 @@ def reader(tmp_path_factory: pytest.TempPathFactory) -> LanceReader:
     store.write([document(number, number, number % 3 > 0) for number in range(DOCUMENTS + 40, DOCUMENTS + 50)])
     store.remove([f"d{number:07}" for number in range(0, DOCUMENTS, 70)])
     return store.reader()
+
+
+class Steps:
+    """A query of LanceDB, and the stream of its batches of ten rows: it counts how often it is asked for one."""
+
+    schema = pa.schema([("_score", pa.float32())])
+
+    def __init__(self, batches: int) -> None:
+        self._inner, self.left, self.asked = self, batches, 0
+
+    async def execute(self, *_: object) -> Steps:
+        return self
+
+    def __aiter__(self) -> Steps:
+        return self
+
+    async def __anext__(self) -> pa.RecordBatch:
+        self.asked += 1
+        if not self.left:
+            raise StopAsyncIteration
+        self.left -= 1
+        return pa.record_batch([pa.array([0.5] * 10, pa.float32())], self.schema)
+
+
+@pytest.mark.parametrize(("batches", "asked"), [(0, 1), (1, 2), (2, 2)])
+def test_no_step_is_waited_for_after_the_last_row(batches: int, asked: int) -> None:
+    steps = Steps(batches)
+    assert len(asyncio.run(lance_search._hits(steps, 20))) == 10 * batches
+    assert steps.asked == asked
 
 
 WAYS = st.sampled_from([0, 10, 10**9])

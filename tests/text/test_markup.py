@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mergewise.text.markup import readable, says_something
+from mergewise.text.markup import _readable, readable, says_something
 
 SHOWN = [
     ("See [the guide](../a.md#b) now.", "See the guide now."),
@@ -73,6 +73,7 @@ PIECES = st.sampled_from(
 @given(st.lists(PIECES, max_size=40).map("".join))
 def test_nothing_moves(text: str) -> None:
     shown = readable(text)
+    assert shown == _readable(text)
     assert len(shown) == len(text)
     assert all(after in (before, " ") for before, after in zip(text, shown, strict=True))
     assert [i for i, c in enumerate(text) if c == "\n"] == [i for i, c in enumerate(shown) if c == "\n"]

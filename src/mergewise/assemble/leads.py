@@ -39,8 +39,8 @@ class Leads:
         return tuple(fragment_at(self._leaves[leaf], number) for leaf, number in sorted(needed))
 
     def _of(self, leaf: int, number: int | None = None) -> list[tuple[int, int]]:
-        """The places of the leads of a leaf's sentences, or of one of them."""
+        """The places of the leads of a leaf's sentences in leaves before it, or of all leads of one sentence."""
         known = self._leaves.get(leaf)
         if known is None or not known.leads:
             return []
-        return [(leaf - lead.back, lead.of) for lead in known.leads if number is None or lead.number == number]
+        return [(leaf - back, of) for led, back, of in known.leads if (back if number is None else led == number)]

@@ -80,8 +80,9 @@ class LanceReader(LanceSearch):
         for rows in self._parts(table, [column], ids) if self.manifest.dimension else ():
             vectors = unit_vectors(rows, column)
             if vectors is not None:
-                by_id |= zip(rows[ID].to_pylist(), vectors, strict=True)
-        return {row: by_id[row] for row in ids if row in by_id and not np.isnan(by_id[row][0])}
+                known = ~np.isnan(vectors[:, 0])
+                by_id |= zip(rows[ID].to_numpy()[known].tolist(), vectors[known], strict=True)
+        return {row: by_id[row] for row in ids if row in by_id}
 
     def whole(self, table: str, columns: Sequence[str]) -> pa.Table:
         return self._whole(table, columns)

@@ -100,13 +100,13 @@ def _is_name(name: str) -> bool:
     return 0 < len(words) <= LONGEST_TITLE
 
 
-def possible_names(words: Words, most: int = LONGEST) -> list[Mention]:
-    """Every run of up to `most` words that could be a name, longest first at each word.
+def possible_names(words: Words, most: int = LONGEST) -> list[tuple[str, int, int]]:
+    """Every run of up to `most` words that could be a name, longest first at each word: the parts of a `Mention`.
 
     A single word must be marked: written with a capital or a digit. Of several words the first and the last must each be
     marked or be no stop word, and a run whose first word is not marked has three words at most.
     """
-    possible: list[Mention] = []
+    possible: list[tuple[str, int, int]] = []
     folded, marked = words.folded, words.marked
     count = len(folded)
     ends = [mark or word not in STOP_WORDS for word, mark in zip(folded, marked, strict=True)]
@@ -117,18 +117,18 @@ def possible_names(words: Words, most: int = LONGEST) -> list[Mention]:
         longest = min(count, first + (most if starts else 3))
         for last in range(longest, first + 1, -1):
             if ends[last - 1]:
-                possible.append(Mention(" ".join(folded[first:last]), first, last))
+                possible.append((" ".join(folded[first:last]), first, last))
         if starts and len(word) > 1 and word not in STOP_WORDS:
-            possible.append(Mention(word, first, first + 1))
+            possible.append((word, first, first + 1))
     return possible
 
 
-def mentions(possible: Iterable[Mention], known: Collection[str]) -> list[Mention]:
+def mentions(possible: Iterable[tuple[str, int, int]], known: Collection[str]) -> list[Mention]:
     """The known ones of the possible names, from left to right; where they overlap, the first and longest."""
     kept: list[Mention] = []
     position = 0
-    for mention in possible:
-        if mention.first >= position and mention.name in known:
-            kept.append(mention)
-            position = mention.last
+    for name, first, last in possible:
+        if first >= position and name in known:
+            kept.append(Mention(name, first, last))
+            position = last
     return kept

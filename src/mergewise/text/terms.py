@@ -98,15 +98,14 @@ class TermFinder:
     def _word_starts(self, text: str) -> list[int]:
         """Where words begin, in a text of lower case and ASCII alone, that may have one of the terms as their stem."""
         codes = np.frombuffer(text.encode(), np.uint8)
-        letter = _LETTER[codes]
-        begins = letter.copy()
-        begins[1:] &= ~letter[:-1]
+        pairs = codes[:-1].astype(np.uint16) << 8 | codes[1:]
+        likely = np.flatnonzero(self._begins.take(pairs))
+        # from the first letter the end of the text is meant, where no word stands
+        before = codes[likely - 1]
         # what follows an apostrophe within a word is a part of it
-        begins[2:] &= ~((codes[1:-1] == ord("'")) & letter[:-2])
-        starts = np.flatnonzero(begins)
-        pairs = codes[starts].astype(np.uint16) << 8 | codes[starts + 1]
-        likely: list[int] = starts[self._begins[pairs]].tolist()
-        return likely
+        within = _LETTER[before] | (before == ord("'")) & _LETTER[codes[likely - 2]]
+        starts: list[int] = likely[~within].tolist()
+        return starts
 
     def _terms_of(self, words: Sequence[str]) -> list[str]:
         """For each word its stem, where that is one of the terms, and else nothing."""

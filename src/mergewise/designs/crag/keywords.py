@@ -45,13 +45,11 @@ def keywords(question: str, found: Sequence[str], models: Models) -> tuple[list[
 def by_rarity(question: str, found: Sequence[str]) -> list[str]:
     words = words_of(question)
     marked = [
-        mention
-        for mention in possible_names(words)
-        if words.marked[mention.first]
-        and words.marked[mention.last - 1]
-        and words.folded[mention.first] not in STOP_WORDS
+        (name, first, last)
+        for name, first, last in possible_names(words)
+        if words.marked[first] and words.marked[last - 1] and words.folded[first] not in STOP_WORDS
     ]
-    names = [mention.name for mention in mentions(marked, {mention.name for mention in marked})]
+    names = [mention.name for mention in mentions(marked, {name for name, _, _ in marked})]
     spelled = spelled_terms(question)
     holding = Counter(term for text in found for term in content_terms(text) & spelled.keys())
     named = content_terms(" ".join(names))

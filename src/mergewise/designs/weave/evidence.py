@@ -154,24 +154,25 @@ class Candidates:
         """More leaves, with all their sentences. The first ones settle the weights of the question's terms."""
         fresh = sorted((leaf for leaf in leaves if leaf.id not in self.leaves), key=lambda leaf: leaf.id)
         first = len(self.sentences)
-        places = self._finder.places([readable(leaf.text) for leaf in fresh])
-        self._add_paths(fresh)
-        for leaf, positions in zip(fresh, places, strict=True):
+        paths = self._paths(fresh)
+        places = self._finder.places([*(readable(leaf.text) for leaf in fresh), *paths.values()])
+        for section, positions in zip(paths, places[len(fresh) :], strict=True):
+            self._path_terms[section] = frozenset([term for _, term in positions])
+        for leaf, positions in zip(fresh, places[: len(fresh)], strict=True):
             self._add(leaf, positions)
         if not self._term_weights:
             self._term_weights = self.term_weights()
         if first < len(self.sentences):
             self._fixed.append(np.array(self._fixed_features(first), np.float32))
 
-    def _add_paths(self, leaves: Iterable[LeafSentences]) -> None:
-        """The question's terms in the headings above these leaves, and in the names of their files and folders."""
+    def _paths(self, leaves: Iterable[LeafSentences]) -> dict[SectionKey, str]:
+        """What stands above the leaves of new sections: headings, and the names of files and folders."""
         fresh = {(leaf.doc_id, leaf.headings): leaf.title for leaf in leaves}
-        paths = {
+        return {
             section: " ".join((place_of(section[0]), title, *section[1]))
             for section, title in fresh.items()
             if section not in self._path_terms
         }
-        self._path_terms |= zip(paths, self._finder.find(list(paths.values())), strict=True)
 
     def _add(self, leaf: LeafSentences, places: Sequence[tuple[int, str]]) -> None:
         """A leaf; `places` says where its text holds which of the question's terms."""

@@ -34,7 +34,7 @@ _WORD = re.compile(NAME_WORD)
 def named_definitions(asked: QuestionAspects, reader: IndexReader) -> tuple[list[Mention], dict[str, list[Definition]]]:
     """The names in the question, and what defines each of them."""
     possible = possible_names(asked.words, LONGEST_TITLE)
-    known = reader.definitions(list(dict.fromkeys(mention.name for mention in possible)))
+    known = reader.definitions(list(dict.fromkeys(name for name, _, _ in possible)))
     known = {name: definitions for name, definitions in known.items() if len(definitions) <= COMMON}
     return mentions(possible, known), known
 
@@ -72,7 +72,7 @@ class Follower:
         self._skip = {mention.name for mention in asked_names}
         self._relations = candidates.asked.relations(asked_names)
         self._words: dict[int, Words] = {}
-        self._possible: dict[int, list[Mention]] = {}
+        self._possible: dict[int, list[tuple[str, int, int]]] = {}
         self._definitions: dict[str, list[Definition]] = {}
 
     def follow(self) -> dict[Definition, list[Link]]:
@@ -110,7 +110,7 @@ class Follower:
         for i in fresh:
             self._words[i] = words_of(self.candidates.sentences[i].text)
             self._possible[i] = possible_names(self._words[i])
-        names = dict.fromkeys(mention.name for i in fresh for mention in self._possible[i])
+        names = dict.fromkeys(name for i in fresh for name, _, _ in self._possible[i])
         self._definitions |= self.reader.definitions(list(names)) if names else {}
 
     def _targets(self, leaf: LeafSentences, definitions: Sequence[Definition]) -> list[Definition]:

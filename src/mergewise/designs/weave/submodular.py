@@ -65,7 +65,7 @@ class GrowingSelection:
 
     def _gain(self, covered: FloatArray, uncovered: FloatArray) -> float:
         objective = self.objective
-        return float(objective.worth @ (covered - self.covered) + objective.weights @ (self.uncovered - uncovered))
+        return float(objective.worth.dot(covered - self.covered) + objective.weights.dot(self.uncovered - uncovered))
 
     def _after(self, candidates: Sequence[int]) -> tuple[FloatArray, FloatArray]:
         covered, uncovered = self.covered, self.uncovered
@@ -109,8 +109,8 @@ def maximise(
     chosen: list[int] = []
     gains: list[float] = []
     taken: frozenset[int] = frozenset()
-    singles = objective.singles()
-    values = [float(singles[b[0]]) if len(b) == 1 else state.gain(b) for b in bundles]
+    singles = objective.singles().tolist()
+    values = [singles[b[0]] if len(b) == 1 else state.gain(b) for b in bundles]
     costs = [max(1, cost(bundle, taken)) for bundle in bundles]
     ratios = [value / price for value, price in zip(values, costs, strict=True)]
     affordable = [i for i in range(len(bundles)) if costs[i] <= budget]

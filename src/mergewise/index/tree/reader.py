@@ -47,9 +47,8 @@ class TreeReader:
         bare = [leaf for leaf, sentences in leaves.items() if sentences.vectors is None]
         for leaf, vector in self._rows.vectors(bare, LEAF.name).items() if bare else ():
             # half precision has shortened it
-            unit = vector / np.linalg.norm(vector).clip(1e-9)
-            repeated = np.repeat(unit[None], len(leaves[leaf].sentences), axis=0)
-            leaves[leaf] = replace(leaves[leaf], vectors=repeated)
+            unit = vector / max(np.sqrt(vector @ vector), 1e-9)
+            leaves[leaf] = replace(leaves[leaf], vectors=unit[None].repeat(len(leaves[leaf].sentences), axis=0))
         return leaves
 
     def leaves_under(self, spans: Sequence[Span]) -> list[int]:
@@ -80,15 +79,14 @@ class NameTable:
 
     def definitions(self, names: Sequence[str], numbers: Collection[int] | None) -> dict[str, list[Definition]]:
         """The definitions of those names that have some, in the documents with these numbers; None: in all."""
-        wanted = np.array([name_hash(name) for name in names], np.int64)
-        starts, ends = (np.searchsorted(self._hashes, wanted, side) for side in ("left", "right"))
+        wanted = np.fromiter(map(name_hash, names), np.int64, len(names))
+        starts = self._hashes.searchsorted(wanted)
         definitions = {}
-        for i in np.flatnonzero(starts < ends).tolist():
-            rows = [row for row in range(starts[i], ends[i]) if numbers is None or int(self._docs[row]) in numbers]
-            if rows:
-                definitions[names[i]] = [
-                    Definition(int(self._docs[row]), int(self._first[row]), int(self._count[row])) for row in rows
-                ]
+        for i in np.flatnonzero(self._hashes.take(starts, mode="clip") == wanted).tolist() if len(self._hashes) else ():
+            own = slice(starts[i], self._hashes.searchsorted(wanted[i], "right"))
+            found = map(Definition, *(column[own].tolist() for column in (self._docs, self._first, self._count)))
+            if rows := [one for one in found if numbers is None or one.document in numbers]:
+                definitions[names[i]] = rows
         return definitions
 
 
