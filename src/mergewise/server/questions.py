@@ -263,8 +263,10 @@ class Questions:
         for name in ("strategy", "then"):
             if spec := getattr(question, name):
                 collection.demand_strategy(spec, name)
-        # the first question opens the index
-        index = await in_thread(partial(collection.asked_by, question.chat))
+        index = collection.open_index(question.chat)
+        if index is None:
+            # the first question opens it
+            index = await in_thread(partial(collection.asked_by, question.chat))
         return collection, index, question
 
     def _join(
