@@ -27,11 +27,13 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import httpx2 as httpx
@@ -44,6 +46,8 @@ COLLECTION = "load"
 CONTEXT, ASK = f"/api/v1/collections/{COLLECTION}/context", f"/api/v1/collections/{COLLECTION}/ask"
 HOLDING = 60.0
 """Seconds in which all streams are to be under way."""
+LOOK_SECONDS = 2.0
+LOOKS = 10
 RETRIES = 2
 """Of a reader, as OpenAI's client has them; a question that is refused once more is an error."""
 SLOW = Turn("It is told in the first source [1]. " * 20, pause_per_token=0.25)
@@ -160,19 +164,42 @@ class Load:
 
         writer = threading.Thread(target=write)
         writer.start()
-        self.by_clients(readers, seconds / 3, lambda: self._random.uniform(1.0, 2.0), RETRIES)
-        before = self.server.memory()
-        tally = self.by_clients(readers, seconds, lambda: self._random.uniform(1.0, 2.0), RETRIES)
+        with self._memory_over_time() as memory:
+            self.by_clients(readers, seconds / 3, lambda: self._random.uniform(1.0, 2.0), RETRIES)
+        spent, before = self.server.cpu_seconds_by_process(), _typical(memory)
+        with self._memory_over_time() as memory:
+            tally = self.by_clients(readers, seconds, lambda: self._random.uniform(1.0, 2.0), RETRIES)
+        spent = {name: used - spent.get(name, 0.0) for name, used in self.server.cpu_seconds_by_process().items()}
+        after = _typical(memory)
         ended.set()
         writer.join()
-        grown = self.server.memory() / before - 1
         return {
             "written": next(sent),
             "mixed": tally.mixed,
             "asked_again": tally.again,
-            "memory": round(grown, 3),
+            "memory": round(sum(after.values()) / sum(before.values()) - 1, 3),
+            "megabytes": {name: [before[name] // 1_000_000, after[name] // 1_000_000] for name in after},
+            "most_megabytes": max(sum(one.values()) for one in memory) // 1_000_000,
+            "cores": {name: round(used / seconds, 2) for name, used in spent.items()},
             **tally.told(),
         }
+
+    @contextmanager
+    def _memory_over_time(self) -> Iterator[list[dict[str, int]]]:
+        """Resident bytes of each process of the server, looked at every few seconds."""
+        seen, ended = [self.server.memory()], threading.Event()
+
+        def look() -> None:
+            while not ended.wait(LOOK_SECONDS):
+                seen.append(self.server.memory())
+
+        looking = threading.Thread(target=look)
+        looking.start()
+        try:
+            yield seen
+        finally:
+            ended.set()
+            looking.join()
 
     def overload(self, clients: int, seconds: float) -> dict[str, Any]:
         tally = self.by_clients(clients, seconds, lambda: 0.02)
@@ -214,6 +241,12 @@ class Load:
             for _ in range(questions):
                 self.ask(client, tally)
         return tally.told()
+
+
+def _typical(memory: Sequence[Mapping[str, int]]) -> dict[str, int]:
+    """The medians of the last looks: a change that is being made takes memory for a moment."""
+    last = memory[-LOOKS:]
+    return {name: int(median(one[name] for one in last if name in one)) for name in last[-1]}
 
 
 def make_index(directory: Path, documents: int) -> None:

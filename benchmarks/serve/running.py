@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import chain, count
 from pathlib import Path
 
 import httpx2 as httpx
@@ -38,15 +39,20 @@ class RunningServer:
     def client(self) -> httpx.Client:
         return httpx.Client(base_url=self.url, headers=self.headers, timeout=60, verify=False)
 
-    def memory(self) -> int:
-        """Resident bytes of all processes of the server."""
-        pids = [self.process.pid, *_descendants(self.process.pid)]
-        return sum(_resident(pid) for pid in pids)
+    def memory(self) -> dict[str, int]:
+        """Resident bytes of the processes of the server, in the order in which they were started."""
+        return {name: _resident(pid) for name, pid in self._processes().items()}
 
     def cpu_seconds(self) -> float:
         """Processor time of all processes of the server."""
-        pids = [self.process.pid, *_descendants(self.process.pid)]
-        return sum(_cpu(pid) for pid in pids)
+        return sum(self.cpu_seconds_by_process().values())
+
+    def cpu_seconds_by_process(self) -> dict[str, float]:
+        return {name: _cpu(pid) for name, pid in self._processes().items()}
+
+    def _processes(self) -> dict[str, int]:
+        names = chain(("supervisor", "tracker", "writer"), (f"worker {number}" for number in count(1)))
+        return dict(zip(names, [self.process.pid, *_descendants(self.process.pid)], strict=False))
 
 
 @contextmanager

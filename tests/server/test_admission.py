@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from mergewise.concurrency import run
-from mergewise.server.admission import Admission, PausingChat
+from mergewise.server import admission as admission_room
+from mergewise.server.admission import LONGEST_WAIT, Admission, Appointments, PausingChat
 from mergewise.server.configuration import ServeLimits
 from mergewise.server.metrics import Metrics
 from mergewise.server.problems import HTTPProblem
@@ -68,7 +69,7 @@ def test_the_queue_is_as_long_as_it_can_be_served(metrics: Metrics) -> None:
         admission = Admission(ServeLimits(), metrics)
         for mean, longest in ((0.01, 32), (0.1, 8), (5.0, 2)):
             admission._mean = mean
-            assert admission.longest_queue == longest
+            assert admission.longest_queue() == longest
         done = threading.Event()
         tasks = [admission.enter().start(lambda _: done.wait(10)) for _ in range(3)]
         with pytest.raises(HTTPProblem) as refused:
@@ -79,8 +80,69 @@ def test_the_queue_is_as_long_as_it_can_be_served(metrics: Metrics) -> None:
         await asyncio.gather(*tasks)
         await asyncio.gather(*(admission.enter().start(lambda _: None) for _ in range(3)))
         # what is quick makes the queue longer again
-        assert admission.longest_queue >= 2 and admission._mean < 5
+        assert admission.longest_queue() >= 2 and admission._mean < 5
         admission.close()
+
+    in_loop(ask())
+
+
+class Full:
+    """An `Admission` with a full queue, a tenth of a second a question, and a clock that tests set."""
+
+    def __init__(self, metrics: Metrics, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 1000.0
+        monkeypatch.setattr(admission_room, "monotonic", lambda: self.now)
+        self.admission = Admission(ServeLimits(), metrics)
+        self.admission._mean = 0.1
+        self.slots = [self.admission.enter() for _ in range(1 + self.admission.longest_queue())]
+
+    def refused(self, question: str) -> float:
+        """The seconds after which the question is to come again."""
+        with pytest.raises(HTTPProblem) as refused:
+            self.admission.enter(question)
+        assert refused.value.status == 429 and refused.value.retry_after is not None
+        return refused.value.retry_after
+
+
+def test_who_comes_again_when_told_is_let_in(metrics: Metrics, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def ask() -> None:
+        full = Full(metrics, monkeypatch)
+        wait = full.refused("patient")
+        assert wait == pytest.approx(0.8)
+        # who comes too early keeps the time from before
+        full.now += wait / 2
+        full.refused("patient")
+        full.now += wait / 2
+        full.refused("new")
+        full.admission.enter("patient")
+        # once, and as long as there is an end
+        full.refused("patient")
+        for number in range(50):
+            full.refused(f"other {number}")
+        full.now += 10
+        for number in range(20 - 9):
+            full.admission.enter(f"other {number}")
+        full.refused("other 40")
+        assert full.admission.busy[0] == 20
+        full.admission.close()
+
+    in_loop(ask())
+
+
+def test_clients_that_heed_the_time_are_spread_over_it(metrics: Metrics, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def ask() -> None:
+        monkeypatch.setattr(Appointments, "MOST", 300)
+        full = Full(metrics, monkeypatch)
+        waits = [full.refused(f"heeds {number}") for number in range(10)]
+        assert waits == pytest.approx([0.8 + 0.1 * number for number in range(10)])
+        assert full.refused("same") < full.refused("later") <= LONGEST_WAIT
+        # of those who never come again, fewer and fewer are expected, and few are remembered
+        for number in range(3 * Appointments.MOST):
+            full.now += 0.01
+            full.refused(f"impatient {number}")
+        assert len(full.admission._appointments._due) <= Appointments.MOST + 1
+        assert full.refused("late") == pytest.approx(0.8, abs=0.01)
+        full.admission.close()
 
     in_loop(ask())
 

@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from hashlib import sha256
 from http.client import HTTPException
 from itertools import pairwise
@@ -26,6 +27,7 @@ import mergewise as mw
 from mergewise.errors import IndexBusy, StoreError, UsageError
 from mergewise.models.scripted import ChatServer, Turn
 from mergewise.server import supervisor
+from mergewise.server.balance import ABSENT, ConnectionCounts
 from mergewise.server.configuration import CollectionConfig, ServerConfig
 from mergewise.server.records import Upload
 from mergewise.server.spool import keep_bytes
@@ -203,7 +205,8 @@ def test_a_process_that_cannot_live_ends_the_server_with_the_reason(tmp_path: Pa
 
 
 def test_one_that_lived_is_started_again_at_once(tmp_path: Path, monkeypatch: Any) -> None:
-    child = Child("worker", lambda told: Died())
+    connections = [7, 3]
+    child = Child("worker", lambda told: Died(), partial(ConnectionCounts(connections, 0).set, ABSENT))
     clock = [100.0]
     monkeypatch.setattr(supervisor.time, "monotonic", lambda: clock[0])
     for _ in range(10):
@@ -211,6 +214,8 @@ def test_one_that_lived_is_started_again_at_once(tmp_path: Path, monkeypatch: An
         clock[0] += 60
         child.bury()
         assert child.quick_deaths == 0 and child.reason == "signal SIGKILL" and child.not_before <= clock[0] + 0.5
+    # the others do not leave connections to it meanwhile
+    assert connections == [ABSENT, 3] and ConnectionCounts(connections, 1).are_fewest()
 
 
 def test_a_port_in_use_is_named(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -45,6 +46,10 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
     write_manifest(tmp_path, manifest)
     assert read_manifest(tmp_path) == manifest
     assert manifest.whole == ("leaf",)
+    # questions ask for it again and again: it is worked out once, and is another one for another state
+    standing = read_manifest(tmp_path)
+    assert standing is not None and standing.snapshot is read_manifest(tmp_path).snapshot == manifest.snapshot  # type: ignore[union-attr]
+    assert replace(standing, next_id=10).snapshot != standing.snapshot
 
 
 DOCUMENTS = [Document(f"d{i}", f"The tower {i} of Brook fell. " * 12, f"Tower {i}") for i in range(5)]

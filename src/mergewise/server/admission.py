@@ -3,18 +3,22 @@
 Assembling takes a processor, so a worker has one slot; more threads would only slow each other down. The queue for it is as
 long as it can be served in time: by the mean time that a slot was held lately. Whoever waits for a chat model within a slot gives
 the slot up meanwhile (`PausingChat`).
+
+A question that is refused is told when to come again (`Appointments`). If it does, it finds a longer queue than one that is
+asked for the first time: so all who heed the time are answered, and who asks again at once gains nothing.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar, copy_context
 from dataclasses import dataclass
-from time import perf_counter
+from math import inf
+from time import monotonic, perf_counter
 from typing import Any, TypeVar
 
 from mergewise.concurrency import CancellableWork
@@ -28,6 +32,51 @@ Result = TypeVar("Result")
 
 # Seconds that a slot is taken to be held before the first one was, and how much the latest counts for the mean.
 _FIRST_MEAN, _LATEST = 0.06, 0.1
+LONGEST_WAIT = 10.0
+"""Seconds after which a refused question is told to come again, at most."""
+_SHORTEST_WAIT = 0.05
+
+
+class Appointments:
+    """Refused questions, each with the time at which it was told to come again.
+
+    Clients that heed the time are spread over it: the next one is told to come after those that are expected. Clients that do
+    not heed it make nobody wait longer, since as many are expected as came lately.
+    """
+
+    GRACE = 5.0
+    """Seconds after its time for which a question is expected."""
+    MOST = 4096
+    _LATEST = 0.05
+
+    def __init__(self) -> None:
+        self._due: OrderedDict[int, float] = OrderedDict()
+        self._kept = 1.0
+
+    def expected(self, now: float) -> float:
+        """How many questions will come again."""
+        while self._due:
+            question, due = next(iter(self._due.items()))
+            if now <= due + self.GRACE and len(self._due) <= self.MOST:
+                break
+            del self._due[question]
+            self._kept -= self._LATEST * self._kept
+        return self._kept * len(self._due)
+
+    def is_due(self, question: int, now: float) -> bool:
+        """Whether the question was told to come again, and its time has come."""
+        return self._due.get(question, inf) <= now
+
+    def keep(self, question: int) -> None:
+        """The question is let in."""
+        if self._due.pop(question, None) is not None:
+            self._kept += self._LATEST * (1 - self._kept)
+
+    def make(self, question: int, now: float, wait: float) -> None:
+        """The question is refused. One that came too early has its time from before."""
+        if self._due.get(question, -inf) <= now:
+            self._due.pop(question, None)
+            self._due[question] = now + wait
 
 
 class Admission:
@@ -40,31 +89,40 @@ class Admission:
         self._queue: deque[asyncio.Future[None]] = deque()
         self._streams = 0
         self._mean = _FIRST_MEAN
+        self._appointments = Appointments()
         threads = slots + limits.streams + limits.queue_most
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="mergewise-question")
 
     def close(self) -> None:
         self._pool.shutdown(wait=False, cancel_futures=True)
 
-    @property
-    def longest_queue(self) -> int:
+    def longest_queue(self, *, again: bool = False) -> int:
+        """How many questions may wait when another one comes, or comes `again` at the time that it was told."""
         limits = self._limits
-        return int(min(max(limits.queue_seconds / self._mean, limits.queue_least), limits.queue_most))
+        seconds = limits.queue_again_seconds if again else limits.queue_seconds
+        return int(min(max(seconds / self._mean, limits.queue_least), limits.queue_most))
 
     @property
     def busy(self) -> tuple[int, int]:
         """Questions that wait for a slot, and that wait for a model."""
         return len(self._queue), self._streams
 
-    def enter(self, has_place: bool = False) -> Slot:
+    def enter(self, question: str = "", has_place: bool = False) -> Slot:
         """A slot, or a turn in the queue for one. Raises HTTPProblem 429 where the queue is full.
 
-        `has_place`: the caller waits for models in a place that he has already.
+        `question` says what is asked by whom; without it nobody knows it again. `has_place`: the caller waits for models in a
+        place that he has already.
         """
-        if self._free <= 0 and len(self._queue) >= self.longest_queue:
+        key, now = hash(question), monotonic()
+        again = self._appointments.is_due(key, now)
+        if self._free <= 0 and len(self._queue) >= self.longest_queue(again=again):
             self._metrics.rejected.labels("queue").inc()
-            wait = max(0.05, len(self._queue) * self._mean)
+            before = len(self._queue) + self._appointments.expected(now)
+            wait = min(max(_SHORTEST_WAIT, before * self._mean), LONGEST_WAIT)
+            if question:
+                self._appointments.make(key, now, wait)
             raise HTTPProblem(429, "busy", "more is asked than can be answered", "ask again later", retry_after=wait)
+        self._appointments.keep(key)
         return Slot(self, has_place)
 
     @contextmanager

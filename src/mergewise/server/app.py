@@ -17,7 +17,7 @@ import mergewise as mw
 from mergewise.concurrency import in_thread
 from mergewise.server import native, problems
 from mergewise.server.admission import Admission
-from mergewise.server.collections import Collections
+from mergewise.server.collections import Collection, Collections
 from mergewise.server.configuration import ServerConfig
 from mergewise.server.guard import BoundedHeadProtocol, Guard
 from mergewise.server.mcp.http import McpEndpoint
@@ -104,7 +104,11 @@ async def _warm(collections: Collections) -> None:
     for collection in collections.all():
         with suppress(mw.MergewiseError):
             if collection.is_made:
-                await in_thread(partial(collection.index.context, "what is here?"))
+                await in_thread(partial(_ask_something, collection))
+
+
+def _ask_something(collection: Collection) -> None:
+    collection.index.context("what is here?")
 
 
 async def _end_streams(state: State, ending: asyncio.Event) -> None:

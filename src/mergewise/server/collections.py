@@ -98,12 +98,20 @@ class Collection:
 
         Raises HTTPProblem 422 for an unknown name.
         """
-        name = chat or self.record.defaults.get("chat") or self._config.default_chat or NO_CHAT
+        name = self._chat_name(chat)
         if name == NO_CHAT:
             return self.index
         model, index = self._chats.named(name), self.index
         with self._lock:
             return self._asked_by.setdefault(name, index.with_chat(model))
+
+    def open_index(self, chat: str | None) -> Index | None:
+        """What `asked_by` returns, where that is open already: it waits for nothing."""
+        name = self._chat_name(chat)
+        return self._index if name == NO_CHAT else self._asked_by.get(name)
+
+    def _chat_name(self, chat: str | None) -> str:
+        return chat or self.record.defaults.get("chat") or self._config.default_chat or NO_CHAT
 
     def close(self) -> None:
         with self._lock:

@@ -60,6 +60,7 @@ class ServeLimits:
     body_seconds: Annotated[float, _SECONDS, "until the body has come"] = 300.0
     idle_seconds: Annotated[float, _SECONDS, "without a byte of the body"] = 30.0
     queue_seconds: Annotated[float, _SECONDS, "that a queue of questions may stand for"] = 0.8
+    queue_again_seconds: Annotated[float, _SECONDS, "likewise, for questions that come again when they were told"] = 2.0
     queue_least: Annotated[int, _COUNT, "questions that may wait in any case"] = 2
     queue_most: Annotated[int, _COUNT, "questions that may wait at most"] = 32
     streams: Annotated[int, _COUNT, "answers under way that wait for a model"] = 64

@@ -263,8 +263,10 @@ class Questions:
         for name in ("strategy", "then"):
             if spec := getattr(question, name):
                 collection.demand_strategy(spec, name)
-        # the first question opens the index
-        index = await in_thread(partial(collection.asked_by, question.chat))
+        index = collection.open_index(question.chat)
+        if index is None:
+            # the first question opens it
+            index = await in_thread(partial(collection.asked_by, question.chat))
         return collection, index, question
 
     def _join(
@@ -279,10 +281,10 @@ class Questions:
     ) -> Shared[Assembly]:
         """The assembly that is to come, or is there. Raises HTTPProblem 429 where it cannot be admitted."""
         record, asked = collection.record, asdict(question) | {"include": sorted(question.include)}
-        same = [record.name, record.created, index.snapshot, asked, token.filter, answers]
+        same = json.dumps([record.name, record.created, asked, token.filter, answers], sort_keys=True, default=str)
         work = partial(self._assemble, collection, index, question, token, answers)
         shared = self._assemblies.join(
-            json.dumps(same, sort_keys=True, default=str), lambda: self._admission.enter(has_place).start(work)
+            f"{index.snapshot} {same}", lambda: self._admission.enter(f"{token.id} {same}", has_place).start(work)
         )
         if shared.was_done:
             self._metrics.cache_hits.inc()

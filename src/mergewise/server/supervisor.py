@@ -29,8 +29,10 @@ from typing import Any
 
 from mergewise.errors import IndexBusy, MergewiseError, StoreError, UsageError
 from mergewise.files import write_whole
+from mergewise.server.balance import ABSENT, ConnectionCounts, SharedListener, ending_connections
 from mergewise.server.configuration import ServerConfig
 from mergewise.server.logs import log_as_json
+from mergewise.server.memory import give_back_at_times
 from mergewise.server.records import SCOPES, CollectionRecord
 from mergewise.server.state import State
 from mergewise.server.writer import collection_directory, lock_file, run_writer, waiting_lock
@@ -44,6 +46,8 @@ STREAM_SECONDS = 8.4
 END_SECONDS = 9.7
 """After which what has not ended is killed."""
 BACKLOG = 2048
+WRITER_NICE = 5
+"""Where there are too few cores, questions come before changes: the writer gets a third of what a worker gets."""
 QUICK_SECONDS = 10.0
 """A process that lives shorter died at once."""
 QUICK_DEATHS = 5
@@ -59,6 +63,7 @@ class Child:
 
     name: str
     start: Callable[[Connection], Any]
+    on_death: Callable[[], None] = lambda: None
     process: Any = None
     messages: Connection | None = None
     began: float = 0.0
@@ -91,6 +96,7 @@ class Child:
         self.reason = self.reason or (f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}")
         log.warning("the %s died after %.1f s (%s); starting it again in %.1f s", self.name, lived, self.reason, pause)
         _end_metrics(self.process.pid)
+        self.on_death()
         self.process.join()
         self.process = None
         if self.messages is not None:
@@ -130,10 +136,11 @@ class Supervisor:
 
                 port = listener.getsockname()[1]
                 self.children = [Child("writer", lambda told: start(_writer, self.config, told))]
-                for number in range(1, self.config.workers + 1):
-                    self.children.append(
-                        Child(f"worker {number}", lambda told: start(_worker, self.config, self.app, listener, told))
-                    )
+                counts = spawn.RawArray("i", [ABSENT] * self.config.workers)
+                for number in range(self.config.workers):
+                    own = ConnectionCounts(counts, number)
+                    begin = partial(start, _worker, self.config, self.app, listener, own)
+                    self.children.append(Child(f"worker {number + 1}", begin, partial(own.set, ABSENT)))
                 try:
                     while not self._ending:
                         self._look_after(port)
@@ -286,13 +293,24 @@ def tell_systemd(message: str) -> None:
 
 def _writer(parent: int, config: ServerConfig, told: Connection) -> None:
     log_as_json()
+    if hasattr(os, "nice"):
+        os.nice(WRITER_NICE)
+    give_back_at_times()
     with _reasons(told):
         _send(told, "ready")
         run_writer(config, parent)
 
 
-def _worker(parent: int, config: ServerConfig, app: str, listener: socket.socket, told: Connection) -> None:
+def _worker(
+    parent: int,
+    config: ServerConfig,
+    app: str,
+    listener: socket.socket,
+    connections: ConnectionCounts,
+    told: Connection,
+) -> None:
     log_as_json()
+    give_back_at_times()
     with _reasons(told):
         import uvicorn
 
@@ -302,14 +320,19 @@ def _worker(parent: int, config: ServerConfig, app: str, listener: socket.socket
         options |= {"log_config": None, "access_log": False, "timeout_graceful_shutdown": 1}
         if config.tls_certificate is not None:
             options |= {"ssl_certfile": config.tls_certificate, "ssl_keyfile": config.tls_key}
-        uvicorn_config = uvicorn.Config(room.create_app(config, state), **options)
-        server = draining_server(uvicorn_config, state, parent, on_started=partial(_send, told, "ready"))
-        server.run(sockets=[listener])
+        uvicorn_config = uvicorn.Config(ending_connections(room.create_app(config, state), connections), **options)
+        server = draining_server(uvicorn_config, state, parent, connections, on_started=partial(_send, told, "ready"))
+        server.run(sockets=[SharedListener(listener, connections)])
         state.close()
 
 
-def draining_server(config: Any, state: State, parent: int, on_started: Callable[[], None]) -> Any:
-    """A uvicorn server that goes on answering for a while once it is to end: what is new gets a 503 from the application."""
+def draining_server(
+    config: Any, state: State, parent: int, connections: ConnectionCounts, on_started: Callable[[], None]
+) -> Any:
+    """A uvicorn server that goes on answering for a while once it is to end: what is new gets a 503 from the application.
+
+    It counts its `connections`.
+    """
     import uvicorn
 
     class DrainingServer(uvicorn.Server):
@@ -328,6 +351,7 @@ def draining_server(config: Any, state: State, parent: int, on_started: Callable
                 on_started()
 
         async def on_tick(self, counter: int) -> bool:
+            connections.set(len(self.server_state.connections))
             if os.getppid() != parent:
                 state.draining.set()
             if state.draining.is_set():

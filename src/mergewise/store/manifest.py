@@ -7,7 +7,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from hashlib import blake2b
 from operator import itemgetter
 from pathlib import Path
@@ -50,7 +50,7 @@ class ViewState:
     offered: bool = True
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Manifest:
     """`tables` maps a table to the version that is part of the index; `mapped` a table to its files (`store.mapped`);
     `trained` the vector indexes, by table and column, to the rows that there were when their partitions were chosen.
@@ -76,7 +76,8 @@ class Manifest:
         """The views that every document has."""
         return tuple(name for name, view in self.views.items() if not view.missing)
 
-    @property
+    # every question is told it, and a server asks for it several times a question
+    @cached_property
     def snapshot(self) -> str:
         """A short hash of the state that this is. Files of rows have names that were drawn, so that no other index has it."""
         return blake2b(json.dumps(asdict(self), sort_keys=True).encode(), digest_size=8).hexdigest()
