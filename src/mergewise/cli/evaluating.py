@@ -400,8 +400,8 @@ def _check(options: EvaluationOptions) -> None:
         if getattr(options, name) and options.run_folder is None:
             raise UsageError(f"--{name} goes with --out", "name a run folder")
     if (options.workers > 1 or options.ray is not None) and (options.out is None or options.shard is not None):
-        named = "--workers" if options.ray is None else "--ray"
-        raise UsageError(f"{named} goes with --out, and without --shard", "name a run folder")
+        option = "--workers" if options.ray is None else "--ray"
+        raise UsageError(f"{option} goes with --out, and without --shard", "name a run folder")
     executors_of(options.workers, options.ray, options.gpus_per_worker)
 
 

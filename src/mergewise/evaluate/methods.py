@@ -247,12 +247,15 @@ def methods_of(names: str) -> list[Method]:
 
 
 def strategy_methods(specs: str, mode: str | None = None) -> list[Method]:
-    """Strategies as methods, by their specs, separated by commas, or all of them; `mode` answers from all their contexts.
+    """Strategies as methods, by their specs, separated by commas, or all of them, `topk` first. `mode` answers from all
+    their contexts.
 
     Beside the strategy's own parameters a spec may have what `mergewise tune` finds: `search.NAME=VALUE` of the search, and
     `weights=FILE` of weave. Raises UsageError for a file that holds no weights.
     """
-    names = list(STRATEGIES) if specs.strip() == ALL else split_specs(specs)
+    # the first one is what others are compared with
+    every = sorted(STRATEGIES, key=lambda name: name != "topk")
+    names = every if specs.strip() == ALL else split_specs(specs)
     return [_strategy_method(spec, mode) for spec in names]
 
 

@@ -104,7 +104,7 @@ def _joined(ray: Any, address: str, workers: int | None) -> Iterator[None]:
     except Exception as error:
         raise UsageError(f"no Ray cluster at {address!r}: {_last_line(str(error))}", _HINT) from error
     try:
-        with redirect_stdout(_OutputWithoutRay(sys.stdout)):  # type: ignore[type-var]
+        with redirect_stdout(_OutputWithoutRay(sys.stdout)):
             yield
     finally:
         with redirect_stdout(sys.stderr):
