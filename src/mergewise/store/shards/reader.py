@@ -228,7 +228,7 @@ class ShardedReader:
         order = np.argsort(hashes, kind="stable")
         same = np.flatnonzero(hashes[order][1:] == hashes[order][:-1])
         repeated = np.sort(numbers[order[np.union1d(same, same + 1)]])
-        records = {}
+        records: dict[int, tuple[str, d.Statement]] = {}
         for at, reader in enumerate(self.readers):
             own = repeated[repeated >> BITS == at] & _LOW
             records |= {(at << BITS) + number: (name, statement) for number, name, statement in reader._statements(own)}
@@ -354,7 +354,7 @@ def _grouped(values: Iterable[Row], key: Callable[[Row], int]) -> dict[int, list
 
 
 @cache
-def _moved(record: type) -> dict[str, Column]:
+def _moved(record: type[Any]) -> dict[str, Column]:
     """The fields of a record that hold ids or numbers of documents."""
     return {column.name: column for column in columns_of(record) if column.moves or column.name == "document"}
 
@@ -364,7 +364,8 @@ def record_in(at: int, record: Row) -> Row:
     if not at:
         return record
     shift = at << BITS
-    moved = {name: column.shift(getattr(record, name), shift) for name, column in _moved(type(record)).items()}
+    own: type[Any] = type(record)
+    moved = {name: column.shift(getattr(record, name), shift) for name, column in _moved(own).items()}
     return replace(record, **moved) if moved else record  # type: ignore[type-var]
 
 

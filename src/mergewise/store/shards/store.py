@@ -15,7 +15,7 @@ from mergewise.ranges import Range, whole
 from mergewise.store.lance import LOCK_SECONDS, LanceStore
 from mergewise.store.lance_import import IN_USE
 from mergewise.store.lance_reader import LanceReader
-from mergewise.store.manifest import Manifest, demand_plain
+from mergewise.store.manifest import Manifest
 from mergewise.store.shards.place import MOST_SHARDS, ChangingShardPlace, Manifests, ShardedFolder, ShardPlace, shard_of
 from mergewise.store.shards.reader import BITS, ShardedReader
 from mergewise.store.views import Registry
@@ -90,7 +90,6 @@ class ShardedStore:
     @contextmanager
     def _change(self) -> Iterator[list[LanceStore]]:
         """The shards as stores, for one change of all of them."""
-        demand_plain(self.directory)
         with self.place.writer(self.lock_wait):
             before = self.manifests
             changing = list(before)
