@@ -39,6 +39,7 @@ from mergewise.store.filters import Where, condition_text
 from mergewise.store.lance import ClosedStore, LanceStore
 from mergewise.store.manifest import Manifest, demand_plain
 from mergewise.store.places import root_of
+from mergewise.store.shards.store import ShardedStore
 from mergewise.store.views import Progress
 from mergewise.twins import AnswerStream, AsyncAnswerStream, as_async, as_stream, each
 from mergewise.types import (
@@ -88,7 +89,7 @@ class Index:
     together.
     """
 
-    store: LanceStore
+    store: LanceStore | ShardedStore
     search_settings: SearchSettings
     # the embedder is None until it is needed
     _models: Models

@@ -18,12 +18,15 @@ from mergewise.models.cache import streaming, with_kept_answers
 from mergewise.models.embedders import check_embedder, given_embedder, remember_embedder
 from mergewise.models.record import Models
 from mergewise.models.tokens import count_tokens
-from mergewise.protocols import CausalModel, ChatModel, Embedder, NLLScorer, Reranker, TokenCounter
+from mergewise.protocols import CausalModel, ChatModel, Embedder, NLLScorer, Reranker, StoreReader, TokenCounter
 from mergewise.ranges import Ceilings, Range, number, text
 from mergewise.retrieve.hybrid import SearchSettings
 from mergewise.store.lance import LOCK_SECONDS, LanceStore
 from mergewise.store.manifest import Manifest, ViewState
 from mergewise.store.places import is_url, place_of, root_of
+from mergewise.store.places.place import Place
+from mergewise.store.shards.place import ShardedFolder
+from mergewise.store.shards.store import ShardedStore
 from mergewise.store.views import Estimate, Progress, views_of
 from mergewise.types import SHIPPED, Prompts
 
@@ -59,6 +62,7 @@ def open(
     storage: Mapping[str, str] | None = None,
     cache_size: str | int = "10GB",
     refresh: str | float = "1s",
+    shards: int | None = None,
 ) -> Index:
     """The index in the directory `path`, or below a prefix of a bucket ("s3://BUCKET/PREFIX"), created if absent.
 
@@ -86,6 +90,9 @@ def open(
     the environment. Questions are answered from copies below `cache`, or else in the user's own cache, of which
     they take `cache_size`. Another process's change is seen `refresh` later at the latest, plus the time to read it.
 
+    With `shards`, a new index in a directory is made of so many whole ones, each with the documents whose ids it gets by a hash;
+    an index keeps the number that it has.
+
     Raises UsageError for a path, a view, settings or a model that cannot be; MissingExtra where a model needs a package that is
     not installed; ModelError where a model cannot be loaded; NotAnIndex, OlderFormat, NewerFormat or CorruptIndex for what the
     directory holds; EmbedderMismatch; and IndexBusy where a view is to be added while another process writes for too long.
@@ -96,13 +103,18 @@ def open(
     given = embedder if embedder is None or isinstance(embedder, str) else given_embedder(embedder)
     own_texts = _own_prompts(prompts)
     patience = number("the wait for the lock is", lock_wait, float, Range(0, 10**9))
-    store = LanceStore(place, VIEWS, patience)
+    store = store_at(place, patience)
     known = place.known()
+    _check_shards(store, known, shards)
     _check_embeddable(wanted, known.embedder if known is not None else _spec_of(given))
     if known is None:
         if not create:
             raise UsageError(f"there is no index at {place}", "make one with `mergewise index PATH...`")
-        place.create(_new_manifest(given or EMBEDDER, wanted, own_texts), patience)
+        manifest = _new_manifest(given or EMBEDDER, wanted, own_texts)
+        if shards is None:
+            place.create(manifest, patience)
+        else:
+            store = ShardedStore.create(directory, manifest, VIEWS, shards, patience)
     manifest = store.manifest
     check_embedder(directory, manifest.embedder, manifest.dimension, given)
     if isinstance(given, str):
@@ -161,9 +173,14 @@ def estimate(
     manifest = place.known() or Manifest("", 0, {first: ViewState(VIEWS[first].dump())})
     standing = {name: state.settings for name, state in manifest.views.items()}
     chosen = {name: standing.get(name) or VIEWS[name].dump() if own is None else own for name, own in wanted.items()}
-    reader = LanceReader(place, manifest, VIEWS)
+    shards = store_at(place)
+    if isinstance(shards, ShardedStore):
+        reader: StoreReader = shards.reader()
+        lacking = {name: shards.missing(name) for name in manifest.views}
+    else:
+        reader = one = LanceReader(place, manifest, VIEWS)
+        lacking = {name: one.numbered_in(state.missing) for name, state in manifest.views.items()}
     ids = reader.ids()
-    lacking = {name: reader.numbered_in(state.missing) for name, state in manifest.views.items()}
     missing = {name: lacking.get(name, ids) for name in {**standing, **chosen}}
     model = load_chat(chat) if isinstance(chat, str) else chat
     kept = directory / WRITTEN
@@ -174,6 +191,26 @@ def estimate(
         search = FolderSearch(FileChoice.of(include, exclude), (directory,))
         inputs = inputs_of(sources, root_of(place, root), search, read)
         return forecast(inputs, reader, VIEWS, {**standing, **chosen}, missing, models)
+
+
+def store_at(place: Place, lock_wait: float = LOCK_SECONDS) -> LanceStore | ShardedStore:
+    if isinstance(place, ShardedFolder):
+        return ShardedStore(place.directory, VIEWS, lock_wait)
+    return LanceStore(place, VIEWS, lock_wait)
+
+
+def _check_shards(store: LanceStore | ShardedStore, known: Manifest | None, shards: int | None) -> None:
+    """Raises UsageError where so many shards are asked for of an index that stands otherwise, or that is on a bucket."""
+    if shards is None:
+        return
+    if store.place.refresh is not None:
+        raise UsageError(f"{store.place} is on a bucket, where an index has no shards", "make it in a directory")
+    standing = len(store.manifests) if isinstance(store, ShardedStore) else 0
+    if known is not None and standing != shards:
+        raise UsageError(
+            f"{store.place} has {f'{standing} shards' if standing else 'no shards'}",
+            "an index keeps the number that it was made with: index into another directory",
+        )
 
 
 def _index_path(path: str | os.PathLike[str]) -> str:

@@ -25,8 +25,10 @@ from mergewise.index.work import IndexingProgress
 from mergewise.models.record import Models
 from mergewise.models.tokens import count_tokens
 from mergewise.protocols import FloatArray, Store
+from mergewise.store import lance_change
 from mergewise.store.lance import LanceStore
 from mergewise.store.manifest import NAME, read_manifest, with_run, without_span
+from mergewise.store.places.steps import SteppedTable
 from mergewise.store.tables import Table
 from mergewise.types import Document, DocumentRows, VectorCount
 
@@ -378,6 +380,25 @@ def test_rows_that_wait_keep_their_addresses_and_are_mapped_when_they_are_whole(
     assert index.manifest.mapped["leaf"]["end"] == end and index.check() == []
     index.embed()
     assert index.manifest.mapped["leaf"]["end"] > end and index.check() == []
+
+
+def test_rows_that_wait_are_looked_for_by_an_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    outside: list[int] = []
+    update = SteppedTable.updating
+
+    def watched(self: SteppedTable, column: str, rows: Any) -> int:
+        stats = self.index_stats(f"{column}_idx")
+        outside.append(stats.num_unindexed_rows)
+        return update(self, column, rows)
+
+    monkeypatch.setattr(SteppedTable, "updating", watched)
+    monkeypatch.setattr(lance_change, "FEW_ROWS", 0)
+    index = mw.open(tmp_path / "i", embedder=SentenceEmbedder())
+    index.add(DOCUMENTS[:1])
+    index.add(DOCUMENTS[1:])
+    # those of the change before have left it
+    assert len(outside) > 2 and max(outside) <= 1
+    assert index.check() == []
 
 
 def test_a_table_of_an_older_mergewise_gets_rows_that_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -124,6 +124,14 @@ def index(
     ocr_pages: Annotated[
         int, typer.Option("--ocr-pages", min=1, max=10_000, help="Scanned pages of a file that are recognised.")
     ] = defaults.OCR_PAGES,
+    shards: Annotated[
+        int | None,
+        typer.Option(
+            "--shards",
+            min=1,
+            help="Make a new index of so many whole ones, each with the documents that a hash of their ids gives it.",
+        ),
+    ] = None,
     workers: Annotated[
         int | None,
         typer.Option(
@@ -186,7 +194,14 @@ def index(
     settings = view_settings(names, assignments or (), chat)
     with progress("Indexing", characters) as advance:
         opened = mergewise.open(
-            index_dir, views=names, settings=settings, embedder=embedder, chat=chat, progress=advance, prompts=prompts
+            index_dir,
+            views=names,
+            settings=settings,
+            embedder=embedder,
+            chat=chat,
+            progress=advance,
+            prompts=prompts,
+            shards=shards,
         )
 
     def update() -> AddReport:

@@ -184,6 +184,13 @@ class LanceStore:
             change.commit()
 
     @_making_room
+    def declare_metadata(self, kinds: Mapping[str, type]) -> None:
+        """Let documents have metadata under these keys, of these types."""
+        with self._writing() as change:
+            change.declare_metadata(kinds)
+            change.commit()
+
+    @_making_room
     def optimize(self) -> None:
         if self._up_to_date is not None and self._up_to_date == self.manifest:
             return

@@ -212,7 +212,6 @@ class Change:
         """Give documents that stand metadata beside their own. Raises StoreError where they cannot be stored."""
         documents = self._documents()
         kinds = d.metadata_kinds(documents.schema)
-        known = set(kinds)
         values: dict[str, Metadata] = {}
         for doc_id, given in metadata.items():
             try:
@@ -220,10 +219,16 @@ class Change:
             except ValueError as error:
                 raise StoreError(str(error), "give other metadata") from None
             kinds |= {name: type(value) for name, value in values[doc_id].items()}
+        self.declare_metadata(kinds)
+        self._set_columns(values)
+
+    def declare_metadata(self, kinds: Mapping[str, type]) -> None:
+        """Give the table of documents the columns that metadata of these types need."""
+        documents = self._documents()
+        known = d.metadata_kinds(documents.schema)
         added = [d.metadata_field(name, kind) for name, kind in kinds.items() if name not in known]
         if added:
             documents.add_columns(added)
-        self._set_columns(values)
 
     def _set_columns(self, values: Mapping[str, Mapping[str, object]]) -> None:
         """Give documents that stand, by their ids, these values of columns."""
@@ -237,13 +242,9 @@ class Change:
 
     def storable(self, rows: Sequence[DocumentRows]) -> tuple[list[DocumentRows], list[Failure]]:
         """The rows that can be stored; the table of documents gets the columns that their metadata needs."""
-        documents = self._documents()
-        kinds = d.metadata_kinds(documents.schema)
-        known = set(kinds)
+        kinds = d.metadata_kinds(self._documents().schema)
         good, failed = d.with_checked_metadata(rows, kinds)
-        added = [d.metadata_field(name, kind) for name, kind in kinds.items() if name not in known]
-        if added:
-            documents.add_columns(added)
+        self.declare_metadata(kinds)
         return good, failed
 
     def append(self, rows: Sequence[DocumentRows]) -> None:
@@ -309,9 +310,13 @@ class Change:
         waiting = [at for at, row in enumerate(ids) if holds(runs, row)]
         if not waiting:
             return 0
+        from lancedb.index import BTree
+
         opened, table = self.table(name), self.specs[name].table
         schema = pa.schema([field for field in opened.schema if field.name == "id" or field.name in columns])
         rows = embedded_rows(table, ids, columns, schema).take(waiting)
+        # rows that the index lacks are looked for by reading all of them, with their vectors
+        _index(opened, "id", BTree(), anew=True)
         updated = cast(SteppedTable, opened).updating("id", rows)
         left = without_span(runs, ids[0], ids[-1] + 1)
         self.manifest = replace(self.manifest, unembedded={**self.manifest.unembedded, name: left})
@@ -548,9 +553,11 @@ def _has_index(table: LanceTable, column: str) -> bool:
     return any(index.columns == [column] for index in table.list_indices())
 
 
-def _index(table: LanceTable, column: str, config: Any) -> None:
-    if not _has_index(table, column) and table.count_rows():
-        table.create_index(column, config=config)
+def _index(table: LanceTable, column: str, config: Any, *, anew: bool = False) -> None:
+    """What has no index of the column yet; or `anew` where many rows are outside of it."""
+    is_due = not _has_index(table, column) or (anew and _rows_outside(table, column) > _many_rows(table))
+    if is_due and table.count_rows():
+        table.create_index(column, config=config, replace=True)
 
 
 def _let_vectors_be_missing(opened: LanceTable, table: Table) -> None:
@@ -576,9 +583,8 @@ def _index_texts(opened: LanceTable, table: Table, *, anew: bool = False) -> Non
     from lancedb.index import FTS
 
     for column in _searched(opened, table):
-        if not _has_index(opened, column) or (anew and _rows_outside(opened, column) > _many_rows(opened)):
-            text = FTS(base_tokenizer=TEXT_TOKENIZER, custom_stop_words=sorted(STOP_WORDS))
-            opened.create_index(column, config=_fts_of_words() if column == table.words else text, replace=anew)
+        text = FTS(base_tokenizer=TEXT_TOKENIZER, custom_stop_words=sorted(STOP_WORDS))
+        _index(opened, column, _fts_of_words() if column == table.words else text, anew=anew)
 
 
 def _fts_of_words() -> Any:

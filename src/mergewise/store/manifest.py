@@ -143,7 +143,7 @@ def _parse(text: str, directory: Path) -> Manifest:
         if any(directory.glob("*.lance")):
             raise _damage_error(directory) from None
         raise NotAnIndex(f"{directory / NAME} is not a mergewise manifest", "choose another --index") from None
-    return _of_record(raw, directory)
+    return manifest_of(raw, directory)
 
 
 def parse_manifest(content: bytes, place: object, beside: str) -> tuple[Manifest, Any]:
@@ -155,7 +155,7 @@ def parse_manifest(content: bytes, place: object, beside: str) -> tuple[Manifest
         raw = _record(content.decode("utf-8"))
     except ValueError:
         raise NotAnIndex(f"{place}/{NAME} is not a mergewise manifest", "choose another --index") from None
-    return _of_record({name: value for name, value in raw.items() if name != beside}, place), raw.get(beside)
+    return manifest_of({name: value for name, value in raw.items() if name != beside}, place), raw.get(beside)
 
 
 def _record(text: str) -> dict[str, Any]:
@@ -169,7 +169,8 @@ def _record(text: str) -> dict[str, Any]:
     return dict(raw)
 
 
-def _of_record(raw: Mapping[str, Any], place: object) -> Manifest:
+def manifest_of(raw: Mapping[str, Any], place: object) -> Manifest:
+    """The manifest out of its record. Raises NewerFormat, OlderFormat and CorruptIndex."""
     written_by = raw["format"]
     if written_by > WAITING:
         raise NewerFormat(

@@ -1,4 +1,4 @@
-"""Where an index lives: a folder of this machine, or a prefix of a bucket on an object store.
+"""Where an index lives: a folder of this machine, with shards or without, or a prefix of a bucket on an object store.
 
 `Place` is what the store asks of either. Its state is its manifest, which is replaced last: in a folder under a file lock, on
 a bucket by a put that fails where another one came in between.
@@ -39,7 +39,9 @@ def place_of(
     Raises UsageError for a URL, a size or a time that cannot be, MissingExtra where the client of buckets is missing.
     """
     if not is_url(path):
-        return Folder(Path(path))
+        from mergewise.store.shards.place import ShardedFolder, are_shards
+
+        return (ShardedFolder if are_shards(Path(path)) else Folder)(Path(path))
     from mergewise.store.places.bucket import Bucket
 
     url = _URL.sub(lambda match: f"{match[1]}://", os.fspath(path)).rstrip("/")

@@ -23,9 +23,10 @@ def copy_index(source: Place, goal: Place, wait: float) -> int:
     Neither place is locked: a state stays whole while others change the index. Raises UsageError where the source is no index, or
     the goal is one already, and StoreError where a file is gone before it is copied.
     """
-    manifest = source.known()
-    if manifest is None:
+    state = source.manifest()
+    if state is None:
         raise UsageError(f"there is no index at {source}", "name one that there is")
+    manifest = state.manifest
     if goal.known() is not None:
         raise UsageError(f"{goal} is an index already", "copy to another place")
     try:

@@ -1,0 +1,376 @@
+"""One state of an index in shards, as those who ask see it: every question goes to all shards, and what they find is merged.
+
+Ids of rows and numbers of documents have the shard in their high bits.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
+from concurrent.futures import Future
+from dataclasses import dataclass, replace
+from functools import cache, partial
+from hashlib import blake2b
+from heapq import merge
+from itertools import islice
+from operator import attrgetter
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from mergewise.protocols import FloatArray, Ranking
+from mergewise.store import documents as d
+from mergewise.store.copies import RepeatedTexts
+from mergewise.store.kept import KeptValues
+from mergewise.store.lance_reader import LanceReader
+from mergewise.store.manifest import Manifest
+from mergewise.store.mapped import IntArray
+from mergewise.store.numbers import DocumentNumbers
+from mergewise.store.shards.place import ShardedFolder, shard_of
+from mergewise.store.shards.text_scores import ShardTexts, ranked_anew
+from mergewise.store.tables import NUMBER, Column, columns_of
+from mergewise.types import Document, DocumentInfo, DocumentRows, Duplicate, Known, RowId, Rows
+
+Row = TypeVar("Row")
+Kept = TypeVar("Kept")
+Result = TypeVar("Result")
+
+# ids of one shard, and so many shards that ids are numbers of JSON
+BITS = 42
+_LOW = (1 << BITS) - 1
+# hits of each shard that are scored again, at least
+SCORED_ANEW = 64
+
+
+class ShardedReader:
+    """The `StoreReader` protocol over the readers of all shards."""
+
+    def __init__(self, place: ShardedFolder, readers: Sequence[LanceReader]) -> None:
+        self.place = place
+        self.readers = tuple(readers)
+        self._kept = KeptValues()
+
+    @property
+    def directory(self) -> Path:
+        return self.place.directory
+
+    @property
+    def manifests(self) -> tuple[Manifest, ...]:
+        return tuple(reader.manifest for reader in self.readers)
+
+    @property
+    def manifest(self) -> Manifest:
+        """What all shards have in common."""
+        return self.readers[0].manifest
+
+    @property
+    def snapshot(self) -> str:
+        return snapshot_of(self.manifests)
+
+    def once(self, name: str, make: Callable[[], Kept], where: str | None = None) -> Kept:
+        return self._kept.once(name, make, where)
+
+    def _shard_of(self, doc_id: str) -> int:
+        return shard_of(doc_id, len(self.readers))
+
+    def _by_id(
+        self, doc_ids: Iterable[str], ask: Callable[[LanceReader, list[str]], Mapping[str, Result]]
+    ) -> dict[str, Result]:
+        """What the shards know of these documents, each asked for its own."""
+        found: dict[str, Result] = {}
+        ids = list(doc_ids)
+        for at, own in _grouped(ids, self._shard_of).items():
+            found |= ask(self.readers[at], own)
+        return {doc_id: found[doc_id] for doc_id in ids if doc_id in found}
+
+    # -- documents
+
+    def documents(self, prefix: str = "", after: str | None = None, limit: int | None = None) -> list[DocumentInfo]:
+        """Without an argument shard after shard, each in the order in which documents were added."""
+        pages = [reader.documents(prefix, after, limit) for reader in self.readers]
+        if not prefix and after is None and limit is None:
+            return [info for page in pages for info in page]
+        return list(islice(merge(*pages, key=attrgetter("id")), limit))
+
+    def document(self, doc_id: str) -> Document | None:
+        return self.readers[self._shard_of(doc_id)].document(doc_id)
+
+    def texts(self, doc_ids: Sequence[str]) -> dict[str, Document]:
+        return self._by_id(doc_ids, LanceReader.texts)
+
+    def digests(self, doc_ids: Sequence[str]) -> dict[str, str]:
+        return self._by_id(doc_ids, LanceReader.digests)
+
+    def known_documents(self, doc_ids: Sequence[str] = (), sources: Sequence[str] = ()) -> list[Known]:
+        return [known for reader in self.readers for known in reader.known_documents(doc_ids, sources)]
+
+    def document_rows(self, doc_ids: Sequence[str]) -> list[DocumentRows]:
+        ids = list(doc_ids)
+        found: dict[str, DocumentRows] = {}
+        for at, own in _grouped(ids, self._shard_of).items():
+            rows = self.readers[at].document_rows(own)
+            found |= {one.document.id: _rows_in(at, one) for one in rows}
+        return [found[doc_id] for doc_id in ids if doc_id in found]
+
+    def numbers(self, where: str | None = None) -> Set[int]:
+        return self._numbers(where)
+
+    def _numbers(self, where: str | None = None) -> DocumentNumbers:
+        def join() -> DocumentNumbers:
+            parts = [shifted(reader._numbers(where).array, at) for at, reader in enumerate(self.readers)]
+            return DocumentNumbers(np.concatenate(parts))
+
+        return self.once("numbers", join, where)
+
+    def leaf_ranges(self, doc_ids: Sequence[str]) -> dict[str, range]:
+        local = self._by_id(doc_ids, LanceReader.leaf_ranges)
+        first = {doc_id: self._shard_of(doc_id) << BITS for doc_id in local}
+        return {doc_id: range(first[doc_id] + own.start, first[doc_id] + own.stop) for doc_id, own in local.items()}
+
+    def ids(self, where: str | None = None) -> list[str]:
+        return [doc_id for reader in self.readers for doc_id in reader.ids(where)]
+
+    def sizes(self, doc_ids: Collection[str] | None = None) -> tuple[int, int]:
+        sizes = [reader.sizes(doc_ids) for reader in self.readers]
+        return sum(leaves for leaves, _ in sizes), sum(characters for _, characters in sizes)
+
+    def metadata_kinds(self) -> dict[str, type]:
+        return {name: kind for reader in self.readers for name, kind in reader.metadata_kinds().items()}
+
+    def languages(self) -> Mapping[str, int]:
+        return sum((Counter(reader.languages()) for reader in self.readers), Counter())
+
+    @property
+    def views(self) -> Mapping[str, Mapping[str, Any]]:
+        offered = [reader.views for reader in self.readers]
+        return {name: settings for name, settings in offered[0].items() if all(name in views for views in offered)}
+
+    def row_counts(self) -> dict[str, int]:
+        counts = [reader.row_counts() for reader in self.readers]
+        return {name: sum(one[name] for one in counts) for name in counts[0]}
+
+    def unembedded(self, table: str | None = None) -> IntArray:
+        return np.concatenate([shifted(reader.unembedded(table), at) for at, reader in enumerate(self.readers)])
+
+    def damage(self) -> dict[str, str]:
+        """The tables of shards that cannot be read whole, with what their files say."""
+        return {
+            f"{at}/{name}": message
+            for at, reader in enumerate(self.readers)
+            for name, message in reader.damage().items()
+        }
+
+    # -- rows
+
+    def rows(self, table: str, record: type[Row], ids: Sequence[int]) -> dict[int, Row]:
+        found: dict[int, Row] = {}
+        for at, local in _grouped(ids, _shard).items():
+            rows = self.readers[at].rows(table, record, [row & _LOW for row in local])
+            found |= {(at << BITS) + row: record_in(at, one) for row, one in rows.items()}
+        return {row: found[row] for row in ids if row in found}
+
+    def vectors(self, ids: Sequence[int], table: str | None = None, column: str = "vector") -> dict[int, FloatArray]:
+        found: dict[int, FloatArray] = {}
+        for at, local in _grouped(ids, _shard).items():
+            vectors = self.readers[at].vectors([row & _LOW for row in local], table, column)
+            found |= {(at << BITS) + row: vector for row, vector in vectors.items()}
+        return {row: found[row] for row in ids if row in found}
+
+    def whole(self, table: str, columns: Sequence[str]) -> pa.Table:
+        return pa.concat_tables(
+            self._columns_in(at, table, reader.whole(table, columns)) for at, reader in enumerate(self.readers)
+        )
+
+    def sorted_columns(self, table: str, columns: Sequence[str]) -> Mapping[str, IntArray]:
+        def sort() -> Mapping[str, IntArray]:
+            parts = [reader.sorted_columns(table, columns) for reader in self.readers]
+            tables = [self._columns_in(at, table, pa.table(dict(part))) for at, part in enumerate(parts)]
+            joined = {name: np.concatenate([one[name].to_numpy() for one in tables]) for name in parts[0]}
+            names = list(columns)
+            order = np.lexsort([joined[name] for name in names[1::-1]])
+            return {name: values[order] for name, values in joined.items()}
+
+        return self.once(f"sorted {table} {tuple(columns)}", sort)
+
+    def _columns_in(self, at: int, table: str, rows: pa.Table) -> pa.Table:
+        """Columns of a shard with its ids and numbers as they are here."""
+        moved = {NUMBER, *_moved(self.readers[at]._specs[table].table.record)}
+        for place, name in enumerate(rows.column_names):
+            if name in moved:
+                rows = rows.set_column(place, name, pc.add(rows[name], at << BITS))
+        return rows
+
+    # -- what documents have in common
+
+    def copies(self, where: str | None = None) -> Mapping[int, int]:
+        """Those within a shard, and those whose first document is in another one."""
+        return self.once("copies", lambda: self._read_copies(where), where)
+
+    def _read_copies(self, where: str | None) -> Mapping[int, int]:
+        records = self._repeated()
+        if where is not None and records:
+            numbers = np.fromiter(records, np.int64)
+            among = numbers[self._numbers(where).holds(numbers)].tolist()
+            records = {number: records[number] for number in among}
+        return d.same_documents((number, statement) for number, (_, statement) in records.items())
+
+    def _repeated(self) -> Mapping[int, tuple[str, d.Statement]]:
+        """Id and statement of each document whose text another one has too, in whatever shard."""
+        return self.once("repeated", self._read_repeated)
+
+    def _read_repeated(self) -> Mapping[int, tuple[str, d.Statement]]:
+        texts: list[RepeatedTexts] = [reader._repeated_texts() for reader in self.readers]
+        hashes = np.concatenate([own.hashes for own in texts])
+        numbers = np.concatenate([shifted(own.numbers, at) for at, own in enumerate(texts)])
+        order = np.argsort(hashes, kind="stable")
+        same = np.flatnonzero(hashes[order][1:] == hashes[order][:-1])
+        repeated = np.sort(numbers[order[np.union1d(same, same + 1)]])
+        records = {}
+        for at, reader in enumerate(self.readers):
+            own = repeated[repeated >> BITS == at] & _LOW
+            records |= {(at << BITS) + number: (name, statement) for number, name, statement in reader._statements(own)}
+        return records
+
+    def duplicates(self) -> list[Duplicate]:
+        records = self._repeated()
+        return [Duplicate(records[number][0], records[original][0]) for number, original in self.copies().items()]
+
+    # -- searches
+
+    def text_search(
+        self, question: str, k: int, where: str | None = None, table: str | None = None, *, words: bool = False
+    ) -> Future[Ranking]:
+        """With `words`, scores are those of each shard."""
+        return self._search(
+            lambda reader, limit: reader.text_search(question, limit, where, table, words=words),
+            k,
+            where,
+            table,
+            (lambda rankings: rankings) if words else (lambda rankings: self._ranked_anew(question, table, rankings)),
+        )
+
+    def _ranked_anew(self, question: str, table: str | None, rankings: Sequence[Ranking]) -> Sequence[Ranking]:
+        name = table or self.readers[0]._first
+        # a shard that has not changed keeps what it knows
+        texts = [
+            reader.once(f"texts {name}", partial(ShardTexts, reader, reader._specs[name].table))
+            for reader in self.readers
+        ]
+        return ranked_anew(question, texts, rankings)
+
+    def vector_search(
+        self, vector: FloatArray, k: int, where: str | None = None, table: str | None = None, column: str = "vector"
+    ) -> Future[Ranking]:
+        return self._search(
+            lambda reader, limit: reader.vector_search(vector, limit, where, table, column),
+            k,
+            where,
+            table,
+            lambda rankings: rankings,
+        )
+
+    def _search(
+        self,
+        ask: Callable[[LanceReader, int], Future[Ranking]],
+        k: int,
+        where: str | None,
+        table: str | None,
+        score: Callable[[Sequence[Ranking]], Sequence[Ranking]],
+    ) -> Future[Ranking]:
+        # the best of all is not always the best of its shard
+        first_limit = max(k, SCORED_ANEW)
+
+        def gather(futures: Sequence[Future[Ranking]]) -> Ranking:
+            limit = first_limit
+            while True:
+                local = [future.result() for future in futures]
+                first = [self._without_copies(at, own, where, table) for at, own in enumerate(local)]
+                # a shard whose rows are copies may have more
+                if all(len(kept) >= first_limit or len(own) < limit for kept, own in zip(first, local, strict=True)):
+                    break
+                limit *= 4
+                futures = [ask(reader, limit) for reader in self.readers]
+            scored = score([kept[:first_limit] for kept in first])
+            found = [((at << BITS) + row, value) for at, own in enumerate(scored) for row, value in own]
+            return sorted(found, key=lambda hit: (-hit[1], hit[0]))[:k]
+
+        return _Gathering([ask(reader, first_limit) for reader in self.readers], gather)
+
+    def _without_copies(self, at: int, ranking: Ranking, where: str | None, table: str | None) -> Ranking:
+        """The rows of documents whose first one is in another shard go: the shard itself leaves out those of its own."""
+        name = table or self.readers[at]._first
+        copies = self.once("copies of others", lambda: self._copies_of_others(where), where)[at]
+        if not len(copies) or not ranking:
+            return ranking
+        rows = self.readers[at].rows(name, _RowOfDocument, [row for row, _ in ranking])
+        gone = {row for row, one in rows.items() if copies.holds(np.array([one.document]))[0]}
+        return [hit for hit in ranking if hit[0] not in gone]
+
+    def _copies_of_others(self, where: str | None) -> list[DocumentNumbers]:
+        by_shard = _grouped((n for n, of in self.copies(where).items() if n >> BITS != of >> BITS), _shard)
+        return [DocumentNumbers.of(n & _LOW for n in by_shard.get(at, ())) for at in range(len(self.readers))]
+
+
+class _Gathering(Future[Ranking]):
+    """The result of searches that are under way, for the thread that began them."""
+
+    def __init__(
+        self, futures: Sequence[Future[Ranking]], gather: Callable[[Sequence[Future[Ranking]]], Ranking]
+    ) -> None:
+        super().__init__()
+        self._futures, self._gather = futures, gather
+
+    def result(self, timeout: float | None = None) -> Ranking:
+        return self._gather(self._futures)
+
+
+@dataclass(frozen=True, slots=True)
+class _RowOfDocument:
+    id: RowId
+    document: int
+
+
+def snapshot_of(manifests: Iterable[Manifest]) -> str:
+    return blake2b(" ".join(manifest.snapshot for manifest in manifests).encode(), digest_size=8).hexdigest()
+
+
+def shifted(numbers: IntArray, at: int) -> IntArray:
+    """Ids or numbers of a shard as they are here."""
+    return numbers + (at << BITS)
+
+
+def _shard(row: int) -> int:
+    return row >> BITS
+
+
+def _grouped(values: Iterable[Row], key: Callable[[Row], int]) -> dict[int, list[Row]]:
+    groups: dict[int, list[Row]] = defaultdict(list)
+    for value in values:
+        groups[key(value)].append(value)
+    return groups
+
+
+@cache
+def _moved(record: type) -> dict[str, Column]:
+    """The fields of a record that hold ids or numbers of documents."""
+    return {column.name: column for column in columns_of(record) if column.moves or column.name == "document"}
+
+
+def record_in(at: int, record: Row) -> Row:
+    """A record of a shard with its ids as they are here."""
+    if not at:
+        return record
+    shift = at << BITS
+    moved = {name: column.shift(getattr(record, name), shift) for name, column in _moved(type(record)).items()}
+    return replace(record, **moved) if moved else record  # type: ignore[type-var]
+
+
+def _rows_in(at: int, rows: DocumentRows) -> DocumentRows:
+    tables = {
+        name: Rows(tuple(record_in(at, record) for record in own.records), own.columns)
+        for name, own in rows.tables.items()
+    }
+    return replace(rows, tables=tables)

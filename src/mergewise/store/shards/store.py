@@ -1,0 +1,210 @@
+"""An index in shards: each change goes to the shards whose documents it is about, and is seen whole or not at all."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from threading import Lock
+from typing import Any, TypeVar
+
+from mergewise.errors import CorruptIndex, UsageError
+from mergewise.ranges import Range, whole
+from mergewise.store.lance import LOCK_SECONDS, LanceStore
+from mergewise.store.lance_import import IN_USE
+from mergewise.store.lance_reader import LanceReader
+from mergewise.store.manifest import Manifest
+from mergewise.store.shards.place import MOST_SHARDS, ChangingShardPlace, Manifests, ShardedFolder, ShardPlace, shard_of
+from mergewise.store.shards.reader import BITS, ShardedReader
+from mergewise.store.views import Registry
+from mergewise.types import AddReport, DocumentRows, Metadata, Origin, Problem
+
+Part = TypeVar("Part")
+_LOW = (1 << BITS) - 1
+
+
+class ShardedStore:
+    """The `Store` protocol over shards in a folder."""
+
+    def __init__(self, directory: Path, registry: Registry, lock_wait: float = LOCK_SECONDS) -> None:
+        self.place = ShardedFolder(directory)
+        self.registry = registry
+        self.lock_wait = lock_wait
+        self._opening = Lock()
+        self._reader: ShardedReader | None = None
+
+    @classmethod
+    def create(
+        cls, directory: Path, manifest: Manifest, registry: Registry, shards: int, lock_wait: float = LOCK_SECONDS
+    ) -> ShardedStore:
+        """Make an empty folder an index of so many shards, each of which begins as `manifest` says."""
+        whole("the shards are", shards, Range(1, MOST_SHARDS))
+        store = cls(directory, registry, lock_wait)
+        try:
+            directory.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UsageError(f"{directory} cannot be created: {error.strerror}", "choose another --index") from None
+        with store.place.writer(lock_wait):
+            store.place.make(shards, manifest)
+        return store
+
+    @property
+    def directory(self) -> Path:
+        return self.place.directory
+
+    @property
+    def manifests(self) -> Manifests:
+        return self.place.manifests()
+
+    @property
+    def manifest(self) -> Manifest:
+        return self.place.known()
+
+    @property
+    def settings(self) -> Mapping[str, Mapping[str, Any]]:
+        return {name: view.settings for name, view in self.manifests[0].views.items()}
+
+    def reader(self) -> ShardedReader:
+        IN_USE.demand_own_process(self.place)
+        manifests = self.manifests
+        with self._opening:
+            before = self._reader
+            if before is None or before.manifests != manifests:
+                olds: Sequence[LanceReader | None] = [None] * len(manifests) if before is None else before.readers
+                self._reader = ShardedReader(
+                    self.place, [self._opened(at, manifest, olds[at]) for at, manifest in enumerate(manifests)]
+                )
+            assert self._reader is not None
+            return self._reader
+
+    def _opened(self, at: int, manifest: Manifest, before: LanceReader | None) -> LanceReader:
+        """The reader of a shard, which stays where it has not changed."""
+        if before is not None and before.manifest == manifest:
+            return before
+        return LanceReader(ShardPlace(self.place, at), manifest, self.registry, before)
+
+    # -- changes
+
+    @contextmanager
+    def _change(self) -> Iterator[list[LanceStore]]:
+        """The shards as stores, for one change of all of them."""
+        with self.place.writer(self.lock_wait):
+            before = self.manifests
+            changing = list(before)
+            places = [ChangingShardPlace(self.place, at, changing) for at in range(len(changing))]
+            yield [LanceStore(place, self.registry, self.lock_wait) for place in places]
+            if tuple(changing) != before:
+                self.place.write(changing)
+                for place, now, then in zip(places, changing, before, strict=True):
+                    if now != then:
+                        place.sweep()
+
+    def _by_shard(self, parts: Iterable[Part], doc_id: Callable[[Part], str]) -> dict[int, list[Part]]:
+        shards = len(self.manifests)
+        groups: dict[int, list[Part]] = defaultdict(list)
+        for part in parts:
+            groups[shard_of(doc_id(part), shards)].append(part)
+        return groups
+
+    def write(
+        self,
+        rows: Sequence[DocumentRows],
+        *,
+        force: bool = False,
+        remove: Sequence[str] = (),
+        origins: Mapping[str, Origin] | None = None,
+    ) -> AddReport:
+        with self._change() as shards:
+            added = self._by_shard(rows, lambda row: row.document.id)
+            removed = self._by_shard(remove, str)
+            found = self._by_shard((origins or {}).items(), lambda item: item[0])
+            report = AddReport()
+            for at in sorted({*added, *removed, *found}):
+                report += shards[at].write(
+                    added.get(at, ()), force=force, remove=removed.get(at, ()), origins=dict(found.get(at, ()))
+                )
+                _declare_metadata(shards, at)
+            return report
+
+    def remove(self, doc_ids: Sequence[str]) -> int:
+        with self._change() as shards:
+            return sum(shards[at].remove(own) for at, own in self._by_shard(doc_ids, str).items())
+
+    def describe(self, metadata: Mapping[str, Metadata]) -> None:
+        with self._change() as shards:
+            for at, own in self._by_shard(metadata.items(), lambda item: item[0]).items():
+                shards[at].describe(dict(own))
+                _declare_metadata(shards, at)
+
+    def optimize(self) -> None:
+        with self._change() as shards:
+            for shard in shards:
+                shard.optimize()
+
+    # -- views and vectors that come later
+
+    def begin_view(self, view: str, settings: Mapping[str, Any]) -> None:
+        with self._change() as shards:
+            for shard in shards:
+                shard.begin_view(view, settings)
+
+    def missing(self, view: str) -> list[str]:
+        reader = self.reader()
+        return [name for one in reader.readers for name in one.numbered_in(one.manifest.views[view].missing)]
+
+    def write_view(self, view: str, rows: Sequence[DocumentRows]) -> None:
+        with self._change() as shards:
+            for at, own in self._by_shard(rows, lambda row: row.document.id).items():
+                shards[at].write_view(view, own)
+
+    def finish_view(self, view: str) -> bool:
+        with self._change() as shards:
+            finished = [shard.finish_view(view) for shard in shards]
+            return all(finished)
+
+    def write_vectors(self, table: str, ids: Sequence[int], columns: Mapping[str, Any]) -> int:
+        with self._change() as shards:
+            written = 0
+            for at in dict.fromkeys(row >> BITS for row in ids):
+                own = [place for place, row in enumerate(ids) if row >> BITS == at]
+                parts = {name: [values[place] for place in own] for name, values in columns.items()}
+                written += shards[at].write_vectors(table, [ids[place] & _LOW for place in own], parts)
+            return written
+
+    def finish_vectors(self) -> bool:
+        with self._change() as shards:
+            finished = [shard.finish_vectors() for shard in shards]
+            return all(finished)
+
+    # -- care
+
+    def check(self) -> list[Problem]:
+        """Every broken invariant of each shard, and documents that stand in another shard than theirs."""
+        count, problems = len(self.manifests), []
+        with self._opening:
+            self._reader = None
+        for at in range(count):
+            for problem in LanceStore(ShardPlace(self.place, at), self.registry, self.lock_wait).check():
+                problems.append(problem if problem.doc_id else replace(problem, what=f"shard {at}: {problem.what}"))
+        reader = self.reader()
+        try:
+            for at, shard in enumerate(reader.readers):
+                wrong = [doc_id for doc_id in shard.ids() if shard_of(doc_id, count) != at]
+                problems += [Problem(f"stands in shard {at}, where nobody looks for it", name) for name in wrong]
+        except CorruptIndex as error:
+            problems.append(Problem(error.message))
+        return problems
+
+    def repair(self) -> list[str]:
+        with self._change() as shards:
+            return [doc_id for shard in shards for doc_id in shard.repair()]
+
+
+def _declare_metadata(shards: Sequence[LanceStore], at: int) -> None:
+    """Give all shards the columns of metadata that this one has: a condition is asked of all, and a key has one type in all."""
+    kinds = shards[at].reader().metadata_kinds()
+    for shard in shards:
+        if kinds.keys() - shard.reader().metadata_kinds().keys():
+            shard.declare_metadata(kinds)

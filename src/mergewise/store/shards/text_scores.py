@@ -1,0 +1,170 @@
+"""BM25 over several indexes as over one: hits are scored again with the document frequencies of all.
+
+LanceDB scores a row by `sum_t n_t idf(t) f (K1 + 1) / (f + K1 (1 - B + B l / L))` (Robertson et al. 1994), with
+`idf(t) = ln(1 + (N - n + 1/2) / (n + 1/2))`. n_t counts the term in the question and f in the row, l is the row's number of
+tokens and L their mean; N are all rows and n those with the term: of one index. f and l are counted here, by LanceDB's own
+tokenizer. n and L of each shard are what its scores say, of one row that has the term and of rows of different lengths. Both are
+kept for as long as the state of the shard stands.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain
+from math import exp, log
+from statistics import fmean, median
+
+from mergewise.protocols import Ranking
+from mergewise.store.lance_reader import LanceReader
+from mergewise.store.lance_state import run
+from mergewise.store.tables import Table
+
+K1, B = 1.2, 0.75
+# rows from which the mean length of all is worked out, and frequent terms of theirs that are tried
+SAMPLE, FREQUENT = 64, 8
+# stands between texts that are cut into tokens together
+_BETWEEN = "qzvxkjwq"
+_WORD = re.compile(r"\w+")
+
+Terms = Counter[str]
+
+
+@dataclass(frozen=True, slots=True)
+class TextRow:
+    """A row that a search found: its local score and its terms."""
+
+    id: int
+    score: float
+    terms: Terms
+
+
+def share(count: int, length: int, mean_length: float) -> float:
+    """What a term adds to a row's score, times its idf."""
+    return (K1 + 1) * count / (count + K1 * (1 - B + B * length / mean_length))
+
+
+def idf(rows: int, frequency: float) -> float:
+    return log(1 + (rows - frequency + 0.5) / (frequency + 0.5))
+
+
+def frequency_of(rows: int, value: float) -> float:
+    """The document frequency that has this idf."""
+    odds = exp(value) - 1
+    return max(0.0, (rows + 0.5 - 0.5 * odds) / (1 + odds))
+
+
+def mean_length_of(first: tuple[float, int, int], second: tuple[float, int, int]) -> float | None:
+    """The mean length by which two rows have their scores for one term: score, count of the term and length of each.
+
+    It follows from share(f1, l1) / share(f2, l2) = s1 / s2, which is linear in 1 / L. None where any L would do.
+    """
+    (s1, f1, l1), (s2, f2, l2) = first, second
+    inverse = s2 * f1 * (f2 + K1 * (1 - B)) - s1 * f2 * (f1 + K1 * (1 - B))
+    scale = K1 * B * (s1 * f2 * l1 - s2 * f1 * l2)
+    return scale / inverse if abs(inverse) > 0.01 * (s1 + s2) and scale / inverse > 0 else None
+
+
+class ShardTexts:
+    """The text column of a table in one state of one shard."""
+
+    def __init__(self, reader: LanceReader, table: Table) -> None:
+        self._reader, self._table = reader, table
+        self.rows = reader.row_counts()[table.name]
+        self._frequencies: dict[str, float] = {}
+
+    def terms(self, texts: Sequence[str]) -> list[list[str]]:
+        """The tokens of each text, as the index has them."""
+        parts: list[list[str]] = [[]]
+        for token in self._tokens(f"\n{_BETWEEN}\n".join(texts)):
+            if token == _BETWEEN:
+                parts.append([])
+            else:
+                parts[-1].append(token)
+        # a text may have the very word, in whatever form
+        return parts if len(parts) == len(texts) else [self._tokens(text) for text in texts]
+
+    def _tokens(self, text: str) -> list[str]:
+        opened = self._reader._table(self._table.name)
+        if opened is None or not text:
+            return []
+        return [token.text for token in run(opened.tokenize(text, column=self._table.text))]
+
+    def found(self, ranking: Ranking) -> list[TextRow]:
+        """The rows of a ranking with their terms."""
+        ids = [row for row, _ in ranking]
+        texts: dict[int, str] = {}
+        for rows in self._reader._parts(self._table.name, [str(self._table.text)], ids):
+            texts |= zip(rows["id"].to_pylist(), rows[str(self._table.text)].to_pylist(), strict=True)
+        known = [(row, score) for row, score in ranking if row in texts]
+        terms = self.terms([texts[row] for row, _ in known])
+        return [TextRow(row, score, Counter(own)) for (row, score), own in zip(known, terms, strict=True)]
+
+    @cached_property
+    def mean_length(self) -> float:
+        """Of all rows, in tokens: by the scores of rows that have a frequent term."""
+        texts = run(self._first_texts())
+        sample = self.terms(texts)
+        frequent = Counter(chain.from_iterable(map(set, sample))).most_common(FREQUENT)
+        for term, _ in frequent:
+            hits = self.found(self._reader.text_search(term, SAMPLE, None, self._table.name).result())
+            of_term = [(hit.score, hit.terms[term], hit.terms.total()) for hit in hits if hit.terms[term]]
+            longest = max(of_term, key=lambda row: row[2] / row[1], default=None)
+            means = [] if longest is None else [mean_length_of(longest, row) for row in of_term]
+            known = [mean for mean in means if mean is not None]
+            if known:
+                return median(known)
+        # all of them are equally long, as far as one sees
+        return fmean(map(len, sample)) if any(sample) else 1.0
+
+    async def _first_texts(self) -> list[str]:
+        opened, column = self._reader._table(self._table.name), str(self._table.text)
+        if opened is None:
+            return []
+        return (await opened.query().select([column]).limit(SAMPLE).to_arrow())[column].to_pylist()  # type: ignore[no-any-return]
+
+    def frequency(self, term: str, probe: str) -> float:
+        """The rows that have the term. `probe` is a text with this term alone."""
+        if term not in self._frequencies:
+            hits = self.found(self._reader.text_search(probe, 1, None, self._table.name).result())
+            known = [hit for hit in hits if hit.terms[term]]
+            self._frequencies[term] = 0.0
+            for hit in known:
+                part = share(hit.terms[term], hit.terms.total(), self.mean_length)
+                self._frequencies[term] = frequency_of(self.rows, hit.score / part)
+        return self._frequencies[term]
+
+
+def probes(texts: ShardTexts, question: str) -> dict[str, str]:
+    """For each term of the question the word that is searched to learn how frequent it is."""
+    words = list(dict.fromkeys(_WORD.findall(question)))
+    single = {terms[0]: word for word, terms in zip(words, texts.terms(words), strict=True) if len(terms) == 1}
+    # what is no word by itself, as in scripts without spaces
+    return {term: single.get(term, term) for term in texts.terms([question])[0]}
+
+
+def ranked_anew(
+    question: str, shards: Sequence[ShardTexts], rankings: Sequence[Ranking]
+) -> list[list[tuple[int, float]]]:
+    """The rankings of one question by the shards, in the same order, with scores as one index of all rows gives them."""
+    largest = max(shards, key=lambda shard: shard.rows)
+    asked = Counter(largest.terms([question])[0])
+    if not asked or not any(rankings):
+        return [list(ranking) for ranking in rankings]
+    words = probes(largest, question)
+    rows = sum(shard.rows for shard in shards)
+    frequencies = [{term: shard.frequency(term, words[term]) for term in asked} for shard in shards]
+    idfs = {term: idf(rows, sum(known[term] for known in frequencies)) for term in asked}
+    mean = fmean([shard.mean_length for shard in shards], [shard.rows for shard in shards])
+    return [
+        [(hit.id, score_of(hit.terms, asked, idfs, mean)) for hit in shard.found(ranking)]
+        for shard, ranking in zip(shards, rankings, strict=True)
+    ]
+
+
+def score_of(terms: Terms, asked: Mapping[str, int], idfs: Mapping[str, float], mean_length: float) -> float:
+    length = terms.total()
+    return sum(n * idfs[term] * share(terms[term], length, mean_length) for term, n in asked.items() if terms[term])
