@@ -115,6 +115,7 @@ class ShardedStore:
         force: bool = False,
         remove: Sequence[str] = (),
         origins: Mapping[str, Origin] | None = None,
+        optimize: bool = False,
     ) -> AddReport:
         with self._change() as shards:
             added = self._by_shard(rows, lambda row: row.document.id)
@@ -123,7 +124,11 @@ class ShardedStore:
             report = AddReport()
             for at in sorted({*added, *removed, *found}):
                 report += shards[at].write(
-                    added.get(at, ()), force=force, remove=removed.get(at, ()), origins=dict(found.get(at, ()))
+                    added.get(at, ()),
+                    force=force,
+                    remove=removed.get(at, ()),
+                    origins=dict(found.get(at, ())),
+                    optimize=optimize,
                 )
                 _declare_metadata(shards, at)
             return report
