@@ -38,6 +38,7 @@ import mergewise
 from benchmarks.cells import markdown
 from mergewise.models.tokens import VOCABULARY as SHIPPED_TOKENS
 from mergewise.protocols import FloatArray
+from mergewise.store import lance_search
 from mergewise.store.lance_reader import LanceReader
 
 SIZES = "10000,100000,1000000"
@@ -49,6 +50,8 @@ LEAVES, SECTIONS, PARAGRAPHS, SENTENCES = 65, 11, 4, 3
 SENTENCE_WORDS = (8, 22)
 FILTERS = (100, 1_000, 10_000, 100_000)
 STRATEGIES = ("topk", "weave")
+# of the vector index that are searched
+PARTITIONS = (40, 80, 160)
 BUDGET = 640
 _WORD = re.compile(r"\w+")
 
@@ -334,8 +337,9 @@ def filtered_searches(reader: Any, questions: Sequence[str], vectors: FloatArray
     return costs
 
 
-def measure_recall(keep: Path, size: int, count: int, profile: bool) -> dict[str, float]:
-    """Shares of the 10 and 100 nearest rows by an exact scan that a search finds."""
+def measure_recall(keep: Path, size: int, count: int, profile: bool) -> dict[str, Any]:
+    """Shares of the 10 and 100 nearest rows by an exact scan that a search of 100 finds; also where it searches more partitions,
+    with milliseconds of the processor."""
     drawing, embedder = Drawing(), WordEmbedder()
     reader = mergewise.open(keep / "index", embedder=embedder, create=False).store.reader()
     vectors = embedder.embed_queries([drawing.question(number, -(-size // LEAVES)) for number in range(count)])
@@ -347,12 +351,22 @@ def measure_recall(keep: Path, size: int, count: int, profile: bool) -> dict[str
             nearest[at] = sorted(
                 nearest[at] + list(zip((-cosines[at, places]).tolist(), ids[places].tolist(), strict=True))
             )[:100]
-    recall = {}
-    for k in (10, 100):
-        found = [{row for row, _ in reader.vector_search(vector, k).result()} for vector in vectors]
-        shares = [len(a & {row for _, row in b[:k]}) / k for a, b in zip(found, nearest, strict=True)]
-        recall[f"recall@{k}"] = float(np.mean(shares))
-    return recall
+    standing = lance_search.NPROBES
+    by_partitions = {}
+    for partitions in (standing, *PARTITIONS):
+        lance_search.NPROBES = partitions
+        reader.vector_search(vectors[0], 100).result()
+        began = process_time()
+        found = [[row for row, _ in reader.vector_search(vector, 100).result()] for vector in vectors]
+        milliseconds = 1000 * (process_time() - began) / count
+        shares = [
+            float(np.mean([len({*a[:k]} & {row for _, row in b[:k]}) / k for a, b in zip(found, nearest, strict=True)]))
+            for k in (10, 100)
+        ]
+        by_partitions[partitions] = (*shares, milliseconds)
+    lance_search.NPROBES = standing
+    first, hundred, _ = by_partitions[standing]
+    return {"recall@10": first, "recall@100": hundred, "by_partitions": by_partitions}
 
 
 def all_vectors(reader: LanceReader) -> Iterator[tuple[Any, FloatArray]]:
