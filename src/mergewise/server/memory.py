@@ -23,7 +23,10 @@ def give_back_at_times() -> None:
 
 def allocator_trim() -> Callable[[int], object] | None:
     """glibc's `malloc_trim`, which keeps so many bytes at the end of the heap; None with another allocator."""
-    return getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform == "linux" else None
+    if sys.platform != "linux":
+        return None
+    trim: Callable[[int], object] | None = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    return trim
 
 
 def _repeat(give_back: Callable[[int], object]) -> None:
