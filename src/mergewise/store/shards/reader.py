@@ -354,7 +354,7 @@ def _grouped(values: Iterable[Row], key: Callable[[Row], int]) -> dict[int, list
 
 
 @cache
-def _moved(record: type[Any]) -> dict[str, Column]:
+def _moved(record: type) -> dict[str, Column]:
     """The fields of a record that hold ids or numbers of documents."""
     return {column.name: column for column in columns_of(record) if column.moves or column.name == "document"}
 
@@ -364,7 +364,7 @@ def record_in(at: int, record: Row) -> Row:
     if not at:
         return record
     shift = at << BITS
-    own: type[Any] = type(record)
+    own: type = type(record)
     moved = {name: column.shift(getattr(record, name), shift) for name, column in _moved(own).items()}
     return replace(record, **moved) if moved else record  # type: ignore[type-var]
 
