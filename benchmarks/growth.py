@@ -51,7 +51,7 @@ SENTENCE_WORDS = (8, 22)
 FILTERS = (100, 1_000, 10_000, 100_000)
 STRATEGIES = ("topk", "weave")
 # of the vector index that are searched
-PARTITIONS = (40, 80, 160)
+PARTITIONS = (20, 40, 80, 160)
 BUDGET = 640
 _WORD = re.compile(r"\w+")
 
@@ -351,10 +351,12 @@ def measure_recall(keep: Path, size: int, count: int, profile: bool) -> dict[str
             nearest[at] = sorted(
                 nearest[at] + list(zip((-cosines[at, places]).tolist(), ids[places].tolist(), strict=True))
             )[:100]
-    standing = lance_search.NPROBES
+    standing = lance_search.NPROBES, lance_search.PROBED_ROWS
     by_partitions = {}
-    for partitions in (standing, *PARTITIONS):
-        lance_search.NPROBES = partitions
+    # as questions search, then so many whatever the size
+    for partitions in ("standing", *PARTITIONS):
+        if isinstance(partitions, int):
+            lance_search.NPROBES, lance_search.PROBED_ROWS = partitions, size
         reader.vector_search(vectors[0], 100).result()
         began = process_time()
         found = [[row for row, _ in reader.vector_search(vector, 100).result()] for vector in vectors]
@@ -364,8 +366,8 @@ def measure_recall(keep: Path, size: int, count: int, profile: bool) -> dict[str
             for k in (10, 100)
         ]
         by_partitions[partitions] = (*shares, milliseconds)
-    lance_search.NPROBES = standing
-    first, hundred, _ = by_partitions[standing]
+    lance_search.NPROBES, lance_search.PROBED_ROWS = standing
+    first, hundred, _ = by_partitions["standing"]
     return {"recall@10": first, "recall@100": hundred, "by_partitions": by_partitions}
 
 

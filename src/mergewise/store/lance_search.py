@@ -26,8 +26,11 @@ if TYPE_CHECKING:
     from lancedb.table import AsyncTable
 
 
-# recall 0.99 of an exact search, see docs/evaluation.md
+# recall 0.99 of an exact search at 10^5 rows, see docs/evaluation.md
 NPROBES, REFINE = 20, 2
+# rows up to which so many partitions are searched, beyond by the third root of the rows: of partitions of one size a fixed
+# number finds less and less (docs/scale.md)
+PROBED_ROWS = 100_000
 # rows that are compared exactly within a filter: at most, and times those that a search of the index would give
 EXACT_ROWS, EXACT_DEPTH = 12_000, 4
 # rows that a text search reads beyond those asked for: in 425 questions of three sets up to 25 tied at rank 100
@@ -93,7 +96,8 @@ class LanceSearch(LanceDocuments):
         if documents is not None and not documents.share:
             return start(_nothing())
         # the nearest of few lie further apart: recall 0.997 of an exact search, 0.80 by the same partitions (docs/log.md)
-        probes = NPROBES if documents is None else int(NPROBES / documents.share**0.5)
+        share = 1.0 if documents is None else documents.share
+        probes = int(NPROBES * max(1.0, self._row_count(table) / PROBED_ROWS) ** (1 / 3) / share**0.5)
         chosen, single = documents, half.astype(np.float32)
         if documents is not None and refines and self._has_few_rows(table, documents, wanted):
             few = documents
