@@ -7,7 +7,6 @@ a killed writer left half done is undone as in any index: the next change goes b
 from __future__ import annotations
 
 import json
-import os
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -36,8 +35,11 @@ def shard_of(doc_id: str, shards: int) -> int:
 
 
 def are_shards(directory: Path) -> bool:
-    # a path that no file can have has none
-    return os.path.isfile(directory / NAME)
+    try:
+        return (directory / NAME).is_file()
+    except OSError:
+        # no file can have this path
+        return False
 
 
 class ShardedFolder(Folder):
