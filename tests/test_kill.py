@@ -158,9 +158,9 @@ import sys
 import pytest
 {EMBEDDER}
 import mergewise
-from mergewise.index import pipeline
+from mergewise.index import pipeline, vectors
 
-pipeline.SMALL, pipeline.BATCH_DOCUMENTS, pipeline.CHANGE_LEAVES, pipeline.FIRST_PART = 100, 8, 10, 3
+pipeline.SMALL, pipeline.BATCH_DOCUMENTS, vectors.CHANGE_LEAVES, vectors.FIRST_PART = 100, 8, 10, 3
 print("ready", flush=True)
 mergewise.open(sys.argv[1], embedder=Numbers(0.004)).add(sys.argv[2])
 print("done", flush=True)

@@ -11,7 +11,7 @@ from typer.testing import CliRunner, Result
 
 from mergewise.cli.main import app
 from mergewise.errors import UsageError
-from mergewise.index import pipeline
+from mergewise.index import pipeline, vectors
 from mergewise.models.minilm import MiniLM
 from mergewise.protocols import FloatArray
 
@@ -33,7 +33,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         )
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(pipeline, "SMALL", 50)
-    monkeypatch.setattr(pipeline, "CHANGE_LEAVES", 1)
+    monkeypatch.setattr(vectors, "CHANGE_LEAVES", 1)
     return tmp_path
 
 

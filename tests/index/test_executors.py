@@ -23,7 +23,7 @@ import mergewise as mw
 from mergewise.designs import VIEWS
 from mergewise.designs.design import Lazy
 from mergewise.errors import Cancelled, MissingExtra, UsageError
-from mergewise.index import executors, pipeline
+from mergewise.index import executors, pipeline, vectors
 from mergewise.index.executors import HERE, Executor, WorkerPool
 from mergewise.index.work import IndexingProgress
 from mergewise.inputs import inputs_of
@@ -281,7 +281,7 @@ def test_tables_from_files_are_the_same_to_the_last_bit(
     """With vectors of the shipped embedder, by other numbers of threads and in other batches."""
     monkeypatch.setattr(pipeline, "SMALL", 1000)
     monkeypatch.setattr(pipeline, "SENT_DOCUMENTS", 2)
-    monkeypatch.setattr(pipeline, "SENT_LEAVES", 5)
+    monkeypatch.setattr(vectors, "SENT_LEAVES", 5)
     monkeypatch.setattr(pipeline, "cores", lambda: 2)
     wanted = sorted(path for suffix in ("pdf", "docx", "html", "md") for path in FILES.rglob(f"*.{suffix}"))
     wanted = sorted(wanted, key=lambda path: (path.suffix, path.stat().st_size))

@@ -20,7 +20,7 @@ from tests.support import rows_of as made
 
 import mergewise as mw
 from mergewise.designs import STRATEGIES, VIEWS
-from mergewise.index import pipeline
+from mergewise.index import pipeline, vectors
 from mergewise.index.work import IndexingProgress
 from mergewise.models.record import Models
 from mergewise.models.tokens import count_tokens
@@ -71,9 +71,9 @@ DOCUMENTS = [tower(number) for number in range(4)]
 def small_changes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Much comes in several changes, each of several parts."""
     monkeypatch.setattr(pipeline, "SMALL", 500)
-    monkeypatch.setattr(pipeline, "CHANGE_LEAVES", 7)
-    monkeypatch.setattr(pipeline, "FIRST_PART", 2)
-    monkeypatch.setattr(pipeline, "LARGEST_PART", 3)
+    monkeypatch.setattr(vectors, "CHANGE_LEAVES", 7)
+    monkeypatch.setattr(vectors, "FIRST_PART", 2)
+    monkeypatch.setattr(vectors, "LARGEST_PART", 3)
 
 
 def in_one_step(path: Path, documents: Sequence[Document] = DOCUMENTS, **opened: Any) -> mw.Index:
@@ -228,9 +228,9 @@ def test_one_large_document_gets_its_vectors_in_several_changes(tmp_path: Path) 
 
 def test_a_change_comes_within_half_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever a leaf takes: parts become smaller for a slow embedder."""
-    monkeypatch.setattr(pipeline, "CHANGE_LEAVES", 4096)
-    monkeypatch.setattr(pipeline, "FIRST_PART", 32)
-    monkeypatch.setattr(pipeline, "LARGEST_PART", 512)
+    monkeypatch.setattr(vectors, "CHANGE_LEAVES", 4096)
+    monkeypatch.setattr(vectors, "FIRST_PART", 32)
+    monkeypatch.setattr(vectors, "LARGEST_PART", 512)
     now = each = 0.0
 
     def clock() -> float:
@@ -250,7 +250,7 @@ def test_a_change_comes_within_half_a_minute(monkeypatch: pytest.MonkeyPatch) ->
         table = VIEWS["leaf"].tables_of(store.settings["leaf"])[0]
         while len(store.reader().unembedded()):
             began = now
-            assert pipeline._embed_some(store, table, models, work, clock)
+            assert vectors.embed_some(store, table, models, work, clock)
             assert now - began <= 30
         assert store.finish_vectors() and store.check() == []
 
@@ -313,7 +313,7 @@ def take(step: Step, store: Store, standing: dict[str, Document]) -> None:
         ):
             standing[document.id] = document
     elif action == "embed":
-        pipeline._embed_some(store, table, models, IndexingProgress(), lambda: 0.0)
+        vectors.embed_some(store, table, models, IndexingProgress(), lambda: 0.0)
     elif action == "remove":
         store.remove([f"d{number}"])
         standing.pop(f"d{number}", None)

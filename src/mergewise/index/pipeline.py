@@ -29,7 +29,8 @@ from mergewise.errors import ReadError
 from mergewise.index.executors import HERE, INLINE, Executor, Executors
 from mergewise.index.moves import keeps_its_title, rename_document
 from mergewise.index.plan import IndexingPlan, IndexingTask, Move, batches, plan
-from mergewise.index.work import TEXTS_AT_ONCE, IndexingProgress
+from mergewise.index.vectors import embed_in_workers, embed_some, embedding_tables, waiting_characters
+from mergewise.index.work import IndexingProgress
 from mergewise.index.writing.calls import chat_of
 from mergewise.inputs import Input
 from mergewise.models.cache import CachedChat
@@ -37,8 +38,6 @@ from mergewise.models.minilm import MiniLM, cores
 from mergewise.models.record import Models
 from mergewise.protocols import ChatModel, Embedder, Store
 from mergewise.readers import UNTRIED
-from mergewise.store.mapped import IntArray
-from mergewise.store.tables import Table
 from mergewise.store.views import OnShare, Progress, Registry, View, ViewRows, views_of
 from mergewise.text.languages.detection import document_language
 from mergewise.types import AddReport, Document, DocumentRows, Failure, Origin, TextlessPages
@@ -53,16 +52,8 @@ REBUILT_AT_ONCE = 64
 
 SMALL = 100_000
 """Characters that are written with their vectors in one change: a few seconds of embedding."""
-CHANGE_SECONDS, PART_SECONDS = 20.0, 4.0
-"""Of embedding: after so many a change is written, and so many are between two looks at the clock."""
-CHANGE_LEAVES = 4096
-FIRST_PART, LARGEST_PART = 32, TEXTS_AT_ONCE
-"""Leaves that are embedded between two looks at the clock: the first time, and at most."""
-
-SENT_CHARACTERS, SENT_DOCUMENTS, SENT_LEAVES = 200_000, 64, 128
+SENT_CHARACTERS, SENT_DOCUMENTS = 200_000, 64
 """What a worker gets at a time: about a second of work or less, so that none waits long for another in the end."""
-READ_LEAVES = 1024
-"""Read at a time for workers that embed them."""
 
 
 def rows_of(
@@ -136,7 +127,7 @@ def carry_out(
     With `embed` "later", vectors and the rows of further views are left to `catch_up`.
     """
     size = sum(task.given.size for task in planned.tasks)
-    waiting = _waiting_characters(store) if embed == "now" else 0
+    waiting = waiting_characters(store) if embed == "now" else 0
     with executors(size + waiting) as executor:
         return _carry_out(planned, store, registry, models, work, embed, executor, (size, waiting))
 
@@ -489,7 +480,7 @@ def go_on(
     """`catch_up` by itself."""
     work = work or IndexingProgress()
     lacking = {doc_id for name in store.reader().views for doc_id in store.missing(name)}
-    sizes = _waiting_characters(store), _characters_of(store, lacking)
+    sizes = waiting_characters(store), _characters_of(store, lacking)
     work.begin(sizes)
     # where a change may be the last one, nothing is made ahead
     with executors(sum(sizes)) if seconds == inf else nullcontext(INLINE) as executor:
@@ -516,109 +507,19 @@ def catch_up(
         return clock() - began < seconds
 
     late = [name for name in store.reader().views if store.missing(name)]
-    tables = [table for table in _embedding_tables(store, registry) if len(store.reader().unembedded(table.name))]
+    tables = [table for table in embedding_tables(store, registry) if len(store.reader().unembedded(table.name))]
     for stage, table in enumerate(tables):
         work.begin_stage(len(store.reader().unembedded(table.name)), len(tables) - stage + len(late))
         if models.embedder is not None and _embed_apart(executor, models.embedder):
-            _embed_in_workers(store, table, models.embedder, work, clock, executor)
+            embed_in_workers(store, table, models.embedder, work, clock, executor)
         else:
-            while _embed_some(store, table, models, work, clock) and goes_on():
+            while embed_some(store, table, models, work, clock) and goes_on():
                 pass
     store.finish_vectors()
     for stage, name in enumerate(late):
         if goes_on() or not (tables or stage):
             work.begin_stage(_characters_of(store, store.missing(name)), len(late) - stage)
             _build_missing(store, registry, name, models, work, goes_on, executor)
-
-
-def _embedding_tables(store: Store, registry: Registry) -> list[Table]:
-    """The tables whose rows may wait for vectors."""
-    settings = store.settings
-    views = (registry[name].tables_of(settings[name]) for name in registry if name in settings)
-    return [table for tables in views for table in tables if table.embed is not None]
-
-
-def _embed_some(store: Store, table: Table, models: Models, work: IndexingProgress, clock: Callable[[], float]) -> bool:
-    """One change: the vectors of as many rows as take less than half a minute. Whether there were any."""
-    reader = store.reader()
-    waiting: list[int] = reader.unembedded(table.name)[:CHANGE_LEAVES].tolist()
-    assert table.embed is not None
-    if not waiting or models.embedder is None:
-        return False
-    began, size = clock(), FIRST_PART
-    ids: list[int] = []
-    parts: list[Mapping[str, Any]] = []
-    while len(ids) < len(waiting) and clock() - began < CHANGE_SECONDS:
-        at = clock()
-        records: dict[int, Any] = reader.rows(table.name, table.record, waiting[len(ids) : len(ids) + size])
-        if not records:
-            # of no document: `check` says so
-            break
-        work.look_at(next(record.doc_id for record in records.values()))
-        parts.append(table.embed(list(records.values()), models.embedder))
-        ids += records
-        work.count_written(len(records))
-        pace = len(records) / max(clock() - at, 1e-3)
-        size = int(min(LARGEST_PART, max(1, PART_SECONDS * pace)))
-    _write_vectors(store, table, ids, parts)
-    return bool(ids)
-
-
-def _write_vectors(store: Store, table: Table, ids: Sequence[int], parts: Sequence[Mapping[str, Any]]) -> None:
-    if ids:
-        store.write_vectors(table.name, ids, {name: [row for part in parts for row in part[name]] for name in parts[0]})
-
-
-def _embed_in_workers(
-    store: Store,
-    table: Table,
-    embedder: Embedder,
-    work: IndexingProgress,
-    clock: Callable[[], float],
-    executor: Executor,
-) -> None:
-    """All changes. While workers embed, this process reads the rows that come next, and writes the vectors that came."""
-    assert table.embed is not None
-    embed = partial(_embedded_part, table.embed, embedder)
-    waiting = store.reader().unembedded(table.name)
-    began = clock()
-    ids: list[int] = []
-    parts: list[Mapping[str, Any]] = []
-    for own, columns in executor.map(embed, _parts_of(store, table, waiting), work.tell):
-        ids += own
-        parts.append(columns)
-        work.count_written(len(own))
-        # as many as take half a minute, which are more where there are many workers
-        if len(ids) >= CHANGE_LEAVES * executor.workers // 2 or clock() - began >= CHANGE_SECONDS:
-            _write_vectors(store, table, ids, parts)
-            ids, parts, began = [], [], clock()
-    _write_vectors(store, table, ids, parts)
-
-
-def _parts_of(store: Store, table: Table, waiting: IntArray) -> Iterator[dict[int, Any]]:
-    """Rows by id, as many as a worker gets at a time. They are read faster many at once.
-
-    None where they are of no document: `check` says so.
-    """
-    for first in range(0, len(waiting), READ_LEAVES):
-        ids = waiting[first : first + READ_LEAVES].tolist()
-        records: dict[int, Any] = store.reader().rows(table.name, table.record, ids)
-        for part in batches(records.items(), SENT_LEAVES):
-            yield dict(part)
-
-
-def _embedded_part(
-    embed: Callable[[Sequence[Any], Embedder], Mapping[str, Any]], embedder: Embedder, records: Mapping[int, Any]
-) -> tuple[list[int], Mapping[str, Any]]:
-    """The columns of these rows by their ids, as a worker makes them."""
-    return list(records), embed(list(records.values()), embedder)
-
-
-def _waiting_characters(store: Store) -> int:
-    """About as many characters as the leaves have that wait for vectors."""
-    waiting = len(store.reader().unembedded())
-    leaves, characters = store.reader().sizes() if waiting else (0, 0)
-    return characters * waiting // max(1, leaves)
 
 
 def _models_with_progress(

@@ -1,0 +1,114 @@
+"""Vectors that come after the texts, table by table: in changes of less than half a minute, made here or by workers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from mergewise.index.executors import Executor
+from mergewise.index.plan import batches
+from mergewise.index.work import TEXTS_AT_ONCE, IndexingProgress
+from mergewise.models.record import Models
+from mergewise.protocols import Embedder, Store
+from mergewise.store.mapped import IntArray
+from mergewise.store.tables import Table
+from mergewise.store.views import Registry
+
+CHANGE_SECONDS, PART_SECONDS = 20.0, 4.0
+"""Of embedding: after so many a change is written, and so many are between two looks at the clock."""
+CHANGE_LEAVES = 4096
+FIRST_PART, LARGEST_PART = 32, TEXTS_AT_ONCE
+"""Leaves that are embedded between two looks at the clock: the first time, and at most."""
+SENT_LEAVES, READ_LEAVES = 128, 1024
+"""What a worker gets at a time, about a second of work or less, and what is read at a time for workers."""
+
+
+def embedding_tables(store: Store, registry: Registry) -> list[Table]:
+    """The tables whose rows may wait for vectors."""
+    settings = store.settings
+    views = (registry[name].tables_of(settings[name]) for name in registry if name in settings)
+    return [table for tables in views for table in tables if table.embed is not None]
+
+
+def embed_some(store: Store, table: Table, models: Models, work: IndexingProgress, clock: Callable[[], float]) -> bool:
+    """One change: the vectors of as many rows as take less than half a minute. Whether there were any."""
+    reader = store.reader()
+    waiting: list[int] = reader.unembedded(table.name)[:CHANGE_LEAVES].tolist()
+    assert table.embed is not None
+    if not waiting or models.embedder is None:
+        return False
+    began, size = clock(), FIRST_PART
+    ids: list[int] = []
+    parts: list[Mapping[str, Any]] = []
+    while len(ids) < len(waiting) and clock() - began < CHANGE_SECONDS:
+        at = clock()
+        records: dict[int, Any] = reader.rows(table.name, table.record, waiting[len(ids) : len(ids) + size])
+        if not records:
+            # of no document: `check` says so
+            break
+        work.look_at(next(record.doc_id for record in records.values()))
+        parts.append(table.embed(list(records.values()), models.embedder))
+        ids += records
+        work.count_written(len(records))
+        pace = len(records) / max(clock() - at, 1e-3)
+        size = int(min(LARGEST_PART, max(1, PART_SECONDS * pace)))
+    _write_vectors(store, table, ids, parts)
+    return bool(ids)
+
+
+def _write_vectors(store: Store, table: Table, ids: Sequence[int], parts: Sequence[Mapping[str, Any]]) -> None:
+    if ids:
+        store.write_vectors(table.name, ids, {name: [row for part in parts for row in part[name]] for name in parts[0]})
+
+
+def embed_in_workers(
+    store: Store,
+    table: Table,
+    embedder: Embedder,
+    work: IndexingProgress,
+    clock: Callable[[], float],
+    executor: Executor,
+) -> None:
+    """All changes. While workers embed, this process reads the rows that come next, and writes the vectors that came."""
+    assert table.embed is not None
+    embed = partial(_embedded_part, table.embed, embedder)
+    waiting = store.reader().unembedded(table.name)
+    began = clock()
+    ids: list[int] = []
+    parts: list[Mapping[str, Any]] = []
+    for own, columns in executor.map(embed, _parts_of(store, table, waiting), work.tell):
+        ids += own
+        parts.append(columns)
+        work.count_written(len(own))
+        # as many as take half a minute, which are more where there are many workers
+        if len(ids) >= CHANGE_LEAVES * executor.workers // 2 or clock() - began >= CHANGE_SECONDS:
+            _write_vectors(store, table, ids, parts)
+            ids, parts, began = [], [], clock()
+    _write_vectors(store, table, ids, parts)
+
+
+def _parts_of(store: Store, table: Table, waiting: IntArray) -> Iterator[dict[int, Any]]:
+    """Rows by id, as many as a worker gets at a time. They are read faster many at once.
+
+    None where they are of no document: `check` says so.
+    """
+    for first in range(0, len(waiting), READ_LEAVES):
+        ids = waiting[first : first + READ_LEAVES].tolist()
+        records: dict[int, Any] = store.reader().rows(table.name, table.record, ids)
+        for part in batches(records.items(), SENT_LEAVES):
+            yield dict(part)
+
+
+def _embedded_part(
+    embed: Callable[[Sequence[Any], Embedder], Mapping[str, Any]], embedder: Embedder, records: Mapping[int, Any]
+) -> tuple[list[int], Mapping[str, Any]]:
+    """The columns of these rows by their ids, as a worker makes them."""
+    return list(records), embed(list(records.values()), embedder)
+
+
+def waiting_characters(store: Store) -> int:
+    """About as many characters as the leaves have that wait for vectors."""
+    waiting = len(store.reader().unembedded())
+    leaves, characters = store.reader().sizes() if waiting else (0, 0)
+    return characters * waiting // max(1, leaves)
