@@ -79,7 +79,6 @@ def serve(
     from mergewise.server.logs import log_as_json
     from mergewise.server.supervisor import Supervisor, token_file
 
-    log_as_json()
     place = _place(data, docs or [])
     settings = server_config(
         place, config, chat or (), embedder, host=host, port=port, workers=workers, needs_token=auth
@@ -93,6 +92,7 @@ def serve(
             say_warning("everybody on this machine may read, write and remove: --no-auth")
         say_aside("Ctrl-C ends it", None)
 
+    log_as_json()
     say_aside("starting", None)
     Supervisor(settings, on_ready=say_where).run()
 

@@ -23,11 +23,10 @@ class Lazy(MutableMapping[str, Part]):
 
     def __init__(self, make: Callable[[], Mapping[str, Part]]) -> None:
         self._make = make
-        self._is_changed = False
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Another process makes its own, which must be the same."""
-        if self._is_changed:
+        if self._parts != dict(self._make()):
             raise PicklingError("it was changed in this process")
         return Lazy, (self._make,)
 
@@ -39,11 +38,9 @@ class Lazy(MutableMapping[str, Part]):
         return self._parts[name]
 
     def __setitem__(self, name: str, part: Part) -> None:
-        self._is_changed = True
         self._parts[name] = part
 
     def __delitem__(self, name: str) -> None:
-        self._is_changed = True
         del self._parts[name]
 
     def __iter__(self) -> Iterator[str]:
