@@ -16,7 +16,7 @@ import pytest
 import mergewise as mw
 from mergewise.designs import VIEWS
 from mergewise.errors import UsageError
-from mergewise.index import cluster, pipeline
+from mergewise.index import cluster, pipeline, vectors
 from mergewise.index.cluster import on_cluster
 from mergewise.index.executors import Executor, WorkerPool
 from mergewise.index.work import IndexingProgress
@@ -61,8 +61,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def small_parts() -> Iterator[None]:
     """Many items, texts before vectors."""
     with pytest.MonkeyPatch.context() as patch:
-        for name, value in (("SMALL", 1000), ("SENT_DOCUMENTS", 2), ("SENT_LEAVES", 4), ("BATCH_DOCUMENTS", 5)):
+        for name, value in (("SMALL", 1000), ("SENT_DOCUMENTS", 2), ("BATCH_DOCUMENTS", 5)):
             patch.setattr(pipeline, name, value)
+        patch.setattr(vectors, "SENT_LEAVES", 4)
         yield
 
 
