@@ -63,7 +63,7 @@ def on_cluster(size: int, address: str, workers: int | None, gpus_per_worker: fl
         yield INLINE
         return
     ray = _ray()
-    with _joined(ray, address, workers):
+    with _membership(ray, address, workers):
         count = workers if workers is not None and workers > 1 else _room(ray, gpus_per_worker)
         actor = ray.remote(num_cpus=1, num_gpus=gpus_per_worker, max_restarts=0)(ClusterActor)
         pool = WorkerPool(count, partial(_ClusterWorker, ray, actor), TRIES, is_cluster=True)
@@ -83,7 +83,7 @@ def _ray() -> Any:
 
 
 @contextmanager
-def _joined(ray: Any, address: str, workers: int | None) -> Iterator[None]:
+def _membership(ray: Any, address: str, workers: int | None) -> Iterator[None]:
     """Within, this process is one of the cluster."""
     if ray.is_initialized():
         yield

@@ -53,7 +53,7 @@ class Appointments:
         self._due: OrderedDict[int, float] = OrderedDict()
         self._kept = 1.0
 
-    def expected(self, now: float) -> float:
+    def count_expected(self, now: float) -> float:
         """How many questions will come again."""
         while self._due:
             question, due = next(iter(self._due.items()))
@@ -117,7 +117,7 @@ class Admission:
         again = self._appointments.is_due(key, now)
         if self._free <= 0 and len(self._queue) >= self.longest_queue(again=again):
             self._metrics.rejected.labels("queue").inc()
-            before = len(self._queue) + self._appointments.expected(now)
+            before = len(self._queue) + self._appointments.count_expected(now)
             wait = min(max(_SHORTEST_WAIT, before * self._mean), LONGEST_WAIT)
             if question:
                 self._appointments.make(key, now, wait)

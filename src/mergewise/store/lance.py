@@ -24,10 +24,11 @@ from mergewise.errors import CorruptIndex, UsageError
 from mergewise.store.audit import audit
 from mergewise.store.damage import ANEW, raising_store_errors, tells_full_disk
 from mergewise.store.documents import DOCUMENTS
-from mergewise.store.lance_change import LAST_ATTEMPT, Change, OpenTables
+from mergewise.store.lance_change import LAST_ATTEMPT, Change
 from mergewise.store.lance_import import IN_USE
 from mergewise.store.lance_reader import LanceReader
 from mergewise.store.manifest import Manifest, holds, without
+from mergewise.store.open_tables import OpenTables
 from mergewise.store.places import place_of
 from mergewise.store.places.cache import TOUCHED
 from mergewise.store.places.place import ManifestState, Place, WritingRight

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
@@ -18,10 +18,11 @@ from mergewise.store import documents as d
 from mergewise.store.damage import tells_full_disk
 from mergewise.store.lance_reader import LanceReader
 from mergewise.store.lance_state import specs_of, sql_strings
-from mergewise.store.manifest import Manifest, Run, ViewState, holds, with_run, without_span
+from mergewise.store.manifest import Run, ViewState, holds, with_run, without_span
 from mergewise.store.mapped import IntArray, Mapped, MappingWriter
 from mergewise.store.numbers import sql_numbers
-from mergewise.store.places.place import ManifestState, Place, Stamp, WritingRight
+from mergewise.store.open_tables import OpenTables
+from mergewise.store.places.place import ManifestState, Place, WritingRight
 from mergewise.store.places.steps import SteppedTable
 from mergewise.store.tables import NUMBER, PlacedRows, Table, arrow_table, embedded_rows, ids_used
 from mergewise.store.views import Registry
@@ -40,8 +41,6 @@ FEW_ROWS, MANY_FRAGMENTS = 128, 64
 MANY_PARTS = 16
 # times the rows that a vector index was trained on, from which it is trained anew
 GROWN = 8
-# after which tables are opened anew for writing
-CHANGES = 50
 # of a change for which two attempts found no room on the disk
 LAST_ATTEMPT = 3
 # ids whose rows are in memory at once while they are written to mapped files
@@ -52,28 +51,6 @@ FRAGMENT_ROWS = 4096
 # are those of all languages at once, "cat" and "dog" among them: ours take their place.
 TEXT_TOKENIZER = "icu/split"
 _ADDRESS = "_rowid"
-
-
-@dataclass(frozen=True, slots=True)
-class OpenTables:
-    """What a change leaves open for the next one: tables at the versions that it committed, and which writings of these they are.
-
-    LanceDB keeps what it has read of older versions with them. So they are opened anew after so many `changes`.
-    """
-
-    manifest: Manifest | None = None
-    tables: Mapping[str, tuple[LanceTable, Stamp]] = field(default_factory=dict)
-    changes: int = 0
-
-    def untouched(self, place: Place, state: ManifestState, writer: WritingRight) -> dict[str, LanceTable]:
-        """The tables that nobody else has written to since."""
-        if self.manifest != state.manifest or self.changes >= CHANGES:
-            return {}
-        return {
-            name: table
-            for name, (table, stamp) in self.tables.items()
-            if place.is_untouched(name, state.manifest.tables[name], stamp, writer)
-        }
 
 
 class Change:
@@ -100,7 +77,7 @@ class Change:
             before = LanceReader(place, self.manifest, registry, before)
         self.reader = before
         left = left or OpenTables()
-        self._tables = left.untouched(place, state, writer)
+        self._tables = left.untouched_tables(place, state, writer)
         # by a change that is over
         self.left_open = OpenTables()
         self._changes = left.changes + 1 if self._tables else 0

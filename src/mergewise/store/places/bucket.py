@@ -352,7 +352,7 @@ class Bucket:
         now = self._objects.now(CLOCK).timestamp()
         # a killed writer's are later ones than those that are named
         early = {one for table in manifest.tables for one in _old_versions(table, listed, manifest.tables[table])}
-        needed = self._needed(manifest)
+        needed = self._needed_names(manifest)
         unneeded = [one.name for one in listed if not _is_kept(one.name, needed) and one.name not in early]
         seen = self._seen_unneeded()
         since = {name: min(seen.get(name, now), now) for name in unneeded}
@@ -363,7 +363,7 @@ class Bucket:
         self._objects.delete(sorted(early | gone))
         log.debug("cleaned %s: %d of %d objects went", self, len(early) + len(gone), len(listed))
 
-    def _needed(self, manifest: Manifest) -> set[str]:
+    def _needed_names(self, manifest: Manifest) -> set[str]:
         needed = {NAME, LEASE_NAME, CLOCK, UNNEEDED}
         needed |= {f"{FOLDER}/{file}" for raw in manifest.mapped.values() for file in Mapped.of(raw).files}
         for name, version in manifest.tables.items():

@@ -53,7 +53,7 @@ class ShardedFolder(Folder):
     def manifests(self) -> Manifests:
         """Of the state that stands. Raises CorruptIndex and NewerFormat."""
         try:
-            return _parsed(regular_bytes(self.directory / NAME, _LONGEST), self.directory)
+            return _manifests_of(regular_bytes(self.directory / NAME, _LONGEST), self.directory)
         except OSError as error:
             raise CorruptIndex(f"{self.directory / NAME} cannot be read: {error.strerror}", "restore a copy") from None
 
@@ -96,7 +96,7 @@ class ShardedFolder(Folder):
 
 
 @lru_cache(4)
-def _parsed(content: bytes, directory: Path) -> Manifests:
+def _manifests_of(content: bytes, directory: Path) -> Manifests:
     try:
         record = json.loads(content)
         version, shards = record["format"], record["shards"]

@@ -210,18 +210,18 @@ class ShardedReader:
         return self.once("copies", lambda: self._read_copies(where), where)
 
     def _read_copies(self, where: str | None) -> Mapping[int, int]:
-        records = self._repeated()
+        records = self._repeated_documents()
         if where is not None and records:
             numbers = np.fromiter(records, np.int64)
             among = numbers[self._numbers(where).holds(numbers)].tolist()
             records = {number: records[number] for number in among}
         return d.same_documents((number, statement) for number, (_, statement) in records.items())
 
-    def _repeated(self) -> Mapping[int, tuple[str, d.Statement]]:
+    def _repeated_documents(self) -> Mapping[int, tuple[str, d.Statement]]:
         """Id and statement of each document whose text another one has too, in whatever shard."""
-        return self.once("repeated", self._read_repeated)
+        return self.once("repeated", self._read_repeated_documents)
 
-    def _read_repeated(self) -> Mapping[int, tuple[str, d.Statement]]:
+    def _read_repeated_documents(self) -> Mapping[int, tuple[str, d.Statement]]:
         texts: list[RepeatedTexts] = [reader._repeated_texts() for reader in self.readers]
         hashes = np.concatenate([own.hashes for own in texts])
         numbers = np.concatenate([shifted(own.numbers, at) for at, own in enumerate(texts)])
@@ -235,7 +235,7 @@ class ShardedReader:
         return records
 
     def duplicates(self) -> list[Duplicate]:
-        records = self._repeated()
+        records = self._repeated_documents()
         return [Duplicate(records[number][0], records[original][0]) for number, original in self.copies().items()]
 
     # -- searches

@@ -247,7 +247,7 @@ def label(
                 yield request
 
     labelled = []
-    for measured in executor.map(partial(_measured, model, settings), requests()):
+    for measured in executor.map(partial(_measured_labels, model, settings), requests()):
         for one in measured:
             if one.labels is not None:
                 store.write(one.kind, one.example, one.labels, one.alone)
@@ -303,10 +303,10 @@ def _requests(
         yield _LabelRequest([example], found)
 
 
-def _measured(model: CausalModel[Any], settings: LabelSettings, request: _LabelRequest) -> list[_MeasuredLabels]:
+def _measured_labels(model: CausalModel[Any], settings: LabelSettings, request: _LabelRequest) -> list[_MeasuredLabels]:
     """The labels of the candidates: a pure function, which workers call."""
     if request.found is None:
-        texts = [said.text for said in _said(model, request.examples)]
+        texts = [said.text for said in _answers_of(model, request.examples)]
         own = [(example, generated_candidate(text)) for example, text in zip(request.examples, texts, strict=True)]
         return [
             _MeasuredLabels(example, "generated", labels_of(model, example, [one] if one else [], settings.alpha))
@@ -323,7 +323,7 @@ def _measured(model: CausalModel[Any], settings: LabelSettings, request: _LabelR
     return measured
 
 
-def _said(model: CausalModel[Any], examples: Sequence[Example]) -> list[Decoded]:
+def _answers_of(model: CausalModel[Any], examples: Sequence[Example]) -> list[Decoded]:
     """The reader's own passages, d_gen = G(rho(q)), written in one batch."""
     asked = [StreamPrompts((model.prompt(prompts.background(example.text)),), (1.0,)) for example in examples]
     return list(decode(model, asked, max_tokens=prompts.BACKGROUND_TOKENS))
