@@ -5,14 +5,17 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from time import sleep
+from typing import Any
 
 import numpy as np
 import pytest
 
 import mergewise as mw
 from mergewise.designs.raptor.chunks import RaptorSettings
-from mergewise.designs.raptor.tree import MMR, RaptorReader, SummaryTree, marginal
+from mergewise.designs.raptor.tree import MMR, RaptorReader, SummaryTree, _Growing, marginal
 from mergewise.errors import ModelError, UsageError
 from mergewise.models import release
 from mergewise.models.openai_chat import OpenAIChat
@@ -130,6 +133,22 @@ def test_a_tree_is_kept_and_made_anew_when_documents_come_and_go(tmp_path: Path)
         index.remove(["d6", "d7"])
         assert shape(tree_of(index)) == shape(first)
     assert len(list((tmp_path / "index" / "raptor").glob("*.json"))) == 1
+
+
+def test_two_readers_that_need_a_tree_grow_it_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with opened(tmp_path / "index") as index:
+        index.add(*DOCUMENTS)
+    grown, grow = [], _Growing.grow
+
+    def slowly(growing: _Growing, *given: Any) -> None:
+        grown.append(growing)
+        sleep(0.3)
+        grow(growing, *given)
+
+    monkeypatch.setattr(_Growing, "grow", slowly)
+    with opened(tmp_path / "index") as one, opened(tmp_path / "index") as other, ThreadPoolExecutor(2) as pool:
+        first, second = pool.map(tree_of, (one, other))
+    assert len(grown) == 1 and first.nodes == second.nodes
 
 
 @pytest.mark.parametrize("damage", ["cut", "child", "layer", "vectors", "dimension", "link"])

@@ -20,7 +20,7 @@ import base64
 import json
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from hashlib import blake2b
@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 import numpy as np
+from filelock import FileLock
 
 from mergewise.concurrency import demand_time
 from mergewise.designs.raptor.chunks import CHUNKS, RaptorChunk, RaptorSettings
@@ -137,26 +138,29 @@ class RaptorReader:
         folder = self._rows.folder()
         kept = None if folder is None else folder / FOLDER / f"{digest.hexdigest()}.json"
         dimension = 0 if models.embedder is None else models.embedder.dimension
-        tree = None if kept is None else _stored_tree(kept, numbers, dimension)
+        if kept is None:
+            return self._grown(numbers, settings, models, None)
+        tree = _stored_tree(kept, numbers, dimension)
         if tree is None:
-            tree = self._grown(numbers, settings, models, kept)
-            if kept is not None:
-                _store(kept, tree)
+            folder = kept.parent
+            with _alone(folder):
+                # another process may have grown it meanwhile
+                tree = _stored_tree(kept, numbers, dimension)
+                if tree is None:
+                    tree = self._grown(numbers, settings, models, folder if folder.is_dir() else None)
+                    _store(kept, tree)
         return tree
 
     def _grown(
-        self, numbers: Mapping[int, int], settings: RaptorSettings, models: Models, kept: Path | None
+        self, numbers: Mapping[int, int], settings: RaptorSettings, models: Models, folder: Path | None
     ) -> SummaryTree:
         if settings.summary == "abstractive" and models.chat is None:
             raise UsageError(
                 "the summaries of the view 'raptor' are not written yet, for the documents that stand now",
                 "name the chat model: --chat openai:MODEL",
             )
-        if kept is not None:
-            with suppress(OSError):
-                kept.parent.mkdir(exist_ok=True)
         leaves = TreeReader(self._rows)
-        growing = _Growing(settings, models, leaves, kept.parent if kept is not None and kept.parent.is_dir() else None)
+        growing = _Growing(settings, models, leaves, folder)
         rows = list(_without_repeats(self.chunks, list(numbers)))
         vectors = self._rows.vectors([row.id for row in rows], CHUNKS.name)
         rows = [row for row in rows if row.id in vectors]
@@ -283,6 +287,16 @@ def marginal(vectors: FloatArray, mean: FloatArray, sizes: Sequence[int], room: 
 
 
 # -- kept in the index
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Held by one process at a time, so that a tree is grown once; where the folder cannot be written, nobody waits."""
+    with ExitStack() as held:
+        with suppress(OSError):
+            folder.mkdir(exist_ok=True)
+            held.enter_context(FileLock(folder / "growing.lock"))
+        yield
 
 
 def _store(path: Path, tree: SummaryTree) -> None:
