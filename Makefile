@@ -18,7 +18,7 @@ MINUTES ?= 60
 # the build for processors alone, from PyTorch's own index or a local one: that of PyPI brings gigabytes of CUDA along
 TORCH  ?= torch==2.13.0+cpu
 
-.PHONY: demo test tests lint wheel integrations causal causal-environment attack fuzz bench chaos mutants clean
+.PHONY: demo test tests lint wheel integrations integrations-environment causal causal-environment attack fuzz bench chaos mutants clean
 
 $(VENV)/.installed: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || python3 -m venv $(VENV)
@@ -46,8 +46,13 @@ wheel:
 	$(WHEEL)/bin/python -m pip install --quiet $(WHEEL)/dist/mergewise-*.whl
 	mkdir $(WHEEL)/empty && cd $(WHEEL)/empty && env -u PYTHONPATH ../bin/mergewise demo
 
-integrations: $(VENV)/.installed
+$(VENV)/.integrations: $(VENV)/.installed
 	$(BIN)/python -m pip install --quiet --editable ".[dev,langchain,llama-index,haystack,ray]" langchain-tests
+	touch $@
+
+integrations-environment: $(VENV)/.integrations
+
+integrations: integrations-environment
 	$(BIN)/python -c "import haystack, langchain_tests, llama_index.core, ray"  # their tests would be skipped without a word
 	$(BIN)/python -m pytest -o asyncio_mode=auto -o asyncio_default_fixture_loop_scope=function tests/integrations
 
