@@ -17,6 +17,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from tests.evaluate.measured_runs import without_seconds
 from tests.evaluate.towns import DOCUMENTS, QUESTIONS, TASK, saved_task
 from typer.testing import CliRunner
 
@@ -31,7 +32,7 @@ from mergewise.evaluate import evaluator
 from mergewise.evaluate.run import chosen_questions
 from mergewise.evaluate.runs.folder import open_run, read_table, write_table
 from mergewise.evaluate.runs.lines import RowCount
-from mergewise.evaluate.runs.schema import ROWS, without_seconds
+from mergewise.evaluate.runs.schema import ROWS
 from mergewise.models.scripted import ScriptedChat
 from mergewise.retrieve.hybrid import SearchSettings
 

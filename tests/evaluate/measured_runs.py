@@ -1,13 +1,17 @@
-"""Small runs worked out by hand: two sets, four methods, with contexts, gold, and answers where they are asked for."""
+"""Small runs worked out by hand: of any rows, and of two sets and four methods, with contexts, gold, and answers."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+import pyarrow as pa
+
 from mergewise.evaluate.judged import LostStage, LostText
-from mergewise.evaluate.runs.folder import Run, small_run
+from mergewise.evaluate.runs.folder import Run, write_run
+from mergewise.evaluate.runs.plan import PlannedMethod, PlannedRows, PlannedSet, RunPlan
 from mergewise.evaluate.runs.rows import RunPassage, RunRow
+from mergewise.evaluate.runs.schema import ROWS, SECONDS
 from mergewise.evaluate.tasks import Question
 from mergewise.types import Span
 
@@ -15,6 +19,32 @@ SETS = ("2wiki", "towns")
 METHODS = ("topk", "weave", "dos", "auto-merge")
 COUNT = 20
 HOSTILE = "</script><script>window.hacked = 1</script><img src=x onerror=alert(1)>"
+
+
+def small_run(
+    folder: Path,
+    rows: Sequence[RunRow],
+    questions: Mapping[str, Sequence[Question]],
+    texts: Iterable[tuple[str, str, str, str]] = (),
+) -> Run:
+    """A run folder of these rows, with the plan that they are of."""
+    plan = RunPlan(
+        sets=tuple(PlannedSet(name, questions=len(asked), asked=len(asked)) for name, asked in questions.items()),
+        methods=tuple(PlannedMethod(name, name) for name in dict.fromkeys(row.method for row in rows)),
+        budgets=tuple(dict.fromkeys(row.budget for row in rows)),
+        repeats=1 + max((row.repeat for row in rows), default=0),
+        answers=any(row.mode is not None for row in rows),
+        rows=tuple(PlannedRows(*key) for key in dict.fromkeys((row.set, row.method, row.spec) for row in rows)),
+    )
+    return write_run(folder, plan, rows, questions, texts)
+
+
+def without_seconds(table: pa.Table) -> pa.Table:
+    """The same with no time taken, for comparison: two runs of the same plan are equal then."""
+    for name in SECONDS:
+        place = table.column_names.index(name)
+        table = table.set_column(place, ROWS.field(name), pa.nulls(len(table), pa.float64()))
+    return table
 
 
 def document_text(number: int) -> str:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.evaluate.measured_runs import COUNT, METHODS, SETS, question, row, saved_run
+from tests.evaluate.measured_runs import COUNT, METHODS, SETS, question, row, saved_run, small_run
 
 from mergewise.errors import UsageError
 from mergewise.evaluate.exports import csv_table, markdown, svg_files, tex
@@ -23,7 +23,7 @@ from mergewise.evaluate.lab import lab_report, layouts
 from mergewise.evaluate.layout import preset_tables, tokens_for
 from mergewise.evaluate.measured import Measured, measured_runs
 from mergewise.evaluate.presets import preset, read_preset
-from mergewise.evaluate.runs.folder import plan_text, small_run
+from mergewise.evaluate.runs.folder import plan_text
 from mergewise.evaluate.runs.plan import PlannedRows
 from mergewise.page.curves import CurvePoint
 from mergewise.page.evaluation import LabReport, LabTable

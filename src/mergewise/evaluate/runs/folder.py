@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 
 from mergewise.errors import UsageError
 from mergewise.evaluate.runs.lines import known_lines
-from mergewise.evaluate.runs.plan import PlannedMethod, PlannedRows, PlannedSet, RunPlan, plan_text, read_plan
+from mergewise.evaluate.runs.plan import RunPlan, plan_text, read_plan
 from mergewise.evaluate.runs.rows import RowKey, RunPassage, RunRow, row_of
 from mergewise.evaluate.runs.schema import QUESTIONS, ROWS, TEXTS, in_order, rows_schema, rows_table, scores_of
 from mergewise.evaluate.tasks import Evidence, Question, clusters
@@ -216,24 +216,6 @@ def write_run(
     write_table(folder / TEXTS_FILE, texts_table(texts))
     write_whole(folder / PLAN, plan_text(plan).encode())
     return open_run(folder)
-
-
-def small_run(
-    folder: Path,
-    rows: Sequence[RunRow],
-    questions: Mapping[str, Sequence[Question]],
-    texts: Iterable[tuple[str, str, str, str]] = (),
-) -> Run:
-    """A run folder of these rows, with the plan that they are of: for tests, and for rows that were made elsewhere."""
-    plan = RunPlan(
-        sets=tuple(PlannedSet(name, questions=len(asked), asked=len(asked)) for name, asked in questions.items()),
-        methods=tuple(PlannedMethod(name, name) for name in dict.fromkeys(row.method for row in rows)),
-        budgets=tuple(dict.fromkeys(row.budget for row in rows)),
-        repeats=1 + max((row.repeat for row in rows), default=0),
-        answers=any(row.mode is not None for row in rows),
-        rows=tuple(PlannedRows(*key) for key in dict.fromkeys((row.set, row.method, row.spec) for row in rows)),
-    )
-    return write_run(folder, plan, rows, questions, texts)
 
 
 def texts_table(texts: Iterable[tuple[str, str, str, str]]) -> pa.Table:

@@ -99,11 +99,3 @@ def in_order(scores: Iterable[str]) -> list[str]:
 def scores_of(table: pa.Table) -> list[str]:
     """The names of the scores of a table of rows."""
     return [name for name in table.column_names if name not in ROWS.names]
-
-
-def without_seconds(table: pa.Table) -> pa.Table:
-    """The same with no time taken, for comparison: two runs of the same plan are equal then."""
-    for name in SECONDS:
-        place = table.column_names.index(name)
-        table = table.set_column(place, ROWS.field(name), pa.nulls(len(table), pa.float64()))
-    return table
