@@ -28,8 +28,11 @@ def test_a_folder_of_documents_makes_the_default_index(here: Path, tmp_path: Pat
     assert (name, own.title, own.path, own.folders) == ("docs", "docs", here / "mergewise.index", (here / "docs",))
 
 
-def test_an_index_that_stands_is_served_and_holds_nothing_of_the_server(here: Path, tmp_path: Path) -> None:
-    with mw.open("mergewise.index", embedder="none") as index:
+@pytest.mark.parametrize("shards", [None, 2])
+def test_an_index_that_stands_is_served_and_holds_nothing_of_the_server(
+    here: Path, tmp_path: Path, shards: int | None
+) -> None:
+    with mw.open("mergewise.index", embedder="none", shards=shards) as index:
         index.add(mw.Document("d", "A text."))
     place = served_place(None)
     assert list(place.collections) == ["my-manual"] and place == served_place(Path("mergewise.index"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +16,7 @@ import mergewise as mw
 from mergewise.errors import Cancelled, IndexBusy
 from mergewise.models.scripted import ChatServer
 from mergewise.server import writer as writing
+from mergewise.server.collections import Collections
 from mergewise.server.configuration import CollectionConfig, ModelConfig, ServerConfig
 from mergewise.server.records import Job, JobKind, Upload
 from mergewise.server.spool import keep_bytes
@@ -91,6 +93,16 @@ def make(tmp_path: Path) -> Iterator[Callable[..., Bench]]:
 @pytest.fixture
 def bench(make: Callable[..., Bench]) -> Bench:
     return make()
+
+
+def test_an_index_of_shards_is_written_and_asked(make: Callable[..., Bench], tmp_path: Path) -> None:
+    mw.open(tmp_path / "own", embedder="none", shards=3).close()
+    bench = make(path=tmp_path / "own")
+    assert bench.add(bench.upload("cats"), bench.upload("dogs", "Dogs bark.")).state == "done"
+    (served,) = Collections(bench.config, bench.state).all()
+    assert served.is_made and served.info()["documents"] == 2 and time.time() - served.changed_at < 60
+    assert served.index.ask("When do cats purr?").citations[0].span.doc_id == "cats"
+    served.close()
 
 
 def test_uploads_of_every_form(bench: Bench) -> None:

@@ -19,6 +19,7 @@ from mergewise.server.configuration import CollectionConfig, ModelConfig, Server
 from mergewise.server.problems import HTTPProblem, invalid, unknown
 from mergewise.server.records import CollectionRecord, Token
 from mergewise.server.state import State
+from mergewise.store.shards.place import state_file
 
 if TYPE_CHECKING:
     from mergewise.engine import Index
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 
 NO_CHAT = "extractive"
 """The name that asks for no chat model."""
-_MANIFEST = "manifest.json"
 
 
 def key_of(doc_id: str) -> str:
@@ -73,7 +73,7 @@ class Collection:
     @property
     def is_made(self) -> bool:
         """Whether the writer has made the index; a collection without one is empty."""
-        return (Path(self.record.path) / _MANIFEST).exists()
+        return state_file(Path(self.record.path)).exists()
 
     @property
     def index(self) -> Index:
@@ -177,7 +177,7 @@ class Collection:
     def changed_at(self) -> float:
         """When the index was changed last, in seconds since 1970; now, where there is none."""
         try:
-            return (Path(self.record.path) / _MANIFEST).stat().st_mtime
+            return state_file(Path(self.record.path)).stat().st_mtime
         except OSError:
             return time.time()
 

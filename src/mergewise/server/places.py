@@ -17,9 +17,9 @@ from pathlib import Path
 from mergewise.errors import UsageError
 from mergewise.files import state_directory
 from mergewise.server.configuration import CollectionConfig
+from mergewise.store.shards.place import state_file
 
 DEFAULT_INDEX = Path("mergewise.index")
-_MANIFEST = "manifest.json"
 _TELL_NOTHING = frozenset({"index", "mergewise", "mergewise-index", ""})
 
 
@@ -45,7 +45,7 @@ def served_place(named: Path | None, docs: Sequence[Path] = ()) -> ServedPlace:
             raise UsageError(f"{folder} is not a folder", "name a folder of documents")
     folders = tuple(Path(os.path.realpath(folder)) for folder in docs)
     is_for_index = named is None or (path.suffix == DEFAULT_INDEX.suffix and not path.exists())
-    if (path / _MANIFEST).exists() or (is_for_index and docs):
+    if state_file(path).exists() or (is_for_index and docs):
         title = folders[0].name if folders else _telling_name(path)
         own = CollectionConfig(Path(os.path.realpath(path)), title, folders)
         return ServedPlace(_state_of(path), {collection_name(title): own})

@@ -35,6 +35,7 @@ from mergewise.server.evaluations import evaluate
 from mergewise.server.records import CollectionRecord, Job, JobProgress, JobState, Upload
 from mergewise.server.spool import blob_path, sweep_blobs, sweep_spool
 from mergewise.server.state import State
+from mergewise.store.shards.place import state_file
 
 if TYPE_CHECKING:
     from mergewise.engine import Index
@@ -258,7 +259,7 @@ class Writer:
     def make_indexes(self) -> None:
         """Make the indexes of collections that have none yet."""
         for record in self.state.collections():
-            known = record.name in self._indexes or (Path(record.path) / "manifest.json").exists()
+            known = record.name in self._indexes or state_file(Path(record.path)).exists()
             if known or time.monotonic() < self._not_before.get(record.name, 0):
                 continue
             try:
@@ -273,7 +274,7 @@ class Writer:
             record, own = self._record(name), self._own(name)
             place = Path(record.path)
             place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            is_new = not (place / "manifest.json").exists()
+            is_new = not state_file(place).exists()
             chat = own.chat or self.config.default_chat
             self._indexes[name] = mw.open(
                 place,

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from mergewise.errors import CorruptIndex, NewerFormat, UsageError
 from mergewise.files import regular_bytes, write_whole
+from mergewise.store.manifest import NAME as MANIFEST
 from mergewise.store.manifest import Manifest, manifest_of, manifest_record
 from mergewise.store.places.folder import Folder, LockHolder
 from mergewise.store.places.place import ManifestState, PlaceSize, Tag, WritingRight
@@ -40,6 +41,11 @@ def are_shards(directory: Path) -> bool:
     except OSError:
         # no file can have this path
         return False
+
+
+def state_file(directory: Path) -> Path:
+    """The file that names what an index in this directory consists of. Each change replaces it; without it there is no index."""
+    return directory / (NAME if are_shards(directory) else MANIFEST)
 
 
 class ShardedFolder(Folder):
