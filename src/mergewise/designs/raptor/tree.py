@@ -135,14 +135,14 @@ class RaptorReader:
         for column in columns:
             digest.update(np.ascontiguousarray(column, np.int64).tobytes())
         numbers = dict(zip(columns[0].tolist(), columns[1].tolist(), strict=True))
-        folder = self._rows.folder()
-        kept = None if folder is None else folder / FOLDER / f"{digest.hexdigest()}.json"
-        dimension = 0 if models.embedder is None else models.embedder.dimension
-        if kept is None:
+        index = self._rows.folder()
+        if index is None:
             return self._grown(numbers, settings, models, None)
+        folder = index / FOLDER
+        kept = folder / f"{digest.hexdigest()}.json"
+        dimension = 0 if models.embedder is None else models.embedder.dimension
         tree = _stored_tree(kept, numbers, dimension)
         if tree is None:
-            folder = kept.parent
             with _alone(folder):
                 # another process may have grown it meanwhile
                 tree = _stored_tree(kept, numbers, dimension)
