@@ -14,8 +14,11 @@ from hypothesis import strategies as st
 from mergewise.errors import UsageError
 from mergewise.models import load_reranker
 from mergewise.models.calibration import (
+    ALIKE,
+    FALSE_ALARMS,
     FEWEST,
     LEAST,
+    MISSED,
     MOST,
     ODDS,
     ROUNDS,
@@ -39,41 +42,46 @@ TEXTS = 60
 def slow_evidence(prior: Sequence[float], scores: Sequence[float]) -> list[float]:
     """The rule of the module, number by number."""
     before = [min(max(1 / (1 + exp(-z)), 1e-4), 1 - 1e-4) for z in prior]
+    odds = [log(p / (1 - p)) for p in before]
     width = max(scores) - min(scores)
-    mixed, total, likely = [0.0] * len(scores), 0.0, []
-    for d in SEPARATIONS:
-        mean = median(scores)
-        deviation = max(1.4826 * median(abs(s - mean) for s in scores), 1e-3 * width)
-        after = before
-        for _ in range(ROUNDS):
-            after = posterior(before, scores, mean, deviation, d)
-            mean = sum(s - a * d * deviation for s, a in zip(scores, after, strict=True)) / len(scores)
-            squares = [
-                (1 - a) * (s - mean) ** 2 + a * (s - mean - d * deviation) ** 2
-                for s, a in zip(scores, after, strict=True)
+    found: list[tuple[float, list[float]]] = []
+    for d, odds_of_d in zip(SEPARATIONS, ODDS, strict=True):
+        for share, missed in zip(FALSE_ALARMS, MISSED, strict=True):
+            alarms = [1 / (1 + (1 - share) / share * exp(-ALIKE * (o - median(odds)))) for o in odds]
+            looks = [(1 - missed) * p + (1 - p) * alarm for p, alarm in zip(before, alarms, strict=True)]
+            mean = median(scores)
+            deviation = max(1.4826 * median(abs(s - mean) for s in scores), 1e-3 * width)
+            for _ in range(ROUNDS):
+                after = posterior(looks, scores, mean, deviation, d)
+                mean = sum(s - a * d * deviation for s, a in zip(scores, after, strict=True)) / len(scores)
+                squares = [
+                    (1 - a) * (s - mean) ** 2 + a * (s - mean - d * deviation) ** 2
+                    for s, a in zip(scores, after, strict=True)
+                ]
+                deviation = max((sum(squares) / len(scores)) ** 0.5, 1e-3 * width)
+            density = [
+                q * exp(-(((s - mean) / deviation - d) ** 2) / 2) + (1 - q) * exp(-(((s - mean) / deviation) ** 2) / 2)
+                for q, s in zip(looks, scores, strict=True)
             ]
-            deviation = max((sum(squares) / len(scores)) ** 0.5, 1e-3 * width)
-        density = [
-            p * exp(-(((s - mean) / deviation - d) ** 2) / 2) + (1 - p) * exp(-(((s - mean) / deviation) ** 2) / 2)
-            for p, s in zip(before, scores, strict=True)
-        ]
-        likely.append(
-            (sum(map(log, density)) - len(scores) * log(deviation), posterior(before, scores, mean, deviation, d))
-        )
-    most = max(value for value, _ in likely)
-    for odds, d, (value, after) in zip(ODDS, SEPARATIONS, likely, strict=True):
-        weight = float(odds) * exp(value - most)
-        total += weight
-        mixed = [m + weight * (a if d > 0 else p) for m, a, p in zip(mixed, after, before, strict=True)]
+            after = posterior(looks, scores, mean, deviation, d)
+            needed = [
+                a * (1 - missed) * p / q + (1 - a) * missed * p / (1 - q) if d > 0 else p
+                for a, p, q in zip(after, before, looks, strict=True)
+            ]
+            likely = sum(map(log, density)) - len(scores) * log(deviation) + log(odds_of_d)
+            found.append((likely, needed))
+    most = max(likely for likely, _ in found)
+    total = sum(exp(likely - most) for likely, _ in found)
     added = []
-    for share, p in zip((m / total for m in mixed), before, strict=True):
+    for i, o in enumerate(odds):
+        share = sum(exp(likely - most) * needed[i] for likely, needed in found) / total
         share = min(max(share, 1e-8), 1 - 1e-8)
-        added.append(min(max(log(share / (1 - share)) - log(p / (1 - p)), LEAST), MOST))
+        added.append(min(max(log(share / (1 - share)) - o, LEAST), MOST))
     return added
 
 
-def posterior(before: Sequence[float], scores: Sequence[float], mean: float, deviation: float, d: float) -> list[float]:
-    odds = [p / (1 - p) * exp(d * (s - mean) / deviation - d * d / 2) for p, s in zip(before, scores, strict=True)]
+def posterior(looks: Sequence[float], scores: Sequence[float], mean: float, deviation: float, d: float) -> list[float]:
+    odds = [q / (1 - q) * exp(d * (s - mean) / deviation - d * d / 2) for q, s in zip(looks, scores, strict=True)]
     return [o / (1 + o) for o in odds]
 
 
@@ -94,12 +102,15 @@ def question(seed: int, gain: float, texts: int = TEXTS) -> tuple[FloatArray, Fl
     return prior.astype(np.float32), logits.astype(np.float32), needed
 
 
-def doubt(gain: float | None) -> float:
-    """Nats a question by which the log-odds miss what is needed, with a reranker of this gain or without one."""
+def doubt(gain: float | None, echo: float = 0.0) -> float:
+    """Nats a question by which the log-odds miss what is needed, without a reranker, or with one of this gain.
+
+    It also says again, `echo` times, what is likely without it.
+    """
     total = 0.0
     for seed in range(60):
         prior, logits, needed = question(seed, gain or 0)
-        known = prior if gain is None else prior + separated_evidence(prior, logits)
+        known = prior if gain is None else prior + separated_evidence(prior, logits + echo * prior)
         total += float(np.logaddexp(0, np.where(needed, -known, known)).sum())
     return total / 60
 
@@ -107,7 +118,13 @@ def doubt(gain: float | None) -> float:
 def test_the_better_a_reranker_the_more_it_adds_and_a_useless_one_takes_nothing() -> None:
     without, useless, weak, fair, strong = (doubt(gain) for gain in (None, 0, 1, 3, 8))
     assert strong < 0.1 * without and strong < fair < weak < 1.01 * without
-    assert useless < 1.04 * without and doubt(-4) < 1.04 * without
+    assert useless < 1.02 * without and doubt(-4) < 1.02 * without
+
+
+def test_what_a_reranker_says_again_hardly_counts() -> None:
+    without = doubt(None)
+    assert doubt(0, echo=0.5) < 1.2 * without and doubt(0, echo=1.0) < 1.4 * without
+    assert doubt(4, echo=1.0) < 0.9 * without
 
 
 @settings(max_examples=20, deadline=None)

@@ -3,9 +3,12 @@
 Rerankers score in scales of their own, and some know little. Without a reranker each text of a question has a probability to be
 needed, and by it the scores show how well the reranker tells needed texts from others:
 
-- `separated_evidence` wants nothing else. Scores of needed texts are taken to be normal, and to lie `d` standard deviations above
-  those of the others. `d` is not known: every one of `SEPARATIONS` counts as much as it explains the scores of this question.
-  Below 0 a reranker has it the wrong way round. It is then no evidence, as at 0.
+- `separated_evidence` wants nothing else. To a reranker some texts look needed: needed ones, but for a share that it misses, and
+  of the others a share of false alarms. The latter is larger for texts that are likely without it, since what misleads one judge
+  misleads the next: so a likeness that both see counts once. Scores of texts that look needed are taken to be normal, and to lie
+  `d` standard deviations above those of the others. Neither `d` nor the shares are known: each of `SEPARATIONS` with each pair of
+  `FALSE_ALARMS` and `MISSED` counts as much as it explains the scores of this question. Below 0 a reranker has it the wrong way
+  round. It is then no evidence, as at 0.
 - a `Calibration` replaces that rule. `calibrate` fits one on questions whose evidence is known, and the spec of a `Calibrated`
   reranker names it.
 
@@ -27,9 +30,13 @@ from mergewise.protocols import CountsCut, FloatArray, Reranker
 
 Values = npt.NDArray[np.float64]
 
-# Separations with their prior odds: docs/evaluation.md.
+# Separations with their prior odds, shares of false alarms with the share of needed texts that is missed beside each, and by how
+# much the log-odds of a false alarm rise with those that a text is needed: docs/evaluation.md.
 SEPARATIONS = np.array([-6.0, -3.0, -1.5, 0.0, 1.0, 2.0, 3.0, 4.0, 6.0, 8.0])
 ODDS = np.array([0.05, 0.05, 0.1, 0.5, 0.2, 0.15, 0.1, 0.08, 0.06, 0.04])
+FALSE_ALARMS = np.array([0.0003, 0.003, 0.03, 0.1, 0.3])
+MISSED = np.array([0.01, 0.02, 0.1, 0.2, 0.4])
+ALIKE = 0.5
 LEAST, MOST = -4.0, 6.0
 FEWEST = 5  # texts by which a separation can be told
 ROUNDS = 10  # of expectation and maximisation
@@ -123,36 +130,42 @@ def evidence(prior: FloatArray, logits: FloatArray, calibration: Calibration | N
 def separated_evidence(prior: FloatArray, logits: FloatArray) -> FloatArray:
     """Log-odds to add to `prior`, shape (texts,). The same for any positive factor of the logits, and anything added to them.
 
-    At each separation, mean and deviation of the texts that are not needed are those of the greatest likelihood, which
-    expectation and maximisation find. Arrays have the shape (separations, texts).
+    For each separation and pair of shares, mean and deviation of the texts that look like others are those of the greatest
+    likelihood, which expectation and maximisation find. Arrays have the shape (separations x pairs, texts).
     """
     if len(logits) < FEWEST or np.ptp(logits) < 1e-6:
         return np.zeros(len(logits), np.float32)
-    scores, d = np.asarray(logits, np.float64), SEPARATIONS[:, None]
+    scores, d = np.asarray(logits, np.float64), np.repeat(SEPARATIONS, len(MISSED))[:, None]
+    alarms, missed = (np.tile(share, len(SEPARATIONS))[:, None] for share in (FALSE_ALARMS, MISSED))
     before = np.clip(_logistic(np.asarray(prior, np.float64)), _SHARE, 1 - _SHARE)
+    odds = _logit(before)
+    seen = (1 - missed) * before
+    looks = seen + (1 - before) * _logistic(_logit(alarms) + ALIKE * (odds - np.median(odds)))
+
     middle, least = float(np.median(scores)), 1e-3 * float(np.ptp(scores))
     mean = np.full(d.shape, middle)
     deviation = np.full(d.shape, max(1.4826 * float(np.median(np.abs(scores - middle))), least))
     for _ in range(ROUNDS):
-        after, _ = _posterior(scores, before, mean, deviation)
+        after, _ = _posterior(scores, looks, d, mean, deviation)
         mean = np.mean(scores - after * d * deviation, axis=1, keepdims=True)
         away = scores - mean
         square = (1 - after) * away**2 + after * (away - d * deviation) ** 2
         deviation = np.maximum(np.sqrt(np.mean(square, axis=1, keepdims=True)), least)
-    after, likelihood = _posterior(scores, before, mean, deviation)
-    likely = likelihood - len(scores) * np.log(deviation[:, 0]) + np.log(ODDS)
+    after, likelihood = _posterior(scores, looks, d, mean, deviation)
+
+    needed = after * seen / looks + (1 - after) * (before - seen) / (1 - looks)
+    likely = likelihood - len(scores) * np.log(deviation[:, 0]) + np.repeat(np.log(ODDS), len(MISSED))
     weights = np.exp(likely - likely.max())
-    shares = np.where(d > 0, after, before)
-    known = np.clip(weights / weights.sum() @ shares, _SHARE**2, 1 - _SHARE**2)
-    return np.clip(_logit(known) - _logit(before), LEAST, MOST).astype(np.float32)
+    known = np.clip(weights / weights.sum() @ np.where(d > 0, needed, before), _SHARE**2, 1 - _SHARE**2)
+    return np.clip(_logit(known) - odds, LEAST, MOST).astype(np.float32)
 
 
-def _posterior(scores: Values, before: Values, mean: Values, deviation: Values) -> tuple[Values, Values]:
-    """Probabilities of the texts after their scores, shape (separations, texts), and log-likelihoods, shape (separations,)."""
+def _posterior(scores: Values, looks: Values, d: Values, mean: Values, deviation: Values) -> tuple[Values, Values]:
+    """After their scores, the probabilities of texts to be of those that look needed, and the log-likelihoods of all scores."""
     away = (scores - mean) / deviation
-    needed = np.log(before) - (away - SEPARATIONS[:, None]) ** 2 / 2
-    together = np.logaddexp(needed, np.log(1 - before) - away**2 / 2)
-    return np.exp(needed - together), together.sum(axis=1)
+    high = np.log(looks) - (away - d) ** 2 / 2
+    together = np.logaddexp(high, np.log(1 - looks) - away**2 / 2)
+    return np.exp(high - together), together.sum(axis=1)
 
 
 def calibrate(questions: Sequence[ScoredTexts]) -> Calibration:
