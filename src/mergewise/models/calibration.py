@@ -6,9 +6,9 @@ needed, and by it the scores show how well the reranker tells needed texts from 
 - `separated_evidence` wants nothing else. To a reranker some texts look needed: needed ones, but for a share that it misses, and
   of the others a share of false alarms. The latter is larger for texts that are likely without it, since what misleads one judge
   misleads the next: so a likeness that both see counts once. Scores of texts that look needed are taken to be normal, and to lie
-  `d` standard deviations above those of the others. Neither `d` nor the shares are known: each of `SEPARATIONS` with each pair of
-  `FALSE_ALARMS` and `MISSED` counts as much as it explains the scores of this question. Below 0 a reranker has it the wrong way
-  round. It is then no evidence, as at 0.
+  `d` standard deviations above those of the others. Neither `d` nor the share is known: each of `SEPARATIONS` with each of
+  `FALSE_ALARMS` counts as much as it explains the scores of this question. Below 0 a reranker has it the wrong way round. It is
+  then no evidence, as at 0.
 - a `Calibration` replaces that rule. `calibrate` fits one on questions whose evidence is known, and the spec of a `Calibrated`
   reranker names it.
 
@@ -30,12 +30,11 @@ from mergewise.protocols import CountsCut, FloatArray, Reranker
 
 Values = npt.NDArray[np.float64]
 
-# Separations with their prior odds, shares of false alarms with the share of needed texts that is missed beside each, and by how
+# Separations with their prior odds; shares of false alarms, whose roots are the shares of needed texts that are missed; and by how
 # much the log-odds of a false alarm rise with those that a text is needed: docs/evaluation.md.
 SEPARATIONS = np.array([-6.0, -3.0, -1.5, 0.0, 1.0, 2.0, 3.0, 4.0, 6.0, 8.0])
 ODDS = np.array([0.05, 0.05, 0.1, 0.5, 0.2, 0.15, 0.1, 0.08, 0.06, 0.04])
 FALSE_ALARMS = np.array([0.0003, 0.003, 0.03, 0.1, 0.3])
-MISSED = np.array([0.01, 0.02, 0.1, 0.2, 0.4])
 ALIKE = 0.5
 LEAST, MOST = -4.0, 6.0
 FEWEST = 5  # texts by which a separation can be told
@@ -130,16 +129,16 @@ def evidence(prior: FloatArray, logits: FloatArray, calibration: Calibration | N
 def separated_evidence(prior: FloatArray, logits: FloatArray) -> FloatArray:
     """Log-odds to add to `prior`, shape (texts,). The same for any positive factor of the logits, and anything added to them.
 
-    For each separation and pair of shares, mean and deviation of the texts that look like others are those of the greatest
-    likelihood, which expectation and maximisation find. Arrays have the shape (separations x pairs, texts).
+    For each separation and share of false alarms, mean and deviation of the texts that look like others are those of the greatest
+    likelihood, which expectation and maximisation find. Arrays have the shape (separations x shares, texts).
     """
     if len(logits) < FEWEST or np.ptp(logits) < 1e-6:
         return np.zeros(len(logits), np.float32)
-    scores, d = np.asarray(logits, np.float64), np.repeat(SEPARATIONS, len(MISSED))[:, None]
-    alarms, missed = (np.tile(share, len(SEPARATIONS))[:, None] for share in (FALSE_ALARMS, MISSED))
+    scores, d = np.asarray(logits, np.float64), np.repeat(SEPARATIONS, len(FALSE_ALARMS))[:, None]
+    alarms = np.tile(FALSE_ALARMS, len(SEPARATIONS))[:, None]
     before = np.clip(_logistic(np.asarray(prior, np.float64)), _SHARE, 1 - _SHARE)
     odds = _logit(before)
-    seen = (1 - missed) * before
+    seen = (1 - np.sqrt(alarms)) * before
     looks = seen + (1 - before) * _logistic(_logit(alarms) + ALIKE * (odds - np.median(odds)))
 
     middle, least = float(np.median(scores)), 1e-3 * float(np.ptp(scores))
@@ -154,7 +153,7 @@ def separated_evidence(prior: FloatArray, logits: FloatArray) -> FloatArray:
     after, likelihood = _posterior(scores, looks, d, mean, deviation)
 
     needed = after * seen / looks + (1 - after) * (before - seen) / (1 - looks)
-    likely = likelihood - len(scores) * np.log(deviation[:, 0]) + np.repeat(np.log(ODDS), len(MISSED))
+    likely = likelihood - len(scores) * np.log(deviation[:, 0]) + np.repeat(np.log(ODDS), len(FALSE_ALARMS))
     weights = np.exp(likely - likely.max())
     known = np.clip(weights / weights.sum() @ np.where(d > 0, needed, before), _SHARE**2, 1 - _SHARE**2)
     return np.clip(_logit(known) - odds, LEAST, MOST).astype(np.float32)
