@@ -30,8 +30,8 @@ from mergewise.protocols import CountsCut, FloatArray, Reranker
 
 Values = npt.NDArray[np.float64]
 
-# Separations with their prior odds; shares of false alarms, whose roots are the shares of needed texts that are missed; and by how
-# much the log-odds of a false alarm rise with those that a text is needed: docs/evaluation.md.
+# Separations with their prior odds; shares of false alarms, whose roots are the shares of needed texts that are missed; and what
+# the log-odds of a false alarm rise by with those that a text is needed: docs/evaluation.md.
 SEPARATIONS = np.array([-6.0, -3.0, -1.5, 0.0, 1.0, 2.0, 3.0, 4.0, 6.0, 8.0])
 ODDS = np.array([0.05, 0.05, 0.1, 0.5, 0.2, 0.15, 0.1, 0.08, 0.06, 0.04])
 FALSE_ALARMS = np.array([0.0003, 0.003, 0.03, 0.1, 0.3])
