@@ -106,7 +106,7 @@ def test_a_reranker_joins_the_search() -> None:
     order = [hit.row.doc_id for hit in plain]
     strong = HybridReader(store, None, VIEWS, reranker=Scripted(9)).search("cats", 30)
     assert order.index("d29") > 20 and strong[0].row.doc_id == "d29" and strong[0].score == plain[0].score
-    assert [hit.score for hit in strong] == [hit.score for hit in plain], "as many places, each taken once"
+    assert all(plain[-1].score <= hit.score < plain[0].score for hit in strong[1:]), "no other is the first"
     useless = [hit.row.doc_id for hit in HybridReader(store, None, VIEWS, reranker=Scripted(0)).search("cats", 30)]
     assert useless[:2] == order[:2] and set(useless[:6]) <= set(order[:9])
     alone = HybridReader(store, None, VIEWS, reranker=Scripted(0)).search("cats", 30, by="reranker")

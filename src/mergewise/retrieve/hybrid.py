@@ -264,9 +264,13 @@ def _by_scores(hits: Sequence[Hit], scores: FloatArray) -> list[Hit]:
 
 
 def _moved(hits: Sequence[Hit], ranks: FloatArray) -> list[Hit]:
-    """The hits in the order of `ranks`. Each has the score of the hit that the search put where it is now."""
-    order = np.argsort(ranks, kind="stable").tolist()
-    return [replace(hits[i], score=there.score) for i, there in zip(order, hits, strict=True)]
+    """The hits at other ranks, by their logarithms, counted from the best of them: so no two are the first.
+
+    Each has the score of the hits that the search put around its new rank.
+    """
+    places = np.log(np.arange(1, len(hits) + 1, dtype=np.float32))
+    scores = np.interp(ranks - ranks.min(), places, [hit.score for hit in hits])
+    return [replace(hits[i], score=float(scores[i])) for i in np.argsort(ranks, kind="stable").tolist()]
 
 
 # -- fusion
