@@ -46,6 +46,7 @@ WEIGHT_OF_LATIN, WEIGHT_OF_OTHERS = 0.2, 0.1
 
 # Log-odds that a leaf is needed, by the logarithm of its rank: docs/evaluation.md.
 FIRST_ODDS, ODDS_BY_RANK = 0.43, -1.91
+HAIR = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,12 +265,12 @@ def _by_scores(hits: Sequence[Hit], scores: FloatArray) -> list[Hit]:
 
 
 def _moved(hits: Sequence[Hit], ranks: FloatArray) -> list[Hit]:
-    """The hits at other ranks, by their logarithms, counted from the best of them: so no two are the first.
+    """The hits at other ranks, by their logarithms. Each has the score of the hits that the search put around its new rank.
 
-    Each has the score of the hits that the search put around its new rank.
+    Those above the first place lie a hair above its score, so that they keep their order.
     """
     places = np.log(np.arange(1, len(hits) + 1, dtype=np.float32))
-    scores = np.interp(ranks - ranks.min(), places, [hit.score for hit in hits])
+    scores = np.interp(ranks, places, [hit.score for hit in hits]) + HAIR * np.maximum(-ranks, 0)
     return [replace(hits[i], score=float(scores[i])) for i in np.argsort(ranks, kind="stable").tolist()]
 
 
