@@ -18,6 +18,7 @@ from mergewise.models.calibration import (
     FALSE_ALARMS,
     FEWEST,
     LEAST,
+    MISSES,
     MOST,
     ODDS,
     ROUNDS,
@@ -47,7 +48,7 @@ def slow_evidence(prior: Sequence[float], scores: Sequence[float]) -> list[float
     for d, odds_of_d in zip(SEPARATIONS, ODDS, strict=True):
         for share in FALSE_ALARMS:
             alarms = [1 / (1 + (1 - share) / share * exp(-ALIKE * (o - median(odds)))) for o in odds]
-            looks = [(1 - share**0.5) * p + (1 - p) * alarm for p, alarm in zip(before, alarms, strict=True)]
+            looks = [(1 - share**MISSES) * p + (1 - p) * alarm for p, alarm in zip(before, alarms, strict=True)]
             mean = median(scores)
             deviation = max(1.4826 * median(abs(s - mean) for s in scores), 1e-3 * width)
             for _ in range(ROUNDS):
@@ -64,7 +65,7 @@ def slow_evidence(prior: Sequence[float], scores: Sequence[float]) -> list[float
             ]
             after = posterior(looks, scores, mean, deviation, d)
             needed = [
-                a * (1 - share**0.5) * p / q + (1 - a) * share**0.5 * p / (1 - q) if d > 0 else p
+                a * (1 - share**MISSES) * p / q + (1 - a) * share**MISSES * p / (1 - q) if d > 0 else p
                 for a, p, q in zip(after, before, looks, strict=True)
             ]
             likely = sum(map(log, density)) - len(scores) * log(deviation) + log(odds_of_d)
@@ -116,7 +117,7 @@ def doubt(gain: float | None, echo: float = 0.0) -> float:
 
 def test_the_better_a_reranker_the_more_it_adds_and_a_useless_one_takes_nothing() -> None:
     without, useless, weak, fair, strong = (doubt(gain) for gain in (None, 0, 1, 3, 8))
-    assert strong < 0.15 * without and strong < fair < weak < 1.01 * without
+    assert strong < 0.1 * without and strong < fair < weak < 1.01 * without
     assert useless < 1.02 * without and doubt(-4) < 1.02 * without
 
 

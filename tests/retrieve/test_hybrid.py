@@ -105,9 +105,8 @@ def test_a_reranker_joins_the_search() -> None:
     plain = HybridReader(store, None, VIEWS).search("cats", 30)
     order = [hit.row.doc_id for hit in plain]
     strong = HybridReader(store, None, VIEWS, reranker=Scripted(9)).search("cats", 30)
-    assert order.index("d29") > 20 and strong[0].row.doc_id == "d29"
-    assert strong[0].score == pytest.approx(plain[0].score, abs=1e-4)
-    assert all(plain[-1].score <= hit.score <= plain[0].score for hit in strong[1:])
+    assert order.index("d29") > 20 and strong[0].row.doc_id == "d29" and strong[0].score == plain[0].score
+    assert all(plain[-1].score <= hit.score <= plain[0].score for hit in strong)
     useless = [hit.row.doc_id for hit in HybridReader(store, None, VIEWS, reranker=Scripted(0)).search("cats", 30)]
     assert useless[:2] == order[:2] and set(useless[:6]) <= set(order[:9])
     alone = HybridReader(store, None, VIEWS, reranker=Scripted(0)).search("cats", 30, by="reranker")
@@ -124,7 +123,7 @@ def test_two_that_a_reranker_lifts_do_not_share_the_first_place() -> None:
     by_evidence = Calibrated(Scripted(9), Calibration(1.0, 1.0))
     found = HybridReader(store, None, VIEWS, reranker=by_evidence).search("cats", 30)
     assert [hit.row.doc_id for hit in found[:2]] == ["d29", "d01"]
-    assert plain[0].score + 1e-4 > found[0].score > found[1].score >= plain[0].score
+    assert found[0].score == plain[0].score > found[1].score > 0.999 * plain[0].score
 
 
 def test_a_reranker_is_asked_about_what_was_found() -> None:

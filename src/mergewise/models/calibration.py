@@ -30,12 +30,12 @@ from mergewise.protocols import CountsCut, FloatArray, Reranker
 
 Values = npt.NDArray[np.float64]
 
-# Separations with their prior odds; shares of false alarms, whose roots are the shares of needed texts that are missed; and what
-# the log-odds of a false alarm rise by with those that a text is needed: docs/evaluation.md.
+# Separations with their prior odds; shares of false alarms; the power of such a share that is the share of misses; and what the
+# log-odds of a false alarm rise by with those that a text is needed: docs/evaluation.md.
 SEPARATIONS = np.array([-6.0, -3.0, -1.5, 0.0, 1.0, 2.0, 3.0, 4.0, 6.0, 8.0])
 ODDS = np.array([0.05, 0.05, 0.1, 0.5, 0.2, 0.15, 0.1, 0.08, 0.06, 0.04])
 FALSE_ALARMS = np.array([0.0003, 0.003, 0.03, 0.1, 0.3])
-ALIKE = 0.5
+MISSES, ALIKE = 2 / 3, 0.5
 LEAST, MOST = -4.0, 6.0
 FEWEST = 5  # texts by which a separation can be told
 ROUNDS = 10  # of expectation and maximisation
@@ -138,7 +138,7 @@ def separated_evidence(prior: FloatArray, logits: FloatArray) -> FloatArray:
     alarms = np.tile(FALSE_ALARMS, len(SEPARATIONS))[:, None]
     before = np.clip(_logistic(np.asarray(prior, np.float64)), _SHARE, 1 - _SHARE)
     odds = _logit(before)
-    seen = (1 - np.sqrt(alarms)) * before
+    seen = (1 - alarms**MISSES) * before
     looks = seen + (1 - before) * _logistic(_logit(alarms) + ALIKE * (odds - np.median(odds)))
 
     middle, least = float(np.median(scores)), 1e-3 * float(np.ptp(scores))

@@ -267,10 +267,14 @@ def _by_scores(hits: Sequence[Hit], scores: FloatArray) -> list[Hit]:
 def _moved(hits: Sequence[Hit], ranks: FloatArray) -> list[Hit]:
     """The hits at other ranks, by their logarithms. Each has the score of the hits that the search put around its new rank.
 
-    Those above the first place lie a hair above its score, so that they keep their order.
+    Those above the first place share out a hair of its score, so that they keep their order.
     """
     places = np.log(np.arange(1, len(hits) + 1, dtype=np.float32))
-    scores = np.interp(ranks, places, [hit.score for hit in hits]) + HAIR * np.maximum(-ranks, 0)
+    known = np.array([hit.score for hit in hits])
+    if ranks.min() < 0:
+        places = np.append(ranks.min(), places)
+        known = np.append(known[0], np.minimum(known, known[0] * (1 - HAIR)))
+    scores = np.interp(ranks, places, known)
     return [replace(hits[i], score=float(scores[i])) for i in np.argsort(ranks, kind="stable").tolist()]
 
 

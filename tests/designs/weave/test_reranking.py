@@ -53,7 +53,7 @@ def mills() -> MemoryStore:
     return memory_store(MILLS)
 
 
-def weave(reranker: Reranker | None, spec: str = "weave", budget: int = 75) -> Context:
+def weave(reranker: Reranker | None, spec: str = "weave", budget: int = 60) -> Context:
     models = Models(count_tokens, reranker=reranker, stored_tokens=True)
     reader = HybridReader(mills(), None, VIEWS, reranker=reranker)
     return assemble(spec, QUESTION, reader, budget, models)
