@@ -150,7 +150,7 @@ def test_what_is_at_a_ceiling_or_the_default_is_not(tmp_path: Path) -> None:
         except mw.UsageError as error:
             assert "has no" in error.message
     with pytest.raises(mw.UsageError, match="its ceiling here is 5"):
-        index.context(QUESTION, strategy="topk", then="mergerag-asym(k=51)")
+        index.context(QUESTION, strategy="topk", merge_with="mergerag-asym(k=51)")
     for wrong in ({"k": 0}, {"candidates": "many"}, {"k": 10**9}):
         with pytest.raises(mw.UsageError, match="ceiling"):
             mw.Ceilings(**wrong)

@@ -85,7 +85,7 @@ def test_an_answer_in_the_mode_that_the_strategy_prefers(home: Path) -> None:
     assert answer["mode"] == "first-line" and answer["answer"] == "“Cats sleep sixteen hours a day.” [1]"
     other = json.loads(run("ask", QUESTION, "-s", "topk", "-m", "first-line", "--json"))
     assert other["mode"] == "first-line" and "sixteen" in other["answer"]
-    merged = json.loads(run("ask", QUESTION, "-s", "lines", "-r", "2", "--then", "mergerag-asym", "--json"))
+    merged = json.loads(run("ask", QUESTION, "-s", "lines", "-r", "2", "--merge-with", "mergerag-asym", "--json"))
     assert "sixteen" in merged["answer"]
 
 

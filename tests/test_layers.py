@@ -16,6 +16,7 @@ LEVELS = [
     {"masking"},
     {"types", "errors", "defaults", "files"},
     {"protocols", "jsonable", "ranges", "concurrency"},
+    {"query"},
     {"text", "prompting", "readers", "models", "page"},
     {"store", "inputs"},
     {"index"},

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from time import perf_counter
-from typing import Literal, TypeAlias
 
 from mergewise.concurrency import deadline_in, demand_time
 from mergewise.defaults import AUTO_BUDGET, AUTO_STOP, DEFAULT_BUDGET
@@ -15,47 +14,25 @@ from mergewise.designs.weave.quotable import evidence_in
 from mergewise.errors import MergewiseError, UsageError
 from mergewise.generate.citations import locations
 from mergewise.generate.mode import Request, Show
-from mergewise.history import Turn, standalone_question
+from mergewise.history import standalone_question
 from mergewise.models.record import Models
 from mergewise.protocols import StoreReader
-from mergewise.ranges import BUDGET, OUTPUT, ROUNDS, SECONDS, Ceilings, number, short_repr, text, text_or_none, whole
+from mergewise.query import AnswerQuery, Budget, Query
+from mergewise.ranges import SECONDS, Ceilings, number, short_repr
 from mergewise.retrieve.hybrid import HybridReader, SearchSettings
 from mergewise.rounds import in_rounds
-from mergewise.store.filters import Where, condition_text
+from mergewise.store.filters import condition_text
 from mergewise.text.languages import ENGLISH, neutral_lengths
 from mergewise.twins import AnswerStream, AsyncAnswerStream, as_async, as_stream
-from mergewise.types import Answer, Cause, Context, Location, Span, Step, Usage
+from mergewise.types import Answer, Cause, Context, Location, Span, Step, Usage, Where
 
 log = logging.getLogger("mergewise")
 
-Budget: TypeAlias = int | Literal["auto", "default"]
-"""Most tokens that a context may hold; "auto" lets weave decide. "default" is 640, and "auto" at most 1,024, of English: in
-another language they are as many as text of this length takes by the counter at hand."""
 # Times as many tokens, at most: a counter that knows nothing of a script counts its bytes.
 _MOST_TIMES = 6
 
 # Questions that a mode answers in one go: more make a batch no faster, and an error costs them all.
 _TOGETHER = 16
-
-
-@dataclass(frozen=True, slots=True)
-class Search:
-    """How a context is to be found: the arguments of `Index.context`. Raises UsageError for what cannot be."""
-
-    strategy: str
-    budget: Budget
-    where: Where | None
-    parameters: Mapping[str, object] | None
-    rounds: int
-    then: str | None
-    history: Sequence[Turn] = ()
-
-    def __post_init__(self) -> None:
-        text("the strategy is", self.strategy)
-        text_or_none("the strategy that merges is", self.then)
-        if not (isinstance(self.budget, str) and self.budget in ("auto", "default")):
-            object.__setattr__(self, "budget", whole("the budget is", self.budget, BUDGET))
-        object.__setattr__(self, "rounds", whole("the number of rounds is", self.rounds, ROUNDS))
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +75,8 @@ class PreparedAnswer:
 
         Raises DeadlineExceeded after so many seconds, and ModelError where the model fails for good or answers nothing.
         """
-        seconds, began = deadline_seconds(deadline), perf_counter()
+        began = perf_counter()
+        seconds = None if deadline is None else number("the deadline is", deadline, float, SECONDS)
         request = self.request if show is None else replace(self.request, show=show)
         with deadline_in(seconds):
             answer = replace(modes.answer(self.mode, request), question=self.question)
@@ -125,39 +103,33 @@ class PreparedAnswer:
     aanswer_stream = as_stream(answer, AsyncAnswerStream)
 
 
-def deadline_seconds(deadline: float | None) -> float | None:
-    return None if deadline is None else number("the deadline is", deadline, float, SECONDS)
-
-
-def context(question: str, search: Search, state: IndexState) -> Context:
+def context(query: Query, state: IndexState) -> Context:
     """The context of a question. What was searched for instead of a follow-up question stands in its trace."""
     state = state.for_question()
-    reader = state.reader(search.where)
-    asked, spent = _searched_question(question, search, state.models)
-    context = _assemble_context(asked, search, state, reader)
-    return _with_question(context, question, spent, state)
+    reader = state.reader(query.where)
+    asked, spent = _searched_question(query, state.models)
+    context = _assemble_context(asked, query, state, reader)
+    return _with_question(context, query.question, spent, state)
 
 
-def prepare(
-    question: str, search: Search, state: IndexState, mode: str, max_tokens: int, preferred: str = ""
-) -> PreparedAnswer:
+def prepare(query: AnswerQuery, state: IndexState, mode: str, preferred: str = "") -> PreparedAnswer:
     """The question with its context, to be answered in a mode of `MODES`; the strategy may have `preferred` another one."""
-    return PreparedAnswer(question, mode, prepare_request(question, search, state, mode, max_tokens), preferred)
+    return PreparedAnswer(query.question, mode, prepare_request(query, state, mode), preferred)
 
 
-def prepare_request(question: str, search: Search, state: IndexState, mode: str, max_tokens: int) -> Request:
+def prepare_request(query: AnswerQuery, state: IndexState, mode: str) -> Request:
     """All that the mode needs to answer the question: its context is found, nothing is written yet."""
-    max_tokens = whole("the most tokens of an answer are", max_tokens, OUTPUT)
     state = state.for_question()
-    reader = state.reader(search.where)
-    asked, spent = _searched_question(question, search, state.models)
+    reader = state.reader(query.where)
+    asked, spent = _searched_question(query, state.models)
     if MODES[mode].reads_context:
-        context = _assemble_context(asked, search, state, reader)
+        context = _assemble_context(asked, query, state, reader)
         if MODES[mode].reads_evidence and context.evidence is None:
             context = replace(context, evidence=evidence_in(context, reader))
     else:
-        context = Context(asked, search.strategy, _most_tokens(asked, search.budget, state, ()), "", 0, ())
-    return Request(_with_question(context, question, spent, state), state.store.document, state.models, max_tokens)
+        context = Context(asked, query.strategy, _most_tokens(asked, query.budget, state, ()), "", 0, ())
+    context = _with_question(context, query.question, spent, state)
+    return Request(context, state.store.document, state.models, query.max_tokens)
 
 
 def answer_together(requests: Sequence[Request | Exception], mode: str) -> list[Answer | Exception]:
@@ -187,12 +159,13 @@ def _answer_or_error(mode: str, request: Request) -> Answer | Exception:
         return error
 
 
-def _searched_question(question: str, search: Search, models: Models) -> tuple[str, Usage]:
+def _searched_question(query: Query, models: Models) -> tuple[str, Usage]:
+    question = query.question
     if not isinstance(question, str):
         raise UsageError(f"the question is {short_repr(question)}", "give a text")
     if not question.strip():
         raise UsageError("the question is empty", "ask something")
-    asked, spent = standalone_question(question, search.history, models)
+    asked, spent = standalone_question(question, query.history, models)
     log.debug("asked %r, searching for %r", question, asked)
     return asked, spent
 
@@ -206,31 +179,31 @@ def _with_question(context: Context, question: str, spent: Usage, state: IndexSt
     return replace(context, usage=context.usage + spent, trace=(*steps, *context.trace))
 
 
-def _assemble_context(question: str, search: Search, state: IndexState, reader: HybridReader) -> Context:
+def _assemble_context(question: str, query: Query, state: IndexState, reader: HybridReader) -> Context:
     began = perf_counter()
     models = state.models
     if state.ceilings is not None:
-        strategies.demand_within(state.ceilings, search.strategy, search.parameters)
-        if search.then is not None:
-            strategies.demand_within(state.ceilings, search.then)
-    budget, parameters = _most_tokens(question, search.budget, state, reader.languages(question)), search.parameters
-    if search.budget == "auto":
-        parameters = strategies.stopping(search.strategy, AUTO_STOP, parameters)
-    room = budget if search.then is None else strategies.room_for(search.then, budget)
+        strategies.demand_within(state.ceilings, query.strategy, query.parameters)
+        if query.merge_with is not None:
+            strategies.demand_within(state.ceilings, query.merge_with)
+    budget, parameters = _most_tokens(question, query.budget, state, reader.languages(question)), query.parameters
+    if query.budget == "auto":
+        parameters = strategies.stopping(query.strategy, AUTO_STOP, parameters)
+    room = budget if query.merge_with is None else strategies.room_for(query.merge_with, budget)
 
     def assemble(question: str) -> Context:
-        return strategies.assemble(search.strategy, question, reader, room, models, parameters)
+        return strategies.assemble(query.strategy, question, reader, room, models, parameters)
 
-    context = in_rounds(question, search.rounds, assemble, models, state.store.document)
-    if search.then is not None:
-        context = strategies.merge_context(search.then, context, budget, models)
+    context = in_rounds(question, query.rounds, assemble, models, state.store.document)
+    if query.merge_with is not None:
+        context = strategies.merge_context(query.merge_with, context, budget, models)
     if waiting := len(state.store.unembedded()):
         reason = f"{waiting} leaves wait for their vectors: they are found by words alone"
         step = Step("vectors", reason, cause=Cause.MISSING)
         context = replace(context, trace=(step, *context.trace))
     demand_time()
     held, tokens, took = len(context.passages), context.tokens, _ms_since(began)
-    log.info("context by %s: %d passages, %d of %d tokens, %.0f ms", search.strategy, held, tokens, budget, took)
+    log.info("context by %s: %d passages, %d of %d tokens, %.0f ms", query.strategy, held, tokens, budget, took)
     return context
 
 

@@ -6,13 +6,12 @@ import logging
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast, get_args
 
 from mergewise.concurrency import deadline_in
-from mergewise.defaults import BUDGET, MAX_TOKENS, STRATEGY, When
+from mergewise.defaults import When
 from mergewise.designs import VIEWS
 from mergewise.errors import CorruptIndex, MergewiseError, UsageError
 from mergewise.models import causal_of, knows_embedder, load_chat, load_embedder, release
@@ -21,6 +20,7 @@ from mergewise.models.embedders import QuestionVectors, demand_named
 from mergewise.models.record import Models
 from mergewise.models.tokens import count_tokens
 from mergewise.protocols import CausalModel, ChatModel, Embedder, NLLScorer, Reranker, TokenCounter
+from mergewise.query import AnswerQuery, Query, takes
 from mergewise.ranges import (
     DOCUMENTS,
     GPUS,
@@ -36,7 +36,7 @@ from mergewise.ranges import (
     whole,
 )
 from mergewise.retrieve.hybrid import SearchSettings
-from mergewise.store.filters import Where, condition_text
+from mergewise.store.filters import condition_text
 from mergewise.store.lance import ClosedStore, LanceStore
 from mergewise.store.manifest import Manifest, demand_plain
 from mergewise.store.places import root_of
@@ -56,12 +56,12 @@ from mergewise.types import (
     Problem,
     Span,
     VectorCount,
+    Where,
 )
 
 if TYPE_CHECKING:
-    from mergewise.asking import Budget, IndexState, PreparedAnswer
-    from mergewise.generate.mode import Show
-    from mergewise.history import Turn
+    from mergewise.asking import IndexState, PreparedAnswer
+    from mergewise.generate.mode import Request
     from mergewise.index.executors import Executors
     from mergewise.inputs import Source
     from mergewise.readers import FolderSearch
@@ -493,44 +493,34 @@ class Index:
 
     # -- questions
 
-    def context(
-        self,
-        question: str,
-        *,
-        strategy: str = STRATEGY,
-        budget: Budget = BUDGET,
-        where: Where | None = None,
-        parameters: Mapping[str, object] | None = None,
-        rounds: int = 1,
-        then: str | None = None,
-        history: Sequence[Turn] = (),
-        deadline: float | None = None,
-    ) -> Context:
-        """The context that `strategy` assembles for the question, of at most `budget` tokens.
+    @takes(Query)
+    def context(self, query: Query) -> Context:
+        """Assemble the context of a question, of at most `budget` tokens.
 
-        With the budget "auto", weave stops where a further token gains little, and the trace says what was left out. The
-        default is 640 tokens, or as many as text of this length takes in the language of the question.
-        `strategy` is a name, or a name with parameters: "auto-merge(mode=never)". `where` is an SQL condition on the
-        documents' `id`, `title` and metadata, such as "year > 2020 and lang = 'en'"; or a filter such as
-        `{"type": "eq", "key": "lang", "value": "en"}` (see the guide); or a list of these, which all have to be met. With
-        `rounds`, further searches ask for what the first one did not find: the chat model says what, or without one the names
-        in the evidence do. `then` names a strategy that merges what the first one selected, which gets more room:
-        "mergerag-asym(widen=4)".
+        Args:
+            question: The question, as a whole sentence.
+            strategy: A name, or a name with parameters: "auto-merge(mode=never)".
+            budget: Maximum tokens; the default is 640, or as many as text of this length takes in the question's language. With
+                "auto", weave stops when another sentence would add little. The trace lists what was left out.
+            where: A condition on the documents' `id`, `title` and metadata, such as "year > 2020 and lang = 'en'"; a filter such
+                as `{"type": "eq", "key": "lang", "value": "en"}` (see the guide); or a list of these that must all be met.
+            parameters: Parameters of the strategy, by name.
+            rounds: Further searches ask for what the first one did not find. The chat model says what; without one, the names in
+                the evidence do.
+            merge_with: A strategy that merges what the first one selected, which gets more room: "mergerag-asym(widen=4)".
+            history: What was said before: answers, messages, or pairs of question and answer. A question that leans on it is made
+                to stand alone, by the chat model or by rules. `Context.question` is the question that was searched for.
+            deadline: After so many seconds no call of a model or of the index begins, and a chat model's call is broken off.
 
-        `history` is what was said before: answers, messages, or pairs of question and answer. A question that leans on it is
-        made to stand alone, by the chat model or by rules; `Context.question` is the question that was searched for.
-
-        After `deadline` seconds no call of a model or of the index is begun, a chat model's is broken off, and DeadlineExceeded
-        is raised.
-
-        Raises UsageError for an empty question, a budget, strategy, parameter, condition or history that cannot be, or a view
-        that the index lacks; ModelError where a model fails for good; and what `embedder` raises.
+        Raises:
+            UsageError: for an empty question, an invalid option, or a view that the index lacks.
+            DeadlineExceeded: if the deadline passed.
+            ModelError: if a model fails for good. What `embedder` raises is raised, too.
         """
         from mergewise import asking
 
-        search = asking.Search(strategy, budget, where, parameters, rounds, then, history)
-        with deadline_in(asking.deadline_seconds(deadline)):
-            return asking.context(question, search, self.state())
+        with deadline_in(query.deadline):
+            return asking.context(query, self.state())
 
     def messages(self, context: Context) -> list[Message]:
         """What the mode "r&b" asks a chat model about a context of this index: for those who call their model themselves.
@@ -541,66 +531,40 @@ class Index:
 
         return messages_of(context, self.store.reader().document, self._models.prompts)
 
-    def ask(
-        self,
-        question: str,
-        *,
-        strategy: str = STRATEGY,
-        budget: Budget = BUDGET,
-        where: Where | None = None,
-        parameters: Mapping[str, object] | None = None,
-        mode: str | None = None,
-        rounds: int = 1,
-        then: str | None = None,
-        max_tokens: int = MAX_TOKENS,
-        show: Show | None = None,
-        history: Sequence[Turn] = (),
-        deadline: float | None = None,
-    ) -> Answer:
-        """The answer, with citations.
+    @takes(AnswerQuery)
+    def ask(self, query: AnswerQuery) -> Answer:
+        """Answer a question, with citations. Takes the arguments of `context` and three more.
 
-        `mode` is a name in `mergewise.designs.MODES`. The default is what the strategy prefers (`aed` with a causal model);
-        else without a chat model it is "extractive": the one to three
-        sentences that answer the question, verbatim. With one it is "r&b": the model answers from the passages, `show` gets
-        the pieces of its answer as they arrive, and it may write `max_tokens` in one call. All else is as in `context`;
-        with a `history`, `Answer.question` is the question as it was asked, and that of its context the one searched for.
+        Args:
+            mode: A name in `mergewise.MODES`. The default is the mode that the strategy prefers (`aed` with a causal model). Else
+                it is "extractive" without a chat model: the one to three sentences that answer the question, verbatim. With a
+                chat model it is "r&b": the model answers from the passages.
+            max_tokens: Maximum tokens that a model writes in one call.
+            show: Is called with the pieces of a model's answer as they arrive.
 
-        Raises UsageError for a mode that there is not or whose model is missing, ModelError where the chat model fails for good
-        or answers nothing, and what `context` raises.
+        With a `history`, `Answer.question` is the question as it was asked, and that of its context the one searched for.
+
+        Raises:
+            UsageError: for an unknown mode, or one whose model is missing.
+            ModelError: if the chat model fails for good or answers nothing. What `context` raises is raised, too.
         """
-        from mergewise import asking
+        with deadline_in(query.deadline):
+            return self._prepare(query, self.state()).answer(query.show)
 
-        search = asking.Search(strategy, budget, where, parameters, rounds, then, history)
-        chosen, preferred = self._modes(mode, strategy)
-        with deadline_in(asking.deadline_seconds(deadline)):
-            return asking.prepare(question, search, self.state(), chosen, max_tokens, preferred).answer(show)
+    @takes(AnswerQuery)
+    def prepare(self, query: AnswerQuery) -> PreparedAnswer:
+        """Find the context of a question now; `answer` of the result writes the answer, now or later.
 
-    def prepare(
-        self,
-        question: str,
-        *,
-        strategy: str = STRATEGY,
-        budget: Budget = BUDGET,
-        where: Where | None = None,
-        parameters: Mapping[str, object] | None = None,
-        mode: str | None = None,
-        rounds: int = 1,
-        then: str | None = None,
-        max_tokens: int = MAX_TOKENS,
-        history: Sequence[Turn] = (),
-        deadline: float | None = None,
-    ) -> PreparedAnswer:
-        """The first half of `ask`: the context is found, and `answer` of what this returns writes the answer, now or later.
-
-        So the sources can be shown before a model writes. Raises what `context` raises, and UsageError as `ask` does.
+        So sources can be shown before a model writes. Takes the arguments of `ask` and raises what `ask` raises.
         """
-        from mergewise import asking
-
-        search = asking.Search(strategy, budget, where, parameters, rounds, then, history)
-        chosen, preferred = self._modes(mode, strategy)
-        with deadline_in(asking.deadline_seconds(deadline)):
+        with deadline_in(query.deadline):
             state = self.state()
-            return asking.prepare(question, search, state, chosen, max_tokens, preferred).detached(state.store)
+            return self._prepare(query, state).detached(state.store)
+
+    def _prepare(self, query: AnswerQuery, state: IndexState) -> PreparedAnswer:
+        from mergewise import asking
+
+        return asking.prepare(query, state, *self._modes(query))
 
     def locations(self, context: Context) -> dict[Span, Location]:
         """Where the spans of a context's passages stand in their documents: pages, lines and addresses, for JSON.
@@ -613,39 +577,34 @@ class Index:
         return locations(context, self.store.reader().texts(ids).get)
 
     def ask_many(
-        self,
-        questions: Iterable[str],
-        *,
-        concurrency: int = AT_ONCE,
-        strategy: str = STRATEGY,
-        budget: Budget = BUDGET,
-        where: Where | None = None,
-        parameters: Mapping[str, object] | None = None,
-        mode: str | None = None,
-        rounds: int = 1,
-        then: str | None = None,
-        max_tokens: int = MAX_TOKENS,
+        self, /, questions: Iterable[str], *, concurrency: int = AT_ONCE, **options: Any
     ) -> list[Answer | Exception]:
-        """The answers to many questions, in their order, `concurrency` of them at the same time.
+        """Answer many questions, in their order, `concurrency` of them at the same time. Takes the options of `ask`.
 
-        Where a question fails, its error stands in the place of its answer, and the others go on. All questions are embedded
-        in one call. Raises UsageError for a `concurrency`, a mode, a budget or a number of rounds that cannot be.
+        If a question fails, its error stands in the place of its answer, and the others go on. All questions are embedded in one
+        call.
+
+        Raises:
+            UsageError: for an invalid `concurrency` or option.
         """
         from mergewise import asking
         from mergewise.designs import MODES
 
         asked = as_list("the questions are", questions, "give a list of questions, or use ask")
-        (chosen, preferred), state = self._modes(mode, strategy), self._state_for(asked)
-        search = asking.Search(strategy, budget, where, parameters, rounds, then)
-        if MODES[chosen].answer_all is not None:
-            prepare = partial(asking.prepare_request, search=search, state=state, mode=chosen, max_tokens=max_tokens)
-            answers = asking.answer_together(each(prepare, asked, concurrency), chosen)
-        else:
+        query = AnswerQuery("", **options)
+        (chosen, preferred), state = self._modes(query), self._state_for(asked)
 
-            def answer(question: str) -> Answer:
-                return asking.prepare(question, search, state, chosen, max_tokens).answer()
+        def prepare(question: str) -> Request:
+            return asking.prepare_request(replace(query, question=question), state, chosen)
 
-            answers = each(answer, asked, concurrency)
+        def answer(question: str) -> Answer:
+            return asking.prepare(replace(query, question=question), state, chosen).answer(query.show)
+
+        with deadline_in(query.deadline):
+            if MODES[chosen].answer_all is None:
+                answers = each(answer, asked, concurrency)
+            else:
+                answers = asking.answer_together(each(prepare, asked, concurrency), chosen)
         return [one if isinstance(one, Exception) else one.instead_of_mode(preferred) for one in answers]
 
     acontext = as_async(context)
@@ -668,12 +627,12 @@ class Index:
             # one of them may be to blame: each will tell for itself
             return state
 
-    def _modes(self, mode: str | None, strategy: str) -> tuple[str, str]:
-        """The mode of an answer, and the one that the strategy prefers: nothing where it has no wish, or a mode is named."""
+    def _modes(self, query: AnswerQuery) -> tuple[str, str]:
+        """Return the mode of an answer, and the one that the strategy prefers: empty without a wish, or if a mode is named."""
         from mergewise.designs import modes, strategies
 
-        preferred = strategies.preferred_mode(strategy) if mode is None else ""
-        return modes.mode_for(text_or_none("the mode is", mode), self._models, preferred), preferred
+        preferred = strategies.preferred_mode(query.strategy) if query.mode is None else ""
+        return modes.mode_for(query.mode, self._models, preferred), preferred
 
     def state(self) -> IndexState:
         """What questions are answered from now: the state of the index that stands, and the models, as `ask` takes them."""

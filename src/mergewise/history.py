@@ -11,7 +11,6 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Sequence
-from typing import TypeAlias
 
 from mergewise.concurrency import run
 from mergewise.errors import ModelError, UsageError
@@ -20,12 +19,9 @@ from mergewise.prompting.quoting import code_for, quotation, turn, warning
 from mergewise.protocols import ChatModel, TokenCounter
 from mergewise.ranges import as_list
 from mergewise.text.terms import content_terms, spelled_terms
-from mergewise.types import Answer, Message, Usage
+from mergewise.types import Answer, Message, Turn, Usage
 
 log = logging.getLogger("mergewise")
-
-Turn: TypeAlias = Answer | Message | tuple[str, str]
-"""What was said before: an answer with its question, one message, or a question and its answer as texts."""
 
 _PROMPT = """\
 You rewrite the last question of a conversation so that it can be understood alone. Put names in the place of pronouns and add

@@ -53,6 +53,8 @@ OUTPUT = Range(1, 10_000_000)
 DOCUMENTS = Range(0, 1_000_000_000)
 RETRYING = Range(0, 100)
 SECONDS = Range(0, 86_400, above=True)
+TOKENS = Range(1, 1_000_000_000)
+PRICE = Range(0, 1_000_000)
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,7 +65,7 @@ EVERY = [
     ("ask", "What do owls eat at night?"),
     ("ask", "What do owls eat at night?", "--trace"),
     ("context", "Where do owls sleep?", "--trace"),
-    ("context", "Where do owls sleep?", "--then", "mergerag-sym", "--budget", "40", "--trace"),
+    ("context", "Where do owls sleep?", "--merge-with", "mergerag-sym", "--budget", "40", "--trace"),
     ("compare", "Where do owls sleep?", "--strategies", "weave,topk"),
     ("show", "1"),
     ("show", f"{EVIL}"),

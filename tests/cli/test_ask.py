@@ -49,7 +49,9 @@ def run(cwd: Path, server: ChatServer | None, *words: str, **more: str) -> subpr
 
 
 def test_the_answer_its_citations_and_what_it_cost(home: Path, server: ChatServer) -> None:
-    done = run(home, server, "ask", QUESTION, "--chat", "openai:m", "--price-in", "1000", "--price-out", "2000")
+    done = run(
+        home, server, "ask", QUESTION, "--chat", "openai:m", MERGEWISE_PRICE_IN="1000", MERGEWISE_PRICE_OUT="2000"
+    )
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("Sixteen hours [1], I think.\n\n[1] ")
     assert "Sleep  (docs/cats.md:" in done.stdout
@@ -141,14 +143,21 @@ def test_help_names_rounds_alone(home: Path) -> None:
         (("--chat", "openai:m", "--mode", "x"), "unknown mode 'x'", 2),
         (("--chat", "openai:"), "unknown chat model", 2),
         (("--rounds", "0"), "the number of rounds is 0", 2),
-        (("--chat", "openai:m", "--window", "0"), "Invalid value for '--window'", 2),
-        (("--chat", "openai:m", "--window", "64"), "window", 2),
-        (("--chat", "openai:m", "--cache", "docs/cats.md"), "cannot hold a cache", 2),
     ],
 )
 def test_wrong_usage(home: Path, server: ChatServer, words: tuple[str, ...], says: str, code: int) -> None:
     done = run(home, server, "ask", QUESTION, *words, COLUMNS="200")
     assert (done.returncode, says in done.stderr) == (code, True), done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "says"),
+    [("WINDOW", "0", "window is 0"), ("WINDOW", "64", "window"), ("CACHE", "docs/cats.md", "cannot hold a cache")],
+)
+def test_a_wrong_setting(home: Path, server: ChatServer, variable: str, value: str, says: str) -> None:
+    done = run(home, server, "ask", QUESTION, "--chat", "openai:m", **{f"MERGEWISE_{variable}": value}, COLUMNS="200")
+    assert (done.returncode, says in done.stderr) == (2, True), done.stderr
     assert "Traceback" not in done.stderr
 
 

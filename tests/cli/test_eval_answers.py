@@ -103,7 +103,6 @@ def test_what_does_not_go_together(tmp_path: Path, reader: Reader) -> None:
         (("--shard", "1/2"), "--shard goes with --out"),
         (("--workers", "2"), "--workers goes with --out"),
         (("--ray", "local"), "--ray goes with --out"),
-        (("--gpus-per-worker", "1"), "GPUs of a worker go with a cluster"),
         (("--out", "run", "--shard", "3/2"), "is no shard"),
         (("--reference", "dense"), "no method is called 'dense'"),
         (("--table", "nothing"), "unknown table"),

@@ -22,7 +22,6 @@ from tests.evaluate.towns import DOCUMENTS, QUESTIONS, TASK, saved_task
 from typer.testing import CliRunner
 
 import mergewise.models
-from mergewise.asking import Search
 from mergewise.cli.evaluating import compute_shard
 from mergewise.cli.evaluation import EvaluationOptions
 from mergewise.cli.main import app, configuration
@@ -34,6 +33,7 @@ from mergewise.evaluate.runs.folder import open_run, read_table, write_table
 from mergewise.evaluate.runs.lines import RowCount
 from mergewise.evaluate.runs.schema import ROWS
 from mergewise.models.scripted import ScriptedChat
+from mergewise.query import Query
 from mergewise.retrieve.hybrid import SearchSettings
 
 KILLS = int(os.environ.get("MERGEWISE_KILLS", "2"))
@@ -73,9 +73,9 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     asked: list[str] = []
     assemble = evaluator.context
 
-    def context(question: str, *more: Any) -> Any:
-        asked.append(question)
-        return assemble(question, *more)
+    def context(query: Query, state: Any) -> Any:
+        asked.append(query.question)
+        return assemble(query, state)
 
     monkeypatch.setattr(evaluator, "context", context)
     return asked
@@ -114,9 +114,9 @@ def test_what_was_tuned_is_compared_with_the_defaults_in_one_run(
     asked = dict[str, Any]()
     assemble = evaluator.context
 
-    def context(question: str, search: Search, state: Any) -> Any:
-        asked[search.strategy] = state.settings, (state.models.weights or WEIGHTS)["cosine"]
-        return assemble(question, search, state)
+    def context(query: Query, state: Any) -> Any:
+        asked[query.strategy] = state.settings, (state.models.weights or WEIGHTS)["cosine"]
+        return assemble(query, state)
 
     monkeypatch.setattr(evaluator, "context", context)
     file = indexed / "w.toml"
@@ -139,7 +139,8 @@ def test_what_was_tuned_is_compared_with_the_defaults_in_one_run(
     asked.clear()
     (indexed / "mergewise.toml").write_text('search = "weight=0.5, depth=7"\nweights = "w.toml"')
     known = configuration()["eval"]
-    run(*given[:-1], "topk, weave(search.depth=5)", "--search", known["search"], "--weights", known["weights"])
+    monkeypatch.setenv("MERGEWISE_WEIGHTS", known["weights"])
+    run(*given[:-1], "topk, weave(search.depth=5)", "--search", known["search"])
     assert asked["topk"] == (SearchSettings(weight=0.5, depth=7), 4.5)
     assert asked["weave"] == (SearchSettings(weight=0.5, depth=5), 4.5)
     for wrong in ("weave(search.breadth=5)", "weave(weights=none.toml)", "topk(weights=w.toml)"):
@@ -338,10 +339,10 @@ def test_a_row_that_failed_is_asked_again(indexed: Path, monkeypatch: pytest.Mon
     words = "towns", "-i", "indexes", "-s", "topk,weave", "-b", "60", "--out", "run"
     assemble = evaluator.context
 
-    def broken(question: str, search: Any, state: Any) -> Any:
-        if "Corin" in question and search.strategy == "weave":
+    def broken(query: Query, state: Any) -> Any:
+        if "Corin" in query.question and query.strategy == "weave":
             raise ModelError("it broke", "mend it")
-        return assemble(question, search, state)
+        return assemble(query, state)
 
     with monkeypatch.context() as patch:
         patch.setattr(evaluator, "context", broken)
@@ -384,10 +385,11 @@ def test_a_model_that_draws_is_asked_several_times(indexed: Path, drawing: None)
     assert {row.repeat for row in open_run(indexed / "run").run_rows()} == {0}
 
 
-def test_kept_answers_took_no_time(indexed: Path, drawing: None) -> None:
+def test_kept_answers_took_no_time(indexed: Path, drawing: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MERGEWISE_CACHE", "cache")
     given = "towns", "-i", "indexes", "-s", "topk", "-b", "60", "-a", "--mode", "short", "--chat", "openai:drawing"
     for place in ("one", "two"):
-        run(*given, "--cache", "cache", "--out", place)
+        run(*given, "--out", place)
     first, second = (list(open_run(indexed / place).run_rows()) for place in ("one", "two"))
     assert all(row.answer_seconds is not None and row.calls == 1 for row in first)
     assert all(row.answer_seconds is None and row.calls == 0 for row in second)
@@ -398,7 +400,9 @@ def test_a_dry_run_asks_no_model_and_says_what_it_costs(indexed: Path, monkeypat
     chat = Drawing([])
     monkeypatch.setitem(mergewise.models.CHATS, "openai:MODEL", lambda name, window: chat)
     given = "towns", "-i", "indexes", "-s", "topk,aed", "-b", "60", "-a", "--mode", "short", "--chat", "openai:x"
-    out = run(*given, "--dry-run", "--out", "run", "--max-tokens", "20", "--price-in", "10", "--price-out", "1000")
+    monkeypatch.setenv("MERGEWISE_PRICE_IN", "10")
+    monkeypatch.setenv("MERGEWISE_PRICE_OUT", "1000")
+    out = run(*given, "--dry-run", "--out", "run", "--max-tokens", "20")
     line = next(line for line in out.splitlines() if line.startswith("topk 60: "))
     assert "4 rows, " in line and " 4 calls, " in line and "at most 80 to write, cost 0.0" in line
     assert chat.asked == [] and not (indexed / "run").exists()

@@ -112,7 +112,7 @@ def test_options_stand_in_panels(command: str) -> None:
     [
         ("ask q --mode re", ["recomp", "replug"]),
         ("chat --strategy weave,to", ["weave,topk"]),
-        ("ask q --then merge", ["mergerag-asym", "mergerag-sym"]),
+        ("ask q --merge-with merge", ["mergerag-asym", "mergerag-sym"]),
         ("context q --format ", ["text", "prompt", "messages", "xml", "json"]),
         ("index d --views leaf,ma", ["leaf,marker"]),
         ("show do", ["docs/a.md"]),

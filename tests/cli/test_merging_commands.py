@@ -58,10 +58,10 @@ def test_json_holds_the_merges(home: Path) -> None:
 
 
 def test_another_strategys_selection_is_merged(home: Path) -> None:
-    done = run(home, "context", QUESTION, "--strategy", "topk", "--then", "mergerag-sym", "--budget", "60")
+    done = run(home, "context", QUESTION, "--strategy", "topk", "--merge-with", "mergerag-sym", "--budget", "60")
     assert done.returncode == 0 and "topk then mergerag-sym" in done.stderr
-    assert run(home, "context", QUESTION, "--then", "topk").returncode == 2
-    assert run(home, "ask", QUESTION, "--then", "mergerag-sym", "--budget", "60").returncode == 0
+    assert run(home, "context", QUESTION, "--merge-with", "topk").returncode == 2
+    assert run(home, "ask", QUESTION, "--merge-with", "mergerag-sym", "--budget", "60").returncode == 0
 
 
 def test_a_chat_model_points(home: Path) -> None:

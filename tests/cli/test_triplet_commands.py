@@ -76,24 +76,14 @@ def test_by_rules_they_are_a_stream_that_the_trace_shows(home: Path) -> None:
     run("check")
 
 
-def test_a_chat_model_says_what_it_costs_and_is_asked_once(home: Path, server: ChatServer) -> None:
+def test_a_chat_model_says_what_it_costs_and_is_asked_once(
+    home: Path, server: ChatServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MERGEWISE_PRICE_IN", "1")
+    monkeypatch.setenv("MERGEWISE_PRICE_OUT", "2")
     chat = ("--chat", "openai:m", "--set", "triplet.longest=20", "--set", "triplet.attempts=1")
     told = json.loads(
-        of_its_own(
-            "index",
-            "mill.md",
-            "--views",
-            "leaf,triplet",
-            "--embedder",
-            "none",
-            *chat,
-            "--dry-run",
-            "--json",
-            "--price-in",
-            "1",
-            "--price-out",
-            "2",
-        )
+        of_its_own("index", "mill.md", "--views", "leaf,triplet", "--embedder", "none", *chat, "--dry-run", "--json")
     )
     assert told["documents"] == 1 and told["calls"] >= 1 and told["cost"] > 0 and not server.asked
     of_its_own("index", "mill.md", "--views", "leaf,triplet", "--embedder", "none", *chat)

@@ -133,10 +133,11 @@ def test_fitted_weights_are_a_file_that_questions_take(
     }
     with mergewise.open(folder / "mine", weights=file, create=False) as index:
         assert index.models.weights == pytest.approx(weights, rel=1e-3)
-    run("context", "Who designed the tower of Arden?", "-i", "mine", "--weights", str(file))
+    monkeypatch.setenv("MERGEWISE_WEIGHTS", str(file))
+    run("context", "Who designed the tower of Arden?", "-i", "mine")
     served = []
     monkeypatch.setattr(stdio, "serve_index", lambda index, *more, **options: served.append(index.state()))
-    run("mcp", "-i", "mine", "--weights", str(file), "--search", "weight=0.5")
+    run("mcp", "-i", "mine", "--search", "weight=0.5")
     assert served[0].models.weights == pytest.approx(weights, rel=1e-3) and served[0].settings.weight == 0.5
     with pytest.raises(UsageError, match="is there already"):
         run("tune", "own.jsonl", "-i", "mine", "--fit", str(file))

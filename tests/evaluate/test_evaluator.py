@@ -16,7 +16,7 @@ from tests.evaluate.towns import DOCUMENTS, QUESTIONS, TASK, TOWNS, Reader
 from tests.support import HashEmbedder
 
 import mergewise
-from mergewise.asking import Search, context
+from mergewise.asking import context
 from mergewise.designs import STRATEGIES
 from mergewise.engine import Index
 from mergewise.errors import ModelError, UsageError
@@ -31,6 +31,7 @@ from mergewise.evaluate.tasks import Question, Task
 from mergewise.generate.mode import Request
 from mergewise.models.causal_chat import CausalChat
 from mergewise.protocols import FloatArray
+from mergewise.query import Query
 from mergewise.retrieve.hybrid import HybridReader
 from mergewise.types import Document, Message
 
@@ -316,5 +317,5 @@ def test_a_method_finds_what_its_strategy_finds_for_a_user(villages: Index, meth
         assert not request.context.passages
         return
     state = replace(villages.state(), models=models)
-    found = context(question.text, Search(method.strategy, 4096, None, None, 1, None), state)
+    found = context(Query(question.text, strategy=method.strategy, budget=4096), state)
     assert found.passages and found == request.context

@@ -47,8 +47,7 @@ chat = "local"
 
 [profiles.quick]
 collection = "man-ual"
-budget = "auto"
-rounds = 2
+defaults = { budget = "auto", rounds = 2 }
 
 [limits]
 k = 100
@@ -67,7 +66,7 @@ def test_a_whole_configuration(tmp_path: Path) -> None:
     assert config.tls_certificate == tmp_path / "c.pem" and config.tls_key == Path("/k.pem")
     assert config.collections["man-ual"].folders == (tmp_path / "docs", Path("/srv/docs"))
     assert config.collections["man-ual"].defaults == {"budget": 500}
-    assert (config.profiles["quick"].budget, config.profiles["quick"].rounds) == ("auto", 2)
+    assert config.profiles["quick"].defaults == {"budget": "auto", "rounds": 2}
     assert (config.limits.k, config.limits.context_seconds, config.limits.candidates) == (100, 2.0, 2000)
     assert config.default_chat == "local" and config.chats["local"].window == 4096
     assert config.url == "https://docs.example.org"

@@ -9,6 +9,7 @@ from typing import Any
 import httpx2 as httpx
 import pytest
 
+from mergewise.defaults import DEFAULT_BUDGET
 from mergewise.server.collections import id_of, key_of
 from mergewise.server.problems import HTTPProblem
 from tests.server.conftest import ANSWER, BIRDS, SHIPS, LiveServer
@@ -59,7 +60,7 @@ def test_a_context_is_told_with_its_places(server: LiveServer) -> None:
     span = passage["spans"][0]
     assert SHIPS[span["start"] : span["end"]] == passage["text"] and span["key"] == KEY
     assert passage["url"] == f"/#/c/ships/d/{KEY}?s={span['start']}-{span['end']}"
-    assert context["tokens"] <= context["budget"] == 1200 and context["trace"] and context["evidence"]
+    assert context["tokens"] <= context["budget"] == DEFAULT_BUDGET and context["trace"] and context["evidence"]
     assert told["timings"]["total_ms"] > 0
     plain = server.client().post(f"{SHIPS_API}/context", json=QUESTION).json()["context"]
     assert "trace" not in plain and "evidence" not in plain
@@ -120,7 +121,7 @@ def test_strategies_are_compared(server: LiveServer) -> None:
         ({"question": "  "}, "/question"),
         ({"question": "x" * 8001}, "/question"),
         ({**QUESTION, "strange": 1}, "/strange"),
-        ({**QUESTION, "budget": 15}, "/budget"),
+        ({**QUESTION, "budget": 0}, "/budget"),
         ({**QUESTION, "budget": 40_000}, "/budget"),
         ({**QUESTION, "rounds": 5}, "/rounds"),
         ({**QUESTION, "rounds": True}, "/rounds"),
@@ -131,8 +132,9 @@ def test_strategies_are_compared(server: LiveServer) -> None:
         ({**QUESTION, "strategy": "nothing"}, None),
         ({**QUESTION, "parameters": {"k": 501}}, None),
         ({**QUESTION, "mode": "nothing"}, None),
-        ({**QUESTION, "filter": {"type": "eq", "key": "_source", "value": "x"}}, None),
-        ({**QUESTION, "filter": "id = 'x'"}, "/filter"),
+        ({**QUESTION, "where": {"type": "eq", "key": "_source", "value": "x"}}, None),
+        ({**QUESTION, "where": "id = "}, None),
+        ({**QUESTION, "where": 5}, "/where"),
         ({**QUESTION, "max_tokens": 5000}, "/max_tokens"),
     ],
 )
@@ -150,7 +152,7 @@ def test_what_cannot_be_asked_is_told(server: LiveServer, body: dict[str, Any], 
 @pytest.mark.parametrize("key", ["a' OR 1=1 --", 'a" OR "1"="1', "id`; DROP TABLE x", "id) OR (1=1"])
 def test_a_filter_is_no_sql(server: LiveServer, key: str) -> None:
     for condition in ({"type": "eq", "key": key, "value": "x"}, {"type": "eq", "key": "kind", "value": key}):
-        answer = server.client().post(f"{SHIPS_API}/context", json={**QUESTION, "filter": condition})
+        answer = server.client().post(f"{SHIPS_API}/context", json={**QUESTION, "where": condition})
         assert answer.status_code == 422 or answer.json()["context"]["passages"] == []
 
 
@@ -173,7 +175,7 @@ def test_a_filter_is_no_sql(server: LiveServer, key: str) -> None:
         ("POST", "/api/v1/collections", {"json": {"name": "x", "embedder": "st:/etc/passwd"}}, 422),
         ("POST", "/api/v1/collections", {"json": {"name": "x", "views": ["nothing"]}}, 422),
         ("PATCH", SHIPS_API, {"json": {"defaults": {"path": "/etc"}}}, 422),
-        ("PATCH", SHIPS_API, {"json": {"defaults": {"budget": 1}}}, 422),
+        ("PATCH", SHIPS_API, {"json": {"defaults": {"budget": 0}}}, 422),
         ("PATCH", SHIPS_API, {"json": {"defaults": {"mode": 3}}}, 422),
         ("POST", "/api/v1/tokens", {"json": {"scopes": ["read"], "rate": 1e-300}}, 422),
         ("POST", "/api/v1/tokens", {"json": {"scopes": ["read"], "expires": False}}, 422),

@@ -243,7 +243,7 @@ def test_what_mergewise_in_the_body_says_goes_first(live: LiveServer, clients: l
     context = whole.mergewise["context"]
     assert (context["strategy"], context["budget"]) == ("topk", 64) and context["trace"]
     assert "Sources:" not in whole.choices[0].message.content
-    none = {"filter": {"type": "eq", "key": "id", "value": "birds.md"}}
+    none = {"where": {"type": "eq", "key": "id", "value": "birds.md"}}
     both = client.chat.completions.create(model="fleet", messages=QUESTION, extra_body={"mergewise": none})
     assert both.mergewise["context"]["passages"] == []
     with pytest.raises(openai.UnprocessableEntityError):

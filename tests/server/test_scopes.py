@@ -116,5 +116,5 @@ def test_a_forced_filter_hides_documents(server: LiveServer) -> None:
     assert server.client("read").post("/api/v1/collections/birds/context", json=body).json()["context"]["passages"]
     told = client.post("/api/v1/collections/birds/context", json=body).json()
     assert told["context"]["passages"] == [] and not told["cached"]
-    wide = {**body, "filter": {"type": "or", "filters": [{"type": "ne", "key": "kind", "value": "x"}, condition]}}
+    wide = {**body, "where": {"type": "or", "filters": [{"type": "ne", "key": "kind", "value": "x"}, condition]}}
     assert client.post("/api/v1/collections/birds/context", json=wide).json()["context"]["passages"] == []

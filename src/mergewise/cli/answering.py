@@ -4,35 +4,30 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from mergewise import defaults
-from mergewise.cli import last, options
-from mergewise.cli.asking import QuestionOptions
+from mergewise.cli import last, options, settings
+from mergewise.cli.asking import AskingOptions
 from mergewise.cli.output import citation_lines, say, say_aside, say_piece, say_warning, usage_line
 from mergewise.cli.places import DocumentNames, locations_in
 from mergewise.cli.trace import say_streams, say_trace
 from mergewise.jsonable import answer_json
-from mergewise.types import Answer, Context
+from mergewise.query import AnswerQuery
+from mergewise.types import Answer, Context, Turn, Where
 
 if TYPE_CHECKING:
     from mergewise.engine import Index
-    from mergewise.history import Turn
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AnswerOptions(QuestionOptions):
+class AnswerOptions(AskingOptions):
     """Options of every command that answers."""
 
-    strategy: options.StrategyOption = defaults.STRATEGY
-    mode: options.ModeOption = None
     causal: options.CausalOption = defaults.CAUSAL
-    max_tokens: options.MaxTokensOption = defaults.MAX_TOKENS
-    rounds: options.RoundsOption = 1
-    then: options.ThenOption = None
     stream: Annotated[
         bool | None,
         typer.Option(
@@ -41,8 +36,8 @@ class AnswerOptions(QuestionOptions):
             rich_help_panel=options.OUTPUT,
         ),
     ] = None
-    price_in: options.PriceInOption = 0.0
-    price_out: options.PriceOutOption = 0.0
+    price_in: settings.PriceInSetting = 0.0
+    price_out: settings.PriceOutSetting = 0.0
 
 
 @dataclass(slots=True)
@@ -50,24 +45,17 @@ class Answerer:
     """Answers questions from an index as the options say, and prints the answers unless JSON is asked for."""
 
     options: AnswerOptions
+    query: AnswerQuery
     index: Index
     _warned: bool = False
 
-    def answer(self, question: str, where: str | None, history: Sequence[Turn] = ()) -> Answer:
+    def answer(self, question: str, where: Where | None, history: Sequence[Turn] = ()) -> Answer:
         chosen, shown = self.options, Shown()
         streams = not chosen.as_json and (sys.stdout.isatty() if chosen.stream is None else chosen.stream)
-        answer = self.index.ask(
-            question,
-            strategy=chosen.strategy,
-            budget=chosen.budget,
-            where=where,
-            mode=chosen.mode,
-            rounds=chosen.rounds,
-            then=chosen.then,
-            max_tokens=chosen.max_tokens,
-            show=shown.show if streams else None,
-            history=history,
+        query = replace(
+            self.query, question=question, where=where, history=history, show=shown.show if streams else None
         )
+        answer = self.index.ask(**query.arguments())
         last.save(chosen.index_dir, last.of_answer(answer))
         # before anything else is printed: the reader of a pipe may go at any line
         chosen.write_page(answer, self.index)

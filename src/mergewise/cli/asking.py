@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from mergewise import defaults
-from mergewise.cli import options
+from mergewise.cli import options, settings
 from mergewise.cli.configuration import permitted_embedder
 from mergewise.cli.output import say_aside, say_waiting
 from mergewise.cli.places import file_links
@@ -19,27 +19,25 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class QuestionOptions:
-    """Options of every command that asks."""
+class AskingOptions:
+    """The models and the output of every command that asks; what it asks is a `Query`."""
 
     index_dir: options.IndexOption = options.DEFAULT_INDEX
-    budget: options.BudgetOption = defaults.BUDGET
-    where: options.WhereOption = None
     search: options.SearchOption = None
     embedder: options.NamedEmbedderOption = None
     chat: options.ChatOption = defaults.CHAT
-    window: options.WindowOption = None
-    cache: options.CacheOption = None
     prompts: options.PromptsOption = None
-    timeout: options.TimeoutOption = None
-    retries: options.RetriesOption = None
     reranker: options.RerankerOption = defaults.RERANKER
-    weights: options.WeightsOption = None
     scorer: options.ScorerOption = defaults.SCORER
-    tokenizer: options.TokenizerOption = None
     trace: options.TraceOption = False
     as_json: options.JsonOption = False
     html: options.HtmlOption = None
+    window: settings.WindowSetting = None
+    cache: settings.CacheSetting = None
+    timeout: settings.TimeoutSetting = None
+    retries: settings.RetriesSetting = None
+    weights: settings.WeightsSetting = None
+    tokenizer: settings.TokenizerSetting = None
 
     def open_index(self, causal: str = defaults.CAUSAL) -> Index:
         """The index with the models that the options name."""
@@ -47,7 +45,7 @@ class QuestionOptions:
         from mergewise.models import load_chat
         from mergewise.models.tokens import count_tokens, counter_from_file
 
-        options.set_patience(self.timeout, self.retries)
+        settings.set_patience(self.timeout, self.retries)
         index = mergewise.open(
             self.index_dir,
             embedder=permitted_embedder(self.index_dir, self.embedder),

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import count
 from pathlib import Path
 from threading import Thread
@@ -27,6 +28,7 @@ from mergewise.cli.show import AROUND, excerpts_of, say_excerpts
 from mergewise.cli.trace import say_trace
 from mergewise.errors import MergewiseError, UsageError
 from mergewise.files import regular_bytes, state_directory, write_whole
+from mergewise.query import AnswerQuery
 from mergewise.types import Answer
 
 if TYPE_CHECKING:
@@ -38,13 +40,13 @@ PROMPT = "? "
 _LONGEST_KEPT = 1_000_000  # bytes
 
 
-@options.with_options
-def chat(*, common: AnswerOptions) -> None:
+@partial(options.with_options, without=["question"])
+def chat(*, query: AnswerQuery, common: AnswerOptions) -> None:
     """Answer questions one after another from an index that stays open. A follow-up question may lean on those before it.
 
     /help lists the commands. Ctrl-C cancels an answer, Ctrl-D leaves. Piped input is a question a line.
     """
-    conversation = Conversation(Answerer(common, common.open_index(common.causal)))
+    conversation = Conversation(Answerer(common, query, common.open_index(common.causal)))
     if sys.stdin.isatty():
         _talk(conversation)
     elif not batch.ask_all(conversation.take, common.as_json):
@@ -67,7 +69,9 @@ class Conversation:
             self._obey(word, rest.strip())
             return False
         chosen = self.answerer.options
-        answer = self.answerer.answer(line.question, chosen.where if line.where is None else line.where, self.turns)
+        answer = self.answerer.answer(
+            line.question, self.answerer.query.where if line.where is None else line.where, self.turns
+        )
         self.latest = answer
         self.turns = [*self.turns, (line.question, answer.text)][-TURNS:]
         if chosen.as_json:

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from mergewise.cli import options
-from mergewise.cli.asking import QuestionOptions
+from mergewise.cli.asking import AskingOptions
 from mergewise.cli.output import CLOSES, OPENS, say, say_drawn, say_json
 from mergewise.cli.places import Locations, locations_in
 from mergewise.cli.trace import say_trace
 from mergewise.jsonable import comparison_json
+from mergewise.query import Query
 from mergewise.text.keys import heading_path
 from mergewise.text.unshared import other_spans, unshared_texts
 from mergewise.types import GAP, Context, Passage, Span
@@ -26,12 +29,13 @@ LEGEND = f"{OPENS}…{CLOSES} no other strategy shows this"
 Timed = tuple[Context, float]
 
 
-@options.with_options
+@partial(options.with_options, without=["question", "strategy"])
 def compare(
     question: Annotated[str, typer.Argument(help="The question, in quotes.", show_default=False)],
     strategies: options.StrategiesOption = "weave,auto-merge,topk",
     *,
-    common: QuestionOptions,
+    query: Query,
+    common: AskingOptions,
 ) -> None:
     """The contexts of several strategies, side by side, with what only one of them shows marked."""
     from mergewise.designs.specs import split_specs
@@ -39,10 +43,10 @@ def compare(
     index = common.open_index()
     timed: list[Timed] = []
     # a first question loads the models, so that no strategy is timed with that
-    index.context(question, strategy="weave", budget=1, where=common.where)
+    index.context(question, budget=1, where=query.where)
     for spec in split_specs(strategies):
         started = perf_counter()
-        context = index.context(question, strategy=spec, budget=common.budget, where=common.where)
+        context = index.context(**replace(query, question=question, strategy=spec).arguments())
         timed.append((context, perf_counter() - started))
     locations = locations_in(index)
     contexts = [context for context, _ in timed]

@@ -18,6 +18,7 @@ from filelock import FileLock, Timeout
 
 from mergewise import defaults
 from mergewise.cli import options as shared
+from mergewise.cli import settings
 from mergewise.cli.configuration import open_permitted
 from mergewise.cli.evaluation import BUDGETS, METHOD_BUDGET, EvaluationOptions
 from mergewise.cli.output import say, say_aside, say_warning
@@ -85,7 +86,7 @@ class Evaluation:
     def of_options(cls, sets: Sequence[Path], options: EvaluationOptions) -> Evaluation:
         """Raises UsageError for what does not go together."""
         _check(options)
-        shared.set_patience(options.timeout, options.retries)
+        settings.set_patience(options.timeout, options.retries)
         presets: Sequence[Preset] = ()
         if options.table is None:
             compared = (

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from mergewise import defaults
-from mergewise.cli import options
+from mergewise.cli import options, settings
 
 BUDGETS = "128,384,640"
 METHOD_BUDGET = "4096"
@@ -53,7 +53,7 @@ class EvaluationOptions:
             help="With --out: workers on a Ray cluster (extra ray): local, auto or HOST:PORT. Nodes share the folders.",
         ),
     ] = None
-    gpus_per_worker: options.GPUsOption = 0.0
+    gpus_per_worker: settings.GPUsSetting = 0.0
     answers: Annotated[
         bool, typer.Option("--answers", "-a", help="Also answer the questions and score the answers.")
     ] = False
@@ -74,7 +74,7 @@ class EvaluationOptions:
     chat: options.ChatOption = defaults.CHAT
     causal: options.CausalOption = defaults.CAUSAL
     search: options.SearchOption = None
-    window: options.WindowOption = None
+    window: settings.WindowSetting = None
     max_tokens: options.MaxTokensOption = defaults.MAX_TOKENS
     repeats: Annotated[
         int | None,
@@ -88,15 +88,15 @@ class EvaluationOptions:
     temperature: Annotated[
         float | None, typer.Option(min=0, max=2, help="Temperature of the chat model.", show_default="0")
     ] = None
-    cache: options.CacheOption = None
+    cache: settings.CacheSetting = None
     prompts: options.PromptsOption = None
-    timeout: options.TimeoutOption = None
-    retries: options.RetriesOption = None
-    price_in: options.PriceInOption = 0.0
-    price_out: options.PriceOutOption = 0.0
+    timeout: settings.TimeoutSetting = None
+    retries: settings.RetriesSetting = None
+    price_in: settings.PriceInSetting = 0.0
+    price_out: settings.PriceOutSetting = 0.0
     embedder: options.EmbedderOption = None
     reranker: options.RerankerOption = defaults.RERANKER
-    weights: options.WeightsOption = None
+    weights: settings.WeightsSetting = None
     utility: Annotated[
         str,
         typer.Option(

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, cast, get_args
 import typer
 
 from mergewise import defaults
-from mergewise.cli import options
+from mergewise.cli import options, settings
 from mergewise.cli.configuration import permitted_embedder
 from mergewise.cli.output import say, say_aside, say_error, say_json, say_waiting, waiting_line
 from mergewise.cli.places import one_line
@@ -35,6 +35,7 @@ NAMED = 10
 """Duplicates that are named; the others are counted."""
 
 
+@options.with_options
 def index(
     paths: Annotated[
         list[Path] | None,
@@ -99,10 +100,10 @@ def index(
             "With --chat, only say what the calls would cost.",
         ),
     ] = False,
-    price_in: options.PriceInOption = 0.0,
-    price_out: options.PriceOutOption = 0.0,
-    timeout: options.TimeoutOption = None,
-    retries: options.RetriesOption = None,
+    price_in: settings.PriceInSetting = 0.0,
+    price_out: settings.PriceOutSetting = 0.0,
+    timeout: settings.TimeoutSetting = None,
+    retries: settings.RetriesSetting = None,
     watch: Annotated[
         bool, typer.Option("--watch", help="Synchronise now and after every change, until Ctrl-C.")
     ] = False,
@@ -114,16 +115,14 @@ def index(
             "fails alone.",
         ),
     ] = True,
-    file_seconds: Annotated[
-        float, typer.Option("--file-seconds", help="Seconds that reading one file may take in that process.")
-    ] = defaults.FILE_SECONDS,
+    file_seconds: settings.FileSecondsSetting = defaults.FILE_SECONDS,
     ocr: Annotated[
         bool,
-        typer.Option("--ocr", help="Recognise the text of scanned pages in PDF files (extra ocr), up to --ocr-pages."),
+        typer.Option(
+            "--ocr", help="Recognise the text of scanned pages in PDF files (extra ocr), up to `ocr-pages`, a setting."
+        ),
     ] = False,
-    ocr_pages: Annotated[
-        int, typer.Option("--ocr-pages", min=1, max=10_000, help="Scanned pages of a file that are recognised.")
-    ] = defaults.OCR_PAGES,
+    ocr_pages: settings.OCRPagesSetting = defaults.OCR_PAGES,
     shards: Annotated[
         int | None,
         typer.Option(
@@ -143,7 +142,7 @@ def index(
         ),
     ] = None,
     ray: options.RayOption = None,
-    gpus_per_worker: options.GPUsOption = 0.0,
+    gpus_per_worker: settings.GPUsSetting = 0.0,
     as_json: options.JsonOption = False,
 ) -> None:
     """Index files and folders. Unchanged files are skipped, changed ones replaced; run it again after a kill."""
@@ -153,7 +152,7 @@ def index(
     from mergewise.readers.apart import Limits
 
     embedder = embedder or permitted_embedder(index_dir)
-    options.set_patience(timeout, retries)
+    settings.set_patience(timeout, retries)
     when = cast(When, choice("--embed is", embed, get_args(When)))
     if not paths:
         if sync or watch or dry_run:
@@ -172,12 +171,12 @@ def index(
             "mergewise index DIR --sync --dry-run, or ... --chat openai:MODEL",
         )
     if chat != defaults.CHAT and (dry_run or price_in or price_out):
-        settings = view_settings(names, assignments or (), chat)
+        chosen = view_settings(names, assignments or (), chat)
         cost = estimate(
             index_dir,
             *paths,
             views=names,
-            settings=settings,
+            settings=chosen,
             chat=chat,
             prompts=prompts,
             limits=limits,
@@ -194,12 +193,12 @@ def index(
         return
     if not any(path.exists() for path in paths):
         _refuse_absent(paths, index_dir)
-    settings = view_settings(names, assignments or (), chat)
+    chosen = view_settings(names, assignments or (), chat)
     with progress("Indexing", characters) as advance:
         opened = mergewise.open(
             index_dir,
             views=names,
-            settings=settings,
+            settings=chosen,
             embedder=embedder,
             chat=chat,
             progress=advance,
@@ -507,20 +506,21 @@ def remove(
         raise typer.Exit(1)
 
 
+@options.with_options
 def check(
     index_dir: options.IndexOption = options.DEFAULT_INDEX,
     repair: Annotated[bool, typer.Option("--repair", help="Mend what can be mended.")] = False,
     embedder: options.NamedEmbedderOption = None,
     chat: options.WritingChatOption = defaults.CHAT,
     prompts: options.PromptsOption = None,
-    timeout: options.TimeoutOption = None,
-    retries: options.RetriesOption = None,
+    timeout: settings.TimeoutSetting = None,
+    retries: settings.RetriesSetting = None,
     as_json: options.JsonOption = False,
 ) -> None:
     """Verify every invariant of an index."""
     import mergewise
 
-    options.set_patience(timeout, retries)
+    settings.set_patience(timeout, retries)
     known, writer = permitted_embedder(index_dir, embedder), chat if repair else defaults.CHAT
     opened = mergewise.open(index_dir, embedder=known, chat=writer, prompts=prompts, create=False)
     problems = opened.check(repair=repair)

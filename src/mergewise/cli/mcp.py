@@ -9,8 +9,8 @@ from typing import Annotated
 import typer
 
 from mergewise import defaults
-from mergewise.cli import options
-from mergewise.cli.asking import QuestionOptions
+from mergewise.cli import options, settings
+from mergewise.cli.asking import AskingOptions
 from mergewise.cli.output import PrintableFormatter
 from mergewise.cli.serving import demand_extra
 
@@ -23,14 +23,14 @@ class ServedIndexOptions:
     search: options.SearchOption = None
     embedder: options.NamedEmbedderOption = None
     chat: options.ChatOption = defaults.CHAT
-    window: options.WindowOption = None
-    cache: options.CacheOption = None
+    window: settings.WindowSetting = None
+    cache: settings.CacheSetting = None
     prompts: options.PromptsOption = None
-    timeout: options.TimeoutOption = None
-    retries: options.RetriesOption = None
+    timeout: settings.TimeoutSetting = None
+    retries: settings.RetriesSetting = None
     reranker: options.RerankerOption = defaults.RERANKER
-    weights: options.WeightsOption = None
-    tokenizer: options.TokenizerOption = None
+    weights: settings.WeightsSetting = None
+    tokenizer: settings.TokenizerSetting = None
 
 
 @options.with_options
@@ -50,6 +50,6 @@ def mcp(
     log = logging.StreamHandler()
     log.setFormatter(PrintableFormatter())
     logging.getLogger("mcp").addHandler(log)
-    opened = QuestionOptions(**{name: getattr(common, name) for name in common.__slots__})
+    opened = AskingOptions(**{name: getattr(common, name) for name in common.__slots__})
     with opened.open_index() as index:
         serve_index(index, common.index_dir, strategy, writes=allow_writes)

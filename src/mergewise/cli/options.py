@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
 from functools import cache, wraps
@@ -20,9 +20,10 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 import typer
 from typer.core import TyperCommand, TyperGroup, TyperOption
 
+from mergewise.cli.settings import setting_of, setting_value, variable
 from mergewise.errors import UsageError
 from mergewise.masking import masked
-from mergewise.ranges import RETRYING, SECONDS, number, whole
+from mergewise.query import AnswerQuery, Option, Query, options_of
 from mergewise.text.printable import on_one_line
 
 if TYPE_CHECKING:
@@ -107,29 +108,63 @@ def _printable_errors() -> Iterator[None]:
         raise
 
 
-def with_options(command: Callable[..., None]) -> Callable[..., None]:
-    """The command as typer takes it: the fields of its parameter that is a dataclass are options of the command."""
+def with_options(command: Callable[..., None], without: Sequence[str] = ()) -> Callable[..., None]:
+    """The command as typer takes it: the fields of its parameters that are dataclasses become options of the command.
+
+    A parameter or field that is a `Setting` is no option: the environment and the configuration file set it. The fields of a
+    `Query` become options as they are; those of `without` keep their defaults.
+    """
     hints = get_type_hints(command, include_extras=True)
-    group_name = next(name for name, hint in hints.items() if is_dataclass(hint))
-    group = hints[group_name]
-    group_hints = get_type_hints(group, include_extras=True)
-    shared = [
-        Parameter(f.name, Parameter.KEYWORD_ONLY, default=f.default, annotation=group_hints[f.name])
-        for f in fields(group)
-    ]
+    own = signature(command).parameters
+    groups = {name: hints[name] for name in own if is_dataclass(hints[name])}
+    shared = {name: _parameters_of(group, without) for name, group in groups.items()}
+    settings = {name: (hints[name], own[name].default) for name in own if setting_of(hints[name])}
+    settings_of_groups = {name: _settings_of(group) for name, group in groups.items()}
 
     @wraps(command)
-    def call(**values: Any) -> None:
-        options = group(**{parameter.name: values.pop(parameter.name) for parameter in shared})
-        command(**{group_name: options}, **values)
+    def call(ctx: typer.Context, **values: Any) -> None:
+        def value_of_setting(name: str, hint: Any, default: Any) -> Any:
+            return setting_value(name, hint, default, ctx.default_map or {})
 
-    parameters: list[Parameter] = []
-    for name, parameter in signature(command).parameters.items():
-        own = parameter.replace(kind=Parameter.KEYWORD_ONLY, annotation=hints[name])
-        parameters += shared if name == group_name else [own]
+        for name, group in groups.items():
+            given = {parameter.name: values.pop(parameter.name) for parameter in shared[name]}
+            given |= {one: value_of_setting(one, *rest) for one, rest in settings_of_groups[name].items()}
+            values[name] = (
+                group("", **given) if issubclass(group, Query) and "question" not in given else group(**given)
+            )
+        command(**values, **{name: value_of_setting(name, *rest) for name, rest in settings.items()})
+
+    parameters = [Parameter("ctx", Parameter.KEYWORD_ONLY, annotation=typer.Context)]
+    for name, parameter in own.items():
+        if name not in settings:
+            alone = parameter.replace(kind=Parameter.KEYWORD_ONLY, annotation=hints[name])
+            parameters += shared.get(name, [alone])
     call.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
-    call.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    every_setting = {**settings, **{one: rest for group in settings_of_groups.values() for one, rest in group.items()}}
+    call.__annotations__ = {
+        **{parameter.name: parameter.annotation for parameter in parameters[1:]},
+        **{name: hint for name, (hint, _) in every_setting.items()},
+    }
     return call
+
+
+def _parameters_of(group: Any, without: Sequence[str]) -> list[Parameter]:
+    if issubclass(group, Query):
+        return query_parameters(group, without)
+    hints = get_type_hints(group, include_extras=True)
+    return [
+        Parameter(one.name, Parameter.KEYWORD_ONLY, default=one.default, annotation=hints[one.name])
+        for one in fields(group)
+        if setting_of(hints[one.name]) is None and one.name not in without
+    ]
+
+
+def _settings_of(group: Any) -> dict[str, tuple[Any, Any]]:
+    """The type and the default of each setting, by name."""
+    if issubclass(group, Query):
+        return {}
+    hints = get_type_hints(group, include_extras=True)
+    return {one.name: (hints[one.name], one.default) for one in fields(group) if setting_of(hints[one.name])}
 
 
 def _completion(names: Callable[[], Iterable[str]]) -> Callable[[str], list[str]]:
@@ -246,17 +281,6 @@ NamedEmbedderOption = Annotated[
         rich_help_panel=MODELS,
     ),
 ]
-StrategyOption = Annotated[
-    str,
-    typer.Option(
-        "--strategy",
-        "-s",
-        envvar="MERGEWISE_STRATEGY",
-        help="Strategy, also with parameters, such as 'auto-merge(mode=never)' or 'mrag(preset=paper)': {strategies}.",
-        autocompletion=_completion(_names_in("STRATEGIES")),
-        rich_help_panel=SEARCH,
-    ),
-]
 
 
 def _budget(text: str | int) -> int | str:
@@ -268,37 +292,6 @@ def _budget(text: str | int) -> int | str:
         raise UsageError(f"the budget is {text!r}", "give a number of tokens, or auto") from None
 
 
-# a value is an int, "auto" or "default": typer knows no such type
-BudgetOption = Annotated[
-    Any,
-    typer.Option(
-        "--budget",
-        "-b",
-        envvar="MERGEWISE_BUDGET",
-        parser=_budget,
-        metavar="TOKENS|auto",
-        show_default="640, or as many as text of this length takes in the question's language",
-        help="Maximum tokens of the context; with auto, weave stops where a further token gains little.",
-        rich_help_panel=SEARCH,
-    ),
-]
-WhereOption = Annotated[
-    str | None,
-    typer.Option(
-        "--where",
-        "-w",
-        help="SQL condition on id, title and metadata of documents, such as \"year > 2020 and lang = 'en'\".",
-        rich_help_panel=SEARCH,
-    ),
-]
-TokenizerOption = Annotated[
-    Path | None,
-    typer.Option(
-        envvar="MERGEWISE_TOKENIZER",
-        help="Count tokens by this tokenizer.json instead of the built-in one.",
-        rich_help_panel=MODELS,
-    ),
-]
 ChatOption = Annotated[
     str,
     typer.Option(
@@ -353,90 +346,49 @@ def search_settings(text: str | None) -> SearchSettings:
     return specs.search_settings(text or "", "--search")
 
 
-ThenOption = Annotated[
-    str | None,
-    typer.Option(
-        envvar="MERGEWISE_THEN",
-        help="Strategy that merges what the first one selected: {merging_strategies}.",
-        autocompletion=_completion(_merging_strategies),
+_SHORT = {"strategy": "-s", "budget": "-b", "where": "-w", "mode": "-m", "rounds": "-r"}
+_COMPLETIONS = {
+    "strategy": _completion(_names_in("STRATEGIES")),
+    "mode": _completion(_names_in("MODES")),
+    "merge_with": _completion(_merging_strategies),
+}
+# an option's text on the command line as a value of its type; typer knows no type that is a number or a word
+_PARSERS: Mapping[str, Callable[[Any], Any]] = {"budget": _budget}
+_METAVARS = {"budget": "TOKENS|auto"}
+_SHOWN_DEFAULTS = {"budget": "640, or as many as text of this length takes in the question's language"}
+
+
+def query_parameters(record: type[Query], without: Sequence[str] = ()) -> list[Parameter]:
+    """The options of a question, as typer takes them. Parameters of a strategy stand in its brackets."""
+    return [query_parameter(option) for option in options_of(record, [*without, "parameters"])]
+
+
+def query_parameter(option: Option) -> Parameter:
+    """An option of a question, as typer takes it."""
+    name, parser = option.name, _PARSERS.get(option.name)
+    declared = [f"--{name.replace('_', '-')}", *([_SHORT[name]] if name in _SHORT else [])]
+    hint: Any = str | None if option.default is None else type(option.default)
+    described = typer.Option(
+        *declared,
+        envvar=None if name == "where" else variable(name),
+        help=f"{option.help}.",
+        autocompletion=_COMPLETIONS.get(name),
+        parser=parser,
+        metavar=_METAVARS.get(name),
+        show_default=_SHOWN_DEFAULTS.get(name, True),
         rich_help_panel=SEARCH,
-    ),
-]
-ModeOption = Annotated[
-    str | None,
-    typer.Option(
-        "--mode",
-        "-m",
-        envvar="MERGEWISE_MODE",
-        help="Mode of answering: {modes}.",
-        autocompletion=_completion(_names_in("MODES")),
-        rich_help_panel=SEARCH,
-    ),
-]
-RoundsOption = Annotated[
-    int,
-    typer.Option(
-        "--rounds",
-        "-r",
-        envvar="MERGEWISE_ROUNDS",
-        help="Rounds of search; each further one searches for what is still missing.",
-        rich_help_panel=SEARCH,
-    ),
-]
-WindowOption = Annotated[
-    int | None,
-    typer.Option(
-        envvar="MERGEWISE_WINDOW",
-        help="Context window of the chat model, in tokens.",
-        min=1,
-        show_default="32768",
-        rich_help_panel=MODELS,
-    ),
-]
-MaxTokensOption = Annotated[
-    int,
-    typer.Option(
-        envvar="MERGEWISE_MAX_TOKENS",
-        help="Maximum tokens that a model writes in one call.",
-        min=1,
-        rich_help_panel=MODELS,
-    ),
-]
-TimeoutOption = Annotated[
-    float | None,
-    typer.Option(
-        envvar="MERGEWISE_TIMEOUT",
-        metavar="SECONDS",
-        help="Seconds that an endpoint may be silent.",
-        show_default="120, of rerankers 60",
-        rich_help_panel=MODELS,
-    ),
-]
-RetriesOption = Annotated[
-    int | None,
-    typer.Option(
-        envvar="MERGEWISE_RETRIES",
-        help="How often a failed request to an endpoint is tried again.",
-        show_default="4",
-        rich_help_panel=MODELS,
-    ),
-]
+    )
+    annotation: Any = Annotated[Any if parser else hint, described]
+    return Parameter(name, Parameter.KEYWORD_ONLY, default=option.default, annotation=annotation)
 
 
-def set_patience(timeout: float | None, retries: int | None) -> None:
-    """Tell every adapter of this process how long it waits for its endpoint, and how often it asks again."""
-    if timeout is not None:
-        os.environ["MERGEWISE_TIMEOUT"] = str(number("--timeout is", timeout, float, SECONDS))
-    if retries is not None:
-        os.environ["MERGEWISE_RETRIES"] = str(whole("--retries is", retries, RETRYING))
+_BY_NAME = {option.name: option for option in options_of(AnswerQuery)}
+StrategyOption = query_parameter(_BY_NAME["strategy"]).annotation
+MaxTokensOption = query_parameter(_BY_NAME["max_tokens"]).annotation
+ModeOption = query_parameter(_BY_NAME["mode"]).annotation
+WhereOption = query_parameter(_BY_NAME["where"]).annotation
 
 
-CacheOption = Annotated[
-    Path | None,
-    typer.Option(
-        envvar="MERGEWISE_CACHE", help="Directory that keeps the chat model's replies.", rich_help_panel=MODELS
-    ),
-]
 PromptsOption = Annotated[
     Path | None,
     typer.Option(
@@ -447,39 +399,11 @@ PromptsOption = Annotated[
         rich_help_panel=MODELS,
     ),
 ]
-PriceInOption = Annotated[
-    float,
-    typer.Option(
-        envvar="MERGEWISE_PRICE_IN",
-        help="Price of a million input tokens, to show the cost.",
-        min=0,
-        rich_help_panel=MODELS,
-    ),
-]
-PriceOutOption = Annotated[
-    float,
-    typer.Option(
-        envvar="MERGEWISE_PRICE_OUT",
-        help="Price of a million output tokens, to show the cost.",
-        min=0,
-        rich_help_panel=MODELS,
-    ),
-]
 RerankerOption = Annotated[
     str,
     typer.Option(
         envvar="MERGEWISE_RERANKER",
         help="Reranker: none, cross-encoder:PATH_OR_NAME, hf:PATH or http:URL.",
-        rich_help_panel=MODELS,
-    ),
-]
-WeightsOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--weights",
-        metavar="FILE",
-        envvar="MERGEWISE_WEIGHTS",
-        help="Weights of weave's features, as `mergewise tune --fit` writes them.",
         rich_help_panel=MODELS,
     ),
 ]

@@ -4,22 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import typer
 
-from mergewise import defaults
 from mergewise.cli import batch, last, options
 from mergewise.cli.answering import Answerer, AnswerOptions, is_found
-from mergewise.cli.asking import QuestionOptions
+from mergewise.cli.asking import AskingOptions
 from mergewise.cli.batch import STANDARD_INPUT, QuestionLine
 from mergewise.cli.output import say, say_aside, say_json
 from mergewise.cli.places import Locations, locations_in
 from mergewise.cli.trace import say_trace
 from mergewise.errors import UsageError
 from mergewise.jsonable import context_json
+from mergewise.query import AnswerQuery, Query
 from mergewise.ranges import short_repr
-from mergewise.types import Answer, Context
+from mergewise.types import Answer, Context, Where
 
 if TYPE_CHECKING:
     from mergewise.engine import Index
@@ -27,22 +28,16 @@ if TYPE_CHECKING:
 Result = TypeVar("Result", Answer, Context)
 
 
-@options.with_options
-def ask(question: options.QuestionArgument, *, common: AnswerOptions) -> None:
+@partial(options.with_options, without=["question"])
+def ask(question: options.QuestionArgument, *, query: AnswerQuery, common: AnswerOptions) -> None:
     """Answer with citations: quoted sentences, or the words of a chat model. Exits with 1 where nothing was found."""
-    answerer = Answerer(common, common.open_index(common.causal))
-    _each_question(question, common, answerer.answer, answerer.as_dict)
+    answerer = Answerer(common, query, common.open_index(common.causal))
+    _each_question(question, query.where, common, answerer.answer, answerer.as_dict)
 
 
-@options.with_options
+@partial(options.with_options, without=["question"])
 def context(
-    question: options.QuestionArgument,
-    strategy: options.StrategyOption = defaults.STRATEGY,
-    rounds: options.RoundsOption = 1,
-    then: options.ThenOption = None,
-    *,
-    common: QuestionOptions,
-    form: options.FormatOption = "text",
+    question: options.QuestionArgument, *, query: Query, common: AskingOptions, form: options.FormatOption = "text"
 ) -> None:
     """The context that a model would be given, and where its passages stand. Exits with 1 where nothing was found."""
     from mergewise.generate.formats import FORMS
@@ -55,10 +50,8 @@ def context(
         common = replace(common, as_json=True)
     index = common.open_index()
 
-    def assemble(question: str, where: str | None) -> Context:
-        context = index.context(
-            question, strategy=strategy, budget=common.budget, where=where, rounds=rounds, then=then
-        )
+    def assemble(question: str, where: Where | None) -> Context:
+        context = index.context(**replace(query, question=question, where=where).arguments())
         last.save(common.index_dir, last.of_context(context))
         common.write_page(context, index)
         if form == "text" and not common.as_json:
@@ -67,13 +60,16 @@ def context(
             say_form(form, context, index)
         return context
 
-    _each_question(question, common, assemble, lambda context: context_json(context, index.locations(context)))
+    _each_question(
+        question, query.where, common, assemble, lambda context: context_json(context, index.locations(context))
+    )
 
 
 def _each_question(
     question: str,
-    common: QuestionOptions,
-    make: Callable[[str, str | None], Result],
+    where: Where | None,
+    common: AskingOptions,
+    make: Callable[[str, Where | None], Result],
     as_dict: Callable[[Result], dict[str, Any]],
 ) -> None:
     """Run `make` for the question, or for each line of standard input, and print the JSON of the result if it is asked for.
@@ -84,7 +80,7 @@ def _each_question(
     def run_line(line: QuestionLine) -> bool:
         if not common.as_json:
             say(f"? {line.question}", style="cyan")
-        result = make(line.question, common.where if line.where is None else line.where)
+        result = make(line.question, where if line.where is None else line.where)
         if common.as_json:
             say_json({**line.key, **as_dict(result)}, indent=None)
         else:
@@ -96,7 +92,7 @@ def _each_question(
             raise UsageError("--html shows one question", "give the question itself instead of -")
         succeeded = batch.ask_all(run_line, common.as_json)
     else:
-        result = make(question, common.where)
+        result = make(question, where)
         if common.as_json:
             say_json(as_dict(result))
         succeeded = is_found(result)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mergewise import defaults
-from mergewise.cli import options
+from mergewise.cli import options, settings
 from mergewise.cli.configuration import open_permitted
 from mergewise.cli.output import say, say_aside, say_json, say_warning
 from mergewise.cli.progress import progress
@@ -26,6 +26,7 @@ SHOWN = 8
 METRIC, BUDGET, TIME = "evidence", 384, "10m"
 
 
+@options.with_options
 def tune(
     questions: Annotated[
         Path,
@@ -68,9 +69,9 @@ def tune(
     embedder: options.NamedEmbedderOption = None,
     chat: options.ChatOption = defaults.CHAT,
     reranker: options.RerankerOption = defaults.RERANKER,
-    timeout: options.TimeoutOption = None,
-    retries: options.RetriesOption = None,
-    cache: options.CacheOption = None,
+    timeout: settings.TimeoutSetting = None,
+    retries: settings.RetriesSetting = None,
+    cache: settings.CacheSetting = None,
     as_json: options.JsonOption = False,
 ) -> None:
     """Tune the parameters of a strategy, and of the search, on your own questions; or say that the defaults are as good.
@@ -86,7 +87,7 @@ def tune(
     for file in (write, fit):
         if file is not None and file.exists():
             raise UsageError(f"{file} is there already", "name a new file")
-    options.set_patience(timeout, retries)
+    settings.set_patience(timeout, retries)
     task = load_task(questions)
     for skipped in task.skipped[:3]:
         say_warning(f"left out: {skipped}")
@@ -147,6 +148,7 @@ def parse_time(text: str) -> float:
     return seconds
 
 
+@options.with_options
 def questions(
     index_dir: Annotated[
         Path, typer.Argument(metavar="INDEX", help="Directory of the index.", callback=options.in_this_folder)
@@ -157,10 +159,10 @@ def questions(
     ] = None,
     seed: Annotated[int, typer.Option(help="Random seed.", min=0)] = 0,
     chat: options.ChatOption = defaults.CHAT,
-    window: options.WindowOption = None,
-    cache: options.CacheOption = None,
-    timeout: options.TimeoutOption = None,
-    retries: options.RetriesOption = None,
+    window: settings.WindowSetting = None,
+    cache: settings.CacheSetting = None,
+    timeout: settings.TimeoutSetting = None,
+    retries: settings.RetriesSetting = None,
     as_json: options.JsonOption = False,
 ) -> None:
     """Make questions from the documents of an index, with their evidence marked, for `eval` and for `tune --trust-made`.
@@ -174,7 +176,7 @@ def questions(
         raise UsageError("there is no file for the questions", "name one: --out made.jsonl")
     if out.exists():
         raise UsageError(f"{out} is there already", "name a new file")
-    options.set_patience(timeout, retries)
+    settings.set_patience(timeout, retries)
     index = open_permitted(index_dir, chat=load_chat(chat, window) or defaults.CHAT, cache=cache, create=False)
     with index, nullcontext() if as_json else progress("Making questions") as advance:
         made = make_questions(index, count, seed=seed, progress=advance)

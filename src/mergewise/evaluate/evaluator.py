@@ -14,7 +14,7 @@ from hashlib import blake2b
 from time import perf_counter
 from typing import Any
 
-from mergewise.asking import Search, answer_together, context, prepare_request
+from mergewise.asking import answer_together, context, prepare_request
 from mergewise.defaults import STRATEGY
 from mergewise.designs import MODES, modes, strategies
 from mergewise.designs.specs import search_settings
@@ -36,6 +36,7 @@ from mergewise.models.cache import CachedChat
 from mergewise.models.decoding import Decoded
 from mergewise.models.record import Models
 from mergewise.protocols import ChatModel, Reranker
+from mergewise.query import AnswerQuery, Query
 from mergewise.store.views import Progress
 from mergewise.twins import each
 from mergewise.types import Answer, Context
@@ -223,7 +224,7 @@ class Evaluator:
             own = self._state(one, state)
             timer = _Timer(self._searches)
             try:
-                found = context(question.text, _search(one, question), own)
+                found = context(Query(question.text, **_options(one, question)), own)
             except Exception as error:
                 rows.append(_failed_row(one, question, error))
             else:
@@ -295,7 +296,8 @@ class Evaluator:
     def _request(self, one: MethodRows, question: Question, state: SharedState) -> Request | Exception:
         assert one.mode is not None and self.asking is not None
         try:
-            request = prepare_request(question.text, _search(one, question), state, one.mode, self.asking.max_tokens)
+            query = AnswerQuery(question.text, max_tokens=self.asking.max_tokens, **_options(one, question))
+            request = prepare_request(query, state, one.mode)
         except Exception as error:
             return error
         return replace(request, backgrounds=self._backgrounds)
@@ -391,8 +393,8 @@ class _Timer:
         return self._seconds
 
 
-def _search(one: MethodRows, question: Question) -> Search:
-    return Search(one.method.strategy, one.budget, question.where, None, 1, None)
+def _options(one: MethodRows, question: Question) -> dict[str, Any]:
+    return {"strategy": one.method.strategy, "budget": one.budget, "where": question.where}
 
 
 def _drawing(chat: ChatModel | None) -> Any:

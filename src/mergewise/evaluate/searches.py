@@ -19,8 +19,9 @@ from mergewise.asking import IndexState
 from mergewise.designs import VIEWS
 from mergewise.protocols import Embedder, FloatArray, Ranking, Reranker, SearchKind, StoreReader
 from mergewise.retrieve.hybrid import HybridReader, SearchSettings
-from mergewise.store.filters import Where, condition_text
+from mergewise.store.filters import condition_text
 from mergewise.store.views import Registry
+from mergewise.types import Where
 
 Result = TypeVar("Result")
 Row = TypeVar("Row")

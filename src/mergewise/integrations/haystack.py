@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from threading import Lock
 from typing import Any
 
 import mergewise
-from mergewise.asking import Budget
-from mergewise.defaults import BUDGET, STRATEGY
 from mergewise.engine import Index
 from mergewise.errors import MissingExtra
-from mergewise.integrations.passages import ARGUMENTS, id_of, with_metadata
-from mergewise.types import Context
+from mergewise.integrations.passages import QUERY_OPTIONS, id_of, with_metadata
+from mergewise.types import Context, Where
 
 try:
     from haystack import Document, component, default_from_dict, default_to_dict
@@ -23,7 +20,7 @@ except ImportError as error:
 
 @component
 class HaystackRetriever:
-    """One document a passage: `HaystackRetriever("my.index", budget=640)`. The arguments are those of `Index.context`.
+    """One document a passage: `HaystackRetriever("my.index", budget=640)`. The options are those of `Index.context`.
 
     `index` is a directory, opened when the component is warmed up or first run, or an open `Index`. A pipeline is saved with the
     directory alone: what else an index was opened with, such as an embedder of your own, is not. The meta of a document hold
@@ -32,23 +29,11 @@ class HaystackRetriever:
     Raises what `mergewise.open` and `Index.context` raise.
     """
 
-    def __init__(
-        self,
-        index: str | os.PathLike[str] | Index,
-        *,
-        strategy: str = STRATEGY,
-        budget: Budget = BUDGET,
-        where: str | None = None,
-        parameters: Mapping[str, object] | None = None,
-        rounds: int = 1,
-        top_k: int | None = None,
-    ) -> None:
+    def __init__(self, index: str | os.PathLike[str] | Index, *, top_k: int | None = None, **options: Any) -> None:
+        if unknown := options.keys() - QUERY_OPTIONS.keys():
+            raise TypeError(f"unknown options: {', '.join(sorted(unknown))} (known: {', '.join(QUERY_OPTIONS)})")
         self.directory = str(index.store.directory) if isinstance(index, Index) else os.fspath(index)
-        self.strategy = strategy
-        self.budget = budget
-        self.where = where
-        self.parameters = parameters
-        self.rounds = rounds
+        self.options = {option.name: option.default for option in QUERY_OPTIONS.values()} | options
         self.top_k = top_k
         self._index = index if isinstance(index, Index) else None
         self._opening = Lock()
@@ -60,12 +45,12 @@ class HaystackRetriever:
                 self._index = mergewise.open(self.directory, create=False)
 
     @component.output_types(documents=list[Document])
-    def run(self, query: str, where: str | None = None, top_k: int | None = None) -> dict[str, Any]:
+    def run(self, query: str, where: Any = None, top_k: int | None = None) -> dict[str, Any]:
         """The passages of the query's context; `where` and `top_k` come before the component's own."""
         return self._documents(self._open_index().context(query, **self._search(where)), top_k)
 
     @component.output_types(documents=list[Document])
-    async def run_async(self, query: str, where: str | None = None, top_k: int | None = None) -> dict[str, Any]:
+    async def run_async(self, query: str, where: Any = None, top_k: int | None = None) -> dict[str, Any]:
         """`run`, awaited."""
         return self._documents(await self._open_index().acontext(query, **self._search(where)), top_k)
 
@@ -85,9 +70,8 @@ class HaystackRetriever:
         assert self._index is not None
         return self._index
 
-    def _search(self, where: str | None) -> dict[str, Any]:
-        own = {name: getattr(self, name) for name in ARGUMENTS}
-        return own if where is None else {**own, "where": where}
+    def _search(self, where: Where | None) -> dict[str, Any]:
+        return self.options if where is None else {**self.options, "where": where}
 
     def _documents(self, context: Context, top_k: int | None) -> dict[str, Any]:
         described = with_metadata(context, self._open_index(), self.top_k if top_k is None else top_k)

@@ -2,28 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
-from mergewise.defaults import BUDGET, STRATEGY
 from mergewise.engine import Index
 from mergewise.errors import MissingExtra
-from mergewise.integrations.passages import ARGUMENTS, id_of, with_metadata
+from mergewise.integrations.passages import QUERY_OPTIONS, id_of, with_metadata
 from mergewise.types import Context
 
 try:
     from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, CallbackManagerForRetrieverRun
     from langchain_core.documents import Document
     from langchain_core.retrievers import BaseRetriever
-    from pydantic import field_validator
+    from pydantic import create_model, field_validator
 except ImportError as error:
     raise MissingExtra("langchain-core", "langchain", error) from error
 
 
-class LangChainRetriever(BaseRetriever):
+_Options: Any = create_model(  # type: ignore[call-overload]
+    "_Options",
+    __base__=BaseRetriever,
+    **{option.name: (option.type, option.default) for option in QUERY_OPTIONS.values()},
+)
+
+
+class LangChainRetriever(_Options):
     """One document a passage: `LangChainRetriever(index=mergewise.open("my.index"), budget=640)`.
 
-    The fields are the arguments of `Index.context`. The metadata of a document hold those of its source, and `source`, `title`,
+    The fields are the options of `Index.context`. The metadata of a document hold those of its source, and `source`, `title`,
     `headings`, `score` and `spans`. Together the passages keep to the budget, in the order in which a context shows them; with
     `k`, which a call may also name, they are `k` at most.
 
@@ -32,11 +37,6 @@ class LangChainRetriever(BaseRetriever):
 
     # an `Index`, which pydantic would take to pieces, since it is a dataclass
     index: Any
-    strategy: str = STRATEGY
-    budget: Any = BUDGET
-    where: str | None = None
-    parameters: Mapping[str, Any] | None = None
-    rounds: int = 1
     k: int | None = None
 
     @field_validator("index")
@@ -57,7 +57,7 @@ class LangChainRetriever(BaseRetriever):
         return self._documents(await self.index.acontext(query, **self._search()), k)
 
     def _search(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in ARGUMENTS}
+        return {name: getattr(self, name) for name in QUERY_OPTIONS}
 
     def _documents(self, context: Context, k: int | None) -> list[Document]:
         return [

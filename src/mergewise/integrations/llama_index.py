@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from mergewise.asking import Budget
-from mergewise.defaults import BUDGET, STRATEGY
 from mergewise.engine import Index
 from mergewise.errors import MissingExtra
-from mergewise.integrations.passages import id_of, with_metadata
+from mergewise.integrations.passages import QUERY_OPTIONS, id_of, with_metadata
 from mergewise.types import Context, Passage, Span
 
 try:
@@ -23,7 +21,7 @@ _NOT_FOR_MODELS = ["spans", "source"]
 
 
 class LlamaIndexRetriever(BaseRetriever):
-    """One node a passage: `LlamaIndexRetriever(mergewise.open("my.index"), budget=640)`, with the arguments of `Index.context`.
+    """One node a passage: `LlamaIndexRetriever(mergewise.open("my.index"), budget=640)`, with the options of `Index.context`.
 
     A node's text is the passage. Where it is one span of its document, `start_char_idx` and `end_char_idx` say which, exactly; a
     passage of several spans has none, but all of them in `metadata["spans"]`. With `by_span` each span is a node of its own. The
@@ -33,30 +31,15 @@ class LlamaIndexRetriever(BaseRetriever):
     """
 
     def __init__(
-        self,
-        index: Index,
-        *,
-        strategy: str = STRATEGY,
-        budget: Budget = BUDGET,
-        where: str | None = None,
-        parameters: Mapping[str, object] | None = None,
-        rounds: int = 1,
-        by_span: bool = False,
-        similarity_top_k: int | None = None,
-        **options: Any,
+        self, index: Index, *, by_span: bool = False, similarity_top_k: int | None = None, **options: Any
     ) -> None:
-        """`options` are those of LlamaIndex's own base, such as `callback_manager`."""
+        """`options` are those of `Index.context`, and of LlamaIndex's own base, such as `callback_manager`."""
+        search = {name: options.pop(name) for name in QUERY_OPTIONS if name in options}
         super().__init__(**options)
         self._index = index
         self._by_span = by_span
         self._most = similarity_top_k
-        self._search: dict[str, Any] = {
-            "strategy": strategy,
-            "budget": budget,
-            "where": where,
-            "parameters": parameters,
-            "rounds": rounds,
-        }
+        self._search = search
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         return self._nodes(self._index.context(query_bundle.query_str, **self._search))

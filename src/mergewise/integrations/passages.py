@@ -8,12 +8,12 @@ from hashlib import blake2b
 from typing import Any
 
 from mergewise.engine import Index
+from mergewise.query import Query, options_of
 from mergewise.ranges import MOST_ROWS, Range, whole
 from mergewise.types import Context, Passage, Span
 
-ARGUMENTS = ("strategy", "budget", "where", "parameters", "rounds")
-
-
+QUERY_OPTIONS = {option.name: option for option in options_of(Query)}
+"""The options of `Index.context`, which retrievers take by the same names."""
 _MOST = Range(1, MOST_ROWS)
 
 

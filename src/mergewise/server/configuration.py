@@ -34,7 +34,8 @@ from mergewise.errors import UsageError
 from mergewise.files import regular_bytes
 from mergewise.masking import remember_key
 from mergewise.protocols import ChatModel
-from mergewise.ranges import Range, short_repr, value_of
+from mergewise.query import AnswerQuery, options_of
+from mergewise.ranges import BUDGET, OUTPUT, ROUNDS, Range, short_repr, value_of
 from mergewise.store.places import is_url
 
 NAME = "serve.toml"
@@ -42,6 +43,8 @@ PORT = 8077
 LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 COLLECTION_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 _ENVIRONMENT = "MERGEWISE_SERVE_"
+DEFAULTS = frozenset({option.name for option in options_of(AnswerQuery, ["where"])} | {"chat"})
+"""Options of a question that a collection or a profile may set for questions that say nothing."""
 _LONGEST = 200_000
 _MB = 1_000_000
 _COUNT, _SECONDS, _BYTES = Range(1, 1_000_000), Range(0, 86_400, above=True), Range(1, 10**12)
@@ -69,6 +72,9 @@ class ServeLimits:
     answer_seconds: Annotated[float, _SECONDS, "for a whole answer"] = 600.0
     k: Annotated[int, _COUNT, "of a strategy at most"] = 500
     candidates: Annotated[int, _COUNT, "of a search at most"] = 2000
+    budget: Annotated[int, BUDGET, "tokens of a context at most"] = 32_768
+    rounds: Annotated[int, ROUNDS, "of search at most"] = 4
+    max_tokens: Annotated[int, OUTPUT, "of an answer at most"] = 4096
     rate: Annotated[float, Range(0, 1e6, above=True), "requests of one token in a second, over all workers"] = 20.0
     cached_vectors: Annotated[int, Range(0, 10**7), "of questions"] = 4096
     cached_contexts: Annotated[int, Range(0, 10**6), "in number"] = 256
@@ -139,15 +145,13 @@ class CollectionConfig:
 class ProfileConfig:
     """What a client of the OpenAI surface names as its model: a collection, and how it is asked.
 
-    `footer` appends the sources as text: never, always, or ("auto") for clients that read no annotations.
+    `defaults` are options of a question that stand where the client says nothing; documents must meet `filter`
+    in any case. `footer` appends the sources as text: never, always, or ("auto") for clients that read no annotations.
     """
 
     collection: str
     chat: str | None = None
-    strategy: str | None = None
-    budget: int | str | None = None
-    mode: str | None = None
-    rounds: int | None = None
+    defaults: Mapping[str, Any] = field(default_factory=dict)
     filter: Mapping[str, Any] | None = None
     title: str = ""
     footer: Literal["never", "always", "auto"] = "never"
@@ -271,10 +275,19 @@ def _valid_config(config: ServerConfig) -> ServerConfig:
         if not COLLECTION_NAME.fullmatch(name):
             raise UsageError(f"a collection cannot be called {name!r}", "small letters, digits and -, at most 63")
         _demand_named(f"collections.{name}.chat", collection.chat, config.chats)
+        check_defaults(f"collections.{name}.defaults", collection.defaults)
         _check_tuned(name, collection)
     for name, profile in config.profiles.items():
         _demand_named(f"profiles.{name}.chat", profile.chat, config.chats)
+        check_defaults(f"profiles.{name}.defaults", profile.defaults)
     return config
+
+
+def check_defaults(where: str, defaults: Mapping[str, Any]) -> None:
+    """Raises UsageError for a default of questions that is unknown or invalid. `chat` names a model of the configuration."""
+    if unknown := sorted(defaults.keys() - DEFAULTS):
+        raise UsageError(f"{where}: unknown default {unknown[0]!r}", f"one of: {', '.join(sorted(DEFAULTS))}")
+    AnswerQuery("?", **{name: value for name, value in defaults.items() if name != "chat"})
 
 
 def _check_tuned(name: str, collection: CollectionConfig) -> None:

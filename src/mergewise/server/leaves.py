@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from mergewise.server.collections import Collection
-from mergewise.server.questions import QuestionRequest, Questions
+from mergewise.server.questions import CollectionQuery, Questions
 from mergewise.server.records import Token
 
 STRATEGY = "topk"
@@ -32,14 +32,11 @@ async def best_leaves(
     """
     if not collection.is_made:
         return []
-    allowed = STRATEGY in collection.strategies()
-    asked = QuestionRequest(
-        collection.name,
-        query,
-        strategy=STRATEGY if allowed else None,
-        parameters=leaf_parameters(most) if allowed else None,
-        budget=BUDGET,
-        filter=condition,
-    )
+    options: dict[str, Any] = {"budget": questions.limits.budget}
+    if STRATEGY in collection.strategies():
+        options |= {"strategy": STRATEGY, "parameters": leaf_parameters(most)}
+    if condition:
+        options["where"] = condition
+    asked = CollectionQuery(collection.name, query, options)
     passages = (await questions.context(asked, token))["context"]["passages"]
     return sorted(passages, key=lambda passage: -passage["score"])[:most]

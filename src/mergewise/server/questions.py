@@ -1,6 +1,6 @@
 """One question to a collection: admitted, assembled, answered, as events that every surface sends in its own form.
 
-A question is a `QuestionRequest` and a token. `Questions.events` gives what happens:
+A question is a `CollectionQuery` and a token. `Questions.events` gives what happens:
 
 - `started` {id, snapshot}, once it is admitted
 - `context` {Context}, before a model writes
@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import mergewise as mw
 from mergewise.concurrency import in_thread
+from mergewise.query import AnswerQuery, Query
 from mergewise.server.admission import Admission
 from mergewise.server.answers import Describer, span_form
 from mergewise.server.collections import Collection, Collections
@@ -47,50 +48,33 @@ if TYPE_CHECKING:
 Include: TypeAlias = Literal["trace", "evidence", "streams"]
 EventName: TypeAlias = Literal["started", "context", "delta", "citations", "done"]
 
-# Defaults of a collection that stand in for what a question does not say.
-DEFAULTS = frozenset({"strategy", "parameters", "then", "budget", "rounds", "mode", "chat", "max_tokens"})
-BUDGET = 1200
-MAX_TOKENS = 1024
-
 
 @dataclass(frozen=True, slots=True)
-class QuestionRequest:
-    """What is asked of a collection, and how. None stands for the collection's default, else that of the server.
+class CollectionQuery:
+    """A question to a collection.
 
-    `filter` is a condition in the form of OpenAI. `chat` is a name of the configuration; "extractive" is none.
+    `options` holds those options of `AnswerQuery` that the client gave; the collection's defaults stand in for the others.
+    `chat` is a name of the configuration; "extractive" is none.
     """
 
     collection: str
-    text: str
-    strategy: str | None = None
-    parameters: Mapping[str, Any] | None = None
-    then: str | None = None
-    budget: int | Literal["auto"] | None = None
-    rounds: int | None = None
-    filter: Mapping[str, Any] | None = None
+    question: str
+    options: Mapping[str, Any] = field(default_factory=dict)
     history: tuple[Message, ...] = ()
-    mode: str | None = None
     chat: str | None = None
-    max_tokens: int | None = None
     include: frozenset[Include] = frozenset()
 
-    def with_defaults(self, defaults: Mapping[str, Any]) -> QuestionRequest:
-        """The same with the collection's defaults where nothing is said."""
-        lacking = {name: value for name, value in defaults.items() if name in DEFAULTS and getattr(self, name) is None}
-        return replace(self, **lacking)
+    def with_defaults(self, defaults: Mapping[str, Any]) -> CollectionQuery:
+        """Fill in the collection's defaults where the client gave nothing."""
+        own = {name: value for name, value in defaults.items() if name != "chat"}
+        return replace(self, options={**own, **self.options}, chat=self.chat or defaults.get("chat"))
 
-    def search(self, forced: Mapping[str, Any] | None) -> dict[str, Any]:
-        """The arguments of `Index.context`."""
-        conditions = [dict(condition) for condition in (forced, self.filter) if condition]
-        return {
-            **({} if self.strategy is None else {"strategy": self.strategy}),
-            "parameters": None if self.parameters is None else dict(self.parameters),
-            "then": self.then,
-            "budget": BUDGET if self.budget is None else self.budget,
-            "rounds": self.rounds or 1,
-            "where": conditions or None,
-            "history": self.history,
-        }
+    def query(self, forced: Mapping[str, Any] | None, deadline: float) -> AnswerQuery:
+        """The question for `Index.prepare`. Documents must meet the condition that is `forced`, too."""
+        options = dict(self.options)
+        where = options.pop("where", None)
+        parts = [part for part in (forced, *(where if isinstance(where, list) else [where])) if part]
+        return AnswerQuery(self.question, **options, where=parts or None, history=self.history, deadline=deadline)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,14 +139,14 @@ class Questions:
     """The questions of one worker. Belongs to the event loop that it is made in."""
 
     def __init__(self, collections: Collections, admission: Admission, limits: ServeLimits, metrics: Metrics) -> None:
-        self._collections, self._admission, self._limits, self._metrics = collections, admission, limits, metrics
+        self._collections, self._admission, self.limits, self._metrics = collections, admission, limits, metrics
         self._loop = asyncio.get_running_loop()
         self._assemblies = SharedWork[Assembly](
             limits.cached_contexts, limits.cached_bytes, lambda assembly: assembly.size
         )
 
     async def events(
-        self, question: QuestionRequest, token: Token, *, streamed: bool = True
+        self, question: CollectionQuery, token: Token, *, streamed: bool = True
     ) -> AsyncGenerator[QuestionEvent, None]:
         """The events of a question. The first one comes once it is admitted; what refuses it is raised before.
 
@@ -193,7 +177,7 @@ class Questions:
             yield QuestionEvent("citations", {"citations": done["citations"]})
             yield QuestionEvent("done", {"id": id, **done, "timings": clock.timings(), "cached": shared.was_done})
 
-    async def answer(self, question: QuestionRequest, token: Token) -> dict[str, Any]:
+    async def answer(self, question: CollectionQuery, token: Token) -> dict[str, Any]:
         """The whole Answer, with its context."""
         told: dict[str, Mapping[str, Any]] = {}
         async with aclosing(self.events(question, token, streamed=False)) as events:
@@ -201,7 +185,7 @@ class Questions:
                 told[event.name] = event.data
         return {**told["done"], "context": told["context"]}
 
-    async def context(self, question: QuestionRequest, token: Token) -> dict[str, Any]:
+    async def context(self, question: CollectionQuery, token: Token) -> dict[str, Any]:
         """{id, question, searched_for, context, snapshot, timings, cached}."""
         clock = _Clock()
         assembly, cached = await self._assembled(question, token)
@@ -210,7 +194,7 @@ class Questions:
         del timings["first_token_ms"]
         return {
             "id": "ctx_" + secrets.token_hex(12),
-            "question": question.text,
+            "question": question.question,
             "searched_for": assembly.context.question,
             "context": assembly.form,
             "snapshot": assembly.context.snapshot,
@@ -218,7 +202,7 @@ class Questions:
             "cached": cached,
         }
 
-    async def contexts(self, questions: Sequence[QuestionRequest], token: Token) -> list[dict[str, Any]]:
+    async def contexts(self, questions: Sequence[CollectionQuery], token: Token) -> list[dict[str, Any]]:
         """{index, context, only, ms} for each: the spans that no other of the contexts has are `only`.
 
         Where one of them fails, it has {index, problem} instead, and the others go on.
@@ -238,7 +222,7 @@ class Questions:
             told.append({"index": number, "context": run.form, "only": only, "ms": round(1000 * run.seconds, 1)})
         return told
 
-    async def _run(self, question: QuestionRequest, token: Token) -> Assembly | HTTPProblem:
+    async def _run(self, question: CollectionQuery, token: Token) -> Assembly | HTTPProblem:
         try:
             return (await self._assembled(question, token))[0]
         except mw.MergewiseError as error:
@@ -247,22 +231,26 @@ class Questions:
                 raise
             return problem
 
-    async def _assembled(self, question: QuestionRequest, token: Token) -> tuple[Assembly, bool]:
+    async def _assembled(self, question: CollectionQuery, token: Token) -> tuple[Assembly, bool]:
         """The context of a question, and whether it was there already."""
         collection, index, question = await self._asked(question, token)
         shared = self._join(collection, index, question, token, answers=False)
         async with shared as assembling:
             return await assembling, shared.was_done
 
-    async def _asked(self, question: QuestionRequest, token: Token) -> tuple[Collection, Index, QuestionRequest]:
+    async def _asked(self, question: CollectionQuery, token: Token) -> tuple[Collection, Index, CollectionQuery]:
         """The collection, its index with the chat model, and the question with the collection's defaults."""
-        if not question.text.strip():
+        if not question.question.strip():
             raise invalid("/question", "the question is empty", "ask something")
         collection = self._collections.get(question.collection, token)
         question = question.with_defaults(collection.record.defaults)
-        for name in ("strategy", "then"):
-            if spec := getattr(question, name):
+        for name in ("strategy", "merge_with"):
+            if spec := question.options.get(name):
                 collection.demand_strategy(spec, name)
+        for name in ("budget", "rounds", "max_tokens"):
+            value, most = question.options.get(name), getattr(self.limits, name)
+            if isinstance(value, int) and value > most:
+                raise invalid(f"/{name}", f"{name} is {value}, above this server's limit", f"give at most {most}")
         index = collection.open_index(question.chat)
         if index is None:
             # the first question opens it
@@ -273,7 +261,7 @@ class Questions:
         self,
         collection: Collection,
         index: Index,
-        question: QuestionRequest,
+        question: CollectionQuery,
         token: Token,
         *,
         answers: bool,
@@ -294,31 +282,30 @@ class Questions:
         self,
         collection: Collection,
         index: Index,
-        question: QuestionRequest,
+        question: CollectionQuery,
         token: Token,
         answers: bool,
         queued: float,
     ) -> Assembly:
         """The assembly, in a thread that has a slot. Where no model writes the answer, it is made here too."""
-        began = perf_counter()
-        search, seconds = question.search(token.filter), self._limits.context_seconds
+        began, seconds = perf_counter(), self.limits.context_seconds
         if answers:
-            tokens = question.max_tokens or MAX_TOKENS
-            seconds = seconds if index.chat is None else self._limits.first_token_seconds
-            prepared = index.prepare(question.text, **search, mode=question.mode, max_tokens=tokens, deadline=seconds)
+            seconds = seconds if index.chat is None else self.limits.first_token_seconds
+            prepared = index.prepare(**question.query(token.filter, seconds).arguments())
             context, locations = prepared.context, prepared.locations()
         else:
-            prepared, context = None, index.context(question.text, **search, deadline=seconds)
+            query = question.query(token.filter, seconds)
+            prepared, context = None, index.context(**query.arguments(Query))
             locations = index.locations(context)
         describer, answer = Describer(collection, locations), None
         if prepared is not None and mw.MODES[prepared.mode].needs is mw.NO_MODEL:
             answer = describer.answer(prepared.answer(deadline=seconds), question.include)
         took = perf_counter() - began
-        self._metrics.assembly.labels((question.strategy or "default").partition("(")[0]).observe(took)
+        self._metrics.assembly.labels(question.options.get("strategy", "default").partition("(")[0]).observe(took)
         return Assembly(context, describer.context(context, question.include), prepared, answer, queued, took)
 
     async def _written(
-        self, collection: Collection, assembly: Assembly, question: QuestionRequest, clock: _Clock, streamed: bool
+        self, collection: Collection, assembly: Assembly, question: CollectionQuery, clock: _Clock, streamed: bool
     ) -> AsyncGenerator[str | Mapping[str, Any], None]:
         """The pieces of the answer as the model writes them, and the answer as it is sent."""
         pieces: asyncio.Queue[str] = asyncio.Queue()
@@ -343,7 +330,7 @@ class Questions:
 
     async def _next_piece(self, pieces: asyncio.Queue[str], clock: _Clock) -> str:
         """All that has come, as one piece. Raises TimeoutError where nothing comes in time."""
-        limits = self._limits
+        limits = self.limits
         most = limits.first_token_seconds if clock.first_token is None else limits.answer_seconds
         async with asyncio.timeout(max(0.0, most - clock.passed())):
             piece = await pieces.get()
@@ -362,7 +349,7 @@ class Questions:
         self,
         collection: Collection,
         assembly: Assembly,
-        question: QuestionRequest,
+        question: CollectionQuery,
         show: Callable[[str], object],
         streamed: bool,
     ) -> dict[str, Any]:
@@ -376,7 +363,7 @@ class Questions:
                 shown.append(piece)
                 show(piece)
 
-        answer = prepared.answer(add if streamed else None, deadline=self._limits.answer_seconds)
+        answer = prepared.answer(add if streamed else None, deadline=self.limits.answer_seconds)
         answer = _as_shown(answer, "".join(shown), add)
         usage = answer.usage
         self._metrics.tokens.labels("input").inc(usage.input_tokens)
@@ -384,9 +371,9 @@ class Questions:
         return Describer(collection, prepared.locations()).answer(answer, question.include)
 
 
-def _may_wait(index: Index, question: QuestionRequest) -> bool:
+def _may_wait(index: Index, question: CollectionQuery) -> bool:
     """Whether a model may write the answer."""
-    mode = None if question.mode is None else mw.MODES.get(question.mode)
+    mode = mw.MODES.get(question.options.get("mode") or "")
     return index.chat is not None and (mode is None or mode.needs is not mw.NO_MODEL)
 
 

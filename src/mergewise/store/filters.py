@@ -13,17 +13,14 @@ document has is the same case, so that a filter means the same whatever else an 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from mergewise.errors import UsageError
 from mergewise.ranges import short_repr, text
 from mergewise.store.condition_parser import parse_condition
 from mergewise.store.conditions import ColumnReference, Condition, Constant, Kind, Operation, sql_of
-
-OneCondition: TypeAlias = str | Mapping[str, Any]
-Where: TypeAlias = OneCondition | Sequence[OneCondition | None]
-"""A condition in SQL, a filter, or a list of both, all of which have to be met; None in the list is no condition."""
+from mergewise.types import Where
 
 DEEPEST = 5
 """Filters within filters, comparisons included."""

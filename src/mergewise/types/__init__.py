@@ -11,6 +11,7 @@ from mergewise.types.answers import Location as Location
 from mergewise.types.answers import Passage as Passage
 from mergewise.types.answers import Pictured as Pictured
 from mergewise.types.answers import Reading as Reading
+from mergewise.types.answers import Turn as Turn
 from mergewise.types.chat import Message as Message
 from mergewise.types.chat import Reply as Reply
 from mergewise.types.chat import Usage as Usage
@@ -26,11 +27,13 @@ from mergewise.types.documents import LeafSentences as LeafSentences
 from mergewise.types.documents import Metadata as Metadata
 from mergewise.types.documents import MetadataValue as MetadataValue
 from mergewise.types.documents import Name as Name
+from mergewise.types.documents import OneCondition as OneCondition
 from mergewise.types.documents import Page as Page
 from mergewise.types.documents import RowId as RowId
 from mergewise.types.documents import Section as Section
 from mergewise.types.documents import Sentence as Sentence
 from mergewise.types.documents import Span as Span
+from mergewise.types.documents import Where as Where
 from mergewise.types.prompts import SHIPPED as SHIPPED
 from mergewise.types.prompts import Prompts as Prompts
 from mergewise.types.prompts import PromptTemplate as PromptTemplate

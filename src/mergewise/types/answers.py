@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, TypeAlias
 
-from mergewise.types.chat import Usage
+from mergewise.types.chat import Message, Usage
 from mergewise.types.documents import Leaf, Span, short_line
 from mergewise.types.trace import Step
 
@@ -212,3 +212,7 @@ class Answer(Pictured):
     def __repr__(self) -> str:
         found = f"{len(self.citations)} citations" if self.found else "nothing found"
         return f"Answer({short_line(self.text)}, {found}, {self.mode})"
+
+
+Turn: TypeAlias = Answer | Message | tuple[str, str]
+"""What was said before: an answer with its question, one message, or a question and its answer as texts."""

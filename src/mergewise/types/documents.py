@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
     import numpy as np
@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 
 MetadataValue: TypeAlias = str | int | float | bool
 Metadata: TypeAlias = Mapping[str, MetadataValue]
+OneCondition: TypeAlias = str | Mapping[str, Any]
+Where: TypeAlias = OneCondition | Sequence[OneCondition | None]
+"""A condition as text, a filter as JSON, or a list of both that must all be met. None in the list is no condition."""
 
 
 class FileMetadata(dict[str, MetadataValue]):

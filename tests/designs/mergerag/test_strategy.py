@@ -391,10 +391,10 @@ def test_through_the_engine(tmp_path: Path) -> None:
 
     index = mw.open(tmp_path / "index", embedder="none")
     index.add(DOCUMENTS)
-    context = index.context(QUESTION, strategy="dos", budget=40, then="mergerag-asym")
+    context = index.context(QUESTION, strategy="dos", budget=40, merge_with="mergerag-asym")
     hold(context)
     assert context.budget == 40 and context.strategy == "dos then mergerag-asym" and merges(context)
-    answer = index.ask(QUESTION, strategy="dos", budget=40, then="mergerag-asym")
+    answer = index.ask(QUESTION, strategy="dos", budget=40, merge_with="mergerag-asym")
     assert answer.context.text == context.text
     with pytest.raises(UsageError):
-        index.context(QUESTION, then="topk")
+        index.context(QUESTION, merge_with="topk")

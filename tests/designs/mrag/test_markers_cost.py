@@ -85,11 +85,14 @@ def index_words(folder: Path, index: Path, *more: object) -> list[object]:
     ]
 
 
-def test_the_estimate_is_near_what_is_then_spent(serve: Any, folder: Path, tmp_path: Path) -> None:
+def test_the_estimate_is_near_what_is_then_spent(
+    serve: Any, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     server = serve(lambda messages: Turn(good(messages)))
     index = tmp_path / "i"
-    prices = ("--price-in", 2, "--price-out", 8)
-    told = json.loads(command(*index_words(folder, index, "--dry-run", "--json", *prices)))
+    monkeypatch.setenv("MERGEWISE_PRICE_IN", "2")
+    monkeypatch.setenv("MERGEWISE_PRICE_OUT", "8")
+    told = json.loads(command(*index_words(folder, index, "--dry-run", "--json")))
     assert not server.asked and not index.exists()
     command(*index_words(folder, index))
     report = mergewise.open(index, create=False)
@@ -103,6 +106,8 @@ def test_the_estimate_is_near_what_is_then_spent(serve: Any, folder: Path, tmp_p
     assert told["input_tokens"] == pytest.approx(read, rel=0.15)
     assert told["output_tokens"] == pytest.approx(written, rel=0.15)
     assert told["cost"] == pytest.approx((2 * read + 8 * written) / 1e6, rel=0.15)
+    monkeypatch.delenv("MERGEWISE_PRICE_IN")
+    monkeypatch.delenv("MERGEWISE_PRICE_OUT")
     after = json.loads(command(*index_words(folder, index, "--dry-run", "--json")))
     assert after["calls"] == after["documents"] == 0 and after["cost"] is None
 

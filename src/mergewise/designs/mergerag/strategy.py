@@ -92,7 +92,7 @@ class MergeRAG:
         bool, "extractive: what is left of the budget goes to the best of the sentences that were left out"
     ] = True
     widen: Annotated[
-        int, Range(0, 100), "after another strategy (`--then`): that one selects so many budgets' worth of text"
+        int, Range(0, 100), "after another strategy (`--merge-with`): that one selects so many budgets' worth of text"
     ] = 4
     order: Order = "document"
 

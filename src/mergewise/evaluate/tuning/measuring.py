@@ -18,6 +18,7 @@ from mergewise.models.calibration import Calibrated, Calibration
 from mergewise.models.scores import RememberingReranker
 from mergewise.models.tokens import count_tokens
 from mergewise.protocols import Reranker, StoreReader
+from mergewise.query import Query
 from mergewise.types import Context
 
 Metric: TypeAlias = Literal["evidence", "all", "answer", "density"]
@@ -78,8 +79,8 @@ class ContextMeasure:
             self.searches.forget()
             self._question = question.id
         state = replace(self.state, settings=point.settings(self.state.settings))
-        search = asking.Search(point.spec, self._budget, question.where, None, 1, None)
-        return asking.context(question.text, search, state)
+        query = Query(question.text, strategy=point.spec, budget=self._budget, where=question.where)
+        return asking.context(query, state)
 
 
 def _remembering(reranker: Reranker | None) -> Reranker | None:

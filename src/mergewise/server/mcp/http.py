@@ -25,7 +25,7 @@ from mergewise.server.mcp.library import Inquiry, Json
 from mergewise.server.mcp.tools import mcp_server
 from mergewise.server.native.documents import list_documents
 from mergewise.server.problems import HTTPProblem, unknown
-from mergewise.server.questions import QuestionEvent, QuestionRequest
+from mergewise.server.questions import CollectionQuery, QuestionEvent
 from mergewise.server.records import Job, Token, Upload
 from mergewise.server.routing import Service, token_of
 from mergewise.server.spool import keep_bytes
@@ -84,12 +84,12 @@ class TokenLibrary:
         return await best_leaves(self.service.questions, self._collection(collection), self.token, query, most)
 
     async def context(self, collection: str, inquiry: Inquiry) -> Json:
-        told = await self.service.questions.context(_request(collection, inquiry), self.token)
+        told = await self.service.questions.context(_question(collection, inquiry), self.token)
         context: Json = told["context"]
         return context
 
     def events(self, collection: str, inquiry: Inquiry) -> AsyncGenerator[QuestionEvent, None]:
-        return self.service.questions.events(_request(collection, inquiry), self.token)
+        return self.service.questions.events(_question(collection, inquiry), self.token)
 
     async def documents(self, collection: str, after: str | None, limit: int) -> Sequence[Json]:
         cursor = None if after is None else key_of(after)
@@ -162,13 +162,12 @@ class TokenLibrary:
         return job
 
 
-def _request(collection: str, inquiry: Inquiry) -> QuestionRequest:
-    return QuestionRequest(
-        collection,
-        inquiry.question,
-        strategy=inquiry.strategy,
-        parameters=inquiry.parameters,
-        budget=inquiry.budget,
-        filter=inquiry.filter,
-        mode=inquiry.mode,
-    )
+def _question(collection: str, inquiry: Inquiry) -> CollectionQuery:
+    given = {
+        "strategy": inquiry.strategy,
+        "parameters": inquiry.parameters,
+        "budget": inquiry.budget,
+        "where": inquiry.filter,
+        "mode": inquiry.mode,
+    }
+    return CollectionQuery(collection, inquiry.question, {name: one for name, one in given.items() if one is not None})

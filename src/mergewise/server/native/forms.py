@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated, Any, Literal, TypeAlias, TypeVar
+from functools import reduce
+from operator import or_
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, TypeVar, get_args
 
 from fastapi.exceptions import RequestValidationError
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictBool, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictBool, ValidationError, create_model
+
+from mergewise.query import AnswerQuery, Option, Query, options_of
 
 
 def _number(value: object) -> object:
@@ -18,8 +22,6 @@ def _number(value: object) -> object:
 
 Number: TypeAlias = Annotated[float, BeforeValidator(_number)]
 Whole: TypeAlias = Annotated[int, BeforeValidator(_number)]
-Budget: TypeAlias = Annotated[Whole, Field(ge=16, le=32_768)] | Literal["auto"]
-Rounds: TypeAlias = Annotated[Whole, Field(ge=1, le=4)]
 Parameters: TypeAlias = dict[str, str | int | float | bool | None]
 # who says a thing twice is not refused
 REPEATED: dict[str, Any] = {"uniqueItems": False}
@@ -43,45 +45,68 @@ class TurnForm(Form):
     content: Annotated[str, Field(max_length=100_000)]
 
 
-class ContextForm(Form):
+def query_form(record: type[Query], base: type[Form]) -> type[Form]:
+    """The body `base` with the options of a question. None stands for the collection's default, else that of the record."""
+    fields: dict[str, Any] = {
+        option.name: (body_type(option) | None, Field(None, description=option.description))
+        for option in options_of(record)
+    }
+    return create_model(base.__name__, __base__=base, **fields)
+
+
+def body_type(option: Option) -> Any:
+    """The type of an option in a body: numbers in their range, texts of a bounded length, JSON."""
+    kinds = [kind for kind in (get_args(option.type) or (option.type,)) if kind is not type(None)]
+    types = [_BODY_TYPES.get(option.name) or _kind(one, option) for one in kinds]
+    return reduce(or_, types)
+
+
+def _kind(kind: Any, option: Option) -> Any:
+    if kind is int and option.range is not None:
+        bounds = Field(ge=int(option.range.low), le=int(option.range.high))
+        return Annotated[int, bounds, BeforeValidator(_number)]
+    return Strategy if kind is str else kind
+
+
+Condition: TypeAlias = Annotated[str, Field(min_length=1, max_length=8000)] | Filter
+_BODY_TYPES: dict[str, Any] = {
+    "where": Condition | Annotated[list[Condition], Field(max_length=50)],
+    "parameters": Parameters,
+}
+if TYPE_CHECKING:
+
+    class ContextOptions(Form): ...
+
+    class AnswerOptions(Form): ...
+else:
+
+    class ContextOptions(query_form(Query, Form)): ...
+
+    class AnswerOptions(query_form(AnswerQuery, Form)): ...
+
+
+class ContextForm(ContextOptions):
     """How a context is assembled. What is left out is the collection's default."""
 
     question: Annotated[str, Field(min_length=1, max_length=8000)]
-    strategy: Strategy | None = None
-    parameters: Parameters | None = None
-    then: Strategy | None = None
-    budget: Budget | None = None
-    rounds: Rounds = 1
-    filter: Filter | None = None
-    history: Annotated[list[TurnForm], Field(max_length=50)] = []
+    history: Annotated[list[TurnForm], Field(max_length=50)] = Field(default_factory=list)
     chat: str | None = None
-    include: Includes = set()
+    include: Includes = Field(default_factory=set)
 
 
 class AskForm(ContextForm):
-    mode: str | None = None
-    max_tokens: Annotated[Whole, Field(ge=1, le=4096)] | None = None
     stream: StrictBool = False
 
 
-class CompareForm(Form):
+if not TYPE_CHECKING:
+    AskForm = query_form(AnswerQuery, AskForm)
+
+
+class CompareForm(ContextForm):
     """Two to four ways to one question: `runs` are what differs from the rest of the form."""
 
-    question: Annotated[str, Field(min_length=1, max_length=8000)]
-    runs: Annotated[list[RunForm], Field(min_length=2, max_length=4)]
-    budget: Budget | None = None
-    filter: Filter | None = None
-    chat: str | None = None
-    include: Includes = set()
+    runs: Annotated[list[ContextOptions], Field(min_length=2, max_length=4)]
     stream: StrictBool = False
-
-
-class RunForm(Form):
-    strategy: Strategy | None = None
-    parameters: Parameters | None = None
-    then: Strategy | None = None
-    budget: Budget | None = None
-    rounds: Rounds = 1
 
 
 class CollectionForm(Form):

@@ -9,11 +9,13 @@ from typing import Any
 
 from fastapi import APIRouter, Request, Response
 from fastapi.sse import format_sse_event
+from pydantic import BaseModel
 
+from mergewise.query import AnswerQuery, options_of
 from mergewise.server.native.forms import AskForm, CompareForm, ContextForm, Name
 from mergewise.server.native.replies import AnswerReply, ComparisonReply, ContextReply
 from mergewise.server.problems import HTTPProblem, problem_json
-from mergewise.server.questions import QuestionRequest
+from mergewise.server.questions import CollectionQuery
 from mergewise.server.routing import READ, Caller, ScopedRoute, Server, request_id_of
 from mergewise.server.streams import EventStream, until_disconnect
 from mergewise.types import Message
@@ -65,14 +67,21 @@ async def compare(c: Name, form: CompareForm, request: Request, service: Server,
     return await begun_stream(request, service, events())
 
 
-def question_of(collection: str, form: ContextForm) -> QuestionRequest:
+def question_of(collection: str, form: ContextForm) -> CollectionQuery:
     """The question of a form."""
-    fields = {name: getattr(form, name) for name in type(form).model_fields if name in form.model_fields_set}
-    history = tuple(Message(turn.role, turn.content) for turn in fields.pop("history", ()))
-    for name in ("question", "stream"):
-        fields.pop(name, None)
-    include = frozenset(fields.pop("include", ()))
-    return QuestionRequest(collection, form.question, **fields, history=history, include=include)
+    return CollectionQuery(
+        collection,
+        form.question,
+        given_options(form),
+        history=tuple(Message(turn.role, turn.content) for turn in form.history),
+        chat=form.chat,
+        include=frozenset(form.include),
+    )
+
+
+def given_options(form: BaseModel) -> dict[str, Any]:
+    """The options of a question that a body gives."""
+    return form.model_dump(include={option.name for option in options_of(AnswerQuery)}, exclude_none=True)
 
 
 def wants_events(request: Request, stream: bool) -> bool:

@@ -55,11 +55,12 @@ async def complete_chat(form: ChatForm, request: Request, service: Server, token
         if not form.stream:
             return JSONResponse(completion.whole({**answer, "context": {"passages": []}}))
         events: AsyncGenerator[QuestionEvent, None] = task_events(answer)
-    elif not form.stream:
-        asked = service.questions.answer(profile.request(conversation, form), token)
-        return JSONResponse(completion.whole(await until_disconnect(request, asked)))
     else:
-        events = service.questions.events(profile.request(conversation, form), token)
+        question = profile.question(conversation, form, service.config.limits.max_tokens)
+        if not form.stream:
+            asked = service.questions.answer(question, token)
+            return JSONResponse(completion.whole(await until_disconnect(request, asked)))
+        events = service.questions.events(question, token)
     request_id = request_id_of(request)
     return await EventStream.begun(
         request,

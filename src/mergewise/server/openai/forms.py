@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from mergewise.server.native.forms import Filter, Form, Metadata, Strategy
+from mergewise.server.native.forms import AnswerOptions, Filter, Includes, Metadata
 
 FileId = Annotated[str, Field(pattern=r"^file-[0-9a-f]{32}$")]
 
@@ -33,17 +33,10 @@ class StreamOptions(OpenForm):
     include_usage: bool = False
 
 
-class ChatExtras(Form):
+class ChatExtras(AnswerOptions):
     """What `mergewise` in the body may hold: how the question is asked, as in the native API."""
 
-    strategy: Strategy | None = None
-    parameters: dict[str, str | int | float | bool | None] | None = None
-    then: Strategy | None = None
-    budget: Annotated[int, Field(ge=16, le=32_768)] | Literal["auto"] | None = None
-    rounds: Annotated[int, Field(ge=1, le=4)] | None = None
-    filter: Filter | None = None
-    mode: str | None = None
-    include: frozenset[Literal["trace", "evidence", "streams"]] = frozenset()
+    include: Includes = Field(default_factory=set)
     footer: bool | None = None
 
 

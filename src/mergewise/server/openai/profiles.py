@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from mergewise.server.configuration import ProfileConfig
+from mergewise.server.native.questions import given_options
 from mergewise.server.openai.completions import CompletionStyle
 from mergewise.server.openai.conversations import ChatQuestion, unknown_model
 from mergewise.server.openai.forms import ChatExtras, ChatForm
-from mergewise.server.questions import QuestionRequest
+from mergewise.server.questions import CollectionQuery
 from mergewise.server.records import Token
 from mergewise.server.routing import Service
 
@@ -32,32 +32,18 @@ class Profile:
         wanted = self.config.footer == "always" or (self.config.footer == "auto" and not self.config.open_webui)
         return CompletionStyle(wanted if extras.footer is None else extras.footer, self.config.open_webui)
 
-    def request(self, conversation: ChatQuestion, form: ChatForm) -> QuestionRequest:
-        """The question; what the client says goes before what the profile says, and both filters must be met."""
+    def question(self, conversation: ChatQuestion, form: ChatForm, most_tokens: int) -> CollectionQuery:
+        """The question: the client's options go before the profile's defaults. Documents must meet both conditions."""
         config, extras = self.config, form.mergewise
-        return QuestionRequest(
-            config.collection,
-            conversation.question,
-            strategy=extras.strategy or config.strategy,
-            parameters=extras.parameters,
-            then=extras.then,
-            budget=extras.budget if extras.budget is not None else config.budget,  # type: ignore[arg-type]
-            rounds=extras.rounds or config.rounds or 1,
-            filter=both_filters(config.filter, extras.filter),
-            history=conversation.history,
-            mode=extras.mode or config.mode,
-            chat=config.chat,
-            max_tokens=None if form.most_tokens is None else min(form.most_tokens, MOST_TOKENS),
-            include=extras.include,
+        options = {**config.defaults, **given_options(extras)}
+        if form.most_tokens is not None:
+            options["max_tokens"] = min(form.most_tokens, most_tokens)
+        if config.filter:
+            options["where"] = [config.filter, options.get("where")]
+        chat = options.pop("chat", config.chat)
+        return CollectionQuery(
+            config.collection, conversation.question, options, conversation.history, chat, frozenset(extras.include)
         )
-
-
-MOST_TOKENS = 4_096
-
-
-def both_filters(first: Mapping[str, Any] | None, second: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
-    given = [one for one in (first, second) if one is not None]
-    return {"type": "and", "filters": given} if len(given) > 1 else given[0] if given else None
 
 
 def profiles(service: Service, token: Token) -> list[Profile]:
@@ -70,7 +56,9 @@ def profiles(service: Service, token: Token) -> list[Profile]:
             if config.collection in visible
         ]
     return [
-        Profile(id, ProfileConfig(name, strategy=strategy, title=collection.record.title), collection.record.created)
+        Profile(
+            id, ProfileConfig(name, defaults=_named(strategy), title=collection.record.title), collection.record.created
+        )
         for name, collection in visible.items()
         for id, strategy in [(name, None), *((f"{name}:{one}", one) for one in collection.strategies())]
     ]
@@ -80,9 +68,13 @@ def profile_named(service: Service, token: Token, id: str) -> Profile:
     """The profile of this id. Raises HTTPProblem 404, as clients of OpenAI expect it, also where the token may not see it."""
     known = service.config.profiles
     name, colon, strategy = id.partition(":")
-    config = known.get(id) if known else ProfileConfig(name, strategy=strategy or None)
+    config = known.get(id) if known else ProfileConfig(name, defaults=_named(strategy))
     visible = {collection.name: collection for collection in service.collections.visible(token)}
     collection = None if config is None else visible.get(config.collection)
     if config is None or collection is None or (not known and colon and strategy not in collection.strategies()):
         raise unknown_model(id, "GET /v1/models lists them")
     return Profile(id, config, collection.record.created)
+
+
+def _named(strategy: str | None) -> dict[str, str]:
+    return {"strategy": strategy} if strategy else {}

@@ -1,0 +1,156 @@
+"""A question with its options: each option is declared once, here, for the library and for every surface.
+
+A field of `Query` or `AnswerQuery` with a help text is an option. The command line, the bodies of the HTTP and OpenAI APIs, the
+tools of MCP, the defaults of collections and profiles, and the retrievers derive its name, type, range, default and help from
+the field. A field without a help text belongs to Python alone.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from functools import wraps
+from typing import Annotated, Any, Concatenate, Literal, NamedTuple, ParamSpec, TypeAlias, TypeVar, get_args, get_origin
+
+from mergewise import defaults
+from mergewise.ranges import (
+    BUDGET,
+    OUTPUT,
+    ROUNDS,
+    SECONDS,
+    Range,
+    hints_of,
+    number,
+    range_of,
+    text,
+    text_or_none,
+    whole,
+)
+from mergewise.types import Turn, Where
+
+Budget: TypeAlias = int | Literal["auto", "default"]
+"""Maximum tokens of a context. With "auto", weave decides. "default" is 640 tokens of English, and "auto" at most 1,024; in
+another language, as many tokens as text of this length takes by the counter at hand."""
+BUDGETS = ("auto", "default")
+Owner = TypeVar("Owner")
+Given = ParamSpec("Given")
+Record = TypeVar("Record")
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Query:
+    """A question and how its context is assembled: the arguments of `Index.context`.
+
+    Raises:
+        UsageError: if an option has a wrong type or is out of its range.
+    """
+
+    question: Annotated[str, "Question, as a whole sentence"] = field(kw_only=False)
+    strategy: Annotated[
+        str, "Strategy, also with parameters, such as 'auto-merge(mode=never)' or 'mrag(preset=paper)': {strategies}"
+    ] = defaults.STRATEGY
+    budget: Annotated[
+        Budget, BUDGET, "Maximum tokens of the context; with auto, weave stops when another sentence would add little"
+    ] = defaults.BUDGET
+    where: Annotated[
+        Where | None, "Condition on id, title and metadata of documents, such as \"year > 2020 and lang = 'en'\""
+    ] = None
+    parameters: Annotated[Mapping[str, object] | None, "Parameters of the strategy, by name"] = None
+    rounds: Annotated[int, ROUNDS, "Rounds of search; each further one searches for what is still missing"] = 1
+    merge_with: Annotated[str | None, "Strategy that merges what the first one selected: {merging_strategies}"] = None
+    history: Sequence[Turn] = ()
+    deadline: float | None = None
+
+    def __post_init__(self) -> None:
+        text("the strategy is", self.strategy)
+        text_or_none("the strategy that merges is", self.merge_with)
+        if not (isinstance(self.budget, str) and self.budget in BUDGETS):
+            object.__setattr__(self, "budget", whole("the budget is", self.budget, BUDGET))
+        object.__setattr__(self, "rounds", whole("the number of rounds is", self.rounds, ROUNDS))
+        if self.deadline is not None:
+            object.__setattr__(self, "deadline", number("the deadline is", self.deadline, float, SECONDS))
+
+    def arguments(self, record: type[Query] | None = None) -> dict[str, Any]:
+        """The fields by name, as the methods of `Index` take them; with `record=Query`, those of `Index.context` alone."""
+        return {one.name: getattr(self, one.name) for one in fields(record or self)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnswerQuery(Query):
+    """A question and how it is answered: the arguments of `Index.ask`. Raises what `Query` raises."""
+
+    mode: Annotated[str | None, "Mode of answering: {modes}"] = None
+    max_tokens: Annotated[int, OUTPUT, "Maximum tokens that a model writes in one call"] = defaults.MAX_TOKENS
+    show: Callable[[str], None] | None = None
+
+    def __post_init__(self) -> None:
+        # a class with slots is made twice, and `super()` finds the first one
+        Query.__post_init__(self)
+        text_or_none("the mode is", self.mode)
+        object.__setattr__(self, "max_tokens", whole("the most tokens of an answer are", self.max_tokens, OUTPUT))
+
+
+_PLACEHOLDER = re.compile(r"[:;,]? *\(?\{\w+\}\)?")
+
+
+class Option(NamedTuple):
+    """An option of a question as surfaces show it. `range` is None for what is no number."""
+
+    name: str
+    type: Any
+    range: Range | None
+    help: str
+    default: Any
+
+    @property
+    def description(self) -> str:
+        """The help as a sentence, without placeholders of names."""
+        return _PLACEHOLDER.sub("", self.help) + "."
+
+
+def options_of(record: type, without: Sequence[str] = ()) -> list[Option]:
+    """List the options of a record such as `AnswerQuery`, the question itself and those of `without` left out."""
+    hints = hints_of(record)
+    return [
+        Option(one.name, get_args(hint)[0], range_of(hint), get_args(hint)[-1], one.default)
+        for one in fields(record)
+        if get_origin(hint := hints[one.name]) is Annotated and one.name not in ("question", *without)
+    ]
+
+
+def takes(
+    record: Callable[Given, Record],
+) -> Callable[[Callable[[Owner, Record], Result]], Callable[Concatenate[Owner, Given], Result]]:
+    """Turn a method that takes a record into one that takes the record's fields as its arguments."""
+
+    def decorate(method: Callable[[Owner, Record], Result]) -> Callable[Concatenate[Owner, Given], Result]:
+        @wraps(method)
+        def call(self: Owner, /, *args: Given.args, **options: Given.kwargs) -> Result:
+            return method(self, record(*args, **options))
+
+        own = inspect.signature(method)
+        parameters = [next(iter(own.parameters.values())), *arguments_of(record)]
+        call.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]
+        return call
+
+    return decorate
+
+
+def arguments_of(record: Callable[..., object], without: Sequence[str] = ()) -> list[inspect.Parameter]:
+    """List the parameters of a record's constructor, with the types as help shows them."""
+    hints = hints_of(record)  # type: ignore[arg-type]
+    return [
+        parameter.replace(annotation=_type_text(hints[parameter.name]))
+        for parameter in inspect.signature(record).parameters.values()
+        if parameter.name not in without
+    ]
+
+
+def _type_text(hint: Any) -> str:
+    shown = inspect.formatannotation(get_args(hint)[0] if get_origin(hint) is Annotated else hint)
+    for name, alias in {"Budget": Budget, "Where": Where, "Turn": Turn}.items():
+        shown = shown.replace(inspect.formatannotation(alias), name)
+    return shown.replace("collections.abc.", "")
