@@ -21,7 +21,7 @@ from mergewise.errors import UsageError
 from mergewise.server.collections import Collection, key_of
 from mergewise.server.configuration import ServerConfig
 from mergewise.server.leaves import best_leaves
-from mergewise.server.mcp.library import Inquiry, Json
+from mergewise.server.mcp.library import Json
 from mergewise.server.mcp.tools import mcp_server
 from mergewise.server.native.documents import list_documents
 from mergewise.server.problems import HTTPProblem, unknown
@@ -83,13 +83,12 @@ class TokenLibrary:
     async def search(self, collection: str, query: str, most: int) -> Sequence[Json]:
         return await best_leaves(self.service.questions, self._collection(collection), self.token, query, most)
 
-    async def context(self, collection: str, inquiry: Inquiry) -> Json:
-        told = await self.service.questions.context(_question(collection, inquiry), self.token)
-        context: Json = told["context"]
+    async def context(self, query: CollectionQuery) -> Json:
+        context: Json = (await self.service.questions.context(query, self.token))["context"]
         return context
 
-    def events(self, collection: str, inquiry: Inquiry) -> AsyncGenerator[QuestionEvent, None]:
-        return self.service.questions.events(_question(collection, inquiry), self.token)
+    def events(self, query: CollectionQuery) -> AsyncGenerator[QuestionEvent, None]:
+        return self.service.questions.events(query, self.token)
 
     async def documents(self, collection: str, after: str | None, limit: int) -> Sequence[Json]:
         cursor = None if after is None else key_of(after)
@@ -160,14 +159,3 @@ class TokenLibrary:
                 422, "failed", str(error.get("detail") or "the job was cancelled"), str(error.get("hint") or "")
             )
         return job
-
-
-def _question(collection: str, inquiry: Inquiry) -> CollectionQuery:
-    given = {
-        "strategy": inquiry.strategy,
-        "parameters": inquiry.parameters,
-        "budget": inquiry.budget,
-        "where": inquiry.filter,
-        "mode": inquiry.mode,
-    }
-    return CollectionQuery(collection, inquiry.question, {name: one for name, one in given.items() if one is not None})

@@ -12,24 +12,13 @@ from mergewise.engine import Index
 from mergewise.errors import UsageError
 from mergewise.jsonable import document_json
 from mergewise.server.answers import Describer
-from mergewise.server.leaves import BUDGET, leaf_parameters
+from mergewise.server.leaves import BUDGET as LEAF_BUDGET
 from mergewise.server.leaves import STRATEGY as STRATEGY_OF_LEAVES
-from mergewise.server.questions import QuestionEvent
+from mergewise.server.leaves import leaf_parameters
+from mergewise.server.questions import CollectionQuery, QuestionEvent
 from mergewise.types import Document
 
 Json: TypeAlias = Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Inquiry:
-    """How a question is asked. The filter is OpenAI's, as JSON; without a strategy the collection's own is taken."""
-
-    question: str
-    strategy: str | None = None
-    parameters: Mapping[str, object] | None = None
-    budget: int = 1200
-    filter: Mapping[str, Any] | None = None
-    mode: str | None = None
 
 
 class Library(Protocol):
@@ -43,11 +32,11 @@ class Library(Protocol):
         """The best passages, as the native API sends them."""
         ...
 
-    async def context(self, collection: str, inquiry: Inquiry) -> Json:
+    async def context(self, query: CollectionQuery) -> Json:
         """The context, as the native API sends it."""
         ...
 
-    def events(self, collection: str, inquiry: Inquiry) -> AsyncGenerator[QuestionEvent, None]:
+    def events(self, query: CollectionQuery) -> AsyncGenerator[QuestionEvent, None]:
         """What happens to a question until its answer is there, as in `Questions.events`."""
         ...
 
@@ -89,17 +78,17 @@ class IndexLibrary:
         return [self.name]
 
     async def search(self, collection: str, query: str, most: int) -> Sequence[Json]:
-        inquiry = Inquiry(query, STRATEGY_OF_LEAVES, leaf_parameters(most), BUDGET)
-        passages: Sequence[Json] = (await self.context(collection, inquiry))["passages"]
+        options = {"strategy": STRATEGY_OF_LEAVES, "parameters": leaf_parameters(most), "budget": LEAF_BUDGET}
+        passages: Sequence[Json] = (await self.context(CollectionQuery(collection, query, options)))["passages"]
         return passages
 
-    async def context(self, collection: str, inquiry: Inquiry) -> Json:
-        context = await self.index.acontext(inquiry.question, **self._arguments(inquiry))
+    async def context(self, query: CollectionQuery) -> Json:
+        context = await self.index.acontext(query.question, **self._options(query))
         locations = await in_thread(lambda: self.index.locations(context))
         return Describer(_Pageless(), locations).context(context, ())
 
-    async def events(self, collection: str, inquiry: Inquiry) -> AsyncGenerator[QuestionEvent, None]:
-        prepared = await self.index.aprepare(inquiry.question, mode=inquiry.mode, **self._arguments(inquiry))
+    async def events(self, query: CollectionQuery) -> AsyncGenerator[QuestionEvent, None]:
+        prepared = await self.index.aprepare(query.question, **self._options(query))
         describer = Describer(_Pageless(), await in_thread(prepared.locations))
         yield QuestionEvent("context", describer.context(prepared.context, ()))
         async with prepared.aanswer_stream() as pieces:
@@ -107,13 +96,8 @@ class IndexLibrary:
                 yield QuestionEvent("delta", {"text": piece})
             yield QuestionEvent("done", describer.answer(await pieces.answer(), ()))
 
-    def _arguments(self, inquiry: Inquiry) -> dict[str, Any]:
-        return {
-            "strategy": inquiry.strategy or self.strategy,
-            "parameters": inquiry.parameters,
-            "budget": inquiry.budget,
-            "where": inquiry.filter,
-        }
+    def _options(self, query: CollectionQuery) -> dict[str, Any]:
+        return {"strategy": self.strategy, **query.options}
 
     async def documents(self, collection: str, after: str | None, limit: int) -> Sequence[Json]:
         found = await in_thread(lambda: self.index.documents(after=after, limit=limit))

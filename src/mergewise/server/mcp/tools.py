@@ -7,11 +7,12 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import aclosing, contextmanager
 from dataclasses import dataclass
+from inspect import Parameter, signature
 from itertools import zip_longest
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 from mcp.server import MCPServer
 from mcp.server.mcpserver import Context
@@ -22,8 +23,9 @@ from pydantic import BaseModel, Field
 import mergewise as mw
 from mergewise.errors import MergewiseError
 from mergewise.prompting.quoting import code_for, quotation, warning
+from mergewise.query import AnswerQuery, Query, options_of
 from mergewise.server.collections import id_of, key_of
-from mergewise.server.mcp.library import Inquiry, Json, Library
+from mergewise.server.mcp.library import Json, Library
 from mergewise.server.mcp.places import TEMPLATE, DocumentPlace, parse_place
 from mergewise.server.mcp.results import (
     MOST_TOKENS,
@@ -38,8 +40,10 @@ from mergewise.server.mcp.results import (
     fitting_documents,
     short_title,
 )
+from mergewise.server.native.forms import body_type
 from mergewise.server.openai.completions import web_address
 from mergewise.server.problems import log_failure, problem_of
+from mergewise.server.questions import CollectionQuery
 from mergewise.text.keys import heading_path
 from mergewise.text.printable import on_one_line
 from mergewise.types import Document
@@ -66,24 +70,14 @@ _PIECES = 25  # of an answer, between two reports of progress
 READS = ToolAnnotations(read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False)
 WRITES = ToolAnnotations(read_only_hint=False, destructive_hint=True, idempotent_hint=True, open_world_hint=False)
 
+Tool = TypeVar("Tool", bound=Callable[..., Any])
 LibraryFor = Callable[[Context[Any, Any]], Library]
 """The collections that the caller may read."""
 
-Query = Annotated[str, Field(min_length=1, max_length=8000, description="What to look for, in plain words.")]
+SearchWords = Annotated[str, Field(min_length=1, max_length=8000, description="What to look for, in plain words.")]
 AskedQuestion = Annotated[str, Field(min_length=1, max_length=8000, description="The question, as a whole sentence.")]
 CollectionName = Annotated[
     str | None, Field(max_length=63, description="Collection to look in; needed where there are several.")
-]
-ContextBudget = Annotated[int, Field(ge=64, le=8000, description="Most tokens of the passages together.")]
-StrategyName = Annotated[
-    str | None, Field(max_length=200, description="How passages are chosen and merged; leave it out for the default.")
-]
-DocumentFilter = Annotated[
-    dict[str, Any] | None,
-    Field(
-        description='Condition on documents: {"type": "eq", "key": "year", "value": 2024}; types eq ne gt gte lt lte in '
-        'nin, or {"type": "and", "filters": [...]}; keys are id, title and metadata.'
-    ),
 ]
 DocumentName = Annotated[str, Field(min_length=1, max_length=LONGEST_ID, description="The document's id, as listed.")]
 
@@ -160,13 +154,39 @@ def _failures_as(kind: type[Exception]) -> Iterator[None]:
         raise kind(on_one_line(str(problem))) from error
 
 
+def with_options(record: type[Query]) -> Callable[[Tool], Tool]:
+    """Give a tool the options of a question as arguments. An argument that is left out is the collection's default."""
+
+    def decorate(tool: Tool) -> Tool:
+        own = signature(tool, eval_str=True)
+        options = [
+            Parameter(
+                option.name,
+                Parameter.KEYWORD_ONLY,
+                default=None,
+                annotation=Annotated[body_type(option) | None, Field(description=option.description)],
+            )
+            for option in options_of(record)
+        ]
+        named = [one for one in own.parameters.values() if one.kind is not Parameter.VAR_KEYWORD]
+        tool.__signature__ = own.replace(parameters=[*named, *options])  # type: ignore[attr-defined]
+        tool.__annotations__ |= {option.name: option.annotation for option in options}
+        return tool
+
+    return decorate
+
+
+def _query(collection: str, question: str, options: Mapping[str, Any]) -> CollectionQuery:
+    return CollectionQuery(collection, question, {name: one for name, one in options.items() if one is not None})
+
+
 @dataclass(frozen=True, slots=True)
 class Tools:
     """The functions behind the tools. Their docstrings are what a model is told."""
 
     library_for: LibraryFor
 
-    async def search(self, query: Query, ctx: Context[Any, Any]) -> SearchResults:
+    async def search(self, query: SearchWords, ctx: Context[Any, Any]) -> SearchResults:
         """Find places in the documents. Each result has an id for fetch, a title, and the text that was found."""
         library, found = self.library_for(ctx), []
         with _failures_as(ToolError):
@@ -211,31 +231,20 @@ class Tools:
             # the escapes of JSON cost tokens too
             most = most * MOST_TOKENS * 9 // (tokens * 10)
 
+    @with_options(Query)
     async def build_context(
-        self,
-        question: AskedQuestion,
-        ctx: Context[Any, Any],
-        collection: CollectionName = None,
-        budget: ContextBudget = 1200,
-        strategy: StrategyName = None,
-        filter: DocumentFilter = None,
+        self, question: AskedQuestion, ctx: Context[Any, Any], collection: CollectionName = None, **options: Any
     ) -> str:
         """The passages that answer a question, the densest that fit the budget, each with its document and place."""
         library = self.library_for(ctx)
         with _failures_as(ToolError):
             name = await _collection_named(library, collection)
-            context = await library.context(name, Inquiry(question, strategy, None, budget, filter))
+            context = await library.context(_query(name, question, options))
         return context_text(context, name)
 
+    @with_options(AnswerQuery)
     async def ask(
-        self,
-        question: AskedQuestion,
-        ctx: Context[Any, Any],
-        collection: CollectionName = None,
-        budget: ContextBudget = 1200,
-        strategy: StrategyName = None,
-        filter: DocumentFilter = None,
-        mode: Annotated[str | None, Field(max_length=100, description="How the answer is written.")] = None,
+        self, question: AskedQuestion, ctx: Context[Any, Any], collection: CollectionName = None, **options: Any
     ) -> str:
         """An answer with marks, and the quoted places that it cites. build_context leaves the answer to you."""
         library = self.library_for(ctx)
@@ -243,7 +252,7 @@ class Tools:
         pieces = 0
         with _failures_as(ToolError):
             name = await _collection_named(library, collection)
-            events = library.events(name, Inquiry(question, strategy, None, budget, filter, mode))
+            events = library.events(_query(name, question, options))
             async with aclosing(events):
                 async for event in events:
                     if event.name == "context":

@@ -60,7 +60,7 @@ function Start({ collection, info, begun }) {
   const strategies = namesOf(info?.strategies);
   const [questions, setQuestions] = useState(/** @type {{name: string, list: any[]} | null} */ (null));
   const [picked, setPicked] = useState(/** @type {string[] | null} */ (null));
-  const [budgets, setBudgets] = useState("1200");
+  const [budgets, setBudgets] = useState("640");
   const [state, setState] = useState({ isBusy: false, error: /** @type {any} */ (null) });
   const chosen = picked ?? FIRST.filter((name) => strategies.includes(name));
   const read = async (/** @type {any} */ event) => {

@@ -277,7 +277,7 @@ export function Icon({ name }) {
 
 // what the library takes where nobody says otherwise
 const DEFAULT_STRATEGY = "weave";
-const DEFAULT_BUDGET = 1200;
+const DEFAULT_BUDGET = 640;
 
 /** @type {Ways} */
 export const DEFAULT_WAYS = { strategy: "", budget: "", mode: "", rounds: "", chat: "" };
@@ -319,7 +319,7 @@ export function WayChoice({ info, ways, onChange, hasMode = true, hasStrategy = 
         <label><span>Budget, tokens</span>
           <input type="text" inputmode="numeric" list="budgets" pattern="auto|[0-9]{2,5}" value=${ways.budget} placeholder=${budget} onInput=${set("budget")} />
         </label>
-        <datalist id="budgets"><option value="auto" /><option value="600" /><option value="1200" /><option value="4000" /></datalist>
+        <datalist id="budgets"><option value="auto" /><option value="300" /><option value="640" /><option value="4000" /></datalist>
         ${choice("rounds", "Rounds of search", ["1", "2", "3", "4"], "1")}
         ${hasMode ? choice("mode", "Mode", namesOf(info?.modes), "default") : null}
         ${chats.length ? choice("chat", "Model", chats, "default") : null}
