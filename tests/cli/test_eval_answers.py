@@ -71,7 +71,7 @@ def test_methods_are_answered_kept_and_shown(tmp_path: Path, reader: Reader) -> 
 
 def test_any_strategy_in_any_mode(tmp_path: Path, reader: Reader) -> None:
     bench, rows = str(saved_task(tmp_path / "towns")), tmp_path / "rows.json"
-    given = [bench, "--answers", "--embedder", "none", "--json", str(rows), "--keep", str(tmp_path / "kept")]
+    given = [bench, "--answers", "--embedder", "none", "--json", str(rows), "--out", str(tmp_path / "kept")]
     run(*given, "--chat", "hf:reader", "-s", "topk,sentence", "--mode", "short", "-b", "60", "-n", "2")
     assert [(row["strategy"], row["mode"], row["budget"], row["questions"]) for row in rows_of(rows)] == [
         ("topk", "short", 60, 2), ("sentence", "short", 60, 2),

@@ -156,7 +156,9 @@ def test_the_interval_fits_what_is_known() -> None:
 
 
 def sign_flips(differences: list[float], clusters: list[int]) -> float:
-    """All signs of all clusters, one by one."""
+    """All signs of all clusters, one by one; with a single cluster those of its questions."""
+    if len(set(clusters)) == 1:
+        clusters = list(range(len(differences)))
     sums = [sum(d for d, own in zip(differences, clusters, strict=True) if own == name) for name in set(clusters)]
     flipped = [
         abs(sum(sign * one for sign, one in zip(signs, sums, strict=True)))

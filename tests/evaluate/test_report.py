@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 
 from mergewise.evaluate.answers import ANSWER_SCORES
 from mergewise.evaluate.judged import JudgedContext, LostStage, LostText
+from mergewise.evaluate.lab import lab_report
+from mergewise.evaluate.measured import measured_rows
 from mergewise.evaluate.report import differences, set_report
 from mergewise.evaluate.rows import AnswerRow, QuestionRow, mean_row
 from mergewise.evaluate.statistics import holm, sign_flip, wilson
@@ -120,6 +122,16 @@ def test_a_clear_difference_is_told_apart_and_several_are_corrected() -> None:
     clusters = [0] * 6 + [1] * 6
     (found,) = differences([held("topk", [0] * 12, clusters=clusters), held("weave", [1] * 12, clusters=clusters)])
     assert not found.is_apart and found.probability == 0.5
+
+
+def test_of_questions_about_one_document_the_terminal_and_the_page_give_one_probability() -> None:
+    """With a single cluster every figure falls back to questions."""
+    clusters = [0] * 12
+    groups = [held("topk", [0] * 12, clusters=clusters), held("weave", [0] * 6 + [1] * 6, clusters=clusters)]
+    (found,) = differences(groups)
+    _, page = lab_report(measured_rows([row for group in groups for row in group])).pairs[0].cells[0]
+    assert found.is_apart and page is not None
+    assert found.probability == page[1] == pytest.approx(2 / 2**6)
 
 
 @given(st.lists(st.tuples(st.booleans(), st.booleans(), st.integers(0, 3)), min_size=1, max_size=9))

@@ -27,7 +27,7 @@ def test_methods_answer_in_batches_as_they_do_one_by_one(tmp_path: Path) -> None
         folder = tmp_path / together
         words = ["eval", str(bench), "-a", "--methods", METHODS, "--chat", f"hf:{tmp_path / 'model'}", "-e", "none"]
         words += ["-n", "2", "--max-tokens", "4", "--together", together, "--json", str(tmp_path / "rows.json")]
-        done = CliRunner().invoke(app, [*words, "--keep", str(folder)], catch_exceptions=False)
+        done = CliRunner().invoke(app, [*words, "--out", str(folder)], catch_exceptions=False)
         assert done.exit_code == 0, done.output
         rows = json.loads((tmp_path / "rows.json").read_text())
         assert [row["strategy"] for row in rows] == METHODS.split(",")

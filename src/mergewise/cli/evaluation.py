@@ -110,19 +110,15 @@ class EvaluationOptions:
         Path | None,
         typer.Option(help="Run folder: every row is kept there, and nothing that it holds is computed again."),
     ] = None
-    keep: Annotated[
-        Path | None,
-        typer.Option(
-            help="With --answers: the run folder, where --out names none.", show_default="beside the file of --json"
-        ),
-    ] = None
     reuse: Annotated[
         list[Path] | None,
         typer.Option(metavar="RUN", help="With --out: another run folder whose rows are taken over; may be repeated."),
     ] = None
     form: Annotated[
         str | None,
-        typer.Option("--as", metavar="FORMAT", help="Form of the question sets.", show_default="what they look like"),
+        typer.Option(
+            "--format", metavar="FORMAT", help="Form of the question sets.", show_default="what they look like"
+        ),
     ] = None
     strict: Annotated[
         bool,
@@ -153,8 +149,7 @@ class EvaluationOptions:
         """Where rows are kept; None: in memory alone."""
         if self.out is not None or not self.answers:
             return self.out
-        beside = None if self.to_json is None else self.to_json.with_suffix(".answers")
-        return self.keep or beside
+        return None if self.to_json is None else self.to_json.with_suffix(".answers")
 
 
 @options.with_options

@@ -101,7 +101,12 @@ def paired_interval(ours: Sequence[float], theirs: Sequence[float], clusters: Se
 
 
 def sign_flip(differences: Sequence[float], clusters: Sequence[int] | None = None, seed: int = 0) -> float:
-    """The probability of a mean at least as far from zero, were each cluster's sum as likely to have the other sign."""
+    """The probability of a mean at least as far from zero, were each cluster's sum as likely to have the other sign.
+
+    Where there is one cluster alone, its questions change their sign.
+    """
+    if clusters is not None and len(set(clusters)) == 1:
+        clusters = None
     sums, _ = _cluster_sums(differences, clusters)
     sizes = np.abs(sums)
     sums, sizes = sums[sizes > _SAME], sizes[sizes > _SAME]

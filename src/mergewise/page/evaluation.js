@@ -90,32 +90,6 @@
     return rows.map((row) => `| ${row.join(" | ")} |`).join("\n") + "\n";
   };
 
-  const TEX = { "\\": "\\textbackslash{}", "~": "\\textasciitilde{}", "^": "\\textasciicircum{}", "–": "--", "±": "$\\pm$", "×": "$\\times$" };
-  const inTex = (text) => text.replace(/\s+/g, " ").trim().replace(/[\\~^–±×&%$#_{}]/g, (sign) => TEX[sign] ?? `\\${sign}`);
-  const asTex = (table) => {
-    const heads = [...table.tHead.rows[table.tHead.rows.length - 1].cells].map((cell) => inTex(cell.textContent));
-    const groups = table.tHead.querySelector(".groups");
-    const rows = [`\\begin{tabular}{l${"r".repeat(heads.length - 1)}}`, "\\toprule"];
-    if (groups) {
-      rows.push([...groups.cells].map((cell) => cell.colSpan > 1 || cell.textContent
-        ? `\\multicolumn{${cell.colSpan}}{c}{${inTex(cell.textContent)}}` : "").join(" & ") + " \\\\");
-    }
-    rows.push(`${heads.join(" & ")} \\\\`, "\\midrule");
-    for (const row of lines(table)) {
-      if (row.classList.contains("section")) {
-        rows.push(`\\multicolumn{${heads.length}}{l}{\\textit{${inTex(row.textContent)}}} \\\\`);
-        continue;
-      }
-      rows.push([...row.cells].map((cell, at) => {
-        if (!at) return inTex(cell.firstChild.data);
-        const { text, published, mark } = told(cell);
-        const figure = mark === "best" ? `\\textbf{${inTex(text)}}` : mark === "second" ? `\\underline{${inTex(text)}}` : inTex(text);
-        return published ? `${figure} {\\color{gray}${inTex(published)}}` : figure;
-      }).join(" & ") + " \\\\");
-    }
-    return [...rows, "\\bottomrule", "\\end{tabular}"].join("\n") + "\n";
-  };
-
   const copy = async (text) => {
     try {
       await navigator.clipboard.writeText(text);
@@ -133,7 +107,7 @@
     const table = button.closest(".table").querySelector("table");
     button.addEventListener("click", async () => {
       const label = button.textContent;
-      await copy(button.dataset.copy === "md" ? asMarkdown(table) : asTex(table));
+      await copy(asMarkdown(table));
       button.textContent = "Copied";
       setTimeout(() => { button.textContent = label; }, 1500);
     });

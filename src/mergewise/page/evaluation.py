@@ -316,12 +316,7 @@ def _table(table: LabTable) -> Markup:
         *_bodies(table),
         data_title=table.title,
     )
-    copies = tag(
-        "p",
-        tag("button", "Copy as Markdown", type="button", data_copy="md"),
-        tag("button", "Copy as TeX", type="button", data_copy="tex"),
-        class_="copies",
-    )
+    copies = tag("p", tag("button", "Copy as Markdown", type="button", data_copy="md"), class_="copies")
     scrolling = tag("div", drawn, class_="scroll", tabindex="0", role="group", aria_label=table.title)
     columns = {column.label: column.about for column in table.columns if column.about} if table.is_explained else {}
     explained = [tag("div", tag("dt", label), tag("dd", text)) for label, text in columns.items()]

@@ -59,7 +59,9 @@ def load_task(path: Path, form: str | None = None, is_strict: bool = False) -> T
     try:
         name = form or form_of(path)
         if name is None:
-            raise UsageError(f"{path} is no question set of a known form", f"name one with --as: {', '.join(LOADERS)}")
+            raise UsageError(
+                f"{path} is no question set of a known form", f"name one with --format: {', '.join(LOADERS)}"
+            )
         if name not in LOADERS:
             raise UsageError(f"there is no form {name!r} of question sets", f"one of: {', '.join(LOADERS)}")
         return LOADERS[name].load(path, SetReader(is_strict))

@@ -143,7 +143,7 @@ class SetReader:
         asked = tuple(questions)
         if not asked:
             first = f": {self.skipped[0]}" if self.skipped else ""
-            raise UsageError(f"{path} has no questions{first}", "name another form with --as, or another file")
+            raise UsageError(f"{path} has no questions{first}", "name another form with --format, or another file")
         return Task(name, tuple(documents), asked, tuple(self.skipped))
 
 
