@@ -19,9 +19,8 @@ from mergewise.concurrency import BackgroundLoop, demand_time, together
 from mergewise.errors import CorruptIndex, StoreError, UsageError
 from mergewise.ranges import short_repr
 from mergewise.store import documents as d
-from mergewise.store.condition_parser import parse_condition
-from mergewise.store.conditions import sql_of
-from mergewise.store.damage import ANEW, MEND, line, raising_store_errors, reading
+from mergewise.store.conditions import parse_condition, sql_of
+from mergewise.store.damage import ANEW, MEND, raising_store_errors, reading
 from mergewise.store.kept import Basis, Changes, KeptValues
 from mergewise.store.lance_import import IN_USE
 from mergewise.store.manifest import Manifest
@@ -127,13 +126,6 @@ class LanceState:
         except TimeoutError:
             raise UsageError(
                 f"the condition {short_repr(where)} takes more than {CONDITION_SECONDS:.0f} seconds", "ask for less"
-            ) from None
-        except Exception as error:
-            # where they cannot be read, this says so: then the condition is not to blame
-            self._scan_documents(["_number", "id"])
-            raise UsageError(
-                f"the condition {short_repr(where)} fails for a document: {line(error)}",
-                "leave out documents for which it cannot be worked out, such as those without a date",
             ) from None
 
     def _all_numbers(self, table: AsyncTable) -> IntArray:
