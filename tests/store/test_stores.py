@@ -233,7 +233,7 @@ def test_conditions_choose_documents(store: Store) -> None:
     for _ in range(2):
         for where, wanted in (
             ("year > 2003", {"d4", "d5"}),
-            ("not draft and year < 2002", {"d0", "d1"}),
+            ("not draft = true and year < 2002", {"d0", "d1"}),
             ("weight >= 1 and weight <= 2 or id = 'd0'", {"d0", "d2", "d3", "d4"}),
             ("title like 'Title 5'", {"d5"}),
             ("year is null", {"bare"}),
