@@ -14,7 +14,7 @@ import pyarrow as pa
 from filelock import FileLock, Timeout
 
 from mergewise.errors import IndexBusy, StoreError, UsageError
-from mergewise.files import HeldFolder, new_file
+from mergewise.files import PinnedDirectory, new_file
 from mergewise.store.lance_import import Sessions, connect, connect_for_reading, table_of
 from mergewise.store.lance_versions import demand_own_files, stamp_of, version_file
 from mergewise.store.manifest import NAME, Manifest, demand_plain, read_manifest, write_manifest
@@ -47,7 +47,7 @@ class Folder:
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
-        self._held: HeldFolder | None = None
+        self._held: PinnedDirectory | None = None
         self._lock = FileLock(directory / ".lock")
         self._sessions = Sessions()
         # bytes that the index held when old versions last went
@@ -88,7 +88,7 @@ class Folder:
 
     def demand_same(self) -> None:
         if self._held is None and self.directory.is_dir():
-            self._held = HeldFolder(self.directory)
+            self._held = PinnedDirectory(self.directory)
         if self._held is None or not self._held.stands():
             raise StoreError(
                 f"{self} is no longer the index that was opened: it was moved, replaced or deleted",
