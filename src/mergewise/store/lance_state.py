@@ -21,7 +21,7 @@ from mergewise.ranges import short_repr
 from mergewise.store import documents as d
 from mergewise.store.conditions import parse_condition, sql_of
 from mergewise.store.damage import ANEW, MEND, raising_store_errors, reading
-from mergewise.store.kept import Basis, Changes, KeptValues
+from mergewise.store.kept import Changes, SnapshotCache, SnapshotRange
 from mergewise.store.lance_import import IN_USE
 from mergewise.store.manifest import Manifest
 from mergewise.store.mapped import IntArray, Mapped, MappedRows
@@ -62,9 +62,9 @@ class LanceState:
         # which file each of them was opened by
         self._stamps: dict[str, Stamp] = {}
         self._mapped: dict[str, MappedRows] = {}
-        self._kept = KeptValues()
+        self._kept = SnapshotCache()
         # the documents of a state before
-        self._older: Basis | None = None
+        self._older: SnapshotRange | None = None
         # its tables were opened from copies that were damaged
         self.is_spoiled = False
         if before is not None:
@@ -82,7 +82,7 @@ class LanceState:
         documents = before._stamps.get(d.DOCUMENTS)
         # of the same table, in whatever version
         if documents is not None and self._stands(d.DOCUMENTS, before.manifest.tables[d.DOCUMENTS], documents):
-            self._kept = KeptValues(before._kept)
+            self._kept = SnapshotCache(before._kept)
             self._older = before._basis() if before._has_numbers() else before._older
 
     def _is_same(self, name: str, version: int, stamp: Stamp) -> bool:
@@ -101,8 +101,8 @@ class LanceState:
     def _has_numbers(self) -> bool:
         return self._kept.has("numbers")
 
-    def _basis(self) -> Basis:
-        return Basis(self._numbers(), self.manifest.next_number, self.manifest.next_id)
+    def _basis(self) -> SnapshotRange:
+        return SnapshotRange(self._numbers(), self.manifest.next_number, self.manifest.next_id)
 
     # -- documents
 
