@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from mergewise.concurrency import BackgroundLoop, demand_time, together
+from mergewise.concurrency import BackgroundLoop, check_time, together
 from mergewise.errors import CorruptIndex, StoreError, UsageError
 from mergewise.ranges import short_repr
 from mergewise.store import documents as d
@@ -51,7 +51,7 @@ class LanceState:
     """
 
     def __init__(self, place: Place, manifest: Manifest, registry: Registry, before: LanceState | None = None) -> None:
-        place.demand_plain()
+        place.check_plain()
         self.place = place
         self.directory = place.directory
         self.manifest = manifest
@@ -204,8 +204,8 @@ class LanceState:
         return bool(self.manifest.mapped.get(table))
 
     def _table(self, name: str) -> AsyncTable | None:
-        demand_time()
-        IN_USE.demand_own_process(self.place)
+        check_time()
+        IN_USE.check_own_process(self.place)
         if name not in self._tables:
             self._tables[name] = self._open(name)
         return self._tables[name]
@@ -218,7 +218,7 @@ class LanceState:
             self.place, f"version {version} of the table {name!r}", ANEW if name == d.DOCUMENTS else MEND
         ):
             stamp = self.place.stamp(name, version)
-            self.place.demand_own_files(name, version)
+            self.place.check_own_files(name, version)
             table = run(self.place.open_table(name, version))
             if stamp is not None:
                 self._stamps[name] = stamp

@@ -118,7 +118,7 @@ def _read(path: Path) -> str | None:
         return None
 
 
-def demand_plain(directory: Path) -> None:
+def check_plain(directory: Path) -> None:
     """Raises CorruptIndex where the index holds anything but folders and regular files, and StoreError where it cannot be read.
 
     An index may have come with a clone: a link in it would have files elsewhere written, read or deleted.

@@ -174,7 +174,7 @@ class Objects:
             self._obstore.put(self._objects, name, os.urandom(16))
             return self._obstore.head(self._objects, name)["last_modified"]  # type: ignore[no-any-return]
 
-    def demand_conditions(self, name: str) -> None:
+    def check_conditional_writes(self, name: str) -> None:
         """Raises UsageError where conditions on a put are ignored. An object of this new name is put for it."""
         refusals = (self._obstore.exceptions.AlreadyExistsError, self._obstore.exceptions.PreconditionError)
         with self._reaching():
