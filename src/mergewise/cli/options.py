@@ -21,8 +21,8 @@ import typer
 from typer.core import TyperCommand, TyperGroup, TyperOption
 
 from mergewise.errors import UsageError
-from mergewise.masking import masked
 from mergewise.ranges import RETRYING, SECONDS, number, whole
+from mergewise.redaction import masked
 from mergewise.text.printable import on_one_line
 
 if TYPE_CHECKING:

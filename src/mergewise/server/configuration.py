@@ -32,9 +32,9 @@ from urllib.parse import urlsplit
 
 from mergewise.errors import UsageError
 from mergewise.files import regular_bytes
-from mergewise.masking import remember_key
 from mergewise.protocols import ChatModel
 from mergewise.ranges import Range, short_repr, value_of
+from mergewise.redaction import remember_key
 from mergewise.store.places import is_url
 
 NAME = "serve.toml"

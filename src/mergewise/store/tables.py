@@ -1,7 +1,7 @@
 """Tables from records: a column is spelt once, as a field of the record that a row is read as.
 
 A table is declared by its record, a dataclass. Fields become columns of the same name; what is stored in another form has
-a `SerializedColumn` column. Any other dataclass whose fields are a part of the columns is a form that rows can be read as: only the
+a `SerializedColumn`. Any other dataclass whose fields are a part of the columns is a form that rows can be read as: only the
 columns that it needs are then read.
 """
 

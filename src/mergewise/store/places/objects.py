@@ -12,8 +12,8 @@ from time import sleep
 from typing import Any, NamedTuple
 
 from mergewise.errors import MissingExtra, StoreError, UsageError
-from mergewise.masking import remember_key
 from mergewise.ranges import short_repr
+from mergewise.redaction import remember_key
 from mergewise.store.damage import line, tells_full_disk
 
 # seconds between attempts to put what nobody else has put in between
