@@ -135,7 +135,7 @@ class Change:
         unembedded = {name: runs for name, runs in self.manifest.unembedded.items() if name not in names}
         self.manifest = replace(self.manifest, tables=tables, mapped=mapped, trained=trained, unembedded=unembedded)
         for name in names:
-            self._writer.demand()
+            self._writer.check()
             self.place.drop_table(name)
         self.commit()
         self.reader = LanceReader(self.place, self.manifest, self.registry)

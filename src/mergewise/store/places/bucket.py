@@ -197,7 +197,7 @@ class Bucket:
 
     def swap(self, manifest: Manifest, tag: Tag, writer: WritingRight) -> Tag:
         assert isinstance(tag, BucketTag) and isinstance(writer, LeaseHolder)
-        writer.demand()
+        writer.check()
         try:
             return self._put(manifest, tag, writer.holder, tag.index)
         except Superseded:

@@ -36,7 +36,7 @@ class LockHolder:
 
     took_over = False
 
-    def demand(self) -> None:
+    def check(self) -> None:
         pass
 
 

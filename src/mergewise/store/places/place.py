@@ -40,7 +40,7 @@ class WritingRight(Protocol):
     took_over: bool
     """Whether the writer before was given up: it may still be writing, so that its tables have to be fenced off."""
 
-    def demand(self) -> None:
+    def check(self) -> None:
         """Raises IndexBusy once another writer may have taken over."""
 
 
