@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from mergewise.protocols import FloatArray, Ranking
 from mergewise.store.audit import audit
-from mergewise.store.condition_parser import parse_condition
+from mergewise.store.conditions import parse_condition
 from mergewise.store.documents import content_of, same_documents, statement_of, storable_metadata, with_checked_metadata
 from mergewise.store.manifest import ViewState, holds, without
 from mergewise.store.sorted_columns import SortedColumns, all_columns

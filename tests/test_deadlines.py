@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import mergewise as mw
-from mergewise.concurrency import deadline_in, demand_time, run
+from mergewise.concurrency import check_time, deadline_in, run
 from mergewise.models.scripted import ScriptedChat, Turn
 from mergewise.protocols import FloatArray
 from mergewise.store import lance_reader
@@ -103,17 +103,17 @@ def test_the_nearest_deadline_counts_and_a_timeout_of_another_stays_one() -> Non
     async def fail() -> None:
         raise TimeoutError("another")
 
-    assert demand_time() is None
+    assert check_time() is None
     with deadline_in(3600):
         with deadline_in(60), deadline_in(7200):
-            left = demand_time()
+            left = check_time()
             assert left is not None and 0 < left <= 60
         with deadline_in(0.05), pytest.raises(mw.DeadlineExceeded):
             run(wait(60))
         with pytest.raises(TimeoutError, match="another"):
             run(fail())
         assert run(wait(0)) == "done"
-    assert demand_time() is None
+    assert check_time() is None
     with deadline_in(1e-9):
         time.sleep(0.001)
         with pytest.raises(mw.DeadlineExceeded):

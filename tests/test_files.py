@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mergewise.files import HeldFolder, new_file, regular_bytes, strange_entry, write_whole
+from mergewise.files import PinnedDirectory, find_untrusted_entry, new_file, regular_bytes, write_whole
 
 
 def test_a_regular_file_is_read_and_no_other(tmp_path: Path) -> None:
@@ -54,14 +54,15 @@ def test_the_first_strange_entry(tmp_path: Path) -> None:
     (folder / "a/b/c").mkdir(parents=True)
     (folder / "a/file").touch()
     (tmp_path / "to folder").symlink_to("folder")
-    assert strange_entry(folder) is strange_entry(tmp_path / "to folder") is strange_entry(tmp_path / "nothing") is None
+    assert find_untrusted_entry(folder) is find_untrusted_entry(tmp_path / "to folder") is None
+    assert find_untrusted_entry(tmp_path / "nothing") is None
     (folder / "a/b/c/link").symlink_to("nowhere")
-    assert strange_entry(folder) == folder / "a/b/c/link"
+    assert find_untrusted_entry(folder) == folder / "a/b/c/link"
 
 
 def test_a_folder_is_told_from_another_in_its_place(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
-    held = HeldFolder(tmp_path / "a")
+    held = PinnedDirectory(tmp_path / "a")
     assert held.stands()
     (tmp_path / "a").rmdir()
     assert not held.stands()

@@ -13,7 +13,7 @@ import mergewise
 
 SOURCE = Path(mergewise.__file__).parent
 LEVELS = [
-    {"masking"},
+    {"redaction"},
     {"types", "errors", "defaults", "files"},
     {"protocols", "jsonable", "ranges", "concurrency"},
     {"query"},
@@ -69,7 +69,7 @@ def test_imports_point_downwards() -> None:
 
 def test_the_records_know_nothing_but_records() -> None:
     assert {room(name) for path in (SOURCE / "types").glob("*.py") for name in imports_of(path)} == {"types"}
-    assert imports_of(SOURCE / "errors.py") == {"mergewise.masking"}
+    assert imports_of(SOURCE / "errors.py") == {"mergewise.redaction"}
 
 
 @pytest.mark.parametrize("module", ["mergewise", "mergewise.designs", "mergewise.cli.main"])

@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from time import perf_counter
 
-from mergewise.concurrency import deadline_in, demand_time
+from mergewise.concurrency import check_time, deadline_in
 from mergewise.defaults import AUTO_BUDGET, AUTO_STOP, DEFAULT_BUDGET
 from mergewise.designs import MODES, VIEWS, modes, strategies
 from mergewise.designs.weave.quotable import evidence_in
@@ -201,7 +201,7 @@ def _assemble_context(question: str, query: Query, state: IndexState, reader: Hy
         reason = f"{waiting} leaves wait for their vectors: they are found by words alone"
         step = Step("vectors", reason, cause=Cause.MISSING)
         context = replace(context, trace=(step, *context.trace))
-    demand_time()
+    check_time()
     held, tokens, took = len(context.passages), context.tokens, _ms_since(began)
     log.info("context by %s: %d passages, %d of %d tokens, %.0f ms", query.strategy, held, tokens, budget, took)
     return context

@@ -40,7 +40,7 @@ _DEADLINE: ContextVar[float] = ContextVar("mergewise-deadline", default=inf)
 
 @contextmanager
 def deadline_in(seconds: float | None) -> Iterator[None]:
-    """What is done within ends by then, or raises DeadlineExceeded: whatever asks `demand_time`, and what is awaited."""
+    """What is done within ends by then, or raises DeadlineExceeded: whatever asks `check_time`, and what is awaited."""
     if seconds is None:
         yield
         return
@@ -51,7 +51,7 @@ def deadline_in(seconds: float | None) -> Iterator[None]:
         _DEADLINE.reset(before)
 
 
-def demand_time() -> float | None:
+def check_time() -> float | None:
     """The seconds that are left; None where there is no deadline. Raises DeadlineExceeded where none is left."""
     deadline = _DEADLINE.get()
     if deadline == inf:
@@ -106,7 +106,7 @@ class CancellableWork:
                 raise CancelledError
             self._awaited.add(future)
         try:
-            return future.result(demand_time())
+            return future.result(check_time())
         except TimeoutError:
             # one that the coroutine raised is another matter
             if future.done():
@@ -157,7 +157,7 @@ class BackgroundLoop:
         """The coroutine's result. When the caller is interrupted, so is the coroutine."""
         work = CancellableWork.current()
         try:
-            demand_time()
+            check_time()
             if work.cancelled:
                 raise CancelledError
         except BaseException:

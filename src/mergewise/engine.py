@@ -38,7 +38,7 @@ from mergewise.ranges import (
 from mergewise.retrieve.hybrid import SearchSettings
 from mergewise.store.filters import condition_text
 from mergewise.store.lance import ClosedStore, LanceStore
-from mergewise.store.manifest import Manifest, demand_plain
+from mergewise.store.manifest import Manifest, check_plain
 from mergewise.store.places import root_of
 from mergewise.store.shards.store import ShardedStore
 from mergewise.store.views import Progress
@@ -487,7 +487,7 @@ class Index:
 
     def _builders(self, embed: When = "now") -> Models:
         """What views are built with: what the chat model writes is kept in the index."""
-        demand_plain(self.store.directory)
+        check_plain(self.store.directory)
         chat = with_kept_answers(self.chat, self.store.directory / WRITTEN)
         return Models(count_tokens, self.embedder if embed == "now" else None, chat, prompts=self._models.prompts)
 

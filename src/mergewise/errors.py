@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from mergewise.masking import masked
+from mergewise.redaction import masked
 
 
 class MergewiseError(Exception):

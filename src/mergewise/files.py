@@ -2,7 +2,7 @@
 
 The rule for folders that mergewise keeps, of which the index is one: inside there are folders and regular files alone. A link
 would lead what is written or deleted elsewhere, and a pipe or a device is waited for without end. Whoever opens
-such a folder looks for a `strange_entry` first. Single files are read by `regular_bytes` and written by `write_whole`.
+such a folder looks for a `find_untrusted_entry` first. Single files are read by `regular_bytes` and written by `write_whole`.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def write_whole(path: Path, content: bytes, mode: int = 0o666) -> None:
         raise
 
 
-def strange_entry(folder: Path) -> Path | None:
+def find_untrusted_entry(folder: Path) -> Path | None:
     """The first link, pipe, socket or device below `folder`, which may be a link itself; None where there is none.
 
     Raises OSError where a folder in it cannot be read.
@@ -82,7 +82,7 @@ def strange_entry(folder: Path) -> Path | None:
     return None
 
 
-class HeldFolder:
+class PinnedDirectory:
     """A folder by what it is, not by its name: tells when another one has taken its place, or when it has gone."""
 
     def __init__(self, path: Path) -> None:

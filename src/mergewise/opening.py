@@ -12,7 +12,6 @@ from mergewise.defaults import CAUSAL, CHAT, EMBEDDER, RERANKER, SCORER
 from mergewise.designs import VIEWS
 from mergewise.engine import WRITTEN, Index
 from mergewise.errors import UsageError
-from mergewise.masking import masked
 from mergewise.models import causal_of, load_causal, load_chat, load_embedder, load_reranker, load_scorer
 from mergewise.models.cache import streaming, with_kept_answers
 from mergewise.models.embedders import check_embedder, given_embedder, remember_embedder
@@ -20,6 +19,7 @@ from mergewise.models.record import Models
 from mergewise.models.tokens import count_tokens
 from mergewise.protocols import CausalModel, ChatModel, Embedder, NLLScorer, Reranker, StoreReader, TokenCounter
 from mergewise.ranges import Ceilings, Range, number, text
+from mergewise.redaction import masked
 from mergewise.retrieve.hybrid import SearchSettings
 from mergewise.store.lance import LOCK_SECONDS, LanceStore
 from mergewise.store.manifest import Manifest, ViewState

@@ -19,12 +19,12 @@ import pytest
 
 from mergewise.concurrency import run
 from mergewise.errors import ModelError, UsageError
-from mergewise.masking import masked, remember_key
 from mergewise.models.openai import OpenAIEmbedder
 from mergewise.models.openai_chat import OpenAIChat
 from mergewise.models.openai_scorer import OpenAIScorer
 from mergewise.models.rerank_http import HTTPReranker
 from mergewise.models.scripted import usage_of
+from mergewise.redaction import masked, remember_key
 from mergewise.types import Message
 from tests.attack.support import LONG, linux_only, memory_mb
 

@@ -73,7 +73,7 @@ def test_contexts_too_and_each_line_may_have_a_condition(home: Path) -> None:
     done = run(home, given, "context", "-", "--json")
     first, second, third = (json.loads(line) for line in done.stdout.splitlines())
     assert {span["doc"] for p in first["passages"] for span in p["spans"]} == {"dogs.md"}
-    assert "was not understood" in second["error"] and second["question"] == "Who eats?"
+    assert "invalid condition" in second["error"] and second["question"] == "Who eats?"
     assert {span["doc"] for p in third["passages"] for span in p["spans"]} == {"cats.md", "dogs.md"}
     assert done.returncode == 1
 

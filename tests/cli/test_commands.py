@@ -112,7 +112,7 @@ def test_check_and_remove(tmp_path: Path) -> None:
         (("context", "q", "--budget", "0"), "the budget is 0"),
         (("context", "q", "--budget", "-5"), "the budget is -5"),
         (("context", "q", "--strategy", "nope"), "unknown strategy 'nope'"),
-        (("context", "q", "--where", "nope = 1"), "was not understood"),
+        (("context", "q", "--where", "nope = 1"), "invalid condition"),
         (("ask", "q", "--index", "absent"), "no index at absent"),
         (("ask", "q", "--index", "docs"), "not a mergewise index"),
         (("ask", "q", "--chat", "nope"), "unknown chat model"),

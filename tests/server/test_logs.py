@@ -6,7 +6,7 @@ import json
 import logging
 import sys
 
-from mergewise.masking import remember_key
+from mergewise.redaction import remember_key
 from mergewise.server.logs import JSONLines
 
 

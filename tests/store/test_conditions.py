@@ -11,14 +11,12 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.slow_conditions import FUNCTIONS as SLOW_FUNCTIONS
-from tests.slow_conditions import Failing, meets
+from tests.slow_conditions import meets
 
 import mergewise as mw
 from mergewise.errors import UsageError
 from mergewise.store import lance_state
-from mergewise.store.condition_parser import parse_condition
-from mergewise.store.conditions import FUNCTIONS, sql_of
+from mergewise.store.conditions import parse_condition, sql_of
 from mergewise.store.lance_reader import LanceReader
 
 LONG = "MERGEWISE_ATTACK" in os.environ
@@ -52,7 +50,7 @@ def reader(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LanceReader]:
 
 
 def expected(where: str) -> set[int]:
-    """By the slow reading. Raises UsageError, or Failing where a value cannot be worked out."""
+    """By the slow reading."""
     condition = parse_condition(where, KINDS)
     return {
         number for number, d in enumerate(DOCUMENTS) if meets(condition, {"id": d.id, "title": d.title, **d.metadata})
@@ -64,36 +62,21 @@ def expected(where: str) -> set[int]:
     [
         ("year >= 2020 and lang = 'en'", {0}),
         ("lang = 'EN''s' or `two words` like '%cat'", {0, 2}),
-        ("not draft", {1}),
-        ("draft is not true", {1, 2, 4}),
+        ("not draft = true", {1}),
+        ("draft <> false", {0, 3}),
         ("year is null", {4}),
-        ("year not in (2020, 0) and year between -5 and 5", {1}),
+        ("year not in (2020, 0) and year >= -5 and year <= 5", {1}),
         ("weight > 0", {0, 3}),
         ("year > 2019.5", {0, 3}),
         ("year = 2020.0", {0}),
+        ("year in (2020, 0.0)", {0, 2}),
         ('"two words" is not null and YEAR < 0', {1}),
-        ("lower(lang) like 'en%'", {0, 2}),
-        ("title ilike '%TLE 3'", {3}),
-        ("cast(year as text) = '2020' or year::string = '0'", {0, 2}),
-        ("cast(Day as date) > date '2024-05-01'", {3}),
-        ("array_has(string_to_array(`two words`, ', '), 'cat')", {0}),
-        ("array_contains(string_to_array(`two words`, ', '), 'cat')", {0}),
-        ("regexp_match(lang, '^E')", {2}),
-        ("regexp_like(lang, '^(e|E)N?n?$')", {0}),
-        ("coalesce(lang, 'none') = 'none'", {3, 4}),
-        ("coalesce(year, 7) = 7", {4}),
-        ("concat(lang, '-', id) = 'en-d0'", {0}),
-        ("lang || '!' = 'en!'", {0}),
-        ("year % 2 = 0 and year / 2 = 1010", {0}),
-        ("- year = 3 and 2 * (weight + 1) < 0", {1}),
-        ("abs(weight) = 2.5 and round(weight) = -3", {1}),
-        ("strpos(title, '4') = 7 and left(title, 1) = 'T' and right(title, 1) = '4'", {4}),
-        ("trim(`two words`) = 'x' and length(`two words`) = 3", {3}),
-        ("split_part(`two words`, ', ', 2) = 'cat'", {0}),
-        ("starts_with(id, 'd') and ends_with(id, '1') and contains(title, ' 1')", {1}),
+        ("title like '%tle 3'", {3}),
+        ("title not like '%tle 3' and id != 'd0'", {1, 2, 4}),
         ("`two words` like 'a\\%b%'", {1}),
         ("true", {0, 1, 2, 3, 4}),
         ("not not not false", {0, 1, 2, 3, 4}),
+        ("not (year = 2020 or (draft = true)) and lang is not null", {1}),
         (" or ".join(f"id = 'd{i}'" for i in range(1, 700)), {1, 2, 3, 4}),
         (f"id in ({', '.join(repr(f'd{i}') for i in range(2, 5000))})", {2, 3, 4}),
     ],
@@ -105,44 +88,42 @@ def test_what_is_understood(where: str, numbers: set[int], reader: LanceReader) 
 @pytest.mark.parametrize(
     ("where", "said", "hint"),
     [
-        ("contains(repeat('a', 2000000000), 'b')", "'repeat' (character 10): there is no function", "lower"),
-        ("year = 2020; drop table documents", "';' (character 12)", ""),
-        ("year = 2020 -- and lang = 'en'", "'and' (character 16)", "columns"),
-        ("_text like '%secret%'", "there is no column '_text'", "columns: id, title, year"),
+        ("contains(repeat('a', 2000000000), 'b')", "unknown key 'contains' at 'contains' (character 1)", "keys: id"),
+        ("year = 2020; drop table documents", "unexpected character at ';' (character 12)", ""),
+        ("year = 2020 -- and lang = 'en'", "'-' (character 13)", ""),
+        ("_text like '%secret%'", "unknown key '_text'", "keys: id, title, year"),
         *(
-            (f"{name} is not null", f"no column '{name}'", "year")
+            (f"{name} is not null", f"unknown key '{name}'", "year")
             for name in ("_digest", "_number", "_source", "_rowid")
         ),
-        ("bogus = 1", "'bogus' (character 1): there is no column", "weight"),
-        ('lang = "en"', "there is no column 'en'", "columns"),
-        ("year = '2020'", "a whole number is compared with a text", "quotes"),
-        ("draft > 0", "true or false is compared with a whole number", ""),
-        ("lang", "this is a text, not true or false", ""),
-        ("lower(year) = 'x'", "this is a whole number, not a text", ""),
-        ("year = null", "null is compared with nothing", "is null"),
-        ("year >", "at its end: a column, a number or a text", ""),
+        ("bogus = 1", "unknown key 'bogus' at 'bogus' (character 1)", "weight"),
+        ('lang = "en"', "expected a value", "a text in single quotes"),
+        ("lang = title", "expected a value", "a text in single quotes"),
+        ("year = '2020'", "invalid value for 'year'", "a whole number"),
+        ("lang = 5", "invalid value for 'lang'", "quotes"),
+        ("draft = 1", "invalid value for 'draft'", "true or false"),
+        ("draft > false", "no order", "draft = true"),
+        ("lang", "expected a comparison at its end", "year is not null"),
+        ("lower(lang) = 'x'", "unknown key 'lower'", ""),
+        ("year + 1 = 2", "unexpected character at '+'", ""),
+        ("year = null", "null cannot be compared", "is null"),
+        ("year is 5", "expected null", ""),
+        ("year not = 5", "expected a comparison", ""),
+        ("year >", "expected a value at its end", ""),
         ("", "at its end", ""),
-        ("year = 99999999999999999999", "64 bits", ""),
-        ("weight = 1e999", "too large", ""),
-        ("Day > date '2024-13-01'", "no day", ""),
-        ("regexp_like(title, lang)", "must be written out", ""),
-        (f"regexp_like(title, '{'a' * 301}')", "a pattern is missing", "300"),
-        ("regexp_match(title, 'a') is null", "true or false", "leave out"),
-        ("title like lang", "a pattern is missing", ""),
-        ("(" * 60 + "true" + ")" * 60, "too deep", "50"),
-        ("-" * 60 + "year = 1", "too deep", "50"),
-        ("year " + "+ 1 " * 60 + "= 1", "too deep", "50"),
-        ("exists (select 1)", "no function exists", ""),
-        ("id in (select id from documents)", "no column 'select'", ""),
-        ("case when true then true end", "no column 'case'", ""),
-        ("year in ()", "is missing", ""),
-        ("left(title) = 'T'", "left takes 2 arguments", "a text and a whole number"),
-        ("cast(draft as int) = 1", "true or false is no int", ""),
+        ("year = 99999999999999999999", "invalid value", "64 bits"),
+        ("weight = 1e999", "invalid value", "finite"),
+        ("title like lang", "expected a value", ""),
+        ("year like '2%'", "invalid value", "a whole number"),
+        (f"title like '{'a' * 301}'", "invalid pattern", "300"),
+        ("(" * 60 + "true" + ")" * 60, "too many brackets", "50"),
+        ("exists (select 1)", "unknown key 'exists'", ""),
+        ("id in (select id from documents)", "expected a value", ""),
+        ("case when true then true end", "unknown key 'case'", ""),
+        ("year in ()", "expected a value", ""),
         ("title = 'it", '"\'" (character 9)', "quotes"),
+        ("true true", "nothing may follow", "and, or"),
         ("x" * 100_001, "100,001 characters", "100,000"),
-        ("year / 0 = 1", "fails for a document", ""),
-        ("cast(title as int) = 1", "fails for a document", ""),
-        ("regexp_like(title, '(((a{1000}){1000}){1000})')", "fails for a document", ""),
     ],
 )
 def test_what_is_refused(where: str, said: str, hint: str, reader: LanceReader) -> None:
@@ -156,8 +137,8 @@ def test_all_that_finds_documents_refuses_alike(tmp_path: Path) -> None:
     with mw.open(tmp_path / "index", embedder="none") as index:
         index.add(*DOCUMENTS)
         for call in (index.context, index.ask):
-            for where in ("_digest is not null", "year = 2020; true", "contains(repeat('a', 2000000000), 'b')"):
-                with pytest.raises(UsageError, match="not understood"):
+            for where in ("_digest is not null", "year = 2020; true", "lower(lang) = 'en'"):
+                with pytest.raises(UsageError, match="invalid condition"):
                     call("What do owls eat?", where=where)
 
 
@@ -176,18 +157,14 @@ def test_a_condition_is_read_in_a_time_that_grows_with_it(piece: str) -> None:
     assert time.process_time() - began < 5
 
 
-def test_the_slow_reading_knows_every_function() -> None:
-    assert FUNCTIONS.keys() <= SLOW_FUNCTIONS.keys() | {"coalesce", "concat"}
-
-
 # -- random conditions
 
 TEXTS = st.sampled_from(
     ["''", "'en'", "'a'", "'%'", "'e_'", "'%t%'", "'EN''s'", "', '", "' x '", "'2024-05-01'", "'7'", "'\\%'"]
 )
-PATTERNS = st.sampled_from(["'^e'", "'a|b'", "'.'", "'x*'"])
-WHOLES = st.sampled_from(["0", "1", "2", "3", "2020", "-1", "9223372036854775807"])
-FRACTIONS = st.sampled_from(["0.5", "2.5", "-0.0", "1e300", "1e-7", ".5", "3."])
+NUMBERS = st.sampled_from(
+    "0 1 2 3 2020 -1 -3 9223372036854775807 -9223372036854775807 0.5 2.5 -0.0 1e300 1e-7 .5 3. -2.5".split()
+)
 
 
 def joined(*parts: st.SearchStrategy[str] | str) -> st.SearchStrategy[str]:
@@ -198,55 +175,18 @@ def one_of(*of: str) -> st.SearchStrategy[str]:
     return st.sampled_from(of)
 
 
-text = st.deferred(
-    lambda: (
-        TEXTS
-        | one_of("lang", "`two words`", "title", "id", "Day")
-        | joined(one_of("lower(", "upper(", "trim("), text, ")")
-        | joined(text, " || ", text)
-        | joined(one_of("left(", "right("), text, ", ", one_of("0", "1", "-1", "year"), ")")
-        | joined(one_of("concat(", "coalesce("), text, ", ", text, ")")
-        | joined("split_part(", text, ", ", text, ", ", one_of("1", "2"), ")")
-        | joined("cast(", whole | truth, " as text)")
-    )
-)
-whole = st.deferred(
-    lambda: (
-        WHOLES
-        | st.just("year")
-        | joined("(", whole, one_of(" + ", " - ", " * ", " / ", " % "), whole, ")")
-        | joined(one_of("length(", "char_length("), text, ")")
-        | joined("strpos(", text, ", ", text, ")")
-        | joined("-", st.just("year"))
-        | joined("cast(", fraction | text, " as int)")
-        | joined("coalesce(", whole, ", ", whole, ")")
-    )
-)
-fraction = st.deferred(
-    lambda: (
-        FRACTIONS
-        | st.just("weight")
-        | joined("(", fraction, one_of(" + ", " - ", " * ", " / ", " % "), fraction | whole, ")")
-        | joined(one_of("abs(", "round("), fraction | whole, ")")
-        | joined("cast(", whole | text, " as double)")
-    )
-)
+text_key = one_of("lang", "`two words`", "title", "id", "Day")
+number_key = one_of("year", "weight", "YEAR")
 comparison = one_of(" = ", " != ", " <> ", " < ", " <= ", " > ", " >= ", "==")
 truth: st.SearchStrategy[str] = st.deferred(
     lambda: (
-        one_of("draft", "true", "false")
-        | joined(text, comparison, text)
-        | joined(whole, comparison, whole | fraction)
-        | joined(fraction, comparison, fraction)
-        | joined(one_of("year", "weight", "lang", "draft", "Day"), one_of(" is null", " is not null"))
-        | joined(truth, one_of(" is true", " is not true", " is false", " is not false"))
-        | joined(text, one_of(" like ", " not like ", " ilike "), TEXTS)
-        | joined(text, one_of(" in (", " not in ("), text, ", ", text, ")")
-        | joined(whole, one_of(" between ", " not between "), whole, " and ", whole | fraction)
-        | joined(one_of("starts_with(", "ends_with(", "contains("), text, ", ", text, ")")
-        | joined("regexp_like(", text, ", ", PATTERNS, ")")
-        | joined("array_has(string_to_array(", text, ", ', '), ", text, ")")
-        | joined("cast(", one_of("Day", "lang"), " as date)", comparison, "date '2024-05-01'")
+        one_of("true", "false", "draft = true", "draft != true", "draft=false")
+        | joined(text_key, comparison, TEXTS)
+        | joined(number_key, comparison, NUMBERS)
+        | joined(number_key | text_key | st.just("draft"), one_of(" is null", " is not null"))
+        | joined(text_key, one_of(" like ", " not like "), TEXTS)
+        | joined(text_key, one_of(" in (", " not in ("), TEXTS, ", ", TEXTS, ")")
+        | joined(number_key, one_of(" in (", " not in ("), NUMBERS, ", ", NUMBERS, ")")
         | joined("(", truth, one_of(" and ", " or "), truth, ")")
         | joined("not ", truth)
     )
@@ -276,23 +216,15 @@ WORDS = [
 ]
 
 
-def agrees(where: str, reader: LanceReader) -> bool:
-    """Whether it was understood. Where a value cannot be worked out, the database may answer or refuse."""
+def agrees(where: str, reader: LanceReader) -> None:
     try:
         numbers = expected(where)
     except UsageError as error:
-        assert "understood" in error.message
+        assert "invalid condition" in error.message
         with pytest.raises(UsageError):
             reader._read_numbers(where)
-        return False
-    except Failing:
-        try:
-            reader._read_numbers(where)
-        except UsageError as error:
-            assert "fails for a document" in error.message
-        return True
-    assert reader._read_numbers(where) == numbers, sql_of(parse_condition(where, KINDS))
-    return True
+    else:
+        assert set(reader._read_numbers(where)) == numbers, sql_of(parse_condition(where, KINDS))
 
 
 @given(where=truth)
@@ -305,12 +237,3 @@ def test_the_database_agrees_with_a_slow_reading(where: str, reader: LanceReader
 @settings(max_examples=20_000 if LONG else 80)
 def test_any_text_is_answered_or_refused(where: str, reader: LanceReader) -> None:
     agrees(where, reader)
-
-
-def test_what_sql_is_written_is_read_the_same_again() -> None:
-    for where in (
-        "year between 1 and 2.5 or not (lang like 'a''%')",
-        "cast(Day as date) > date '2024-05-01' and draft",
-    ):
-        condition = parse_condition(where, KINDS)
-        assert parse_condition(sql_of(condition), KINDS) == condition

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import mergewise as mw
-from mergewise.store.condition_parser import parse_condition
+from mergewise.store.conditions import parse_condition
 from mergewise.store.filters import DEEPEST, MOST_LEAVES, MOST_VALUES, condition_text
 
 ROWS: dict[str, dict[str, Any]] = {

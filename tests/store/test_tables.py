@@ -16,8 +16,8 @@ from mergewise.designs import VIEWS
 from mergewise.index.tree.tables import LEAF
 from mergewise.store.tables import (
     NUMBER,
-    Packed,
     PlacedRows,
+    SerializedColumn,
     Table,
     arrow_table,
     columns_of,
@@ -49,8 +49,8 @@ def unpack(rows: pa.Table) -> Mapping[str, Sequence[Any]]:
     return {"author": [author for author, _ in pairs], "year": [int(year) for _, year in pairs]}
 
 
-SIGNED = Packed("signed", pa.string(), lambda note: f"{note.author}/{note.year}", unpack, ("author", "year"))
-BLOB = Packed("blob", pa.binary())
+SIGNED = SerializedColumn("signed", pa.string(), lambda note: f"{note.author}/{note.year}", unpack, ("author", "year"))
+BLOB = SerializedColumn("blob", pa.binary())
 NOTE = Table("note", Note, (SIGNED, BLOB), vectors=("vector",))
 
 numbers = st.integers(0, 1000)

@@ -43,7 +43,7 @@ def test_another_number(statement: str, source: str) -> None:
 @pytest.mark.parametrize(
     ("statement", "source"),
     [
-        ("2", "It was done twice."), ("14", "Louis XIV"), ("12", "zwölf Monate"), ("17", "17 ans"), ("320000", "三十二万"),
+        ("2", "It was done twice."), ("14", "Louis XIV"), ("17", "17 ans"), ("320000", "三十二万"),
         ("3000", "三千人"), ("18000", "1.8万平方米"), ("2020", "二〇二〇年"), ("12", "a dozen"), ("50", "half of them"),
     ],
 )  # fmt: skip

@@ -12,7 +12,7 @@ from mergewise.types import Leaf, LeafSentences
 ROUNDS = 3  # how often leaves are read: a row's header, what announces the table, and what announces that
 
 
-class Leads:
+class Antecedents:
     """The leads of some leaves, and of what these need in turn."""
 
     def __init__(self, leaves: Mapping[int, Leaf | LeafSentences], reader: IndexReader) -> None:

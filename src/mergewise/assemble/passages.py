@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from mergewise.assemble.fragments import Candidate, fragment_of
-from mergewise.assemble.leads import Leads
+from mergewise.assemble.leads import Antecedents
 from mergewise.index.tree.reader import extent
 from mergewise.protocols import IndexReader, OrderedBy
 from mergewise.types import Step
@@ -38,7 +38,7 @@ def search_passages(
         held.setdefault(extent(hit.row, sections, longest), hit.score)
     kept = dict(list(held.items())[:k])
     leaves = reader.leaves(sorted({leaf for one in kept for leaf in one}))
-    leads = Leads(leaves, reader)
+    leads = Antecedents(leaves, reader)
     return [
         LeafRun(one, Candidate((*leads.before(list(one)), fragment_of(rows)), score))
         for one, score in kept.items()

@@ -22,8 +22,8 @@ from typer.core import TyperCommand, TyperGroup, TyperOption
 
 from mergewise.cli.settings import setting_of, setting_value, variable
 from mergewise.errors import UsageError
-from mergewise.masking import masked
 from mergewise.query import AnswerQuery, Option, Query, options_of
+from mergewise.redaction import masked
 from mergewise.text.printable import on_one_line
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from mergewise.cli.places import DocumentNames, joined_places
-from mergewise.masking import masked
+from mergewise.redaction import masked
 from mergewise.text.keys import heading_path
 from mergewise.text.printable import escaped_json, on_one_line, printable
 from mergewise.types import Answer, Citation, VectorCount

@@ -21,7 +21,7 @@ from stat import S_ISREG
 from typing import Generic, TypeVar, cast
 
 from mergewise.errors import UsageError
-from mergewise.files import strange_entry
+from mergewise.files import find_untrusted_entry
 from mergewise.protocols import ChatModel, CompletingModel
 from mergewise.types import Message, Reply, Usage
 
@@ -54,7 +54,7 @@ class CachedChat(_ChatAround[ChatModel]):
         self.directory = Path(directory)
         try:
             self.directory.mkdir(parents=True, exist_ok=True)
-            strange = strange_entry(self.directory)
+            strange = find_untrusted_entry(self.directory)
         except OSError as error:
             raise UsageError(
                 f"{self.directory} cannot hold a cache: {error.strerror}", "name another directory"

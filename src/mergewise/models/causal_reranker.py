@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from mergewise.concurrency import demand_time
+from mergewise.concurrency import check_time
 from mergewise.errors import ModelError, UsageError
 from mergewise.models.scores import unit_interval
 from mergewise.protocols import CausalModel, FloatArray
@@ -47,7 +47,7 @@ class CausalReranker:
         prompts = [self._prompt(question, self._beginning(text, room)) for text in texts]
         logits = np.zeros(len(texts), np.float32)
         for first in range(0, len(prompts), BATCH_TEXTS):
-            demand_time()
+            check_time()
             log_probs = self.model.start(prompts[first : first + BATCH_TEXTS]).log_probs
             yes, no = (np.logaddexp.reduce(log_probs[:, ids], axis=1) for ids in (self._yes, self._no))
             logits[first : first + BATCH_TEXTS] = yes - no

@@ -18,8 +18,8 @@ from typing import Any, Generic, TypeVar
 from weakref import WeakKeyDictionary
 
 from mergewise.errors import ModelError
-from mergewise.masking import masked
 from mergewise.ranges import RETRYING, SECONDS, number, whole
+from mergewise.redaction import masked
 
 # the signs of life while an endpoint is silent; of its own, so that they can be heard without the rest
 log = logging.getLogger("mergewise.waiting")

@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from mergewise.concurrency import CancellableWork, demand_time
+from mergewise.concurrency import CancellableWork, check_time
 from mergewise.errors import UsageError
 from mergewise.protocols import Blend, CausalModel
 
@@ -162,7 +162,7 @@ def _decode(
     while True:
         if CancellableWork.current().cancelled:
             raise CancelledError
-        demand_time()
+        check_time()
         choice = model.choose(state, _blend(batch, mixture, temperature))
         going: list[int] = []
         for place, answer in enumerate(batch):

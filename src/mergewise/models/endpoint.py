@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from mergewise.concurrency import run
 from mergewise.errors import InputRefused, MissingExtra, ModelError, UsageError
-from mergewise.masking import remember_key, remember_keys_of
 from mergewise.models.clients import (
     EMBEDDINGS_MB,
     PerLoop,
@@ -22,6 +21,7 @@ from mergewise.models.clients import (
     size_limits,
     timeout_of,
 )
+from mergewise.redaction import remember_key, remember_keys_of
 
 if TYPE_CHECKING:
     from types import ModuleType

@@ -16,11 +16,11 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
 from mergewise.errors import ModelError, UsageError
-from mergewise.masking import MaskedPieces, masked
 from mergewise.models.clients import ANSWER_MB, PerLoop, each_in_time, in_time, quoted_message
 from mergewise.models.endpoint import UNREADABLE, Endpoint
 from mergewise.models.tokens import count_tokens
 from mergewise.ranges import AT_ONCE, Range, number, whole
+from mergewise.redaction import MaskedPieces, masked
 from mergewise.types import Message, Reply, Usage
 
 log = logging.getLogger("mergewise")

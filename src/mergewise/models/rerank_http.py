@@ -21,10 +21,10 @@ from typing import TYPE_CHECKING, Any
 
 from mergewise.concurrency import run
 from mergewise.errors import MissingExtra, ModelError, UsageError
-from mergewise.masking import remember_key, remember_keys_of
 from mergewise.models.clients import ANSWER_MB, PerLoop, in_time, quoted_message, retries_of, size_limits, timeout_of
 from mergewise.models.scores import Scale, scale_of, unit_interval
 from mergewise.ranges import Range, number, whole
+from mergewise.redaction import remember_key, remember_keys_of
 
 if TYPE_CHECKING:
     import httpx2

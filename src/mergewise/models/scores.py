@@ -14,7 +14,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from mergewise.concurrency import demand_time
+from mergewise.concurrency import check_time
 from mergewise.errors import ModelError
 from mergewise.protocols import FloatArray, LogitReranker, Reranker
 
@@ -88,7 +88,7 @@ class PairMemory:
             scores = {pair: self._known[pair] for pair in pairs if pair in self._known}
             missing = [pair for pair in dict.fromkeys(pairs) if pair not in scores]
             for first in range(0, len(missing), self._batch):
-                demand_time()
+                check_time()
                 batch = missing[first : first + self._batch]
                 scores.update(zip(batch, self._score(batch), strict=True))
             self._known.update(scores)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mergewise.concurrency import demand_time
+from mergewise.concurrency import check_time
 from mergewise.models.scores import Pair, PairMemory, logits_of
 from mergewise.protocols import CountsCut, Embedder, Reranker, UtilityPredictor
 from mergewise.text.terms import content_terms
@@ -54,7 +54,7 @@ class EmbedderUtilities:
     def utilities(self, question: str, texts: Sequence[str]) -> list[float]:
         if not texts:
             return []
-        demand_time()
+        check_time()
         asked = self._embedder.embed_queries([question])[0]
         return [float(cosine) for cosine in self._embedder.embed_documents(texts) @ asked]
 

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from mergewise.concurrency import demand_time
+from mergewise.concurrency import check_time
 from mergewise.errors import UsageError
 from mergewise.index.tree import TreeReader
 from mergewise.models.calibration import evidence_of
@@ -149,7 +149,7 @@ class HybridReader(TreeReader):
     def _vector(self, question: str) -> FloatArray | None:
         if self._embedder is None:
             return None
-        demand_time()
+        check_time()
         return QUESTIONS.vector(self._embedder, question)
 
     def has(self, view: str) -> bool:

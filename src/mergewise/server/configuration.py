@@ -32,10 +32,10 @@ from urllib.parse import urlsplit
 
 from mergewise.errors import UsageError
 from mergewise.files import regular_bytes
-from mergewise.masking import remember_key
 from mergewise.protocols import ChatModel
 from mergewise.query import AnswerQuery, options_of
 from mergewise.ranges import BUDGET, OUTPUT, ROUNDS, Range, short_repr, value_of
+from mergewise.redaction import remember_key
 from mergewise.store.places import is_url
 
 NAME = "serve.toml"

@@ -12,7 +12,7 @@ import sys
 from datetime import UTC, datetime
 from traceback import extract_tb
 
-from mergewise.masking import masked
+from mergewise.redaction import masked
 from mergewise.text.printable import on_one_line
 
 _FRAMES = 12

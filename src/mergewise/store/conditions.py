@@ -1,122 +1,99 @@
-"""Conditions on documents as trees: what there may be in them, and how the database reads them.
+"""Conditions on documents: a small text form, read into a tree with types, and written again as SQL for the database.
 
-Nothing else reaches the database: columns are `id`, `title` and metadata, functions those of a list. What they do takes a time
-that grows with the documents alone.
+    any        all or all ...           all        negated and negated ...
+    negated    not negated | (any) | true | false | test
+    test       key [= == != <> < <= > >=] value | key [not] in (value, ...) | key [not] like 'pattern' | key is [not] null
+    key        a name, or one in backticks or double quotes
+    value      number | 'text' | true | false
+
+Nothing else reaches the database: keys are `id`, `title` and those of the metadata, values are quoted here. An evaluation takes
+time proportional to the number of documents.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date
-from typing import Literal, TypeAlias
+from typing import NoReturn, TypeAlias
 
-Kind: TypeAlias = Literal["text", "whole", "fraction", "truth", "date", "list"]
+from mergewise.errors import UsageError
+from mergewise.ranges import short_repr
 
-_SQL_TYPES: Mapping[Kind, str] = {
-    "text": "string",
-    "whole": "bigint",
-    "fraction": "double",
-    "truth": "boolean",
-    "date": "date",
+LONGEST = 100_000
+"""Characters of a condition."""
+DEEPEST = 50
+"""Brackets within brackets."""
+LONGEST_PATTERN = 300
+
+Value: TypeAlias = str | int | float | bool
+
+KIND_NAMES: Mapping[type, str] = {
+    str: "a text in single quotes",
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
 }
+_WORDS = frozenset("and or not in like is null true false".split())
+_SIGNS = {"=": "=", "==": "=", "!=": "!=", "<>": "!=", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
+# possessive throughout, so that it reads each character once
+_TOKEN = re.compile(
+    r"""\s*+(?:(?P<text>'(?:[^']++|'')*+')|(?P<quoted>`[^`]++`|"[^"]++")"""
+    r"""|(?P<number>-?+(?:\d++(?:\.\d*+)?+|\.\d++)(?:[eE][+-]?\d++)?+)(?![\w.])"""
+    r"""|(?P<word>[^\W\d]\w*+)|(?P<sign><=|>=|<>|!=|==|[=<>(),])|(?P<end>$))"""
+)
 
 
 @dataclass(frozen=True, slots=True)
-class Function:
-    """What a function takes and gives; `many` of the last kind where so, and how SQL calls it if not by its name.
+class Comparison:
+    """A test of one key. `sign` is "=", "!=", "<", "<=", ">", ">=", "in", "like" or "is null", which has no values."""
 
-    `fixed` arguments are written out in the condition: no document has a say in them.
-    """
-
-    takes: tuple[Kind, ...]
-    gives: Kind
-    many: bool = False
-    sql: str = ""
-    fixed: int | None = None
-
-
-FUNCTIONS: Mapping[str, Function] = {
-    "abs": Function(("fraction",), "fraction"),
-    "array_contains": Function(("list", "text"), "truth", sql="array_has"),
-    "array_has": Function(("list", "text"), "truth"),
-    "char_length": Function(("text",), "whole", sql="character_length"),
-    "character_length": Function(("text",), "whole"),
-    "coalesce": Function(("text",), "text", many=True),
-    "concat": Function(("text",), "text", many=True),
-    "contains": Function(("text", "text"), "truth"),
-    "ends_with": Function(("text", "text"), "truth"),
-    "left": Function(("text", "whole"), "text"),
-    "length": Function(("text",), "whole", sql="character_length"),
-    "lower": Function(("text",), "text"),
-    "regexp_like": Function(("text", "text"), "truth", fixed=1),
-    "regexp_match": Function(("text", "text"), "truth", sql="regexp_like", fixed=1),
-    "right": Function(("text", "whole"), "text"),
-    "round": Function(("fraction",), "fraction"),
-    "split_part": Function(("text", "text", "whole"), "text", fixed=2),
-    "starts_with": Function(("text", "text"), "truth"),
-    "string_to_array": Function(("text", "text"), "list", fixed=1),
-    "strpos": Function(("text", "text"), "whole"),
-    "trim": Function(("text",), "text", sql="btrim"),
-    "upper": Function(("text",), "text"),
-}
+    key: str
+    kind: type
+    sign: str
+    values: tuple[Value, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class ColumnReference:
-    name: str
-    kind: Kind
-
-
-@dataclass(frozen=True, slots=True)
-class Constant:
-    value: str | int | float | bool | date
-    kind: Kind
-
-
-@dataclass(frozen=True, slots=True)
-class Operation:
-    """A function of `FUNCTIONS` or an operator, in lower case: "and", "<=", "is null", "in", "between", "like", "cast" ..."""
+class Junction:
+    """Conditions joined by "and" or "or", or one that is negated by "not"."""
 
     name: str
-    operands: tuple[Condition, ...]
-    kind: Kind = "truth"
-    depth: int = 1
+    parts: tuple[Condition, ...]
 
 
-Condition: TypeAlias = ColumnReference | Constant | Operation
+Condition: TypeAlias = Comparison | Junction | bool
+
+
+def value_fault(value: object, kind: type | None = None) -> str:
+    """Say why a key of this type cannot be compared with a value. Return an empty text if it can."""
+    if type(value) not in KIND_NAMES or (
+        kind is not None and type(value) is not kind and {type(value), kind} != {int, float}
+    ):
+        return " or ".join(KIND_NAMES.values()) if kind is None else KIND_NAMES[kind]
+    if isinstance(value, float) and not math.isfinite(value):
+        return "a finite number"
+    return "a whole number of up to 64 bits" if type(value) is int and abs(value) >= 2**63 else ""
+
+
+def sql_value(value: Value) -> str:
+    return "'" + value.replace("'", "''") + "'" if isinstance(value, str) else repr(value).lower()
 
 
 def sql_of(condition: Condition) -> str:
-    """The condition as the database reads it, every name quoted and every operation in brackets."""
-    if isinstance(condition, ColumnReference):
-        return f"`{condition.name}`"
-    if isinstance(condition, Constant):
-        return _sql_constant(condition.value)
-    name, parts = condition.name, [sql_of(operand) for operand in condition.operands]
-    if name in ("and", "or"):
-        return _balanced(f" {name} ", parts)
-    if name in ("not", "negative"):
-        return f"({'not' if name == 'not' else '-'} {parts[0]})"
-    if name.startswith("is "):
-        return f"({parts[0]} {name})"
-    if name == "in":
-        return f"({parts[0]} in ({', '.join(parts[1:])}))"
-    if name == "between":
-        return f"({parts[0]} between {parts[1]} and {parts[2]})"
-    if name == "cast":
-        return f"cast({parts[0]} as {_SQL_TYPES[condition.kind]})"
-    if name in FUNCTIONS:
-        return f"{FUNCTIONS[name].sql or name}({', '.join(parts)})"
-    return f"({parts[0]} {name} {parts[1]})"
-
-
-def _sql_constant(value: str | int | float | bool | date) -> str:
-    if isinstance(value, str):
-        return "'" + value.replace("'", "''") + "'"
-    if isinstance(value, date):
-        return f"date '{value.isoformat()}'"
-    return repr(value).lower()
+    """Write the condition for the database, every name quoted and every operation in brackets."""
+    if isinstance(condition, bool):
+        return str(condition).lower()
+    if isinstance(condition, Junction):
+        parts = [sql_of(part) for part in condition.parts]
+        return f"(not {parts[0]})" if condition.name == "not" else _balanced(f" {condition.name} ", parts)
+    key, values = f"`{condition.key}`", condition.values
+    if any(isinstance(value, float) for value in values):
+        values = tuple(map(float, values))
+        key = key if condition.kind is float else f"cast({key} as double)"
+    written = ", ".join(map(sql_value, values))
+    return f"({key} {condition.sign} {f'({written})' if condition.sign == 'in' else written})"
 
 
 def _balanced(between: str, parts: Sequence[str]) -> str:
@@ -125,3 +102,184 @@ def _balanced(between: str, parts: Sequence[str]) -> str:
         return f"({between.join(parts)})"
     half = len(parts) // 2
     return f"({_balanced(between, parts[:half])}{between}{_balanced(between, parts[half:])})"
+
+
+def parse_condition(text: str, kinds: Mapping[str, type]) -> Condition:
+    """Read a condition on keys of these names and types.
+
+    Raises:
+        UsageError: if it is invalid. The message names the place, the hint what may stand there.
+    """
+    return _Parser(text, kinds).parse()
+
+
+@dataclass(frozen=True, slots=True)
+class _Lexeme:
+    kind: str
+    text: str
+    at: int
+
+    @property
+    def word(self) -> str:
+        """In lower case, if it is a bare word or a sign."""
+        return self.text.lower() if self.kind in ("word", "sign") else ""
+
+
+class _Parser:
+    """One method a rule of the grammar above."""
+
+    def __init__(self, text: str, kinds: Mapping[str, type]) -> None:
+        self._text = text
+        self._kinds = kinds
+        self._depth = 0
+        if len(text) > LONGEST:
+            raise UsageError(f"the condition has {len(text):,} characters", f"at most {LONGEST:,}")
+        self._tokens = self._split()
+        self._next = 0
+
+    def parse(self) -> Condition:
+        condition = self._any()
+        if self._token.kind != "end":
+            self._refuse("nothing may follow here", "join conditions by and, or")
+        return condition
+
+    def _split(self) -> list[_Lexeme]:
+        tokens: list[_Lexeme] = []
+        at = 0
+        while not tokens or tokens[-1].kind != "end":
+            match = _TOKEN.match(self._text, at)
+            if match is None:
+                at += len(self._text[at:]) - len(self._text[at:].lstrip())
+                self._refuse("unexpected character", "texts go in single quotes", _Lexeme("", self._text[at], at))
+            kind = str(match.lastgroup)
+            tokens.append(_Lexeme(kind, match[kind], match.start(kind)))
+            at = match.end()
+        return tokens
+
+    # -- rules
+
+    def _any(self) -> Condition:
+        return self._chain("or", lambda: self._chain("and", self._negated))
+
+    def _chain(self, word: str, part: Callable[[], Condition]) -> Condition:
+        parts = [part()]
+        while self._takes(word):
+            parts.append(part())
+        return parts[0] if len(parts) == 1 else Junction(word, tuple(parts))
+
+    def _negated(self) -> Condition:
+        negated = False
+        while self._takes("not"):
+            negated = not negated
+        if self._takes("("):
+            self._depth += 1
+            if self._depth > DEEPEST:
+                self._refuse("too many brackets", f"at most {DEEPEST} within each other")
+            test = self._any()
+            self._depth -= 1
+            self._expect(")")
+        elif self._token.word in ("true", "false"):
+            test = self._advance().word == "true"
+        else:
+            test = self._test()
+        return Junction("not", (test,)) if negated else test
+
+    def _test(self) -> Condition:
+        key = self._key()
+        kind = self._kinds[key]
+        if self._takes("is"):
+            negated = self._takes("not")
+            self._expect("null")
+            test = Comparison(key, kind, "is null")
+            return Junction("not", (test,)) if negated else test
+        token = self._token
+        if token.word in _SIGNS:
+            self._advance()
+            if kind is bool and _SIGNS[token.word] not in ("=", "!="):
+                self._refuse("true and false have no order", f"{key} = true", token)
+            return Comparison(key, kind, _SIGNS[token.word], (self._value(key),))
+        negated = self._takes("not")
+        if self._takes("in"):
+            test = Comparison(key, kind, "in", self._values(key))
+        elif self._takes("like"):
+            test = Comparison(key, kind, "like", (self._pattern(key),))
+        else:
+            self._refuse(
+                "expected a comparison", "year >= 2020, lang in ('en', 'de'), title like 'A%', year is not null"
+            )
+        return Junction("not", (test,)) if negated else test
+
+    def _key(self) -> str:
+        token = self._token
+        if token.kind not in ("word", "quoted") or token.word in _WORDS:
+            self._refuse("expected a key", self._keys)
+        self._advance()
+        name = token.text[1:-1] if token.kind == "quoted" else token.text
+        same = [name] if name in self._kinds else [key for key in self._kinds if key.lower() == name.lower()]
+        if len(same) != 1:
+            self._refuse(f"unknown key {short_repr(name)}", self._keys, token)
+        return same[0]
+
+    def _value(self, key: str) -> Value:
+        token = self._advance()
+        value: Value
+        if token.kind == "text":
+            value = token.text[1:-1].replace("''", "'")
+        elif token.kind == "number":
+            plain = token.text.lstrip("-")
+            # -0.0 is 0.0: the database orders them
+            value = int(token.text) if plain.isdecimal() and len(plain) < 30 else float(token.text) or 0.0
+        elif token.word in ("true", "false"):
+            value = token.word == "true"
+        elif token.word == "null":
+            self._refuse("null cannot be compared", f"{key} is null", token)
+        else:
+            self._refuse("expected a value", f"{key} is {KIND_NAMES[self._kinds[key]]}", token)
+        if wanted := value_fault(value, self._kinds[key]):
+            self._refuse(f"invalid value for {short_repr(key)}", f"expected {wanted}", token)
+        return value
+
+    def _values(self, key: str) -> tuple[Value, ...]:
+        self._expect("(")
+        values = [self._value(key)]
+        while self._takes(","):
+            values.append(self._value(key))
+        self._expect(")")
+        return tuple(values)
+
+    def _pattern(self, key: str) -> str:
+        token = self._token
+        pattern = self._value(key)
+        if not isinstance(pattern, str) or len(pattern) > LONGEST_PATTERN:
+            self._refuse("invalid pattern", f"a text in single quotes, up to {LONGEST_PATTERN} characters", token)
+        return pattern
+
+    # -- tokens
+
+    @property
+    def _token(self) -> _Lexeme:
+        return self._tokens[self._next]
+
+    @property
+    def _keys(self) -> str:
+        return f"keys: {', '.join(self._kinds)}"
+
+    def _advance(self) -> _Lexeme:
+        token = self._token
+        self._next = min(self._next + 1, len(self._tokens) - 1)
+        return token
+
+    def _takes(self, word: str) -> bool:
+        if self._token.word != word:
+            return False
+        self._advance()
+        return True
+
+    def _expect(self, word: str) -> None:
+        if not self._takes(word):
+            self._refuse(f"expected {word}", "such as lang in ('en', 'de') and (year > 2020 or year is null)")
+
+    def _refuse(self, reason: str, hint: str, token: _Lexeme | None = None) -> NoReturn:
+        token = token or self._token
+        near = "its end" if token.kind == "end" else f"{short_repr(token.text)} (character {token.at + 1})"
+        raise UsageError(f"invalid condition {short_repr(self._text)}: {reason} at {near}", hint)

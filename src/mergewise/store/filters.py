@@ -1,10 +1,10 @@
-"""Filters as JSON, in the form of OpenAI's vector stores, made into conditions on documents.
+"""Filters as JSON, in the form of OpenAI's vector stores, written as conditions on documents.
 
     {"type": "eq", "key": "lang", "value": "en"}           also ne, gt, gte, lt, lte; in and nin with a list of values
     {"type": "and", "filters": [FILTER, ...]}              and, or
 
-Keys are `id`, `title` and those of the metadata. A filter is written as a text of the small SQL that conditions are written in,
-every name and value quoted, and read again like any other. So a filter can do nothing that a condition cannot.
+Keys are `id`, `title` and those of the metadata. A filter becomes the text of a condition, every name and value quoted, which is
+parsed like any other. So a filter can do nothing that a condition cannot.
 
 A document that lacks a key meets no comparison with it, neither "ne" nor "nin": so the database compares, too. A key that no
 document has is the same case, so that a filter means the same whatever else an index holds.
@@ -12,14 +12,12 @@ document has is the same case, so that a filter means the same whatever else an 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from mergewise.errors import UsageError
 from mergewise.ranges import short_repr, text
-from mergewise.store.condition_parser import parse_condition
-from mergewise.store.conditions import ColumnReference, Condition, Constant, Kind, Operation, sql_of
+from mergewise.store.conditions import Value, parse_condition, sql_value, value_fault
 from mergewise.types import Where
 
 DEEPEST = 5
@@ -29,16 +27,15 @@ MOST_VALUES = 1000
 """Of a list in one comparison."""
 
 _SIGNS = {"eq": "=", "ne": "!=", "gt": ">", "gte": ">=", "lt": "<", "lte": "<="}
-_LISTS = {"in": "in", "nin": "not"}
+_LISTS = {"in": "in", "nin": "not in"}
 _HINT = '{"type": "eq", "key": KEY, "value": VALUE}; types: eq ne gt gte lt lte in nin, and or with "filters"'
-_HELD = {str: "texts", int: "whole numbers", float: "numbers", bool: "true or false"}
-_KINDS: Mapping[type, Kind] = {str: "text", int: "whole", float: "fraction", bool: "truth"}
 
 
 def condition_text(where: Where | None, metadata_kinds: Callable[[], Mapping[str, type]]) -> str | None:
-    """The condition in SQL; None where there is none. `metadata_kinds` gives the keys of metadata and their types.
+    """Return the text of the condition, or None without one. `metadata_kinds` gives the keys of metadata and their types.
 
-    Raises UsageError for a filter that cannot be, and for a condition of a list that is none by itself.
+    Raises:
+        UsageError: if a filter is invalid, or a condition of a list is invalid by itself.
     """
     if where is None or isinstance(where, str):
         return where if where is None else text("the condition is", where)
@@ -53,77 +50,62 @@ def condition_text(where: Where | None, metadata_kinds: Callable[[], Mapping[str
 
 def _one_text(one: object, columns: Mapping[str, type]) -> str | None:
     if isinstance(one, Mapping):
-        return sql_of(_Compiler(columns).compile(one))
+        return _Compiler(columns).compile(one)
     if one is None:
         return None
     condition = text("the condition is", one)
-    # what is none by itself could close the brackets that are put around it
+    # an invalid one could close the brackets that are put around it
     parse_condition(condition, columns)
     return condition
 
 
 class _Compiler:
-    """Makes one filter a tree, and counts its comparisons."""
+    """Writes one filter as a condition, and counts its comparisons."""
 
     def __init__(self, columns: Mapping[str, type]) -> None:
         self._columns = columns
         self._leaves = 0
 
-    def compile(self, given: object, depth: int = 1) -> Condition:
+    def compile(self, given: object, depth: int = 1) -> str:
         if not isinstance(given, Mapping) or not isinstance(given.get("type"), str):
-            raise UsageError(f"the filter is {short_repr(given)}", _HINT)
+            raise UsageError(f"invalid filter {short_repr(given)}", _HINT)
         if depth > DEEPEST:
             raise UsageError(f"the filter has more than {DEEPEST} filters within each other", "ask for less")
         kind = given["type"]
         if kind in ("and", "or"):
             parts = _fields(given, "filters")[0]
             if not isinstance(parts, list | tuple) or not parts:
-                raise UsageError(f"the filters of {kind!r} are {short_repr(parts)}", "give a list of filters")
-            inner = tuple(self.compile(part, depth + 1) for part in parts)
-            return inner[0] if len(inner) == 1 else Operation(kind, inner)
+                raise UsageError(f"invalid filters of {kind!r}: {short_repr(parts)}", "give a list of filters")
+            return "(" + f" {kind} ".join(self.compile(part, depth + 1) for part in parts) + ")"
         if kind not in _SIGNS and kind not in _LISTS:
-            raise UsageError(f"the type of a filter is {short_repr(kind)}", _HINT)
+            raise UsageError(f"unknown type of a filter: {short_repr(kind)}", _HINT)
         self._leaves += 1
         if self._leaves > MOST_LEAVES:
             raise UsageError(f"the filter has more than {MOST_LEAVES} comparisons", "ask for less")
         key, value = _fields(given, "key", "value")
         return self._comparison(kind, key, value)
 
-    def _comparison(self, kind: str, key: object, value: object) -> Condition:
+    def _comparison(self, kind: str, key: object, value: object) -> str:
         if not isinstance(key, str) or not key or key.startswith("_"):
-            hint = f"the keys are: {', '.join(self._columns)}"
-            raise UsageError(f"the key of a filter is {short_repr(key)}", hint)
+            raise UsageError(f"invalid key of a filter: {short_repr(key)}", f"keys: {', '.join(self._columns)}")
         values = value if kind in _LISTS else [value]
         if not isinstance(values, list | tuple) or not 0 < len(values) <= MOST_VALUES:
             hint = f"{kind!r} takes a list of 1 to {MOST_VALUES:,} values"
-            raise UsageError(f"the value for {short_repr(key)} is {short_repr(value)}", hint)
-        constants = tuple(self._constant(key, one) for one in values)
+            raise UsageError(f"invalid value for {short_repr(key)}: {short_repr(value)}", hint)
+        written = ", ".join(self._written(key, one) for one in values)
         if key not in self._columns:
-            return Constant(False, "truth")
-        column = ColumnReference(key, _KINDS[self._columns[key]])
+            return "false"
         if kind in _LISTS:
-            among = Operation("in", (column, *constants))
-            return among if kind == "in" else Operation("not", (among,))
-        if column.kind == "truth" and kind not in ("eq", "ne"):
+            return f"`{key}` {_LISTS[kind]} ({written})"
+        if self._columns[key] is bool and kind not in ("eq", "ne"):
             raise UsageError(f"{key!r} is true or false, which has no order", "use eq or ne")
-        return Operation(_SIGNS[kind], (column, *constants))
+        return f"`{key}` {_SIGNS[kind]} {written}"
 
-    def _constant(self, key: str, value: object) -> Constant:
-        """A value to compare with what is held under the key."""
-        held = self._columns.get(key)
-        # numbers compare with each other, all else with its own type
-        fits = type(value) in _KINDS and (held is None or type(value) is held or {type(value), held} == {int, float})
-        if not fits:
-            hint = "a text, a number, true or false" if held is None else f"it holds {_HELD[held]}"
-            raise UsageError(f"the value for {key!r} is {short_repr(value)}", hint)
-        if isinstance(value, str):
-            return Constant(text(f"the value for {key!r} is", value), "text")
-        if isinstance(value, float) and not math.isfinite(value):
-            raise UsageError(f"the value for {key!r} is {value}", "give a number")
-        assert isinstance(value, int | float)
-        if type(value) is int and not -(2**63) < value < 2**63:
-            raise UsageError(f"the value for {key!r} is {short_repr(value)}", "whole numbers have up to 64 bits")
-        return Constant(value, _KINDS[type(value)])
+    def _written(self, key: str, value: Value) -> str:
+        """A value to compare with the values of the key."""
+        if wanted := value_fault(value, self._columns.get(key)):
+            raise UsageError(f"invalid value for {key!r}: {short_repr(value)}", f"expected {wanted}")
+        return sql_value(text(f"the value for {key!r} is", value) if isinstance(value, str) else value)
 
 
 def _fields(given: Mapping[str, Any], *names: str) -> list[Any]:

@@ -30,14 +30,14 @@ class Changes:
 
 
 @dataclass(frozen=True, slots=True)
-class Basis:
+class SnapshotRange:
     """The documents of a state, and the numbers and ids that are free in it."""
 
     numbers: DocumentNumbers
     next_number: int
     next_id: int
 
-    def changes_since(self, then: Basis) -> Changes | None:
+    def changes_since(self, then: SnapshotRange) -> Changes | None:
         """None where the other state cannot be an older one of the same index."""
         if then.next_number > self.next_number or then.next_id > self.next_id:
             return None
@@ -53,18 +53,18 @@ class Basis:
         return Changes(then.next_number, then.next_id, gone)
 
 
-class KeptValues:
+class SnapshotCache:
     """Values by name. Those that go with a condition are kept for the `CONDITIONS` that came last: each may be as large as the
     list of documents, and anybody may think of another one.
 
     A value that grows with the index is made out of the one that the state `before` had, or had from a state before it.
     """
 
-    def __init__(self, before: KeptValues | None = None) -> None:
+    def __init__(self, before: SnapshotCache | None = None) -> None:
         # with the states that they are of
-        self._growing: dict[str, tuple[Basis, Any]] = {}
+        self._growing: dict[str, tuple[SnapshotRange, Any]] = {}
         # not the values before: they would hold on to all that were before them
-        self._older: dict[str, tuple[Basis, Any]] = (
+        self._older: dict[str, tuple[SnapshotRange, Any]] = (
             {} if before is None else {**before._older.copy(), **before._growing.copy()}
         )
         # a value is a tuple with one element: it may be None
@@ -97,7 +97,7 @@ class KeptValues:
     def grown(
         self,
         name: str,
-        basis: Callable[[], Basis],
+        basis: Callable[[], SnapshotRange],
         make: Callable[[], Kept],
         extend: Callable[[Kept, Changes], Kept | None],
     ) -> Kept:

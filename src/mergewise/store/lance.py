@@ -97,7 +97,7 @@ class LanceStore:
     @property
     def manifest(self) -> Manifest:
         """As questions see it: in a folder as it stands on the disk, on a bucket as it stood when it was last looked at."""
-        self.place.demand_same()
+        self.place.check_same()
         manifest = self.place.known()
         if manifest is None:
             raise self._lost()
@@ -111,7 +111,7 @@ class LanceStore:
         return {name: view.settings for name, view in self.manifest.views.items()}
 
     def reader(self) -> LanceReader:
-        IN_USE.demand_own_process(self.place)
+        IN_USE.check_own_process(self.place)
         manifest = self.manifest
         with self._opening:
             # one for all threads, so that nothing is worked out twice
@@ -354,7 +354,7 @@ class LanceStore:
 
     @contextmanager
     def _writing(self) -> Iterator[Change]:
-        IN_USE.demand_own_process(self.place)
+        IN_USE.check_own_process(self.place)
         with self._held_state() as (writer, state):
             # what is open already need not be asked for again; in a folder that costs nothing, and shows damage
             before = None if self.place.refresh is None else self._open_reader
@@ -369,7 +369,7 @@ class LanceStore:
     def _held_state(self) -> Iterator[tuple[WritingRight, ManifestState]]:
         """The right to write, and the state that stands meanwhile."""
         # before the lock, which would make a folder where there is none
-        self.place.demand_same()
+        self.place.check_same()
         with self.place.writer(self.lock_wait) as writer:
             state = self.place.manifest()
             if state is None:

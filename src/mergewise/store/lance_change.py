@@ -101,7 +101,7 @@ class Change:
             schema = d.SCHEMA if name == d.DOCUMENTS else self.specs[name].table.schema(self.manifest.dimension)
             created: LanceTable = self.place.create_table(name, schema)
             return created
-        self.place.demand_own_files(name, named)
+        self.place.check_own_files(name, named)
         table: LanceTable = self.place.database().open_table(name)
         # Going back is a fence, too: what a writer that was given up has open can change the table no more.
         if table.version != named or self._writer.took_over:
@@ -135,7 +135,7 @@ class Change:
         unembedded = {name: runs for name, runs in self.manifest.unembedded.items() if name not in names}
         self.manifest = replace(self.manifest, tables=tables, mapped=mapped, trained=trained, unembedded=unembedded)
         for name in names:
-            self._writer.demand()
+            self._writer.check()
             self.place.drop_table(name)
         self.commit()
         self.reader = LanceReader(self.place, self.manifest, self.registry)

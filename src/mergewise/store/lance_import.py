@@ -42,11 +42,11 @@ class _InUse:
             os.register_at_fork(after_in_child=self._in_child)
 
     def claim(self, place: object) -> None:
-        """It works from now on. Raises UsageError as `demand_own_process` does."""
-        self.demand_own_process(place)
+        """It works from now on. Raises UsageError as `check_own_process` does."""
+        self.check_own_process(place)
         self._used = True
 
-    def demand_own_process(self, place: object) -> None:
+    def check_own_process(self, place: object) -> None:
         """Raises UsageError in a process that was forked from one that had used LanceDB."""
         if self._forked:
             raise UsageError(

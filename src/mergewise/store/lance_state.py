@@ -15,14 +15,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from mergewise.concurrency import BackgroundLoop, demand_time, together
+from mergewise.concurrency import BackgroundLoop, check_time, together
 from mergewise.errors import CorruptIndex, StoreError, UsageError
 from mergewise.ranges import short_repr
 from mergewise.store import documents as d
-from mergewise.store.condition_parser import parse_condition
-from mergewise.store.conditions import sql_of
-from mergewise.store.damage import ANEW, MEND, line, raising_store_errors, reading
-from mergewise.store.kept import Basis, Changes, KeptValues
+from mergewise.store.conditions import parse_condition, sql_of
+from mergewise.store.damage import ANEW, MEND, raising_store_errors, reading
+from mergewise.store.kept import Changes, SnapshotCache, SnapshotRange
 from mergewise.store.lance_import import IN_USE
 from mergewise.store.manifest import Manifest
 from mergewise.store.mapped import IntArray, Mapped, MappedRows
@@ -52,7 +51,7 @@ class LanceState:
     """
 
     def __init__(self, place: Place, manifest: Manifest, registry: Registry, before: LanceState | None = None) -> None:
-        place.demand_plain()
+        place.check_plain()
         self.place = place
         self.directory = place.directory
         self.manifest = manifest
@@ -63,9 +62,9 @@ class LanceState:
         # which file each of them was opened by
         self._stamps: dict[str, Stamp] = {}
         self._mapped: dict[str, MappedRows] = {}
-        self._kept = KeptValues()
+        self._kept = SnapshotCache()
         # the documents of a state before
-        self._older: Basis | None = None
+        self._older: SnapshotRange | None = None
         # its tables were opened from copies that were damaged
         self.is_spoiled = False
         if before is not None:
@@ -83,7 +82,7 @@ class LanceState:
         documents = before._stamps.get(d.DOCUMENTS)
         # of the same table, in whatever version
         if documents is not None and self._stands(d.DOCUMENTS, before.manifest.tables[d.DOCUMENTS], documents):
-            self._kept = KeptValues(before._kept)
+            self._kept = SnapshotCache(before._kept)
             self._older = before._basis() if before._has_numbers() else before._older
 
     def _is_same(self, name: str, version: int, stamp: Stamp) -> bool:
@@ -102,8 +101,8 @@ class LanceState:
     def _has_numbers(self) -> bool:
         return self._kept.has("numbers")
 
-    def _basis(self) -> Basis:
-        return Basis(self._numbers(), self.manifest.next_number, self.manifest.next_id)
+    def _basis(self) -> SnapshotRange:
+        return SnapshotRange(self._numbers(), self.manifest.next_number, self.manifest.next_id)
 
     # -- documents
 
@@ -127,13 +126,6 @@ class LanceState:
         except TimeoutError:
             raise UsageError(
                 f"the condition {short_repr(where)} takes more than {CONDITION_SECONDS:.0f} seconds", "ask for less"
-            ) from None
-        except Exception as error:
-            # where they cannot be read, this says so: then the condition is not to blame
-            self._scan_documents(["_number", "id"])
-            raise UsageError(
-                f"the condition {short_repr(where)} fails for a document: {line(error)}",
-                "leave out documents for which it cannot be worked out, such as those without a date",
             ) from None
 
     def _all_numbers(self, table: AsyncTable) -> IntArray:
@@ -212,8 +204,8 @@ class LanceState:
         return bool(self.manifest.mapped.get(table))
 
     def _table(self, name: str) -> AsyncTable | None:
-        demand_time()
-        IN_USE.demand_own_process(self.place)
+        check_time()
+        IN_USE.check_own_process(self.place)
         if name not in self._tables:
             self._tables[name] = self._open(name)
         return self._tables[name]
@@ -226,7 +218,7 @@ class LanceState:
             self.place, f"version {version} of the table {name!r}", ANEW if name == d.DOCUMENTS else MEND
         ):
             stamp = self.place.stamp(name, version)
-            self.place.demand_own_files(name, version)
+            self.place.check_own_files(name, version)
             table = run(self.place.open_table(name, version))
             if stamp is not None:
                 self._stamps[name] = stamp

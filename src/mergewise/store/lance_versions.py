@@ -64,12 +64,12 @@ def version_of(path: Path) -> int | None:
     return number if len(path.stem) < len(str(_LAST)) else _LAST - number
 
 
-def demand_own_files(table: Path, version: int) -> None:
+def check_own_files(table: Path, version: int) -> None:
     """Raises CorruptIndex where this version has files elsewhere, and what is `UNREADABLE` for a damaged file."""
-    demand_own_content(version_bytes(version_file(table, version)), table)
+    check_own_content(version_bytes(version_file(table, version)), table)
 
 
-def demand_own_content(content: bytes, table: object) -> None:
+def check_own_content(content: bytes, table: object) -> None:
     """The same of the content of a version's file."""
     if any(number == _BASE_PATHS for number, _ in _fields(_manifest(content))):
         raise CorruptIndex(

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from mergewise.errors import CorruptIndex, NewerFormat, NotAnIndex, OlderFormat, StoreError
-from mergewise.files import regular_bytes, strange_entry, write_whole
+from mergewise.files import find_untrusted_entry, regular_bytes, write_whole
 from mergewise.ranges import short_repr
 
 # 4: the table of leaves may have a column of words in other languages than English, which older versions cannot write
@@ -118,13 +118,13 @@ def _read(path: Path) -> str | None:
         return None
 
 
-def demand_plain(directory: Path) -> None:
+def check_plain(directory: Path) -> None:
     """Raises CorruptIndex where the index holds anything but folders and regular files, and StoreError where it cannot be read.
 
     An index may have come with a clone: a link in it would have files elsewhere written, read or deleted.
     """
     try:
-        strange = strange_entry(directory)
+        strange = find_untrusted_entry(directory)
     except OSError as error:
         raise StoreError(f"{directory} cannot be read: {error.strerror}", "check its permissions") from None
     if strange is not None:

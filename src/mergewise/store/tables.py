@@ -1,7 +1,7 @@
 """Tables from records: a column is spelt once, as a field of the record that a row is read as.
 
 A table is declared by its record, a dataclass. Fields become columns of the same name; what is stored in another form has
-a `Packed` column. Any other dataclass whose fields are a part of the columns is a form that rows can be read as: only the
+a `SerializedColumn`. Any other dataclass whose fields are a part of the columns is a form that rows can be read as: only the
 columns that it needs are then read.
 """
 
@@ -29,7 +29,7 @@ _PLAIN: Mapping[Any, pa.DataType] = {int: pa.int64(), float: pa.float64(), str: 
 
 
 @dataclass(frozen=True, slots=True)
-class Packed:
+class SerializedColumn:
     """A column in a form of its own.
 
     `pack(record)` is what is stored; None where the values come beside the records, as `Rows.columns` of this name.
@@ -59,7 +59,7 @@ class Table:
 
     name: str
     record: type
-    packed: tuple[Packed, ...] = ()
+    packed: tuple[SerializedColumn, ...] = ()
     vectors: tuple[str, ...] = ()
     text: str | None = None
     words: str | None = None
@@ -131,7 +131,7 @@ class Column:
 
 @cache
 def columns_of(record: type) -> tuple[Column, ...]:
-    """The fields of a record as columns; those of a type that no column has are left to a `Packed`."""
+    """The fields of a record as columns; those of a type that no column has are left to a `SerializedColumn`."""
     hints = get_type_hints(record, localns={"np": np, "npt": npt}, include_extras=True)
     return tuple(_column(field.name, hints[field.name]) for field in fields(record))
 

@@ -28,7 +28,7 @@ import numpy as np
 
 from mergewise.assemble.budget import pack
 from mergewise.assemble.fragments import Candidate, Fragment, fragment_of, split_runs
-from mergewise.assemble.leads import Leads
+from mergewise.assemble.leads import Antecedents
 from mergewise.assemble.render import Order
 from mergewise.errors import UsageError
 from mergewise.models.record import Models
@@ -235,7 +235,7 @@ def _candidates(items: Sequence[_LeafRange], hits: Sequence[Hit], reader: IndexR
     leaves = {hit.row.id: hit.row for hit in hits}
     wanted = {leaf for item in items for leaf in range(item.first, item.last + 1)}
     leaves |= reader.leaves(sorted(wanted - leaves.keys()))
-    leads = Leads(leaves, reader)
+    leads = Antecedents(leaves, reader)
     candidates = []
     for item in sorted(items, key=lambda i: (-i.score, i.first)):
         ids = range(item.first, item.last + 1)
@@ -245,7 +245,7 @@ def _candidates(items: Sequence[_LeafRange], hits: Sequence[Hit], reader: IndexR
     return candidates
 
 
-def _singles(hits: Sequence[Hit], leads: Leads) -> tuple[Candidate, ...]:
+def _singles(hits: Sequence[Hit], leads: Antecedents) -> tuple[Candidate, ...]:
     ranked = sorted(hits, key=lambda hit: -hit.score)
     return tuple(Candidate((*leads.before([hit.row.id]), fragment_of([hit.row])), hit.score) for hit in ranked)
 
@@ -263,7 +263,7 @@ def _clusters(
     vectors = reader.vectors([hit.row.id for hit in hits])
     if hits and not vectors and models.embedder is None:
         raise UsageError("the mode 'semantic' needs vectors", "index with an embedder, for example --embedder minilm")
-    leads = Leads({hit.row.id: hit.row for hit in hits}, reader)
+    leads = Antecedents({hit.row.id: hit.row for hit in hits}, reader)
     # their vectors are still to come
     alone = _singles([hit for hit in hits if hit.row.id not in vectors], leads)
     hits = [hit for hit in hits if hit.row.id in vectors]

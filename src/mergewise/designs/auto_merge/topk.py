@@ -14,7 +14,7 @@ from typing import Annotated
 
 from mergewise.assemble.budget import pack
 from mergewise.assemble.fragments import Candidate, fragment_of
-from mergewise.assemble.leads import Leads
+from mergewise.assemble.leads import Antecedents
 from mergewise.assemble.passages import SEARCHED, search_passages
 from mergewise.assemble.render import Order
 from mergewise.models.record import Models
@@ -56,7 +56,7 @@ def assemble(question: str, reader: IndexReader, budget: int, models: Models, pa
         return pack(question, [passage.candidate for passage in passages], budget, models, parameters.order, trace)
     # others hold mark-up alone
     hits = [hit for hit in reader.search(question, parameters.k, parameters.by) if hit.row.sentences]
-    leads = Leads({hit.row.id: hit.row for hit in hits}, reader)
+    leads = Antecedents({hit.row.id: hit.row for hit in hits}, reader)
     candidates = [Candidate((*leads.before([hit.row.id]), fragment_of([hit.row])), hit.score) for hit in hits]
     trace = [Step("search", f"{len(hits)} leaves", tuple(hit.row.span for hit in hits))]
     return pack(question, candidates, budget, models, parameters.order, trace)

@@ -23,7 +23,7 @@ from mergewise.assemble.budget import Packer
 from mergewise.assemble.fragments import Candidate, HeadingParts
 from mergewise.assemble.render import Order, passages_of
 from mergewise.assemble.sentences import fragment_at, leaf_fragment
-from mergewise.concurrency import demand_time
+from mergewise.concurrency import check_time
 from mergewise.designs.raptor.chunks import RaptorChunk
 from mergewise.designs.raptor.tree import RaptorReader, SummaryTree
 from mergewise.models.record import Models
@@ -89,7 +89,7 @@ def assemble(question: str, reader: IndexReader, budget: int, models: Models, pa
     raptor: RaptorReader = reader.view("raptor")
     tree = raptor.tree(models)
     assert models.embedder is not None
-    demand_time()
+    check_time()
     vector = models.embedder.embed_queries([question])[0]
     find = _nearest_of_all_layers if parameters.tree == "collapsed" else _nearest_downwards
     chunks, nodes = find(question, vector, raptor, tree, parameters)

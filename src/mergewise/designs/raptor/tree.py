@@ -30,7 +30,7 @@ from typing import TypeAlias
 import numpy as np
 from filelock import FileLock
 
-from mergewise.concurrency import demand_time
+from mergewise.concurrency import check_time
 from mergewise.designs.raptor.chunks import CHUNKS, RaptorChunk, RaptorSettings
 from mergewise.designs.raptor.clusters import FEW, clustering_by, clusters
 from mergewise.designs.raptor.summaries import summaries
@@ -226,7 +226,7 @@ class _Growing:
             groups = clusters(vectors.astype(np.float64), tokens, self._by) if len(ids) > FEW else []
             if not groups or len(groups) >= len(ids):
                 return
-            demand_time()
+            check_time()
             extracts = [self._extract([p for i in group for p in places[i]], vectors[group]) for group in groups]
             written = self._written([[texts[i] for i in group] for group in groups])
             made = [

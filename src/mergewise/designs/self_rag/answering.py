@@ -28,7 +28,7 @@ from typing import Any
 
 import numpy as np
 
-from mergewise.concurrency import demand_time, run
+from mergewise.concurrency import check_time, run
 from mergewise.designs.self_rag import prompts
 from mergewise.designs.self_rag.strategy import GradedReading, SelfRAG
 from mergewise.errors import ModelError
@@ -148,7 +148,7 @@ class _Causal:
         """What each question is answered by, in one batch."""
         values: list[float] = []
         for first in range(0, len(asked), ROWS):
-            demand_time()
+            check_time()
             part = asked[first : first + ROWS]
             rows = [self._causal.prompt(messages) for messages, _ in part]
             self._usage += Usage(len(rows), sum(map(len, rows)), len(rows))

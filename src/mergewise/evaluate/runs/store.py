@@ -15,7 +15,7 @@ from mergewise.evaluate.runs.keys import digest
 from mergewise.evaluate.runs.lines import RowLines
 from mergewise.evaluate.runs.rows import RowKey, RunRow
 from mergewise.evaluate.runs.schema import ROWS
-from mergewise.files import strange_entry
+from mergewise.files import find_untrusted_entry
 
 
 @dataclass(slots=True)
@@ -56,7 +56,7 @@ def _set_rows(folder: Path, set_name: str) -> Iterator[RunRow]:
     if not folder.is_dir():
         return
     try:
-        strange = strange_entry(folder)
+        strange = find_untrusted_entry(folder)
     except OSError as error:
         raise UsageError(f"{folder} cannot be read: {error.strerror}", "name another folder") from None
     if strange is not None:

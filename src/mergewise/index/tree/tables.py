@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mergewise.index.tree.embedding import embed_leaves
-from mergewise.store.tables import Packed, Table
+from mergewise.store.tables import SerializedColumn, Table
 from mergewise.text.keys import search_key, split_key
 from mergewise.text.languages import VERSION
 from mergewise.types import Lead, Leaf, Name, Section, Sentence
@@ -38,10 +38,10 @@ def _unpack_spanned_key(rows: pa.Table) -> Mapping[str, Sequence[Any]]:
     return {**unpacked, "end": ends}
 
 
-SPANNED_KEY = Packed(
+SPANNED_KEY = SerializedColumn(
     "key", pa.string(), pack_key, _unpack_spanned_key, ("title", "headings", "text", "end"), ("start",)
 )
-KEY = Packed("key", pa.string(), pack_key, unpack_key, ("title", "headings", "text"))
+KEY = SerializedColumn("key", pa.string(), pack_key, unpack_key, ("title", "headings", "text"))
 
 
 def pack_sentences(leaf: Leaf) -> list[int]:
@@ -59,7 +59,9 @@ def _sentences(start: int, numbers: Sequence[int]) -> tuple[Sentence, ...]:
     return tuple([Sentence(start + first, start + end, tokens) for first, end, tokens in parts])
 
 
-SENTENCES = Packed("sentences", pa.list_(pa.int32()), pack_sentences, unpack_sentences, ("sentences",), ("start",))
+SENTENCES = SerializedColumn(
+    "sentences", pa.list_(pa.int32()), pack_sentences, unpack_sentences, ("sentences",), ("start",)
+)
 
 
 def pack_leads(leaf: Leaf) -> list[int]:
@@ -74,7 +76,7 @@ def unpack_leads(rows: pa.Table) -> Mapping[str, Sequence[Any]]:
     }
 
 
-LEADS = Packed("leads", pa.list_(pa.int32()), pack_leads, unpack_leads, ("leads",))
+LEADS = SerializedColumn("leads", pa.list_(pa.int32()), pack_leads, unpack_leads, ("leads",))
 
 
 def unpack_sentence_vectors(rows: pa.Table) -> Mapping[str, Sequence[Any]]:
@@ -91,7 +93,9 @@ def unpack_sentence_vectors(rows: pa.Table) -> Mapping[str, Sequence[Any]]:
     return {"vectors": [None if v is None else whole[a:b] for v, (a, b) in zip(packed, ends, strict=True)]}
 
 
-SENTENCE_VECTORS = Packed("sentence_vectors", pa.binary(), None, unpack_sentence_vectors, ("vectors",), ("sentences",))
+SENTENCE_VECTORS = SerializedColumn(
+    "sentence_vectors", pa.binary(), None, unpack_sentence_vectors, ("vectors",), ("sentences",)
+)
 
 
 @lru_cache(100_000)
@@ -100,7 +104,7 @@ def name_hash(name: str) -> int:
     return int.from_bytes(blake2b(name.encode("utf-8", "replace"), digest_size=8).digest(), "little", signed=True)
 
 
-NAME_HASH = Packed("hash", pa.int64(), lambda name: name_hash(name.name))
+NAME_HASH = SerializedColumn("hash", pa.int64(), lambda name: name_hash(name.name))
 
 WORDS = f"words_{VERSION}"
 """The column of words of leaves in other languages than English."""

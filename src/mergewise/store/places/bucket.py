@@ -31,7 +31,7 @@ from mergewise.files import user_directory
 from mergewise.ranges import short_repr
 from mergewise.store.lance_import import OPENINGS, Sessions, connect, connect_for_reading, table_of
 from mergewise.store.lance_versions import (
-    demand_own_content,
+    check_own_content,
     files_of_version,
     sizes_of_version,
     version_name,
@@ -175,7 +175,7 @@ class Bucket:
             raise self._error_of_replacement()
         return ManifestState(manifest, tag)
 
-    def demand_same(self) -> None:
+    def check_same(self) -> None:
         """Whoever reads or swaps the manifest sees whose it is: nothing is asked here."""
 
     def _error_of_replacement(self) -> StoreError:
@@ -183,13 +183,13 @@ class Bucket:
             f"{self} is no longer the index that was opened: it was replaced or deleted", "open the index that you mean"
         )
 
-    def demand_plain(self) -> None:
+    def check_plain(self) -> None:
         """A bucket holds objects alone."""
 
     def create(self, manifest: Manifest, wait: float) -> None:
         if self._objects.get(NAME) is not None:
             return
-        self._objects.demand_conditions(f".conditions-{secrets.token_hex(8)}")
+        self._objects.check_conditional_writes(f".conditions-{secrets.token_hex(8)}")
         try:
             self._put(manifest, None, "", secrets.token_hex(8))
         except Superseded:
@@ -197,7 +197,7 @@ class Bucket:
 
     def swap(self, manifest: Manifest, tag: Tag, writer: WritingRight) -> Tag:
         assert isinstance(tag, BucketTag) and isinstance(writer, LeaseHolder)
-        writer.demand()
+        writer.check()
         try:
             return self._put(manifest, tag, writer.holder, tag.index)
         except Superseded:
@@ -315,10 +315,10 @@ class Bucket:
         assert isinstance(writer, LeaseHolder)
         return writer.alone
 
-    def demand_own_files(self, name: str, version: int) -> None:
+    def check_own_files(self, name: str, version: int) -> None:
         checked = (name, version, self._remade)
         if checked not in self._own:
-            demand_own_content(self._version(name, version), f"{self}/{name}.lance")
+            check_own_content(self._version(name, version), f"{self}/{name}.lance")
             self._own.add(checked)
 
     def _version(self, name: str, version: int) -> bytes:

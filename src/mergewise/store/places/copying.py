@@ -50,7 +50,7 @@ def copy_index(source: Place, goal: Place, wait: float) -> int:
 def _files(source: Place, manifest: Manifest) -> Iterator[str]:
     """All files that the manifest rests on."""
     for name, version in manifest.tables.items():
-        source.demand_own_files(name, version)
+        source.check_own_files(name, version)
         table = f"{name}.lance"
         # older versions of LanceDB called it otherwise
         named = next(file for file in source.files(f"{table}/_versions") if version_of(Path(file)) == version)

@@ -14,10 +14,10 @@ import pyarrow as pa
 from filelock import FileLock, Timeout
 
 from mergewise.errors import IndexBusy, StoreError, UsageError
-from mergewise.files import HeldFolder, new_file
+from mergewise.files import PinnedDirectory, new_file
 from mergewise.store.lance_import import Sessions, connect, connect_for_reading, table_of
-from mergewise.store.lance_versions import demand_own_files, stamp_of, version_file
-from mergewise.store.manifest import NAME, Manifest, demand_plain, read_manifest, write_manifest
+from mergewise.store.lance_versions import check_own_files, stamp_of, version_file
+from mergewise.store.manifest import NAME, Manifest, check_plain, read_manifest, write_manifest
 from mergewise.store.mapped import FOLDER, drop_unnamed
 from mergewise.store.places.place import ManifestState, PlaceSize, Stamp, Tag, WritingRight
 from mergewise.store.sweep import bytes_within, sweep
@@ -36,7 +36,7 @@ class LockHolder:
 
     took_over = False
 
-    def demand(self) -> None:
+    def check(self) -> None:
         pass
 
 
@@ -47,7 +47,7 @@ class Folder:
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
-        self._held: HeldFolder | None = None
+        self._held: PinnedDirectory | None = None
         self._lock = FileLock(directory / ".lock")
         self._sessions = Sessions()
         # bytes that the index held when old versions last went
@@ -82,26 +82,26 @@ class Folder:
                 write_manifest(self.directory, manifest)
 
     def swap(self, manifest: Manifest, tag: Tag, writer: WritingRight) -> Tag:
-        self.demand_same()
+        self.check_same()
         write_manifest(self.directory, manifest)
         return None
 
-    def demand_same(self) -> None:
+    def check_same(self) -> None:
         if self._held is None and self.directory.is_dir():
-            self._held = HeldFolder(self.directory)
+            self._held = PinnedDirectory(self.directory)
         if self._held is None or not self._held.stands():
             raise StoreError(
                 f"{self} is no longer the index that was opened: it was moved, replaced or deleted",
                 "open the index that you mean",
             )
 
-    def demand_plain(self) -> None:
-        demand_plain(self.directory)
+    def check_plain(self) -> None:
+        check_plain(self.directory)
 
     @contextmanager
     def writer(self, wait: float) -> Iterator[LockHolder]:
         # the lock is a file too
-        self.demand_plain()
+        self.check_plain()
         try:
             self._lock.acquire(timeout=0)
         except Timeout:
@@ -146,8 +146,8 @@ class Folder:
     def is_untouched(self, name: str, version: int, stamp: Stamp, writer: WritingRight) -> bool:
         return self.stamp(name, version) == stamp and self.stamp(name, version + 1) is None
 
-    def demand_own_files(self, name: str, version: int) -> None:
-        demand_own_files(self._table(name), version)
+    def check_own_files(self, name: str, version: int) -> None:
+        check_own_files(self._table(name), version)
 
     def _table(self, name: str) -> Path:
         return self.directory / f"{name}.lance"

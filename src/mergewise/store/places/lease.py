@@ -43,7 +43,7 @@ class LeaseHolder:
         self._freed = Event()
         self._beats = 0
 
-    def demand(self) -> None:
+    def check(self) -> None:
         if self._lost or monotonic() - self._renewed > HELD:
             raise IndexBusy(f"another writer has taken over {self._objects.url}", "try again")
 

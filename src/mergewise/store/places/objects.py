@@ -12,8 +12,8 @@ from time import sleep
 from typing import Any, NamedTuple
 
 from mergewise.errors import MissingExtra, StoreError, UsageError
-from mergewise.masking import remember_key
 from mergewise.ranges import short_repr
+from mergewise.redaction import remember_key
 from mergewise.store.damage import line, tells_full_disk
 
 # seconds between attempts to put what nobody else has put in between
@@ -174,7 +174,7 @@ class Objects:
             self._obstore.put(self._objects, name, os.urandom(16))
             return self._obstore.head(self._objects, name)["last_modified"]  # type: ignore[no-any-return]
 
-    def demand_conditions(self, name: str) -> None:
+    def check_conditional_writes(self, name: str) -> None:
         """Raises UsageError where conditions on a put are ignored. An object of this new name is put for it."""
         refusals = (self._obstore.exceptions.AlreadyExistsError, self._obstore.exceptions.PreconditionError)
         with self._reaching():

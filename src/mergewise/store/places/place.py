@@ -40,7 +40,7 @@ class WritingRight(Protocol):
     took_over: bool
     """Whether the writer before was given up: it may still be writing, so that its tables have to be fenced off."""
 
-    def demand(self) -> None:
+    def check(self) -> None:
         """Raises IndexBusy once another writer may have taken over."""
 
 
@@ -72,10 +72,10 @@ class Place(Protocol):
     def swap(self, manifest: Manifest, tag: Tag, writer: WritingRight) -> Tag:
         """Replace the manifest, in one step. Raises IndexBusy where it is no longer the one with the tag."""
 
-    def demand_same(self) -> None:
+    def check_same(self) -> None:
         """Raises StoreError where another index has taken the place of the one that was opened."""
 
-    def demand_plain(self) -> None:
+    def check_plain(self) -> None:
         """Raises CorruptIndex where there is what no index holds."""
 
     def writer(self, wait: float) -> AbstractContextManager[WritingRight]:
@@ -107,7 +107,7 @@ class Place(Protocol):
     def is_untouched(self, name: str, version: int, stamp: Stamp, writer: WritingRight) -> bool:
         """Whether nobody has written to a table since this process had its last version open, with this stamp."""
 
-    def demand_own_files(self, name: str, version: int) -> None:
+    def check_own_files(self, name: str, version: int) -> None:
         """Raises CorruptIndex where a version of a table has files outside of the place."""
 
     # -- mapped files

@@ -142,13 +142,13 @@ class ChangingShardPlace(ShardPlace):
         return self._changing[self.at]
 
     def swap(self, manifest: Manifest, tag: Tag, writer: WritingRight) -> Tag:
-        self.demand_same()
+        self.check_same()
         self._changing[self.at] = manifest
         return None
 
     @contextmanager
     def writer(self, wait: float) -> Iterator[LockHolder]:
-        self.demand_plain()
+        self.check_plain()
         yield LockHolder()
 
     def clean(self, manifest: Manifest, *, all_of_it: bool = False, sure: bool = True) -> None:

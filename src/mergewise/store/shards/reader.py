@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 from mergewise.protocols import FloatArray, Ranking
 from mergewise.store import documents as d
 from mergewise.store.copies import RepeatedTexts
-from mergewise.store.kept import KeptValues
+from mergewise.store.kept import SnapshotCache
 from mergewise.store.lance_reader import LanceReader
 from mergewise.store.manifest import Manifest
 from mergewise.store.mapped import IntArray
@@ -51,7 +51,7 @@ class ShardedReader:
     def __init__(self, place: ShardedFolder, readers: Sequence[LanceReader]) -> None:
         self.place = place
         self.readers = tuple(readers)
-        self._kept = KeptValues()
+        self._kept = SnapshotCache()
 
     @property
     def directory(self) -> Path:

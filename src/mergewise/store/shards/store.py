@@ -67,7 +67,7 @@ class ShardedStore:
         return {name: view.settings for name, view in self.manifests[0].views.items()}
 
     def reader(self) -> ShardedReader:
-        IN_USE.demand_own_process(self.place)
+        IN_USE.check_own_process(self.place)
         manifests = self.manifests
         with self._opening:
             before = self._reader

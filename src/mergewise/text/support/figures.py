@@ -2,8 +2,7 @@
 and "5,000,000", "14 March 2020" and "2020-03-14".
 
 What may be read in two ways has both readings: "1.234" in English and in German, "3/4/2020" by day and by month. Spelled out
-numbers are read in English; of some other languages the small ones are known (`known_figures`), but not taken for figures of a
-statement, since the same letters are other words elsewhere.
+numbers are read in English alone.
 """
 
 from __future__ import annotations
@@ -46,17 +45,6 @@ _IMPLIED = {
     "triple": (3,), "thrice": (3,), "single": (1,), "pair": (2,), "both": (2,), "dozen": (12,), "decade": (10,),
     "century": (100,), "nil": (0,), "none": (0,), "no": (0,),
 }  # fmt: skip
-_ELSEWHERE = {
-    2: "zwei deux dos due dois duas twee два две", 3: "drei trois tres tre três drie три",
-    4: "vier quatre cuatro quattro quatro четыре", 5: "fünf cinq cinco cinque vijf пять", 6: "sechs six seis sei zes шесть",
-    7: "sieben sept siete sette sete zeven семь", 8: "acht huit ocho otto oito восемь",
-    9: "neun neuf nueve nove negen девять", 10: "zehn dix diez dieci dez tien десять", 11: "elf onze once undici",
-    12: "zwölf douze doce dodici doze twaalf", 20: "zwanzig vingt veinte venti vinte twintig двадцать",
-    30: "dreißig trente treinta trenta trinta dertig", 40: "vierzig quarante cuarenta quaranta quarenta veertig",
-    50: "fünfzig cinquante cincuenta cinquanta cinquenta vijftig", 60: "sechzig soixante sesenta sessanta zestig",
-    100: "hundert cent cien cento cem honderd сто", 1000: "tausend mille mil mila duizend тысяча",
-}  # fmt: skip
-_OF_WORD = {word: value for value, words in _ELSEWHERE.items() for word in words.split()}
 
 _SPACES = " \u00a0\u202f\u2009'’"
 _NUMBER = re.compile(rf"\d{{1,3}}(?:[{_SPACES}]\d{{3}})+(?!\d)(?:[.,]\d+)?|\d+(?:[.,]\d+)*")
@@ -99,14 +87,14 @@ def figures(text: str) -> tuple[Figure, ...]:
 
 @lru_cache(4096)
 def known_figures(text: str) -> frozenset[str]:
-    """All that numbers of a source can be read as: more than `figures` gives, "twice", "XIV" and "zwölf" among them."""
+    """All that numbers of a source can be read as: more than `figures` gives, "twice" and "XIV" among them."""
     known: set[str] = set()
     for figure in figures(text):
         known.update(figure.readings, figure.parts)
     for match in _WORD.finditer(text):
         word = match[0].lower()
         known.update(map(str, _IMPLIED.get(word, ())))
-        number = _OF_WORD.get(word, _UNITS.get(word, _ORDINALS.get(word)))
+        number = _UNITS.get(word, _ORDINALS.get(word))
         if number is not None:
             known.add(str(number))
     known.update(str(value) for match in _ROMAN.finditer(text) if (value := roman(match[0])))

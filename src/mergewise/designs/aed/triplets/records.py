@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from mergewise.defaults import PASSAGE_TOKENS
 from mergewise.ranges import SHARE, Range, check_fields
-from mergewise.store.tables import Packed, Table
+from mergewise.store.tables import SerializedColumn, Table
 from mergewise.types import DocumentRows, LeafId, RowId, Span
 
 Made: TypeAlias = str
@@ -132,7 +132,7 @@ def _unpack(rows: pa.Table) -> Mapping[str, Sequence[Any]]:
     return {"triplets": [tuple(Triplet(*one) for one in json.loads(packed)) for packed in rows["triplets"].to_pylist()]}
 
 
-TRIPLETS = Packed("triplets", pa.string(), _pack, _unpack, ("triplets",))
+TRIPLETS = SerializedColumn("triplets", pa.string(), _pack, _unpack, ("triplets",))
 
 TRIPLET = Table("triplet", TripletSet, (TRIPLETS,), mapped=True)
 EXTRACTION = Table("extraction", TripletExtraction)

@@ -13,7 +13,7 @@ from mergewise.designs.mrag.markers.grounding import Ungrounded
 from mergewise.designs.mrag.markers.paragraphs import paragraphs_of
 from mergewise.index.writing.segments import TextSegment
 from mergewise.ranges import SHARE, Range, check_fields
-from mergewise.store.tables import Packed, Table
+from mergewise.store.tables import SerializedColumn, Table
 from mergewise.store.views import Presets
 from mergewise.text.spans import Part
 from mergewise.types import DocumentRows, RowId, Span
@@ -203,7 +203,7 @@ def _sentence(packed: Sequence[Any]) -> ValueSentence:
     return ValueSentence(start, end, tuple((a, b) for a, b in support), replaced, tuple(flags))
 
 
-SENTENCES = Packed("sentences", pa.string(), pack_sentences, unpack_sentences, ("sentences",))
+SENTENCES = SerializedColumn("sentences", pa.string(), pack_sentences, unpack_sentences, ("sentences",))
 
 MARKER = Table("marker", Marker, (SENTENCES,), vectors=("vector",), text="key", mapped=True)
 EXTRACTION = Table("marking", MarkerExtraction)

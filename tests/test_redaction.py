@@ -9,22 +9,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mergewise import masking
+from mergewise import redaction
 from mergewise.cli.output import PrintableFormatter, say_error
 from mergewise.errors import ModelError
-from mergewise.masking import MASK, MaskedPieces, masked, remember_key, remember_keys_of
+from mergewise.redaction import MASK, MaskedPieces, masked, remember_key, remember_keys_of
 
 KEYS = ["abcabc", "abcabcabd", "cabcab"]
 
 
 @pytest.fixture(autouse=True)
 def no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(masking, "_keys", masking._Keys())
+    monkeypatch.setattr(redaction, "_keys", redaction._Keys())
 
 
 def masked_slowly(text: str) -> str:
     """At each character the longest key, else the character."""
-    ordered = sorted(masking._keys.forms, key=lambda form: (-len(form), form))
+    ordered = sorted(redaction._keys.forms, key=lambda form: (-len(form), form))
     out, at = "", 0
     while at < len(text):
         key = next((key for key in ordered if text[at:].lower().startswith(key)), "")
