@@ -16,10 +16,10 @@ from starlette.types import ASGIApp
 import mergewise as mw
 from mergewise.concurrency import in_thread
 from mergewise.server import native, problems
-from mergewise.server.admission import Admission
+from mergewise.server.admission import ConcurrencyLimiter
 from mergewise.server.collections import Collection, Collections
 from mergewise.server.configuration import ServerConfig
-from mergewise.server.guard import BoundedHeadProtocol, Guard
+from mergewise.server.guard import BoundedHeadProtocol, SecurityMiddleware
 from mergewise.server.mcp.http import McpEndpoint
 from mergewise.server.metrics import Metrics
 from mergewise.server.openai import routes as openai
@@ -41,7 +41,7 @@ def create_app(config: ServerConfig, state: State) -> ASGIApp:
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        admission = Admission(config.limits, metrics)
+        admission = ConcurrencyLimiter(config.limits, metrics)
         questions = Questions(collections, admission, config.limits, metrics)
         ending = asyncio.Event()
         service = app.state.service = Service(config, state, collections, questions, admission, metrics, ending)
@@ -80,7 +80,7 @@ def create_app(config: ServerConfig, state: State) -> ASGIApp:
             allow_headers=["Authorization", "Content-Type", "Idempotency-Key", "Last-Event-ID"],
             expose_headers=["X-Request-Id", "Retry-After"],
         )
-    return Guard(inner, config, state, metrics, page_files())
+    return SecurityMiddleware(inner, config, state, metrics, page_files())
 
 
 def uvicorn_options(config: ServerConfig) -> dict[str, Any]:

@@ -59,7 +59,7 @@ NOBODY = Token("nobody", frozenset())
 EVERYBODY = Token("everybody", frozenset(SCOPES), title="no token is needed", rate=1e6)
 
 
-class Guard:
+class SecurityMiddleware:
     """The application behind its checks. `page` are the paths of files that need no token."""
 
     def __init__(
@@ -183,7 +183,7 @@ class Guard:
         path = getattr(scope.get("route"), "path", None)
         route = path or ("page" if scope["path"] in self._page else "none")
         self._metrics.requests.labels(route, answer.status).inc()
-        told = {
+        fields = {
             "request": scope["mergewise.request_id"],
             "token": scope["mergewise.token"].id,
             "method": scope["method"],
@@ -191,7 +191,7 @@ class Guard:
             "status": answer.status,
             "ms": round(1000 * seconds, 1),
         }
-        access.info("request", extra={"fields": told})
+        access.info("request", extra={"fields": fields})
 
 
 class _Headers(Mapping[str, list[str]]):
