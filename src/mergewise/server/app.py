@@ -22,7 +22,7 @@ from mergewise.server.configuration import ServerConfig
 from mergewise.server.guard import BoundedHeadProtocol, SecurityMiddleware
 from mergewise.server.mcp.http import McpEndpoint
 from mergewise.server.metrics import Metrics
-from mergewise.server.openai import routes as openai
+from mergewise.server.openai import chat, files, scoring, stores
 from mergewise.server.questions import Questions
 from mergewise.server.routing import Service
 from mergewise.server.state import State
@@ -32,6 +32,16 @@ log = logging.getLogger("mergewise.server")
 
 STREAMS_SECONDS = 8.0
 """How long streams may go on once the server is told to end."""
+
+
+# OpenAI's routers, each with its path prefix
+_OPENAI_ROUTERS = (
+    ("/v1", chat.router),
+    ("/v1", scoring.router),
+    ("/v1", stores.router),
+    ("/v1", files.router),
+    ("/v2", scoring.rerank_router),
+)
 
 
 def create_app(config: ServerConfig, state: State) -> ASGIApp:
@@ -68,7 +78,7 @@ def create_app(config: ServerConfig, state: State) -> ASGIApp:
     problems.install(app)
     for router in native.ROUTERS:
         app.include_router(router, responses=problems.documented_problems())
-    for prefix, router in openai.ROUTERS:
+    for prefix, router in _OPENAI_ROUTERS:
         app.include_router(router, prefix=prefix, responses=problems.documented_problems(openai=True))
     _serve_page(app, page_files())
     inner: ASGIApp = app
