@@ -14,7 +14,7 @@ import pytest
 
 from mergewise.concurrency import run
 from mergewise.server import admission as admission_room
-from mergewise.server.admission import LONGEST_WAIT, Admission, Appointments, PausingChat
+from mergewise.server.admission import LONGEST_WAIT, ConcurrencyLimiter, PausingChat, RetryLedger
 from mergewise.server.configuration import ServeLimits
 from mergewise.server.metrics import Metrics
 from mergewise.server.problems import HTTPProblem
@@ -44,7 +44,7 @@ async def until(condition: Any) -> None:
 
 def test_one_works_at_a_time_in_the_order_of_coming(metrics: Metrics) -> None:
     async def ask() -> None:
-        admission = Admission(ServeLimits(queue_least=10), metrics)
+        admission = ConcurrencyLimiter(ServeLimits(queue_least=10), metrics)
         at_work, most, order = 0, 0, []
 
         def work(number: int, waited: float) -> int:
@@ -66,7 +66,7 @@ def test_one_works_at_a_time_in_the_order_of_coming(metrics: Metrics) -> None:
 
 def test_the_queue_is_as_long_as_it_can_be_served(metrics: Metrics) -> None:
     async def ask() -> None:
-        admission = Admission(ServeLimits(), metrics)
+        admission = ConcurrencyLimiter(ServeLimits(), metrics)
         for mean, longest in ((0.01, 32), (0.1, 8), (5.0, 2)):
             admission._mean = mean
             assert admission.longest_queue() == longest
@@ -87,12 +87,12 @@ def test_the_queue_is_as_long_as_it_can_be_served(metrics: Metrics) -> None:
 
 
 class Full:
-    """An `Admission` with a full queue, a tenth of a second a question, and a clock that tests set."""
+    """An `ConcurrencyLimiter` with a full queue, a tenth of a second a question, and a clock that tests set."""
 
     def __init__(self, metrics: Metrics, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 1000.0
         monkeypatch.setattr(admission_room, "monotonic", lambda: self.now)
-        self.admission = Admission(ServeLimits(), metrics)
+        self.admission = ConcurrencyLimiter(ServeLimits(), metrics)
         self.admission._mean = 0.1
         self.slots = [self.admission.enter() for _ in range(1 + self.admission.longest_queue())]
 
@@ -131,16 +131,16 @@ def test_who_comes_again_when_told_is_let_in(metrics: Metrics, monkeypatch: pyte
 
 def test_clients_that_heed_the_time_are_spread_over_it(metrics: Metrics, monkeypatch: pytest.MonkeyPatch) -> None:
     async def ask() -> None:
-        monkeypatch.setattr(Appointments, "MOST", 300)
+        monkeypatch.setattr(RetryLedger, "MOST", 300)
         full = Full(metrics, monkeypatch)
         waits = [full.refused(f"heeds {number}") for number in range(10)]
         assert waits == pytest.approx([0.8 + 0.1 * number for number in range(10)])
         assert full.refused("same") < full.refused("later") <= LONGEST_WAIT
         # of those who never come again, fewer and fewer are expected, and few are remembered
-        for number in range(3 * Appointments.MOST):
+        for number in range(3 * RetryLedger.MOST):
             full.now += 0.01
             full.refused(f"impatient {number}")
-        assert len(full.admission._appointments._due) <= Appointments.MOST + 1
+        assert len(full.admission._appointments._due) <= RetryLedger.MOST + 1
         assert full.refused("late") == pytest.approx(0.8, abs=0.01)
         full.admission.close()
 
@@ -150,7 +150,7 @@ def test_clients_that_heed_the_time_are_spread_over_it(metrics: Metrics, monkeyp
 @pytest.mark.parametrize("when", ["at once", "waiting", "working"])
 def test_who_leaves_frees_the_slot(metrics: Metrics, when: str) -> None:
     async def ask() -> None:
-        admission = Admission(ServeLimits(), metrics)
+        admission = ConcurrencyLimiter(ServeLimits(), metrics)
         loop = asyncio.new_event_loop()
         begun, called_off = threading.Event(), threading.Event()
 
@@ -206,7 +206,7 @@ class SlowChat:
 
 def test_who_waits_for_a_model_gives_up_the_slot(metrics: Metrics) -> None:
     async def ask() -> None:
-        admission, slow = Admission(ServeLimits(streams=2), metrics), SlowChat()
+        admission, slow = ConcurrencyLimiter(ServeLimits(streams=2), metrics), SlowChat()
         chat = PausingChat(slow)
 
         def work(waited: float) -> str:

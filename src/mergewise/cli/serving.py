@@ -137,11 +137,11 @@ def _named_chat(spec: str) -> tuple[str, str]:
 
 
 def _place(data: Path | None, docs: list[Path]) -> ServedPlace:
-    from mergewise.server.configuration import demand_directory
+    from mergewise.server.configuration import check_directory
     from mergewise.server.places import served_place
 
     for path in (*docs, *([] if data is None else [data])):
-        demand_directory("what is to be served is", path)
+        check_directory("what is to be served is", path)
     return served_place(None if data is None else options.in_this_folder(data), docs)
 
 
@@ -237,8 +237,8 @@ def restore(
 ) -> None:
     """Make a server's data out of a backup, in a new directory."""
     from mergewise.server.backup import read_backup
-    from mergewise.server.configuration import demand_directory
+    from mergewise.server.configuration import check_directory
 
-    demand_directory("the new directory is", data)
+    check_directory("the new directory is", data)
     read_backup(data, file)
     say(f"restored; start it: mergewise serve {shlex.quote(str(data))}")

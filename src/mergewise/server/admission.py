@@ -4,7 +4,7 @@ Assembling takes a processor, so a worker has one slot; more threads would only 
 long as it can be served in time: by the mean time that a slot was held lately. Whoever waits for a chat model within a slot gives
 the slot up meanwhile (`PausingChat`).
 
-A question that is refused is told when to come again (`Appointments`). If it does, it finds a longer queue than one that is
+A question that is refused is told when to come again (`RetryLedger`). If it does, it finds a longer queue than one that is
 asked for the first time: so all who heed the time are answered, and who asks again at once gains nothing.
 """
 
@@ -37,7 +37,7 @@ LONGEST_WAIT = 10.0
 _SHORTEST_WAIT = 0.05
 
 
-class Appointments:
+class RetryLedger:
     """Refused questions, each with the time at which it was told to come again.
 
     Clients that heed the time are spread over it: the next one is told to come after those that are expected. Clients that do
@@ -79,7 +79,7 @@ class Appointments:
             self._due[question] = now + wait
 
 
-class Admission:
+class ConcurrencyLimiter:
     """The slots and places of a worker. Belongs to the event loop that it is made in."""
 
     def __init__(self, limits: ServeLimits, metrics: Metrics, slots: int = 1) -> None:
@@ -89,7 +89,7 @@ class Admission:
         self._queue: deque[asyncio.Future[None]] = deque()
         self._streams = 0
         self._mean = _FIRST_MEAN
-        self._appointments = Appointments()
+        self._appointments = RetryLedger()
         threads = slots + limits.streams + limits.queue_most
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="mergewise-question")
 
@@ -200,7 +200,7 @@ class Slot:
 
     current: ContextVar[Slot | None] = ContextVar("mergewise-slot", default=None)
 
-    def __init__(self, admission: Admission, has_place: bool) -> None:
+    def __init__(self, admission: ConcurrencyLimiter, has_place: bool) -> None:
         self._admission, self._has_place = admission, has_place
         # what is waited for, until the slot is taken
         self._turn: asyncio.Future[None] | None = admission.turn(first=False)

@@ -16,13 +16,13 @@ from starlette.types import ASGIApp
 import mergewise as mw
 from mergewise.concurrency import in_thread
 from mergewise.server import native, problems
-from mergewise.server.admission import Admission
+from mergewise.server.admission import ConcurrencyLimiter
 from mergewise.server.collections import Collection, Collections
 from mergewise.server.configuration import ServerConfig
-from mergewise.server.guard import BoundedHeadProtocol, Guard
+from mergewise.server.guard import BoundedHeadProtocol, SecurityMiddleware
 from mergewise.server.mcp.http import McpEndpoint
 from mergewise.server.metrics import Metrics
-from mergewise.server.openai import routes as openai
+from mergewise.server.openai import chat, files, scoring, stores
 from mergewise.server.questions import Questions
 from mergewise.server.routing import Service
 from mergewise.server.state import State
@@ -34,6 +34,16 @@ STREAMS_SECONDS = 8.0
 """How long streams may go on once the server is told to end."""
 
 
+# OpenAI's routers, each with its path prefix
+_OPENAI_ROUTERS = (
+    ("/v1", chat.router),
+    ("/v1", scoring.router),
+    ("/v1", stores.router),
+    ("/v1", files.router),
+    ("/v2", scoring.rerank_router),
+)
+
+
 def create_app(config: ServerConfig, state: State) -> ASGIApp:
     """The application of one worker. Its lifespan opens what it needs, and closes it."""
     collections = Collections(config, state)
@@ -41,7 +51,7 @@ def create_app(config: ServerConfig, state: State) -> ASGIApp:
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        admission = Admission(config.limits, metrics)
+        admission = ConcurrencyLimiter(config.limits, metrics)
         questions = Questions(collections, admission, config.limits, metrics)
         ending = asyncio.Event()
         service = app.state.service = Service(config, state, collections, questions, admission, metrics, ending)
@@ -68,7 +78,7 @@ def create_app(config: ServerConfig, state: State) -> ASGIApp:
     problems.install(app)
     for router in native.ROUTERS:
         app.include_router(router, responses=problems.documented_problems())
-    for prefix, router in openai.ROUTERS:
+    for prefix, router in _OPENAI_ROUTERS:
         app.include_router(router, prefix=prefix, responses=problems.documented_problems(openai=True))
     _serve_page(app, page_files())
     inner: ASGIApp = app
@@ -80,7 +90,7 @@ def create_app(config: ServerConfig, state: State) -> ASGIApp:
             allow_headers=["Authorization", "Content-Type", "Idempotency-Key", "Last-Event-ID"],
             expose_headers=["X-Request-Id", "Retry-After"],
         )
-    return Guard(inner, config, state, metrics, page_files())
+    return SecurityMiddleware(inner, config, state, metrics, page_files())
 
 
 def uvicorn_options(config: ServerConfig) -> dict[str, Any]:

@@ -373,7 +373,7 @@ def _value(what: str, given: object, hint: Any, base: Path) -> Any:
         return _value(what, given, kinds[0], base)
     if hint is Path:
         path = value_of(what, str(given) if isinstance(given, Path) else given, str)
-        demand_directory(what, path)
+        check_directory(what, path)
         return base / path
     if get_origin(hint) is tuple:
         if not isinstance(given, list | tuple):
@@ -386,7 +386,7 @@ def _value(what: str, given: object, hint: Any, base: Path) -> Any:
     return value_of(what, given, hint)
 
 
-def demand_directory(what: str, path: str | os.PathLike[str]) -> None:
+def check_directory(what: str, path: str | os.PathLike[str]) -> None:
     """Raises UsageError for what names a bucket: a server's writer, its readers and its backup go by directories."""
     if is_url(path):
         raise UsageError(

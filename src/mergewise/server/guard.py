@@ -22,6 +22,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import h11
+from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
@@ -59,7 +60,7 @@ NOBODY = Token("nobody", frozenset())
 EVERYBODY = Token("everybody", frozenset(SCOPES), title="no token is needed", rate=1e6)
 
 
-class Guard:
+class SecurityMiddleware:
     """The application behind its checks. `page` are the paths of files that need no token."""
 
     def __init__(
@@ -88,7 +89,7 @@ class Guard:
         began = perf_counter()
         scope["mergewise.request_id"] = request_id = "req_" + secrets.token_hex(12)
         scope["mergewise.token"] = NOBODY
-        headers = _Headers(scope["headers"])
+        headers = Headers(scope=scope)
         answer = _BoundedAnswer(send, self._answer_headers(scope, request_id))
         try:
             self._check(scope, headers)
@@ -107,16 +108,16 @@ class Guard:
         finally:
             self._record(scope, answer, perf_counter() - began)
 
-    def _check(self, scope: Scope, headers: _Headers) -> None:
+    def _check(self, scope: Scope, headers: Headers) -> None:
         """Raises HTTPProblem for what is refused by its head."""
         if sum(len(name) + len(value) for name, value in scope["headers"]) > self._config.limits.header_bytes:
             raise HTTPProblem(431, "long-head", "the headers are too long", "send fewer or shorter ones")
-        host = headers.only("host") or ""
+        host = _single(headers, "host") or ""
         if host_name(host) not in self._hosts:
             raise HTTPProblem(
                 421, "wrong-host", "this server does not answer under that host", "name it in allowed_hosts"
             )
-        origin = headers.only("origin")
+        origin = _single(headers, "origin")
         if origin is not None and origin not in self._origins and urlsplit(origin).netloc != host:
             raise HTTPProblem(
                 403, "foreign-origin", "requests of other sites are not answered", "name it in allowed_origins"
@@ -134,23 +135,23 @@ class Guard:
             self._metrics.rejected.labels("rate").inc()
             raise HTTPProblem(429, "rate", "this token asks too often", "ask more slowly", retry_after=wait)
 
-    def _is_open(self, path: str, method: str, origin: str | None, headers: _Headers) -> bool:
+    def _is_open(self, path: str, method: str, origin: str | None, headers: Headers) -> bool:
         """Whether the request needs no token: health, the page's files, a session, and what browsers ask before."""
         if method in ("GET", "HEAD") and (path in HEALTH_PATHS or path in self._page):
             return True
         asks_before = method == "OPTIONS" and "access-control-request-method" in headers
         return (method == "POST" and path == SESSION_PATH) or (asks_before and origin in self._origins)
 
-    def _token(self, headers: _Headers, method: str, origin: str | None) -> Token:
+    def _token(self, headers: Headers, method: str, origin: str | None) -> Token:
         if not self._config.needs_token:
             return EVERYBODY
-        authorization = headers.only("authorization")
+        authorization = _single(headers, "authorization")
         if authorization is not None:
             kind, _, secret = authorization.partition(" ")
             token = self._state.authenticate(secret.strip()) if kind.lower() == "bearer" else None
         elif cookie := session_cookie(headers):
             token = self._state.session_token(cookie)
-            if token is not None and method not in _SAFE and (headers.only("x-mergewise") != "1" or origin is None):
+            if token is not None and method not in _SAFE and (_single(headers, "x-mergewise") != "1" or origin is None):
                 hint = "send the header X-Mergewise: 1 and the Origin"
                 raise HTTPProblem(403, "foreign-request", "a write by cookie must come from the page", hint)
         else:
@@ -161,15 +162,15 @@ class Guard:
             raise HTTPProblem(401, "unauthorized", "this needs a token that stands", hint, headers=challenge)
         return token
 
-    def _longest_body(self, scope: Scope, headers: _Headers) -> int:
+    def _longest_body(self, scope: Scope, headers: Headers) -> int:
         limits = self._config.limits
-        uploads = _UPLOADS.fullmatch(scope["path"]) and not (headers.only("content-type") or "").startswith(
+        uploads = _UPLOADS.fullmatch(scope["path"]) and not (_single(headers, "content-type") or "").startswith(
             "application/json"
         )
         return limits.body_bytes if uploads else limits.json_bytes
 
-    def _check_length(self, scope: Scope, headers: _Headers) -> None:
-        declared = headers.only("content-length")
+    def _check_length(self, scope: Scope, headers: Headers) -> None:
+        declared = _single(headers, "content-length")
         longest = self._longest_body(scope, headers)
         if declared is not None and (not declared.isdecimal() or int(declared[:20]) > longest):
             raise too_large(longest)
@@ -183,7 +184,7 @@ class Guard:
         path = getattr(scope.get("route"), "path", None)
         route = path or ("page" if scope["path"] in self._page else "none")
         self._metrics.requests.labels(route, answer.status).inc()
-        told = {
+        fields = {
             "request": scope["mergewise.request_id"],
             "token": scope["mergewise.token"].id,
             "method": scope["method"],
@@ -191,30 +192,13 @@ class Guard:
             "status": answer.status,
             "ms": round(1000 * seconds, 1),
         }
-        access.info("request", extra={"fields": told})
+        access.info("request", extra={"fields": fields})
 
 
-class _Headers(Mapping[str, list[str]]):
-    """The headers of a request by name, in small letters."""
-
-    def __init__(self, raw: Any) -> None:
-        self._values: dict[str, list[str]] = {}
-        for name, value in raw:
-            self._values.setdefault(name.decode("latin-1"), []).append(value.decode("latin-1"))
-
-    def __getitem__(self, name: str) -> list[str]:
-        return self._values[name]
-
-    def __iter__(self) -> Any:
-        return iter(self._values)
-
-    def __len__(self) -> int:
-        return len(self._values)
-
-    def only(self, name: str) -> str | None:
-        """The value, None without one. A header that is there twice has a value that fits nothing."""
-        values = self._values.get(name)
-        return None if values is None else values[0].strip() if len(values) == 1 else "twice"
+def _single(headers: Headers, name: str) -> str | None:
+    """Return the value of a header, or None without one. A header that is there twice has a value that fits nothing."""
+    values = headers.getlist(name)
+    return None if not values else values[0].strip() if len(values) == 1 else "twice"
 
 
 def host_name(host: str) -> str:
@@ -223,10 +207,10 @@ def host_name(host: str) -> str:
     return match[1].lower().strip("[]").rstrip(".") if match else ""
 
 
-def session_cookie(headers: Mapping[str, list[str]]) -> str | None:
+def session_cookie(headers: Headers) -> str | None:
     """The page's cookie."""
     try:
-        cookies = SimpleCookie("; ".join(headers.get("cookie", [])))
+        cookies = SimpleCookie("; ".join(headers.getlist("cookie")))
     except CookieError:
         return None
     return cookies[COOKIE].value if COOKIE in cookies else None

@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import mergewise as mw
 from mergewise.concurrency import in_thread
 from mergewise.query import AnswerQuery, Query
-from mergewise.server.admission import Admission
+from mergewise.server.admission import ConcurrencyLimiter
 from mergewise.server.answers import Describer, span_form
 from mergewise.server.collections import Collection, Collections
 from mergewise.server.configuration import ServeLimits
@@ -138,7 +138,9 @@ class _Clock:
 class Questions:
     """The questions of one worker. Belongs to the event loop that it is made in."""
 
-    def __init__(self, collections: Collections, admission: Admission, limits: ServeLimits, metrics: Metrics) -> None:
+    def __init__(
+        self, collections: Collections, admission: ConcurrencyLimiter, limits: ServeLimits, metrics: Metrics
+    ) -> None:
         self._collections, self._admission, self.limits, self._metrics = collections, admission, limits, metrics
         self._loop = asyncio.get_running_loop()
         self._assemblies = SharedWork[Assembly](

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 from fastapi import Depends, Request, Response
 from fastapi.routing import APIRoute
 
-from mergewise.server.admission import Admission
+from mergewise.server.admission import ConcurrencyLimiter
 from mergewise.server.collections import Collections
 from mergewise.server.configuration import ServerConfig
 from mergewise.server.metrics import Metrics
@@ -29,7 +29,7 @@ class Service:
     state: State
     collections: Collections
     questions: Questions
-    admission: Admission
+    admission: ConcurrencyLimiter
     metrics: Metrics
     # set when streams are to end, since the server does
     ending: asyncio.Event

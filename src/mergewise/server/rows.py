@@ -158,11 +158,11 @@ def end_job(
     error: Mapping[str, Any] | None = None,
 ) -> None:
     """End a job, with the documents that it did not come to."""
-    told = [None if one is None else json.dumps(dict(one)) for one in (report, error)]
-    rows.execute("UPDATE jobs SET finished = ?, report = ?, error = ? WHERE id = ?", [time.time(), *told, id])
+    texts = [None if one is None else json.dumps(dict(one)) for one in (report, error)]
+    rows.execute("UPDATE jobs SET finished = ?, report = ?, error = ? WHERE id = ?", [time.time(), *texts, id])
     waits = "job = ? AND status IN ('queued', 'indexing')"
     if state == "failed":
-        rows.execute(f"UPDATE documents SET status = 'failed', error = ? WHERE {waits}", [told[1], id])
+        rows.execute(f"UPDATE documents SET status = 'failed', error = ? WHERE {waits}", [texts[1], id])
     else:
         withdraw(rows, waits, [id])
     give_state(rows, id, state)

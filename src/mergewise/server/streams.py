@@ -110,8 +110,8 @@ class EventStream(EventSourceResponse):
             problem = problem_of(error)
             if problem.status >= 500 and error is not DRAINED:
                 log_failure(error, problem, "stream")
-            told = {"type": "http.response.body", "body": self._failure(problem), "more_body": True}
-            await _send_in_time(send, told)
+            message = {"type": "http.response.body", "body": self._failure(problem), "more_body": True}
+            await _send_in_time(send, message)
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def _pieces(self) -> AsyncGenerator[bytes, None]:

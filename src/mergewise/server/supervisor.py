@@ -78,7 +78,7 @@ class Child:
         theirs.close()
 
     def listen(self) -> None:
-        """Take what the process told: that it is ready, or why it ends."""
+        """Read the messages of the process: that it is ready, or why it ends."""
         with suppress(EOFError, OSError):
             while self.messages is not None and self.messages.poll():
                 what, text = self.messages.recv()
@@ -135,7 +135,7 @@ class Supervisor:
                     return process
 
                 port = listener.getsockname()[1]
-                self.children = [Child("writer", lambda told: start(_writer, self.config, told))]
+                self.children = [Child("writer", lambda messages: start(_writer, self.config, messages))]
                 counts = spawn.RawArray("i", [ABSENT] * self.config.workers)
                 for number in range(self.config.workers):
                     own = ConnectionCounts(counts, number)
@@ -291,13 +291,13 @@ def tell_systemd(message: str) -> None:
 # -- the processes
 
 
-def _writer(parent: int, config: ServerConfig, told: Connection) -> None:
+def _writer(parent: int, config: ServerConfig, messages: Connection) -> None:
     log_as_json()
     if hasattr(os, "nice"):
         os.nice(WRITER_NICE)
     give_back_at_times()
-    with _reasons(told):
-        _send(told, "ready")
+    with _reasons(messages):
+        _send(messages, "ready")
         run_writer(config, parent)
 
 
@@ -307,11 +307,11 @@ def _worker(
     app: str,
     listener: socket.socket,
     connections: ConnectionCounts,
-    told: Connection,
+    messages: Connection,
 ) -> None:
     log_as_json()
     give_back_at_times()
-    with _reasons(told):
+    with _reasons(messages):
         import uvicorn
 
         room = import_module(app)
@@ -321,7 +321,9 @@ def _worker(
         if config.tls_certificate is not None:
             options |= {"ssl_certfile": config.tls_certificate, "ssl_keyfile": config.tls_key}
         uvicorn_config = uvicorn.Config(ending_connections(room.create_app(config, state), connections), **options)
-        server = draining_server(uvicorn_config, state, parent, connections, on_started=partial(_send, told, "ready"))
+        server = draining_server(
+            uvicorn_config, state, parent, connections, on_started=partial(_send, messages, "ready")
+        )
         server.run(sockets=[SharedListener(listener, connections)])
         state.close()
 
@@ -366,21 +368,21 @@ def draining_server(
 
 
 @contextmanager
-def _reasons(told: Connection) -> Iterator[None]:
+def _reasons(messages: Connection) -> Iterator[None]:
     """Tell the supervisor why a process ends. A traceback is logged for what nobody foresaw."""
     try:
         yield
     except MergewiseError as error:
         log.error("%s", error)
-        _send(told, "reason", str(error))
+        _send(messages, "reason", str(error))
         raise SystemExit(1) from None
     except Exception as error:
         log.exception("a process ends")
-        _send(told, "reason", f"{type(error).__name__}: {error}")
+        _send(messages, "reason", f"{type(error).__name__}: {error}")
         raise SystemExit(1) from None
 
 
-def _send(told: Connection, what: str, text: str = "") -> None:
+def _send(messages: Connection, what: str, text: str = "") -> None:
     # a supervisor that was killed does not listen
     with suppress(OSError):
-        told.send((what, text))
+        messages.send((what, text))

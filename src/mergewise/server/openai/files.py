@@ -21,8 +21,8 @@ from mergewise.server.collections import Collection, id_of
 from mergewise.server.native.documents import list_documents
 from mergewise.server.native.replies import DocumentReply
 from mergewise.server.openai.conversations import refused
+from mergewise.server.openai.file_store import Attachment, FileStore, ReceivedFile
 from mergewise.server.openai.forms import AttachForm, BatchForm
-from mergewise.server.openai.shelf import Attachment, ReceivedFile, Shelf
 from mergewise.server.openai.stores import list_form
 from mergewise.server.problems import HTTPProblem, unknown
 from mergewise.server.records import Job, Token
@@ -39,8 +39,8 @@ _ENDED = {"done": "completed", "failed": "failed", "cancelled": "cancelled"}
 _UNSUPPORTED = frozenset({"media-type", "unsupported"})
 
 
-def _shelf(service: Service) -> Shelf:
-    return Shelf(service.config.data / "files")
+def _file_store(service: Service) -> FileStore:
+    return FileStore(service.config.data / "files")
 
 
 # -- files
@@ -51,9 +51,9 @@ async def send_file(
     service: Server, token: Caller, file: Annotated[UploadFile, File()], purpose: Annotated[str, Form()] = "assistants"
 ) -> dict[str, Any]:
     """Keep a file, to be attached to a vector store within a day."""
-    shelf = _shelf(service)
-    await in_thread(shelf.sweep)
-    blob = await receive(service.config.spool, shelf.folder, _chunks(file), service.config.limits.body_bytes)
+    store = _file_store(service)
+    await in_thread(store.sweep)
+    blob = await receive(service.config.spool, store.folder, _chunks(file), service.config.limits.body_bytes)
     kept = ReceivedFile(
         "file-" + secrets.token_hex(16),
         label(file.filename),
@@ -63,7 +63,7 @@ async def send_file(
         time.time(),
         token.id,
     )
-    await in_thread(partial(shelf.keep, kept))
+    await in_thread(partial(store.keep, kept))
     return kept.as_dict()
 
 
@@ -83,32 +83,32 @@ def list_files(
     service: Server, token: Caller, limit: Annotated[int, Query(ge=1, le=10_000)] = 1000, after: str | None = None
 ) -> dict[str, Any]:
     """The files that the token sent, the newest first."""
-    files = [one.as_dict() for one in _shelf(service).files(token)]
+    files = [one.as_dict() for one in _file_store(service).files(token)]
     begin = next((at for at, one in enumerate(files, 1) if one["id"] == after), 0)
     return list_form(files[begin : begin + limit], has_more=len(files) > begin + limit)
 
 
 @router.get("/files/{id}", openapi_extra=READ)
 def get_file(id: str, service: Server, token: Caller) -> dict[str, Any]:
-    return _shelf(service).get(id, token).as_dict()
+    return _file_store(service).get(id, token).as_dict()
 
 
 @router.get("/files/{id}/content", openapi_extra=READ, response_class=FileResponse)
 def get_file_content(id: str, service: Server, token: Caller) -> FileResponse:
     """The bytes of a file, for a day."""
-    shelf = _shelf(service)
-    file = shelf.get(id, token)
+    store = _file_store(service)
+    file = store.get(id, token)
     headers = {"X-Content-Type-Options": "nosniff", "Content-Security-Policy": "sandbox"}
     return FileResponse(
-        shelf.bytes_of(file), media_type="application/octet-stream", filename=file.name, headers=headers
+        store.bytes_of(file), media_type="application/octet-stream", filename=file.name, headers=headers
     )
 
 
 @router.delete("/files/{id}", openapi_extra=WRITE)
 def delete_file(id: str, service: Server, token: Caller) -> dict[str, Any]:
     """Forget a file. Documents that it became stay."""
-    shelf = _shelf(service)
-    shelf.drop(shelf.get(id, token))
+    store = _file_store(service)
+    store.drop(store.get(id, token))
     return {"id": id, "object": "file", "deleted": True}
 
 
@@ -124,17 +124,17 @@ def attach_file(c: str, form: AttachForm, service: Server, token: Caller) -> dic
 
 def _attach(service: Service, collection: Collection, token: Token, forms: Sequence[AttachForm]) -> Job:
     """The job that indexes the files."""
-    shelf = _shelf(service)
-    files = [shelf.get(form.file_id, token) for form in forms]
+    store = _file_store(service)
+    files = [store.get(form.file_id, token) for form in forms]
     if len({file.name for file in files}) < len(files):
         raise refused("two files of one name would take each other's place", "file_ids")
     blobs = collection.blobs
-    uploads = [shelf.upload(file, blobs, form.attributes or {}) for file, form in zip(files, forms, strict=True)]
+    uploads = [store.upload(file, blobs, form.attributes or {}) for file, form in zip(files, forms, strict=True)]
     # uploads that are settled leave the job: a batch is asked about for longer
     request = {"on_conflict": "replace", "documents": [upload.id for upload in uploads]}
     job = service.state.enqueue("add", collection.name, request, uploads=uploads, token=token.id)
     for file in files:
-        shelf.note(Attachment(file.id, file.name, job.id, job.created), collection.name)
+        store.note(Attachment(file.id, file.name, job.id, job.created), collection.name)
     return job
 
 
@@ -158,7 +158,7 @@ def list_store_files(
 @router.get("/vector_stores/{c}/files/{id}", openapi_extra=READ)
 def get_store_file(c: str, id: str, service: Server, token: Caller) -> dict[str, Any]:
     """A document, by the id of the file that it was, or by its key."""
-    attachment = _shelf(service).attachment(id, c)
+    attachment = _file_store(service).attachment(id, c)
     row = _row(service, token, c, id_of(id) if attachment is None else attachment.document)
     job = None if attachment is None else service.state.job(attachment.job)
     if row is None and job is None:
@@ -182,13 +182,13 @@ def remove_store_file(c: str, id: str, service: Server, token: Caller) -> dict[s
     """Remove a document from the collection, soon."""
     row = _existing_row(service, token, c, id)
     service.state.enqueue("remove", c, {"ids": [row["id"]]}, token=token.id)
-    _shelf(service).detach(id, c)
+    _file_store(service).detach(id, c)
     return {"id": id, "object": "vector_store.file.deleted", "deleted": True}
 
 
 def _existing_row(service: Service, token: Token, c: str, id: str) -> DocumentReply:
     """The document that an id means: that of a file that was attached, or a key. Raises HTTPProblem 404 without one."""
-    attachment = _shelf(service).attachment(id, c)
+    attachment = _file_store(service).attachment(id, c)
     row = _row(service, token, c, id_of(id) if attachment is None else attachment.document)
     if row is None:
         raise unknown("file")

@@ -64,7 +64,7 @@ class Attachment:
 
 
 @dataclass(frozen=True, slots=True)
-class Shelf:
+class FileStore:
     folder: Path
 
     def get(self, id: str, token: Token) -> ReceivedFile:
