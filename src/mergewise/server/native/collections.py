@@ -11,7 +11,7 @@ import mergewise as mw
 from mergewise.defaults import SHIPPED_EMBEDDERS
 from mergewise.server.native.forms import AskForm, CollectionChangeForm, CollectionForm, Name, validated
 from mergewise.server.native.pages import Cursor, Limit, cursor_position, page
-from mergewise.server.native.replies import CollectionReply, PageOf, StartedReply
+from mergewise.server.native.responses import CollectionReply, PageOf, StartedReply
 from mergewise.server.problems import HTTPProblem, invalid
 from mergewise.server.questions import DEFAULTS
 from mergewise.server.records import CollectionRecord

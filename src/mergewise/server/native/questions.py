@@ -11,7 +11,7 @@ from fastapi import APIRouter, Request, Response
 from fastapi.sse import format_sse_event
 
 from mergewise.server.native.forms import AskForm, CompareForm, ContextForm, Name
-from mergewise.server.native.replies import AnswerReply, ComparisonReply, ContextReply
+from mergewise.server.native.responses import AnswerReply, ComparisonReply, ContextReply
 from mergewise.server.problems import HTTPProblem, problem_json
 from mergewise.server.questions import QuestionRequest
 from mergewise.server.routing import READ, Caller, ScopedRoute, Server, request_id_of
