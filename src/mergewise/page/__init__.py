@@ -14,11 +14,11 @@ from mergewise.page.budget import MOST, budget_bar, legend, main_kind, shares
 from mergewise.page.comparison import columns, comparison_legend
 from mergewise.page.detail import LIMIT, Detail, fit_page
 from mergewise.page.hops import hop_list
-from mergewise.page.marks import Marks
 from mergewise.page.markup import Markup, join, tag
 from mergewise.page.parts import answer_part, left_out, page_header, steps
 from mergewise.page.passages import PassageCards, anchors
 from mergewise.page.places import DocumentLookup, FileLink, Places
+from mergewise.page.reasons import Marks
 from mergewise.page.shell import whole
 from mergewise.protocols import TokenCounter
 from mergewise.types import Answer, Context

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from mergewise.page.marks import KINDS, Marks, kinds_in
 from mergewise.page.markup import Markup, tag
 from mergewise.page.passages import stretches_of
+from mergewise.page.reasons import KINDS, Marks, kinds_in
 from mergewise.protocols import TokenCounter
 from mergewise.text.keys import heading_path
 from mergewise.types import Context, Passage

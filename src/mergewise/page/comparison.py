@@ -11,8 +11,8 @@ from mergewise.page.markup import Markup, join, tag
 from mergewise.page.passages import GAP_SHOWN, GOES_ON, apart, card_head, with_styles
 from mergewise.page.places import Places, Styled
 from mergewise.protocols import TokenCounter
+from mergewise.text.context_diff import OtherSpans, has_words, other_spans, unshared_texts
 from mergewise.text.keys import heading_path
-from mergewise.text.unshared import OtherSpans, has_words, other_spans, unshared_texts
 from mergewise.types import Context, Passage, Span
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from mergewise.page.marks import Marks
 from mergewise.page.markup import Markup, shorten, tag
 from mergewise.page.places import Places
+from mergewise.page.reasons import Marks
 from mergewise.text.markup import readable
 from mergewise.types import Context, HopNote, Span, Step
 

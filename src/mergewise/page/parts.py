@@ -6,10 +6,10 @@ import re
 from collections.abc import Sequence
 
 from mergewise.page.detail import Detail, notice
-from mergewise.page.marks import LEFT_OUT, Marks, Reason
 from mergewise.page.markup import Markup, join, shorten, tag
 from mergewise.page.passages import Anchor, score, with_styles
 from mergewise.page.places import Places, Styled, styles_of
+from mergewise.page.reasons import LEFT_OUT, Marks, Reason
 from mergewise.text.keys import heading_path
 from mergewise.text.markup import readable
 from mergewise.types import Answer, Citation, Span, Step

@@ -38,7 +38,7 @@ from mergewise.server.metrics import Metrics
 from mergewise.server.problems import HTTPProblem, invalid, problem_json, problem_of
 from mergewise.server.records import Token
 from mergewise.server.sharing import Shared, SharedWork
-from mergewise.text.unshared import other_spans
+from mergewise.text.context_diff import other_spans
 from mergewise.types import Answer, Context, Message
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from mergewise.server.configuration import ModelConfig
 from mergewise.server.guard import COOKIE
 from mergewise.server.native.forms import SessionForm, TokenForm
 from mergewise.server.native.pages import Cursor, Limit, page_behind
-from mergewise.server.native.replies import NewTokenReply, PageOf, TokenReply
+from mergewise.server.native.responses import NewTokenReply, PageOf, TokenReply
 from mergewise.server.problems import HTTPProblem, unknown
 from mergewise.server.routing import ADMIN, OPEN, READ, Caller, ScopedRoute, Server
 

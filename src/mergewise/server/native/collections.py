@@ -12,7 +12,7 @@ from mergewise.defaults import SHIPPED_EMBEDDERS
 from mergewise.server.configuration import DEFAULTS
 from mergewise.server.native.forms import AskForm, CollectionChangeForm, CollectionForm, Name, validated
 from mergewise.server.native.pages import Cursor, Limit, cursor_position, page
-from mergewise.server.native.replies import CollectionReply, PageOf, StartedReply
+from mergewise.server.native.responses import CollectionReply, PageOf, StartedReply
 from mergewise.server.problems import HTTPProblem, invalid
 from mergewise.server.records import CollectionRecord
 from mergewise.server.routing import ADMIN, READ, Caller, ScopedRoute, Server

@@ -27,7 +27,7 @@ from mergewise.server.native.forms import (
     validated,
 )
 from mergewise.server.native.pages import Cursor, Limit, cursor_position, page
-from mergewise.server.native.replies import (
+from mergewise.server.native.responses import (
     AcceptedReply,
     DocumentReply,
     OutlinedDocumentReply,

@@ -8,7 +8,7 @@ from typing import Any
 from fastapi import APIRouter, Response
 
 from mergewise.errors import MergewiseError
-from mergewise.server.native.replies import HealthReply
+from mergewise.server.native.responses import HealthReply
 from mergewise.server.problems import HTTPProblem
 from mergewise.server.routing import ADMIN, OPEN, ScopedRoute, Server, Service
 

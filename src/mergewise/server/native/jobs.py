@@ -16,7 +16,7 @@ from mergewise.server.collections import Collection, key_of, knows_of
 from mergewise.server.native.forms import JobForm, Name
 from mergewise.server.native.pages import Cursor, Limit, cursor_position
 from mergewise.server.native.questions import event_bytes, failure_event
-from mergewise.server.native.replies import EstimateReply, EvaluationReply, JobReply, PageOf, StartedReply
+from mergewise.server.native.responses import EstimateReply, EvaluationReply, JobReply, PageOf, StartedReply
 from mergewise.server.problems import invalid, unknown
 from mergewise.server.records import ENDED, Job, JobState, Token
 from mergewise.server.routing import READ, WRITE, Caller, ScopedRoute, Server, Service

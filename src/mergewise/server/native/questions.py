@@ -13,7 +13,7 @@ from pydantic import BaseModel
 
 from mergewise.query import AnswerQuery, options_of
 from mergewise.server.native.forms import AskForm, CompareForm, ContextForm, Name
-from mergewise.server.native.replies import AnswerReply, ComparisonReply, ContextReply
+from mergewise.server.native.responses import AnswerReply, ComparisonReply, ContextReply
 from mergewise.server.problems import HTTPProblem, problem_json
 from mergewise.server.questions import CollectionQuery
 from mergewise.server.routing import READ, Caller, ScopedRoute, Server, request_id_of

@@ -19,7 +19,7 @@ from fastapi.responses import FileResponse
 from mergewise.concurrency import in_thread
 from mergewise.server.collections import Collection, id_of
 from mergewise.server.native.documents import list_documents
-from mergewise.server.native.replies import DocumentReply
+from mergewise.server.native.responses import DocumentReply
 from mergewise.server.openai.conversations import refused
 from mergewise.server.openai.file_store import Attachment, FileStore, ReceivedFile
 from mergewise.server.openai.forms import AttachForm, BatchForm

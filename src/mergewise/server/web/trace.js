@@ -1,5 +1,5 @@
 // What the steps of a trace say: why each stretch of a context is there, how steps lead to each other, and what was left out.
-// The static pages read traces by the same rules (mergewise/page/marks.py, hops.py).
+// The static pages read traces by the same rules (mergewise/page/reasons.py, hops.py).
 
 import { idOf, Offsets } from "./text.js";
 

@@ -8,7 +8,7 @@ from typing import ClassVar
 import pytest
 
 from mergewise.models.record import Models
-from mergewise.page.marks import Marks, Reason, Stretch, kinds_in
+from mergewise.page.reasons import Marks, Reason, Stretch, kinds_in
 from mergewise.types import Cause, Context, Document, Note, Span, Step
 from tests.page.support import CATS, KIBBLE, at, context, hopping, passage
 

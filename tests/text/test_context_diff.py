@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mergewise.text.unshared import OtherSpans, other_spans, unshared_texts
+from mergewise.text.context_diff import OtherSpans, other_spans, unshared_texts
 from mergewise.types import GAP, Context, Passage, Span
 
 TEXT = "Cats eat fish. Dogs eat meat. Birds eat seeds."
