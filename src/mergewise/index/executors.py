@@ -30,7 +30,7 @@ from typing import IO, Any, Protocol, TypeAlias, TypeVar
 
 from mergewise.errors import UsageError
 from mergewise.models.minilm import cores
-from mergewise.readers.apart import ending_of, start_apart
+from mergewise.readers.sandbox import ending_of, start_sandbox
 
 log = logging.getLogger("mergewise")
 
@@ -313,7 +313,7 @@ class _WorkerProcess:
 
     def __init__(self, threads: int, answers: WorkerAnswers) -> None:
         env = {**NO_MORE_THREADS, "OMP_NUM_THREADS": str(threads)}
-        self._process = start_apart(WORKER, *map(str, log_levels()), stderr=None, env=env, own_group=True)
+        self._process = start_sandbox(WORKER, *map(str, log_levels()), stderr=None, env=env, own_group=True)
         self.pid = self._process.pid
         self.name = f"worker {self.pid}"
         self.items: deque[WorkItem] = deque()
