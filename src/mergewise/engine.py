@@ -365,7 +365,7 @@ class Index:
 
     @staticmethod
     def _executors(workers: int | None, ray: str | None, gpus_per_worker: float) -> Executors:
-        from mergewise.index.executors import executors_of
+        from mergewise.index.cluster import executors_of
 
         count = None if workers is None else whole("the workers are", workers, WORKERS)
         gpus = number("the GPUs of a worker are", gpus_per_worker, float, GPUS)

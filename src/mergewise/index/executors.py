@@ -113,18 +113,7 @@ def in_workers(size: int, workers: int | None = None) -> Iterator[Executor]:
         pool.close()
 
 
-def executors_of(workers: int | None, ray: str | None = None, gpus_per_worker: float = 0.0) -> Executors:
-    """Those of `in_workers`; where a cluster is named by `ray`, of `index.cluster.on_cluster`."""
-    if ray is None:
-        if gpus_per_worker:
-            raise UsageError("GPUs of a worker go with a cluster", "name one: ray='local', or --ray local")
-        return partial(in_workers, workers=workers)
-    from mergewise.index.cluster import on_cluster
-
-    return partial(on_cluster, address=ray, workers=workers, gpus_per_worker=gpus_per_worker)
-
-
-HERE = executors_of(1)
+HERE: Executors = partial(in_workers, workers=1)
 
 
 @dataclass(frozen=True, slots=True)
