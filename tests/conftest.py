@@ -27,8 +27,21 @@ os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="mergewise-state-")
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+# What a test module that starts processes has among its names, and the fixtures that start servers or lead to outside data.
+PROCESS_NAMES = frozenset(
+    {"Browser", "LiveServer", "Popen", "Proxy", "SandboxedReader", "WorkerPool", "command", "multiprocessing"}
+    | {"reader_within", "run_text", "subprocess"}
+)
+PROCESS_FIXTURES = frozenset({"browser", "formats", "live", "manuals", "pool", "server", "start_server"})
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What takes a minute comes last."""
+    """Mark what starts processes or servers, or needs outside data. What takes a minute comes last."""
+    for item in items:
+        assert isinstance(item, pytest.Function)
+        fixtures = PROCESS_FIXTURES.intersection(item.fixturenames)
+        if fixtures or not PROCESS_NAMES.isdisjoint(vars(item.module)):
+            item.add_marker("process")
     items.sort(key=lambda item: item.get_closest_marker("slow") is not None)
 
 

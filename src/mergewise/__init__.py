@@ -82,7 +82,7 @@ if TYPE_CHECKING:
     from mergewise.protocols import TokenCounter as TokenCounter
     from mergewise.protocols import UtilityPredictor as UtilityPredictor
     from mergewise.ranges import Ceilings as Ceilings
-    from mergewise.readers.apart import Limits as Limits
+    from mergewise.readers.sandbox import Limits as Limits
     from mergewise.retrieve.hybrid import SearchSettings as SearchSettings
     from mergewise.store.tables import Table as Table
     from mergewise.store.views import Estimate as Estimate
@@ -154,7 +154,7 @@ _HOMES = {
         "UtilityPredictor"
     ),
     "mergewise.ranges": "Ceilings",
-    "mergewise.readers.apart": "Limits",
+    "mergewise.readers.sandbox": "Limits",
     "mergewise.retrieve.hybrid": "SearchSettings",
     "mergewise.store.tables": "Table",
     "mergewise.store.views": "Estimate Progress View",

@@ -65,7 +65,7 @@ if TYPE_CHECKING:
     from mergewise.index.executors import Executors
     from mergewise.inputs import Source
     from mergewise.readers import FolderSearch
-    from mergewise.readers.apart import Limits
+    from mergewise.readers.sandbox import Limits
 
 # What adds and what asks is imported where it is used: either half takes longer to import than to open an index.
 
@@ -271,7 +271,7 @@ class Index:
         from mergewise.index.plan import lost_files, plan
         from mergewise.index.work import IndexingProgress
         from mergewise.inputs import inputs_of
-        from mergewise.readers.apart import reader_within
+        from mergewise.readers.sandbox import reader_within
 
         search, described = self._folder_search(include, exclude), self._storable(metadata)
         when = cast(When, choice("embed is", embed, get_args(When)))
@@ -318,7 +318,7 @@ class Index:
         from mergewise.index.plan import plan_sync
         from mergewise.index.work import IndexingProgress
         from mergewise.inputs import inputs_of
-        from mergewise.readers.apart import reader_within
+        from mergewise.readers.sandbox import reader_within
 
         paths = [Path(os.path.normpath(folder)) for folder in folders]
         when = cast(When, choice("embed is", embed, get_args(When)))
@@ -365,7 +365,7 @@ class Index:
 
     @staticmethod
     def _executors(workers: int | None, ray: str | None, gpus_per_worker: float) -> Executors:
-        from mergewise.index.executors import executors_of
+        from mergewise.index.cluster import executors_of
 
         count = None if workers is None else whole("the workers are", workers, WORKERS)
         gpus = number("the GPUs of a worker are", gpus_per_worker, float, GPUS)
@@ -660,7 +660,7 @@ class Index:
         broken = [p.doc_id for p in problems if p.doc_id is not None and p.doc_id not in altered]
         if broken or self.store.reader().damage():
             # before any row is dropped
-            pipeline.demand_writers(self.store, VIEWS, self._builders())
+            pipeline.check_writers(self.store, VIEWS, self._builders())
         try:
             lost = self.store.repair()
             damaged = dict.fromkeys([*lost, *broken])

@@ -32,7 +32,7 @@ from mergewise.types import SHIPPED, Prompts
 
 if TYPE_CHECKING:
     from mergewise.inputs import Source
-    from mergewise.readers.apart import Limits
+    from mergewise.readers.sandbox import Limits
 
 log = logging.getLogger("mergewise")
 
@@ -162,8 +162,8 @@ def estimate(
     from mergewise.index.forecast import forecast
     from mergewise.inputs import inputs_of
     from mergewise.readers import FolderSearch
-    from mergewise.readers.apart import reader_within
     from mergewise.readers.patterns import FileChoice
+    from mergewise.readers.sandbox import reader_within
     from mergewise.store.lance_reader import LanceReader
 
     wanted = _wanted_views(views, settings or {})

@@ -13,8 +13,8 @@ import pytest
 import mergewise as mw
 from mergewise import readers
 from mergewise.errors import ReadError
-from mergewise.readers import SUFFIXES, ReadFile, apart
-from mergewise.readers.apart import Limits, ReaderApart, reader_within
+from mergewise.readers import SUFFIXES, ReadFile, sandbox
+from mergewise.readers.sandbox import Limits, SandboxedReader, reader_within
 from tests.attack.shapes import SHAPES
 from tests.attack.support import LONG
 
@@ -61,13 +61,13 @@ MENDED = (
 
 
 @pytest.fixture(scope="module")
-def timed() -> Iterator[ReaderApart]:
-    reader = ReaderApart(Limits(seconds=120), "tests.attack.timing:read_timed")
+def timed() -> Iterator[SandboxedReader]:
+    reader = SandboxedReader(Limits(seconds=120), "tests.attack.timing:read_timed")
     yield reader
     reader.close()
 
 
-def seconds(name: str, size: int, reader: ReaderApart, folder: Path) -> float:
+def seconds(name: str, size: int, reader: SandboxedReader, folder: Path) -> float:
     path = folder / f"{size} {re.sub(r'[^A-Za-z.]', '_', name)}"
     path.write_bytes(SHAPES[name](size))
     return float(reader.read(path).document.text)
@@ -81,7 +81,7 @@ def test_every_format_has_shapes() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(SHAPES.keys() - AMPLIFIED) if LONG else MENDED)
-def test_the_time_grows_with_the_size(name: str, timed: ReaderApart, tmp_path: Path) -> None:
+def test_the_time_grows_with_the_size(name: str, timed: SandboxedReader, tmp_path: Path) -> None:
     size = LARGER.get(name, SMALL)
     small = seconds(name, size, timed, tmp_path)
     large = seconds(name, size * TIMES, timed, tmp_path)
@@ -92,7 +92,7 @@ def test_the_time_grows_with_the_size(name: str, timed: ReaderApart, tmp_path: P
 
 
 @pytest.mark.parametrize("name", sorted(AMPLIFIED))
-def test_what_a_file_amplifies_is_bounded(name: str, timed: ReaderApart, tmp_path: Path) -> None:
+def test_what_a_file_amplifies_is_bounded(name: str, timed: SandboxedReader, tmp_path: Path) -> None:
     assert seconds(name, 200_000 if LONG else 5_000, timed, tmp_path) < 120
 
 
@@ -112,7 +112,7 @@ def test_files_that_run_out_of_time_lower_that_of_those_after_them(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A folder of such files is not waited for by the hour. The third is the last that has all the time."""
-    reader = ReaderApart(Limits(seconds=1.2), "tests.readers.hostile:read_hostile")
+    reader = SandboxedReader(Limits(seconds=1.2), "tests.readers.hostile:read_hostile")
     path = tmp_path / "sleeps.txt"
     path.write_text("Owls eat mice.")
     reasons = []
@@ -131,7 +131,7 @@ def test_files_that_run_out_of_time_lower_that_of_those_after_them(
 
 def test_a_good_file_is_read_after_many_bad_ones(tmp_path: Path) -> None:
     """The time of a new process to start is not counted as that of the file."""
-    reader = ReaderApart(Limits(seconds=60), "tests.readers.hostile:read_hostile")
+    reader = SandboxedReader(Limits(seconds=60), "tests.readers.hostile:read_hostile")
     reader._lost = 1000
     (tmp_path / "kills.txt").write_text("Owls eat mice.")
     (tmp_path / "good.txt").write_text("Owls eat mice.")
@@ -159,7 +159,7 @@ Hook = Callable[[Path], object]
 
 def hook_reader(patch: pytest.MonkeyPatch, before: Hook, after: Hook = lambda path: None) -> None:
     """Call these with the path, before and after each file is read."""
-    read_file = apart.read_file
+    read_file = sandbox.read_file
 
     def read(path: Path, *, id: str | None = None, name: str | None = None) -> ReadFile:
         before(path)
@@ -168,7 +168,7 @@ def hook_reader(patch: pytest.MonkeyPatch, before: Hook, after: Hook = lambda pa
         finally:
             after(path)
 
-    patch.setattr(apart, "read_file", read)
+    patch.setattr(sandbox, "read_file", read)
 
 
 @pytest.mark.parametrize("change", ["other words entirely", "The file b is about owls.\nAnd it grew.\n", "The"])

@@ -1,4 +1,4 @@
-"""A reader for the process apart that says how long it took: CPU seconds, with the cutting of the text into units."""
+"""A reader for the sandbox that says how long it took: CPU seconds, with the cutting of the text into units."""
 
 from __future__ import annotations
 

@@ -242,7 +242,7 @@ def test_a_command_is_not_sent_where_the_folder_says(folders: Path) -> None:
         '[eval]\nutility = "cross-encoder:somebody/model"',
         '[remove]\nwanted = ["*"]',
         '[index]\npaths = ["/"]',
-        "[index]\napart = false",
+        "[index]\nsandbox = false",
         "[index]\nfile-seconds = 86400",
         '[demo]\ndocs = "/"',
     ],
@@ -257,7 +257,7 @@ def test_a_folder_names_no_place_outside_and_nothing_to_write_or_remove(folders:
 
 
 def test_a_folder_may_name_its_own_index(folders: Path, own: Path) -> None:
-    write(folders / "home/project", 'index = "my.index"\napart = true\nfile-seconds = 10\n')
+    write(folders / "home/project", 'index = "my.index"\nsandbox = true\nfile-seconds = 10\n')
     options = configured()
     assert options["index"]["file_seconds"] == 10
-    assert "my.index" in options["ask"]["index_dir"] and options["index"]["apart"] is True
+    assert "my.index" in options["ask"]["index_dir"] and options["index"]["sandbox"] is True

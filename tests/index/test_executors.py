@@ -30,7 +30,7 @@ from mergewise.inputs import inputs_of
 from mergewise.models.record import Models
 from mergewise.models.tokens import count_tokens
 from mergewise.protocols import Store
-from mergewise.readers.apart import Limits, reader_within
+from mergewise.readers.sandbox import Limits, reader_within
 from mergewise.types import AddReport, Document
 
 FILES = Path(__file__).parents[2] / "../shared/data/files/formats"

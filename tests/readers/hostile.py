@@ -1,4 +1,4 @@
-"""Readers that misbehave, for the process apart: each file says in its name what its reader does."""
+"""Readers that misbehave, for the sandbox: each file says in its name what its reader does."""
 
 from __future__ import annotations
 

@@ -15,9 +15,9 @@ import mergewise as mw
 from mergewise.cli.main import app
 from mergewise.errors import MissingExtra, ReadError, UsageError
 from mergewise.readers import read_file, recognition
-from mergewise.readers.apart import Limits, ReaderApart, reader_within
 from mergewise.readers.pdf import read_pdf
 from mergewise.readers.recognition import Recognition, TextBox, rows_in_order
+from mergewise.readers.sandbox import Limits, SandboxedReader, reader_within
 
 MakePdf = Callable[..., bytes]
 MakeScan = Callable[[bytes, Sequence[int]], bytes]
@@ -61,7 +61,7 @@ def test_the_report_names_file_and_pages(tmp_path: Path, scan: bytes, monkeypatc
     report = json.loads(run(app, ["index", "docs", "--json"], catch_exceptions=False).stdout)
     assert report["textless"] == [{"source": "docs/b.pdf", "pages": [2, 4]}] and report["unchanged"] == 1
     with pytest.raises(UsageError, match="separate process"):
-        run(app, ["index", "docs", "--ocr", "--no-apart"], catch_exceptions=False)
+        run(app, ["index", "docs", "--ocr", "--no-sandbox"], catch_exceptions=False)
 
 
 def test_without_its_extra_nothing_is_begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -175,7 +175,7 @@ def test_nothing_recognised_is_told(make_pdf: MakePdf, make_scan: MakeScan, monk
 @needs_models
 def test_scans_are_read_apart(tmp_path: Path, scan: bytes) -> None:
     (tmp_path / "a.pdf").write_bytes(scan)
-    reader = ReaderApart(Limits(ocr_pages=5, seconds=300))
+    reader = SandboxedReader(Limits(ocr_pages=5, seconds=300))
     try:
         document, _, textless = reader.read(tmp_path / "a.pdf")
     finally:

@@ -134,7 +134,7 @@ def _is_harmless(name: str, value: object, folder: Path) -> bool:
         return isinstance(value, str) and value in HARMLESS[name]
     if name in _INSIDE:
         return isinstance(value, str) and _is_inside(folder / value, folder)
-    if name == "apart":
+    if name == "sandbox":
         return value is True
     if name == "file_seconds":
         return isinstance(value, int | float) and value <= FILE_SECONDS

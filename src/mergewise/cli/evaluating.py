@@ -59,7 +59,7 @@ from mergewise.evaluate.runs.plan import (
 )
 from mergewise.evaluate.runs.store import RowStore, open_store
 from mergewise.evaluate.tasks import Question, Task
-from mergewise.index.executors import executors_of
+from mergewise.index.cluster import executors_of
 from mergewise.models import load_chat, load_reranker, release
 from mergewise.page.evaluation import EvaluationReport
 from mergewise.protocols import Reranker

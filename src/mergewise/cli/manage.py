@@ -107,10 +107,10 @@ def index(
     watch: Annotated[
         bool, typer.Option("--watch", help="Synchronise now and after every change, until Ctrl-C.")
     ] = False,
-    apart: Annotated[
+    sandbox: Annotated[
         bool,
         typer.Option(
-            "--apart/--no-apart",
+            "--sandbox/--no-sandbox",
             help="Read PDF, DOCX and the like, and large files, in a separate process, so that a file that crashes its parser "
             "fails alone.",
         ),
@@ -149,7 +149,7 @@ def index(
     import mergewise
     from mergewise.designs.specs import view_settings
     from mergewise.opening import estimate
-    from mergewise.readers.apart import Limits
+    from mergewise.readers.sandbox import Limits
 
     embedder = embedder or permitted_embedder(index_dir)
     settings.set_patience(timeout, retries)
@@ -161,9 +161,9 @@ def index(
         _go_on(opened, as_json, workers=workers, ray=ray, gpus_per_worker=gpus_per_worker)
         return
     names = [view.strip() for view in views.split(",")]
-    if ocr and not apart:
-        raise UsageError("--ocr reads in a separate process", "leave out --no-apart")
-    limits = Limits(seconds=file_seconds, ocr_pages=ocr_pages if ocr else 0) if apart else None
+    if ocr and not sandbox:
+        raise UsageError("--ocr reads in a separate process", "leave out --no-sandbox")
+    limits = Limits(seconds=file_seconds, ocr_pages=ocr_pages if ocr else 0) if sandbox else None
     included, excluded, metadata = include or (), exclude or (), _run_metadata(meta or ())
     if dry_run and (watch or (chat == defaults.CHAT and not sync)):
         raise UsageError(

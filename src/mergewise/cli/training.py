@@ -141,7 +141,7 @@ def utility(
     from mergewise.designs.aed.training.bases import check_base, demand_packages
     from mergewise.designs.aed.training.labels import LabelSettings, LabelStore
     from mergewise.designs.aed.training.utility import train_utility
-    from mergewise.index.executors import executors_of
+    from mergewise.index.cluster import executors_of
 
     overrides = {"best": best, "drawn": drawn, "questions": taught, "epochs": epochs, "batch": batch, "rate": rate,
                  "warmup": warmup, "patience": patience, "held_out": held_out, "tokens": tokens, "level": level,

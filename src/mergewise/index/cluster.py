@@ -33,9 +33,11 @@ from mergewise.index.executors import (
     NO_MORE_THREADS,
     READY,
     Executor,
+    Executors,
     WorkerAnswers,
     WorkerPool,
     WorkItem,
+    in_workers,
     log_levels,
 )
 from mergewise.index.worker import LogCollector, answer_to
@@ -50,6 +52,15 @@ _HINT = (
     "is it running? --ray local starts one, --ray HOST:PORT names the head of another, of which this machine is a node"
 )
 _JOIN = "import logging, sys, ray; ray.init(address=sys.argv[1], log_to_driver=False, logging_level=logging.ERROR)"
+
+
+def executors_of(workers: int | None, ray: str | None = None, gpus_per_worker: float = 0.0) -> Executors:
+    """Return those of `in_workers`; where `ray` names a cluster, those of `on_cluster`."""
+    if ray is not None:
+        return partial(on_cluster, address=ray, workers=workers, gpus_per_worker=gpus_per_worker)
+    if gpus_per_worker:
+        raise UsageError("GPUs of a worker go with a cluster", "name one: ray='local', or --ray local")
+    return partial(in_workers, workers=workers)
 
 
 @contextmanager

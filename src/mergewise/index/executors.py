@@ -30,7 +30,7 @@ from typing import IO, Any, Protocol, TypeAlias, TypeVar
 
 from mergewise.errors import UsageError
 from mergewise.models.minilm import cores
-from mergewise.readers.apart import ending_of, start_apart
+from mergewise.readers.sandbox import ending_of, start_sandbox
 
 log = logging.getLogger("mergewise")
 
@@ -113,18 +113,7 @@ def in_workers(size: int, workers: int | None = None) -> Iterator[Executor]:
         pool.close()
 
 
-def executors_of(workers: int | None, ray: str | None = None, gpus_per_worker: float = 0.0) -> Executors:
-    """Those of `in_workers`; where a cluster is named by `ray`, of `index.cluster.on_cluster`."""
-    if ray is None:
-        if gpus_per_worker:
-            raise UsageError("GPUs of a worker go with a cluster", "name one: ray='local', or --ray local")
-        return partial(in_workers, workers=workers)
-    from mergewise.index.cluster import on_cluster
-
-    return partial(on_cluster, address=ray, workers=workers, gpus_per_worker=gpus_per_worker)
-
-
-HERE = executors_of(1)
+HERE: Executors = partial(in_workers, workers=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -313,7 +302,7 @@ class _WorkerProcess:
 
     def __init__(self, threads: int, answers: WorkerAnswers) -> None:
         env = {**NO_MORE_THREADS, "OMP_NUM_THREADS": str(threads)}
-        self._process = start_apart(WORKER, *map(str, log_levels()), stderr=None, env=env, own_group=True)
+        self._process = start_sandbox(WORKER, *map(str, log_levels()), stderr=None, env=env, own_group=True)
         self.pid = self._process.pid
         self.name = f"worker {self.pid}"
         self.items: deque[WorkItem] = deque()

@@ -389,7 +389,7 @@ def rebuild(store: Store, registry: Registry, models: Models, doc_ids: Sequence[
     store.optimize()
 
 
-def demand_writers(store: Store, registry: Registry, models: Models) -> None:
+def check_writers(store: Store, registry: Registry, models: Models) -> None:
     """Raises UsageError where rows that a chat model wrote cannot be made again: it is not named, or would be asked by another
     prompt."""
     for name, settings in store.settings.items():

@@ -88,7 +88,7 @@ class Recognition:
         return list(rows_in_order(sure)) if 2 * len(sure) >= len(boxes) else [], scale
 
 
-def demand_recognition() -> None:
+def check_recognition() -> None:
     """Raises MissingExtra where RapidOCR is not installed."""
     if find_spec("rapidocr") is None:
         raise MissingExtra("text recognition", "ocr")

@@ -1,7 +1,7 @@
-"""Files read in a process apart, within limits: a parser that crashes, loops or swallows memory fails its file alone.
+"""Files read in a separate process, within limits: a parser that crashes, loops or swallows memory fails its file alone.
 
-The process is a fresh interpreter (`python -m mergewise.readers.apart`), never a fork. It reads one file after another; after its
-death the next file gets another process. Requests and answers are JSON, a line each: a parser that was taken over can hand
+The process is a fresh interpreter (`python -m mergewise.readers.sandbox`), never a fork. It reads one file after another. After
+its death the next file gets another process. Requests and answers are JSON, a line each: a parser that was taken over can hand
 nothing but a document to the caller.
 
 Small files of text formats are read in the caller's process, which is quicker. What their readers do with them is bounded, but
@@ -31,16 +31,16 @@ from mergewise.defaults import FILE_SECONDS
 from mergewise.errors import ReadError
 from mergewise.ranges import SECONDS, Range, check_fields
 from mergewise.readers import FileReader, ReadFile, read_file
-from mergewise.readers.recognition import THREADS, Recognition, demand_recognition
+from mergewise.readers.recognition import THREADS, Recognition, check_recognition
 from mergewise.types import Document, FileMetadata, Heading, Page
 
 log = logging.getLogger("mergewise")
 
-APART = frozenset({".docx", ".epub", ".odt", ".pdf", ".pptx", ".xlsx"})
-"""The suffixes of files that are read apart: their formats need parsers of others, native code or archives."""
+SANDBOXED = frozenset({".docx", ".epub", ".odt", ".pdf", ".pptx", ".xlsx"})
+"""The suffixes of files that are read in the sandbox: their formats need parsers of others, native code or archives."""
 
 LARGE = 200_000
-"""Bytes above which files of all formats are read apart."""
+"""Bytes above which files of all formats are read in the sandbox."""
 _READ = "mergewise.readers:read_file"
 _STOP_SECONDS = 2.0
 _MB = 1_000_000
@@ -69,48 +69,48 @@ class Limits:
 
 @contextmanager
 def reader_within(limits: Limits | None) -> Iterator[FileReader]:
-    """`read_file`, or one that reads large files, and those of others' formats, apart and within limits."""
+    """`read_file`, or one that reads large files, and those of others' formats, in a sandbox within limits."""
     if limits is None:
         yield read_file
         return
     if limits.ocr_pages:
-        demand_recognition()
-    apart = ReaderApart(limits)
+        check_recognition()
+    sandbox = SandboxedReader(limits)
     try:
-        yield LimitedReader(apart)
+        yield LimitedReader(sandbox)
     finally:
-        apart.close()
+        sandbox.close()
 
 
 @dataclass(frozen=True, slots=True)
 class LimitedReader:
-    """A `FileReader` of the files that are read apart, and of the others. In another process it stands for that one's own."""
+    """A `FileReader` of the sandboxed files, and of the others. In another process it stands for that one's own."""
 
-    apart: ReaderApart
+    sandbox: SandboxedReader
 
     def __call__(self, path: Path, *, id: str | None = None, name: str | None = None) -> ReadFile:
-        return (self.apart.read if _is_read_apart(path, name) else read_file)(path, id=id, name=name)
+        return (self.sandbox.read if _is_sandboxed(path, name) else read_file)(path, id=id, name=name)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _reader_of_process, (self.apart.limits,)
+        return _reader_of_process, (self.sandbox.limits,)
 
 
 @cache
 def _reader_of_process(limits: Limits) -> LimitedReader:
-    return LimitedReader(ReaderApart(limits))
+    return LimitedReader(SandboxedReader(limits))
 
 
-def _is_read_apart(path: Path, name: str | None) -> bool:
+def _is_sandboxed(path: Path, name: str | None) -> bool:
     suffix = path.suffix if name is None else PurePosixPath(name).suffix
     try:
-        return suffix.lower() in APART or path.stat().st_size > LARGE
+        return suffix.lower() in SANDBOXED or path.stat().st_size > LARGE
     except (OSError, ValueError):
         # its reader says why
         return False
 
 
-class ReaderApart:
-    """Reads files in one process apart, which is started when it is needed. Safe to use from several threads."""
+class SandboxedReader:
+    """Reads files in one separate process, which is started when it is needed. Safe to use from several threads."""
 
     def __init__(self, limits: Limits, function: str = _READ) -> None:
         self.limits = limits
@@ -170,7 +170,7 @@ class ReaderApart:
             self._stop()
 
     def _start(self) -> subprocess.Popen[bytes]:
-        process = start_apart(__name__, self._function, json.dumps(asdict(self.limits)), stderr=subprocess.DEVNULL)
+        process = start_sandbox(__name__, self._function, json.dumps(asdict(self.limits)), stderr=subprocess.DEVNULL)
         # the time that it takes to start is not that of a file
         assert process.stdout is not None
         process.stdout.readline(len(_READY))
@@ -195,7 +195,7 @@ class ReaderApart:
             _exit_code(process)
 
 
-def start_apart(
+def start_sandbox(
     module: str,
     *arguments: str,
     stderr: int | None,

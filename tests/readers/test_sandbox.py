@@ -1,4 +1,4 @@
-"""Files read in a process apart: the same documents, and what kills, loops or swallows memory fails alone."""
+"""Files read in a sandbox: the same documents, and what kills, loops or swallows memory fails alone."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from docx import Document as Docx
 import mergewise
 from mergewise.errors import ReadError, UsageError
 from mergewise.readers import SUFFIXES, read, read_file
-from mergewise.readers.apart import APART, Limits, ReaderApart, reader_within
+from mergewise.readers.sandbox import SANDBOXED, Limits, SandboxedReader, reader_within
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals and limits are those of POSIX")
 
 
 @pytest.fixture
-def hostile() -> Iterator[ReaderApart]:
-    reader = ReaderApart(Limits(seconds=5, memory_mb=2000), "tests.readers.hostile:read_hostile")
+def hostile() -> Iterator[SandboxedReader]:
+    reader = SandboxedReader(Limits(seconds=5, memory_mb=2000), "tests.readers.hostile:read_hostile")
     yield reader
     reader.close()
 
@@ -41,7 +41,7 @@ def write_docx(path: Path, text: str = "Cats eat fish.") -> Path:
     return path
 
 
-def test_one_process_reads_file_after_file(hostile: ReaderApart, tmp_path: Path) -> None:
+def test_one_process_reads_file_after_file(hostile: SandboxedReader, tmp_path: Path) -> None:
     ids = {hostile.read(file(tmp_path, f"good{i}")).document.id for i in range(5)}
     assert len(ids) == 1 and ids != {str(os.getpid())}
 
@@ -56,7 +56,7 @@ def test_one_process_reads_file_after_file(hostile: ReaderApart, tmp_path: Path)
     ],
 )
 def test_a_reader_that_ends_its_process_fails_its_file_alone(
-    hostile: ReaderApart, tmp_path: Path, name: str, reason: str
+    hostile: SandboxedReader, tmp_path: Path, name: str, reason: str
 ) -> None:
     before = hostile.read(file(tmp_path, "good")).document.id
     with pytest.raises(ReadError, match=reason):
@@ -67,7 +67,7 @@ def test_a_reader_that_ends_its_process_fails_its_file_alone(
 
 @pytest.mark.parametrize("name", ["loops", "sleeps"])
 def test_a_reader_that_takes_too_long_is_ended(tmp_path: Path, name: str) -> None:
-    hostile = ReaderApart(Limits(seconds=1.5), "tests.readers.hostile:read_hostile")
+    hostile = SandboxedReader(Limits(seconds=1.5), "tests.readers.hostile:read_hostile")
     try:
         with pytest.raises(ReadError, match=r"took more than 1\.5 seconds"):
             hostile.read(file(tmp_path, name))
@@ -76,7 +76,7 @@ def test_a_reader_that_takes_too_long_is_ended(tmp_path: Path, name: str) -> Non
         hostile.close()
 
 
-def test_what_a_parser_prints_is_no_answer(hostile: ReaderApart, tmp_path: Path) -> None:
+def test_what_a_parser_prints_is_no_answer(hostile: SandboxedReader, tmp_path: Path) -> None:
     assert hostile.read(file(tmp_path, "prints")).document.text == "Cats eat fish."
     assert hostile.read(file(tmp_path, "good")).document.text == "Cats eat fish."
 
@@ -104,7 +104,7 @@ def test_nothing_of_the_working_directory_is_imported(tmp_path: Path, monkeypatc
 
 
 def test_an_index_goes_on_after_a_file_that_killed_its_parser(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ReaderApart.__init__, "__defaults__", ("tests.readers.hostile:read_hostile",))
+    monkeypatch.setattr(SandboxedReader.__init__, "__defaults__", ("tests.readers.hostile:read_hostile",))
     folder = tmp_path / "docs"
     folder.mkdir()
     for name in ("a", "kills", "z"):
@@ -119,7 +119,7 @@ def test_an_index_goes_on_after_a_file_that_killed_its_parser(tmp_path: Path, mo
 
 
 def test_limits_have_ranges_and_formats_are_those_that_are_read() -> None:
-    assert set(SUFFIXES) >= APART
+    assert set(SUFFIXES) >= SANDBOXED
     for wrong in ({"seconds": 0}, {"seconds": float("inf")}, {"memory_mb": 1}, {"memory_mb": None}):
         with pytest.raises(UsageError):
             Limits(**wrong)  # type: ignore[arg-type]
