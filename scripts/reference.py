@@ -18,8 +18,9 @@ import typer
 
 import mergewise
 from mergewise import errors
-from mergewise.cli.main import app
+from mergewise.cli.main import app, callbacks
 from mergewise.cli.options import help_text
+from mergewise.cli.settings import setting_of, variable
 from mergewise.defaults import CAUSAL, CHAT, EMBEDDER, RERANKER, SCORER
 from mergewise.designs import MODES, STRATEGIES, VIEWS
 from mergewise.models import CAUSALS, CHATS, EMBEDDERS, RERANKERS, SCORERS
@@ -90,6 +91,9 @@ def commands() -> Iterator[str]:
         yield f"    mergewise {' '.join([name, *map(_written, arguments)])} [OPTIONS]\n"
         yield wrapped(command.help)
         yield table(("option", "default", "meaning"), map(_option, command.params))
+        if settings := _settings(name):
+            yield "Settings, of `mergewise.toml` or the environment:\n"
+            yield table(("setting", "variable", "meaning"), settings)
 
 
 def _commands() -> dict[str, Any]:
@@ -99,6 +103,15 @@ def _commands() -> dict[str, Any]:
         inner = getattr(command, "commands", None)
         found |= {name: command} if inner is None else {f"{name} {one}": inner[one] for one in inner}
     return found
+
+
+def _settings(command: str) -> list[tuple[str, str, str]]:
+    """The settings of a command: what no option sets."""
+    settings = getattr(callbacks()[command], "settings", {})
+    return [
+        (f"`{name.replace('_', '-')}`", f"`{variable(name)}`", f"{setting_of(hint).help}.")
+        for name, (hint, _) in settings.items()
+    ]
 
 
 def _written(argument: Any) -> str:
@@ -125,6 +138,9 @@ def environment() -> Iterator[str]:
         for option in command.params:
             if option.envvar:
                 meanings.setdefault(option.envvar, f"`{option.opts[0]}`")
+    for name in _commands():
+        for setting, env, _ in _settings(name):
+            meanings.setdefault(env.strip("`"), f"the setting {setting}")
     unknown = variables() - meanings.keys()
     if unknown:
         raise LookupError(f"scripts/reference.py does not say what these are for: {', '.join(sorted(unknown))}")

@@ -86,7 +86,8 @@ def test_every_tool_says_what_the_index_says(index: mw.Index, mode: str) -> None
         for tool in tools.values():
             assert tool.annotations is not None and tool.annotations.read_only_hint, tool.name
             assert tool.description and set(tool.input_schema["properties"]) <= {
-                "query", "id", "question", "collection", "budget", "strategy", "filter", "mode", "cursor", "start", "length",
+                "query", "id", "question", "collection", "budget", "strategy", "where", "mode", "cursor", "start", "length",
+                "parameters", "rounds", "merge_with", "max_tokens",
             }  # fmt: skip
         assert tools["search"].input_schema["required"] == ["query"] == list(tools["search"].input_schema["properties"])
         assert tools["fetch"].input_schema["required"] == ["id"] == list(tools["fetch"].input_schema["properties"])
@@ -208,7 +209,7 @@ def test_what_cannot_be_is_told_with_what_to_do(index: mw.Index) -> None:
         assert "no document has the id 'nope'" in await refusal(client, "read_document", id="nope")
         assert "there is no such document" in await refusal(client, "fetch", id="mergewise://pets/documents/A")
         assert "strategy" in await refusal(client, "build_context", question="x", strategy="nope")
-        assert "less than or equal to 8000" in await refusal(client, "build_context", question="x", budget=8001)
+        assert "greater than or equal to 1" in await refusal(client, "build_context", question="x", budget=0)
         assert "Unknown tool" in await refusal(client, "add_text", id="x", text="y")
 
     asked(mcp_server(lambda call: IndexLibrary(index, "pets")), work)
@@ -342,7 +343,7 @@ def test_the_server_answers_both_generations(server: LiveServer, mode: str, vers
         (read,) = (await client.read_resource("mergewise://birds/documents/YmlyZHMubWQ")).contents
         assert "The barn owl hunts at night." in read.text  # type: ignore[union-attr]
         filtered = {"type": "eq", "key": "id", "value": "other.md"}
-        nothing = await told(client, "build_context", question="Aurora?", collection="ships", filter=filtered)
+        nothing = await told(client, "build_context", question="Aurora?", collection="ships", where=filtered)
         assert nothing.startswith("No passage was found.")
 
     over_http(server, work, mode=mode)

@@ -8,7 +8,7 @@ import os
 import sys
 from io import TextIOWrapper
 from pathlib import Path
-from typing import Any, get_args, get_type_hints
+from typing import Annotated, Any, get_args, get_type_hints
 
 import typer
 
@@ -36,9 +36,10 @@ from mergewise.cli.configuration import (
     trusted_folders,
     working_directory,
 )
-from mergewise.cli.options import NamingCommand, PrintableGroup
-from mergewise.cli.output import PrintableFormatter, say_aside, say_error, say_warning
-from mergewise.errors import MergewiseError
+from mergewise.cli.options import JsonOption, NamingCommand, PrintableGroup
+from mergewise.cli.output import PrintableFormatter, say, say_aside, say_error, say_json, say_warning
+from mergewise.cli.settings import variable
+from mergewise.errors import MergewiseError, UsageError
 
 app = typer.Typer(
     name="mergewise",
@@ -83,6 +84,50 @@ def root(
     if verbose:
         file = find_configuration()
         say_aside(f"configuration: {file or 'no mergewise.toml here or above'}")
+
+
+@app.command("config", cls=NamingCommand)
+def config(
+    command: Annotated[str, typer.Argument(help="The command, such as ask or 'train utility'.")] = "ask",
+    as_json: JsonOption = False,
+) -> None:
+    """Show every option and setting of a command with its value and its origin."""
+    if command not in callbacks():
+        raise UsageError(f"unknown command: {command!r}", f"one of: {', '.join(callbacks())}")
+    given = {name: (value, str(file)) for file, by in configuration_files() for name, value in by[command].items()}
+    rows = []
+    for name, env, default in _known_settings(command):
+        value, origin = (os.environ[env], env) if os.environ.get(env) else given.get(name, (default, "default"))
+        rows.append(
+            {
+                "name": "index" if name == "index_dir" else name.replace("_", "-"),
+                "value": value,
+                "origin": origin,
+                "variable": env or None,
+            }
+        )
+    if as_json:
+        say_json([{**row, "value": row["value"] if _is_plain(row["value"]) else str(row["value"])} for row in rows])
+        return
+    width = max(len(str(row["name"])) for row in rows)
+    for row in rows:
+        value = "" if row["value"] is None else row["value"]
+        say(f"{row['name']:{width}}  {value}  ({row['origin']})", style="" if row["origin"] != "default" else "dim")
+
+
+def _is_plain(value: object) -> bool:
+    return value is None or isinstance(value, str | int | float | list)
+
+
+def _known_settings(command: str) -> list[tuple[str, str, Any]]:
+    """The name, the environment variable and the default of each option and setting of a command."""
+    callback = callbacks()[command]
+    found: Any = typer.main.get_command(app)
+    for word in command.split():
+        found = found.commands[word]
+    options = [(one.name, one.envvar or "", one.default) for one in found.params if one.param_type_name == "option"]
+    settings = [(name, variable(name), default) for name, (_, default) in getattr(callback, "settings", {}).items()]
+    return [one for one in [*options, *settings] if one[0] not in ("help", "ctx")]
 
 
 def main() -> None:
@@ -134,7 +179,7 @@ def _defaults() -> dict[str, Any]:
     return defaults
 
 
-def _callbacks() -> dict[str, Any]:
+def callbacks() -> dict[str, Any]:
     """The functions behind the commands; those of a group by both names."""
     groups = {"": app, **{f"{group.info.name} ": group for group in (training.app, serving.app)}}
     return {
@@ -145,7 +190,16 @@ def _callbacks() -> dict[str, Any]:
 
 
 def configuration(path: Path | None = None) -> dict[str, Any]:
-    """What files set, by command: the user's own one, and before it the nearest one. A path is read instead of both.
+    """What files set, by command: the user's own one, and before it the nearest one. A path is read instead of both."""
+    merged: dict[str, Any] = {}
+    for _, options in configuration_files(path):
+        for command, given in options.items():
+            merged[command] = {**merged.get(command, {}), **given}
+    return merged
+
+
+def configuration_files(path: Path | None = None) -> list[tuple[Path, dict[str, Any]]]:
+    """The configuration files with what each sets by command; a later one goes before an earlier one.
 
     Paths in the user's own file, and in one above the working directory, count from its folder. What the nearest file must not
     set is left out, and named on standard error.
@@ -154,20 +208,20 @@ def configuration(path: Path | None = None) -> dict[str, Any]:
         command: {
             name: Path in (hint, *get_args(hint)) for name, hint in get_type_hints(callback).items() if name != "return"
         }
-        for command, callback in _callbacks().items()
+        for command, callback in callbacks().items()
     }
     if path is not None:
-        return read_configuration(path, known) if path.exists() else {}
+        return [(path, read_configuration(path, known))] if path.exists() else []
     own, nearest = existing_configuration(), find_configuration()
-    options = {} if own is None else read_configuration(own, known, own.parent)
+    files = [] if own is None else [(own, read_configuration(own, known, own.parent))]
     if nearest is None or (own is not None and os.path.realpath(nearest) == os.path.realpath(own)):
-        return options
+        return files
     base = nearest.parent if nearest.parent != working_directory() else None
     local = read_configuration(nearest, known, base)
     trusted = [] if own is None else trusted_folders(own)
     if not any(nearest.parent.resolve().is_relative_to(folder) for folder in trusted):
         local = _without_harm(nearest, local)
-    return {name: {**options.get(name, {}), **local[name]} for name in known}
+    return [*files, (nearest, local)]
 
 
 def _without_harm(file: Path, options: dict[str, Any]) -> dict[str, Any]:

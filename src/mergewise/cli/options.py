@@ -141,6 +141,7 @@ def with_options(command: Callable[..., None], without: Sequence[str] = ()) -> C
             parameters += shared.get(name, [alone])
     call.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
     every_setting = {**settings, **{one: rest for group in settings_of_groups.values() for one, rest in group.items()}}
+    call.settings = every_setting  # type: ignore[attr-defined]
     call.__annotations__ = {
         **{parameter.name: parameter.annotation for parameter in parameters[1:]},
         **{name: hint for name, (hint, _) in every_setting.items()},

@@ -1,0 +1,97 @@
+"""Every surface takes its options of a question from one record: the same names, types, ranges and defaults."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from dataclasses import make_dataclass
+from typing import Annotated, Any
+
+import pytest
+import typer
+
+import mergewise as mw
+from mergewise.cli.main import app
+from mergewise.cli.options import query_parameters
+from mergewise.query import AnswerQuery, Query, options_of, takes
+from mergewise.ranges import Range
+from mergewise.server.configuration import DEFAULTS
+from mergewise.server.mcp.tools import mcp_server, with_options
+from mergewise.server.native.forms import AskForm, ContextForm, Form, query_form
+from mergewise.server.openai.forms import ChatExtras
+
+TONE = ("tone", Annotated[int, Range(1, 9), "Tone of the answer"], 3)
+Toned: Any = make_dataclass("Toned", [TONE], bases=(AnswerQuery,), frozen=True, kw_only=True)
+CONTEXT_NAMES = [option.name for option in options_of(Query)]
+ANSWER_NAMES = [option.name for option in options_of(AnswerQuery)]
+
+
+def test_an_option_is_one_field() -> None:
+    option = options_of(Toned)[-1]
+    assert (option.name, option.type, option.range, option.default) == ("tone", int, Range(1, 9), 3)
+    (parameter,) = [one for one in query_parameters(Toned) if one.name == "tone"]
+    described = parameter.annotation.__metadata__[0]
+    assert described.help == "Tone of the answer."
+    assert described.envvar == "MERGEWISE_TONE" and parameter.default == 3
+    schema = query_form(Toned, Form).model_json_schema()["properties"]["tone"]
+    assert (
+        schema["description"] == "Tone of the answer."
+        and {"minimum": 1, "maximum": 9, "type": "integer"} in schema["anyOf"]
+    )
+
+    @with_options(Toned)
+    async def tool(question: str, **options: Any) -> None: ...
+
+    assert inspect.signature(tool).parameters["tone"].default is None
+
+    class Owner:
+        @takes(Toned)
+        def ask(self, query: Any) -> int:
+            return query.tone
+
+    assert Owner().ask("q") == 3 and Owner().ask("q", tone=7) == 7
+    assert inspect.signature(Owner.ask).parameters["tone"].default == 3
+
+
+def test_the_surfaces_have_the_options_of_the_record() -> None:
+    commands = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+    for name, options in (("ask", ANSWER_NAMES), ("chat", ANSWER_NAMES), ("context", CONTEXT_NAMES)):
+        assert {*options} - {"parameters"} <= {one.name for one in commands[name].params}, name
+    assert {*CONTEXT_NAMES} - {"parameters", "strategy"} <= {one.name for one in commands["compare"].params}
+    assert {*CONTEXT_NAMES} <= ContextForm.model_fields.keys() and {*ANSWER_NAMES} <= AskForm.model_fields.keys()
+    assert ChatExtras.model_fields.keys() == {*ANSWER_NAMES, "include", "footer"}
+    assert {*ANSWER_NAMES} - {"where"} | {"chat"} == DEFAULTS
+    for method, record in ((mw.Index.context, Query), (mw.Index.ask, AnswerQuery), (mw.Index.aprepare, AnswerQuery)):
+        own = inspect.signature(method).parameters
+        assert {option.name: own[option.name].default for option in options_of(record)} == {
+            option.name: option.default for option in options_of(record)
+        }
+
+
+def test_the_tools_of_mcp_have_them_too() -> None:
+    tools = {tool.name: tool for tool in asyncio.run(mcp_server(lambda call: None).list_tools())}  # type: ignore[arg-type, return-value]
+    for name, options in (("build_context", CONTEXT_NAMES), ("ask", ANSWER_NAMES)):
+        assert {*options} <= tools[name].input_schema["properties"].keys()
+
+
+@pytest.mark.parametrize(
+    "option", [option for option in options_of(AnswerQuery) if option.range], ids=lambda one: one.name
+)
+def test_a_range_is_the_same_everywhere(option: Any) -> None:
+    for form in (AskForm, ChatExtras):
+        kinds = form.model_json_schema()["properties"][option.name]["anyOf"]
+        (number,) = [kind for kind in kinds if kind.get("type") == "integer"]
+        assert (number["minimum"], number["maximum"]) == (option.range.low, option.range.high)
+    for wrong in (option.range.low - 1, option.range.high + 1):
+        with pytest.raises(mw.UsageError):
+            AnswerQuery("q", **{option.name: int(wrong)})
+
+
+def test_the_default_budget_is_one() -> None:
+    budget = next(option for option in options_of(Query) if option.name == "budget")
+    assert budget.default == "default" == AnswerQuery("q").budget
+    commands = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+    shown = {
+        one.default for name in ("ask", "context", "compare") for one in commands[name].params if one.name == "budget"
+    }
+    assert shown == {"default"}
