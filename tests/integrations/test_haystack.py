@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -31,8 +32,11 @@ def test_documents_are_the_passages_with_their_spans(index: mw.Index) -> None:
     assert len({document.id for document in found}) == len(found)
 
 
-def test_a_directory_is_opened_when_it_is_needed(index: mw.Index, tmp_path: Path) -> None:
-    component = HaystackRetriever(tmp_path / "index", strategy="topk", where="year = 1902", parameters={"k": 1})
+@pytest.mark.parametrize(
+    "where", ["year = 1902", {"type": "eq", "key": "year", "value": 1902}, ["year > 1900", "year < 1903"]]
+)
+def test_a_directory_is_opened_when_it_is_needed(index: mw.Index, tmp_path: Path, where: Any) -> None:
+    component = HaystackRetriever(tmp_path / "index", strategy="topk", where=where, parameters={"k": 1})
     (only,) = component.run(QUESTION)["documents"]
     assert only.meta["source"] == "thorn"
     (other,) = component.run(QUESTION, where="year = 1900")["documents"]
@@ -56,7 +60,7 @@ def test_a_pipeline_is_saved_and_loaded_and_answers_the_same(index: mw.Index) ->
     assert again.run(asked)["prompt"]["prompt"] == told
     component = again.get_component("retriever")
     assert component.to_dict() == pipeline.get_component("retriever").to_dict()
-    assert (component.budget, component.parameters) == (90, {"k": 20})
+    assert (component.options["budget"], component.options["parameters"]) == (90, {"k": 20})
 
 
 def test_it_is_awaited(index: mw.Index) -> None:

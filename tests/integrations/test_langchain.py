@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from itertools import pairwise
+from typing import Any
 
 import pytest
 
@@ -33,10 +34,11 @@ def test_documents_are_the_passages_with_their_spans(index: mw.Index) -> None:
     assert len({document.id for document in found}) == len(found)
 
 
-def test_the_fields_are_the_arguments_of_a_context(index: mw.Index) -> None:
-    retriever = LangChainRetriever(
-        index=index, strategy="topk", budget=60, where="year = 1902", parameters={"k": 1}, rounds=2
-    )
+@pytest.mark.parametrize(
+    "where", ["year = 1902", {"type": "eq", "key": "year", "value": 1902}, ["year > 1900", "year < 1903"]]
+)
+def test_the_fields_are_the_arguments_of_a_context(index: mw.Index, where: Any) -> None:
+    retriever = LangChainRetriever(index=index, strategy="topk", budget=60, where=where, parameters={"k": 1}, rounds=2)
     (only,) = retriever.invoke(QUESTION)
     assert only.metadata["source"] == "thorn"
     with pytest.raises(mw.UsageError, match="unknown strategy"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -58,8 +59,11 @@ def test_offsets_are_exact_where_there_are_any(index: mw.Index, monkeypatch: pyt
     assert all(TEXTS["brix"][start:end] == text for text, start, end in parts)
 
 
-def test_the_arguments_are_those_of_a_context(index: mw.Index) -> None:
-    retriever = LlamaIndexRetriever(index, strategy="topk", where="year = 1902", parameters={"k": 1}, verbose=True)
+@pytest.mark.parametrize(
+    "where", ["year = 1902", {"type": "eq", "key": "year", "value": 1902}, ["year > 1900", "year < 1903"]]
+)
+def test_the_arguments_are_those_of_a_context(index: mw.Index, where: Any) -> None:
+    retriever = LlamaIndexRetriever(index, strategy="topk", where=where, parameters={"k": 1}, verbose=True)
     (only,) = retriever.retrieve(QUESTION)
     assert only.metadata["source"] == "thorn"
     with pytest.raises(mw.UsageError, match="the budget"):

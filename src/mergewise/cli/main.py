@@ -38,7 +38,7 @@ from mergewise.cli.configuration import (
 )
 from mergewise.cli.options import JsonOption, NamingCommand, PrintableGroup
 from mergewise.cli.output import PrintableFormatter, say, say_aside, say_error, say_json, say_warning
-from mergewise.cli.settings import variable
+from mergewise.cli.settings import from_environment, variable
 from mergewise.errors import MergewiseError, UsageError
 
 app = typer.Typer(
@@ -97,7 +97,8 @@ def config(
     given = {name: (value, str(file)) for file, by in configuration_files() for name, value in by[command].items()}
     rows = []
     for name, env, default in _known_settings(command):
-        value, origin = (os.environ[env], env) if os.environ.get(env) else given.get(name, (default, "default"))
+        in_environment = from_environment(env)
+        value, origin = (in_environment, env) if in_environment else given.get(name, (default, "default"))
         rows.append(
             {
                 "name": "index" if name == "index_dir" else name.replace("_", "-"),

@@ -49,13 +49,18 @@ def variable(name: str) -> str:
     return f"MERGEWISE_{name.upper()}"
 
 
+def from_environment(variable: str) -> str:
+    """The text of an environment variable; empty without one."""
+    return os.environ.get(variable, "") if variable else ""
+
+
 def setting_value(name: str, hint: Any, default: Any, configured: Mapping[str, Any]) -> Any:
     """The value of a setting: of the environment, else as configured, else the default.
 
     Raises:
         UsageError: if the value has a wrong type or is out of its range.
     """
-    given = os.environ.get(variable(name)) or configured.get(name)
+    given = from_environment(variable(name)) or configured.get(name)
     if given is None:
         return default
     kinds = {get_args(hint)[0], *get_args(get_args(hint)[0])}
