@@ -236,7 +236,6 @@ def test_a_command_is_not_sent_where_the_folder_says(folders: Path) -> None:
         'index = "/tmp/elsewhere"',
         '[ask]\nhtml = "page.html"',
         '[eval]\nto-json = "rows.json"',
-        '[eval]\nkeep = "../elsewhere"',
         '[eval]\nto-csv = "table.csv"',
         '[eval]\nto-md = "table.md"',
         '[eval]\nutility = "cross-encoder:somebody/model"',

@@ -33,7 +33,7 @@ def test_documents_are_the_passages_with_their_spans(index: mw.Index) -> None:
 
 
 @pytest.mark.parametrize(
-    "where", ["year = 1902", {"type": "eq", "key": "year", "value": 1902}, ["year > 1900", "year < 1903"]]
+    "where", ["year = 1902", {"type": "eq", "key": "year", "value": 1902}, ["year > 1901", "year < 1903"]]
 )
 def test_a_directory_is_opened_when_it_is_needed(index: mw.Index, tmp_path: Path, where: Any) -> None:
     component = HaystackRetriever(tmp_path / "index", strategy="topk", where=where, parameters={"k": 1})

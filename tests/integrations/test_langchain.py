@@ -35,7 +35,7 @@ def test_documents_are_the_passages_with_their_spans(index: mw.Index) -> None:
 
 
 @pytest.mark.parametrize(
-    "where", ["year = 1902", {"type": "eq", "key": "year", "value": 1902}, ["year > 1900", "year < 1903"]]
+    "where", ["year = 1902", {"type": "eq", "key": "year", "value": 1902}, ["year > 1901", "year < 1903"]]
 )
 def test_the_fields_are_the_arguments_of_a_context(index: mw.Index, where: Any) -> None:
     retriever = LangChainRetriever(index=index, strategy="topk", budget=60, where=where, parameters={"k": 1}, rounds=2)

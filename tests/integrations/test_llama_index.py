@@ -60,7 +60,7 @@ def test_offsets_are_exact_where_there_are_any(index: mw.Index, monkeypatch: pyt
 
 
 @pytest.mark.parametrize(
-    "where", ["year = 1902", {"type": "eq", "key": "year", "value": 1902}, ["year > 1900", "year < 1903"]]
+    "where", ["year = 1902", {"type": "eq", "key": "year", "value": 1902}, ["year > 1901", "year < 1903"]]
 )
 def test_the_arguments_are_those_of_a_context(index: mw.Index, where: Any) -> None:
     retriever = LlamaIndexRetriever(index, strategy="topk", where=where, parameters={"k": 1}, verbose=True)

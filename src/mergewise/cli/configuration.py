@@ -35,7 +35,7 @@ HARMLESS = {
     "utility": {"none"},
 }
 """Models that send nothing and load nothing from elsewhere, by option."""
-_INSIDE = {"cache", "index_dir", "keep", "tokenizer", "weights"}
+_INSIDE = {"cache", "index_dir", "tokenizer", "weights"}
 _FOR_PEOPLE = {
     "auth",
     "bench",
