@@ -21,8 +21,8 @@ from benchmarks.cells import Cell, Cells, markdown
 from benchmarks.corpus import bench_folder
 from mergewise.engine import Index
 from mergewise.evaluate.loaders import load_task
-from mergewise.evaluate.made import make_questions
 from mergewise.evaluate.metrics import mean
+from mergewise.evaluate.synthetic import make_questions
 from mergewise.evaluate.tasks import Question
 from mergewise.evaluate.tuning.measuring import ContextMeasure
 from mergewise.evaluate.tuning.space import Point

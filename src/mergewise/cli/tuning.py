@@ -169,7 +169,7 @@ def questions(
 
     Without a chat model they are made by rules. A question whose source full-text search finds at once is left out.
     """
-    from mergewise.evaluate.made import make_questions, write_questions
+    from mergewise.evaluate.synthetic import make_questions, write_questions
     from mergewise.models import load_chat
 
     if out is None:

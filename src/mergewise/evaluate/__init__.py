@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from mergewise.evaluate.loaders import load_task as load_task
-    from mergewise.evaluate.made import make_questions as make_questions
-    from mergewise.evaluate.made import write_questions as write_questions
     from mergewise.evaluate.runs.folder import open_run as open_run
+    from mergewise.evaluate.synthetic import make_questions as make_questions
+    from mergewise.evaluate.synthetic import write_questions as write_questions
     from mergewise.evaluate.tuning import fit_weights as fit_weights
     from mergewise.evaluate.tuning import tune as tune
 
 _LAZY = {
     "fit_weights": "mergewise.evaluate.tuning",
     "load_task": "mergewise.evaluate.loaders",
-    "make_questions": "mergewise.evaluate.made",
+    "make_questions": "mergewise.evaluate.synthetic",
     "open_run": "mergewise.evaluate.runs.folder",
     "tune": "mergewise.evaluate.tuning",
-    "write_questions": "mergewise.evaluate.made",
+    "write_questions": "mergewise.evaluate.synthetic",
 }
 __all__ = ["fit_weights", "load_task", "make_questions", "open_run", "tune", "write_questions"]
 

@@ -8,10 +8,10 @@ from itertools import chain, islice
 
 from mergewise.engine import Index
 from mergewise.errors import UsageError
-from mergewise.evaluate.made.records import MadeQuestion
-from mergewise.evaluate.made.rules import RULES
-from mergewise.evaluate.made.sections import SourceReader, SourceSection
-from mergewise.evaluate.made.written import written_questions
+from mergewise.evaluate.synthetic.records import MadeQuestion
+from mergewise.evaluate.synthetic.rules import RULES
+from mergewise.evaluate.synthetic.sections import SourceReader, SourceSection
+from mergewise.evaluate.synthetic.written import written_questions
 from mergewise.ranges import Range, whole
 from mergewise.store.views import Progress
 from mergewise.text.alignment import words

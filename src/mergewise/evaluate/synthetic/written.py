@@ -9,8 +9,8 @@ from itertools import islice
 
 from mergewise import concurrency
 from mergewise.errors import ModelError
-from mergewise.evaluate.made.records import MadeQuestion
-from mergewise.evaluate.made.sections import SourceSection
+from mergewise.evaluate.synthetic.records import MadeQuestion
+from mergewise.evaluate.synthetic.sections import SourceSection
 from mergewise.evaluate.words import normalise
 from mergewise.prompting.quoting import code_for, quotation, turn, warning
 from mergewise.prompting.records import Fields, records_in

@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeAlias
 from mergewise.errors import UsageError
 from mergewise.evaluate.tasks import Evidence, Question
 
-QuestionKind: TypeAlias = Literal["slot", "two-hop", "cloze", "definition", "heading", "written"]
+QuestionKind: TypeAlias = Literal["slot", "definition", "heading", "written"]
 BY_RULES = "rules"
 MADE = "made "
 """How the kind of a question begins, in a file, that was made."""

@@ -12,12 +12,12 @@ import mergewise
 from mergewise.engine import Index
 from mergewise.errors import ModelError, UsageError
 from mergewise.evaluate.loaders import load_task
-from mergewise.evaluate.made import MadeQuestion, make_questions, write_questions
-from mergewise.evaluate.made.lexicon import wording_of
-from mergewise.evaluate.made.make import is_easy
-from mergewise.evaluate.made.rules import clozes, definitions, headings, slots, two_hops
-from mergewise.evaluate.made.sections import SourceReader, SourceSection
-from mergewise.evaluate.made.written import TRIES, checked_question
+from mergewise.evaluate.synthetic import MadeQuestion, make_questions, write_questions
+from mergewise.evaluate.synthetic.lexicon import wording_of
+from mergewise.evaluate.synthetic.make import is_easy
+from mergewise.evaluate.synthetic.rules import definitions, headings, slots
+from mergewise.evaluate.synthetic.sections import SourceReader, SourceSection
+from mergewise.evaluate.synthetic.written import TRIES, checked_question
 from mergewise.models.scripted import ScriptedChat
 from mergewise.types import Document
 
@@ -77,25 +77,8 @@ def test_a_slot_is_asked_for_in_other_words(reader: SourceReader) -> None:
     assert made["From which year is Red Harbour?"].answers == ("1954",)
     assert wording_of("directed by", "x") and wording_of("leapt over", "x") is None
     born, dated = wording_of("born in", "Uppsala"), wording_of("born in", "1910")
-    assert born and dated and born.question != dated.question
-    assert wording_of("Default", "80") == ("What is the default of {}?", "")
-
-
-def test_two_steps_meet_in_a_name_that_another_section_defines(reader: SourceReader) -> None:
-    made = {one.text: one for one in two_hops(section(reader, "red.md"), reader)}
-    born = made["What is the date of birth of the director of Red Harbour?"]
-    assert born.answers == ("3 May 1910",)
-    assert [span.doc_id for span, _ in born.evidence] == ["red.md", "lind.md"]
-
-
-def test_the_evidence_of_a_cloze_is_another_sentence(reader: SourceReader) -> None:
-    made = list(clozes(section(reader, "rivers.md"), reader))
-    assert made and {one.answers for one in made} <= {("Fyris",), ("Uppsala",)}
-    for one in made:
-        ((span, text),) = one.evidence
-        assert span.doc_id == "rivers.md" and one.answers[0] in text and one.answers[0] not in one.text
-        # what is asked stands elsewhere
-        assert "feast" not in one.text and one.text.startswith("Who or what")
+    assert born and dated and born != dated
+    assert wording_of("Default", "80") == "What is the default of {}?"
 
 
 def test_definitions_and_headings_are_asked_for_in_the_language_of_the_document(reader: SourceReader) -> None:
