@@ -77,8 +77,9 @@ def test_a_training_s_settings_are_those_of_the_options(
 
     monkeypatch.setattr("mergewise.designs.aed.training.utility.train_utility", train)
     monkeypatch.setattr("mergewise.designs.aed.training.bases.demand_packages", lambda: None)
-    words = ["--best", "3", "--drawn", "2", "--warmup", "0.25", "--taught", "solved"]
-    said = run(place, tmp_path, "--chat", "hf:x", "--passages", "1", "--triplets", "0", *words)
+    config = tmp_path / "training.toml"
+    config.write_text('best = 3\ndrawn = 2\nwarmup = 0.25\nquestions = "solved"\npassages = 9\ntriplets = 0\n')
+    said = run(place, tmp_path, "--chat", "hf:x", "--passages", "1", "--config", str(config))
     assert "the predictor reads the first 256 tokens alone of 4 of 9 candidates" in " ".join(said.split())
     assert given == [TrainSettings(best=3, drawn=2, warmup=0.25, questions="solved")]
     assert len(list((tmp_path / "labels/solved.passages.generated").iterdir())) == 3  # the first half
@@ -102,17 +103,36 @@ def test_the_first_half_is_for_training_and_some_questions_for_nobody(place: Pat
         ([*FEW, "--chat", "hf:x", "--except", "nowhere.txt"], "cannot be read"),
         (["--preset", "other"], "unknown preset"),
         (["--base", "none"], "unknown base"),
-        (["--level", "high"], "level"),
-        (["--rate", "0"], "rate"),
-        (["--warmup", "2"], "warmup"),
-        (["--taught", "all"], "questions"),
-        ([*FEW, "--alpha", "-1"], "alpha"),
+        (["--config", "nowhere.toml"], "cannot be read"),
     ],
 )
 def test_what_cannot_be_is_refused(place: Path, tmp_path: Path, words: list[str], told: str) -> None:
     with pytest.raises(UsageError, match=told):
         run(place, tmp_path, *words)
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ('level = "high"', "level"),
+        ("rate = 0", "rate"),
+        ("warmup = 2", "warmup"),
+        ('questions = "all"', "questions"),
+        ("alpha = -1", "alpha"),
+        ('seed = "x"', "seed"),
+        ("solved = true", "unknown settings: solved"),
+        ("rates = 1\nbest = 2", "unknown settings: rates"),
+    ],
+)
+def test_settings_of_a_file_are_checked(place: Path, tmp_path: Path, line: str, told: str) -> None:
+    config = tmp_path / "training.toml"
+    config.write_text(line)
+    with pytest.raises(UsageError, match=told) as raised:
+        run(place, tmp_path / "out", "--chat", "hf:x", "--config", str(config))
+    if "unknown" in told:
+        assert "alpha, batch, best, drawn" in raised.value.hint
+    assert not (tmp_path / "out").exists()
 
 
 def test_labels_want_questions(tmp_path: Path) -> None:

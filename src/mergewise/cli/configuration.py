@@ -86,7 +86,7 @@ def own_configuration() -> Path | None:
 
 def trusted_folders(own: Path) -> list[Path]:
     """The folders whose files the user's own configuration takes as its own, with all that is below them."""
-    folders = _settings(own).get(TRUST, [])
+    folders = load_toml(own).get(TRUST, [])
     if not isinstance(folders, list) or not all(isinstance(folder, str) for folder in folders):
         raise UsageError(f"{own}: {TRUST} is a list of folders", f'write {TRUST} = ["/home/me/project"]')
     return [Path(folder).expanduser().resolve() for folder in folders]
@@ -204,7 +204,7 @@ def read_configuration(path: Path, known: Mapping[str, Mapping[str, bool]], base
 
     `known` says for each command which parameters it has, and of each whether it is a path; relative ones count from `base`.
     """
-    settings = _settings(path)
+    settings = load_toml(path)
     if path == own_configuration():
         settings.pop(TRUST, None)
     tables = {key: value for key, value in settings.items() if isinstance(value, dict)}
@@ -222,7 +222,12 @@ def read_configuration(path: Path, known: Mapping[str, Mapping[str, bool]], base
     }
 
 
-def _settings(path: Path) -> dict[str, Any]:
+def load_toml(path: Path) -> dict[str, Any]:
+    """Load a TOML file.
+
+    Raises:
+        UsageError: if the file cannot be read, or is invalid.
+    """
     try:
         # where people keep such files elsewhere, this one is a link
         return tomllib.loads(regular_bytes(path, _LONGEST, follow=True).decode("utf-8"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mergewise import defaults
-from mergewise.cli.configuration import open_permitted
+from mergewise.cli.configuration import load_toml, open_permitted
 from mergewise.cli.options import (
     DEFAULT_INDEX,
     EmbedderOption,
@@ -70,20 +69,15 @@ def utility(
     without: Annotated[
         Path | None, typer.Option("--except", help="File of questions to leave out, one a line.")
     ] = None,
-    passages: Annotated[int, typer.Option(help="Candidate passages of a question.", min=1)] = 20,
+    passages: Annotated[
+        int | None, typer.Option(help="Candidate passages of a question.", min=1, show_default="20")
+    ] = None,
     triplets: Annotated[
         int | None,
         typer.Option(
             help="Candidate triplet sets of a question; 0 for none.", min=0, show_default="20, 0 with gainrag"
         ),
     ] = None,
-    generated: Annotated[bool, typer.Option(help="Add a passage that the reader writes to the candidates.")] = True,
-    longest: Annotated[
-        int, typer.Option(help="Maximum tokens of a section that counts as one passage.", min=1)
-    ] = defaults.PASSAGE_TOKENS,
-    alpha: Annotated[
-        float, typer.Option(help="Weight of the question's own likelihood that is taken off (alpha of the CPPL).")
-    ] = 0.5,
     embedder: EmbedderOption = None,
     ray: RayOption = None,
     gpus_per_worker: GPUsOption = 0.0,
@@ -97,59 +91,21 @@ def utility(
             "or gainrag (no triplets, the best candidate and 15 random ones, two epochs, solvable questions alone)."
         ),
     ] = "aed",
-    best: Annotated[
-        int | None,
-        typer.Option(help="Candidates of least perplexity that a step shows.", min=1, show_default=BY_PRESET),
-    ] = None,
-    drawn: Annotated[
-        int | None, typer.Option(help="Random candidates that a step shows beside them.", min=0, show_default=BY_PRESET)
-    ] = None,
-    taught: Annotated[
-        str | None,
-        typer.Option(
-            "--taught",
-            help="Questions learnt from: differing (their candidates do), or solved (by the reader, from the best candidate).",
-            show_default=BY_PRESET,
-        ),
+    config: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="TOML file of settings, by name. Options win over it, it over the preset."),
     ] = None,
     epochs: Annotated[int | None, typer.Option(help="Maximum number of epochs.", min=1, show_default=BY_PRESET)] = None,
-    batch: Annotated[int | None, typer.Option(help="Batch size, in questions.", min=1, show_default=BY_PRESET)] = None,
-    rate: Annotated[float | None, typer.Option(help="Peak learning rate.", show_default=BY_PRESET)] = None,
-    warmup: Annotated[
-        float | None, typer.Option(help="Share of the steps in which the learning rate rises.", show_default=BY_PRESET)
-    ] = None,
-    patience: Annotated[
-        int | None,
-        typer.Option(
-            help="Epochs without a better held-out loss before training stops; 0: never.", min=0, show_default=BY_PRESET
-        ),
-    ] = None,
-    held_out: Annotated[
-        float | None, typer.Option(help="Share of the questions held out for evaluation.", show_default=BY_PRESET)
-    ] = None,
-    tokens: Annotated[
-        int | None,
-        typer.Option(help="Maximum tokens of question and candidate together.", min=8, show_default=BY_PRESET),
-    ] = None,
-    level: Annotated[
-        str | None,
-        typer.Option(help="Zero point of the utilities: gain (over no context), or free.", show_default=BY_PRESET),
-    ] = None,
     seed: Annotated[int | None, typer.Option(help="Random seed.", min=0, show_default=BY_PRESET)] = None,
 ) -> None:
     """Train a utility predictor: a cross-encoder that tells how much a text helps a reader to answer (AED-RAG, GainRAG)."""
     from mergewise.designs.aed.training.bases import check_base, demand_packages
-    from mergewise.designs.aed.training.labels import LabelSettings, LabelStore
+    from mergewise.designs.aed.training.labels import LabelStore
     from mergewise.designs.aed.training.utility import train_utility
     from mergewise.index.cluster import executors_of
 
-    overrides = {"best": best, "drawn": drawn, "questions": taught, "epochs": epochs, "batch": batch, "rate": rate,
-                 "warmup": warmup, "patience": patience, "held_out": held_out, "tokens": tokens, "level": level,
-                 "seed": seed}  # fmt: skip
-    chosen = _train_settings(preset, {name: value for name, value in overrides.items() if value is not None})
-    if triplets is None:
-        triplets = 0 if preset == "gainrag" else LabelSettings().triplets
-    settings = LabelSettings(passages, triplets, generated, longest, alpha, solved=chosen.questions == "solved")
+    given = {"passages": passages, "triplets": triplets, "epochs": epochs, "seed": seed}
+    settings, chosen = _settings(preset, config, {name: value for name, value in given.items() if value is not None})
     folder = labels_dir or out / "labels"
     if not labels_only:
         check_base(base)
@@ -168,12 +124,23 @@ def utility(
         _say_training(report, out)
 
 
-def _train_settings(preset: str, overrides: Mapping[str, Any]) -> TrainSettings:
-    from mergewise.designs.aed.training.trainer import PRESETS
+def _settings(preset: str, config: Path | None, options: Mapping[str, Any]) -> tuple[LabelSettings, TrainSettings]:
+    """Return the settings of labels and of training: of the options, else of the file, else of the preset."""
+    from mergewise.designs.aed.training.labels import LabelSettings
+    from mergewise.designs.aed.training.trainer import PRESETS, TrainSettings
 
     if preset not in PRESETS:
         raise UsageError(f"unknown preset {preset!r}", f"one of: {', '.join(PRESETS)}")
-    return replace(PRESETS[preset], **overrides)
+    of_labels = {field.name for field in fields(LabelSettings)} - {"solved"}
+    of_training = {field.name for field in fields(TrainSettings)}
+    loaded = {} if config is None else load_toml(config)
+    if unknown := loaded.keys() - of_labels - of_training:
+        known = ", ".join(sorted(of_labels | of_training))
+        raise UsageError(f"{config}: unknown settings: {', '.join(sorted(unknown))}", f"known settings: {known}")
+    chosen = {**({"triplets": 0} if preset == "gainrag" else {}), **loaded, **options}
+    training = replace(PRESETS[preset], **{name: chosen[name] for name in chosen.keys() & of_training})
+    labels = {name: chosen[name] for name in chosen.keys() & of_labels}
+    return LabelSettings(**labels, solved=training.questions == "solved"), training
 
 
 def _say_training(report: TrainingReport, out: Path) -> None:
