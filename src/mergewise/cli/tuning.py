@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _UNITS = {"s": 1, "m": 60, "h": 3600}
 SHOWN = 8
-"""Points of a race that are shown."""
+"""Points that are shown."""
 METRIC, BUDGET, TIME = "evidence", 384, "10m"
 
 

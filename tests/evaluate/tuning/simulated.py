@@ -1,4 +1,4 @@
-"""Tunings of made-up scores: what race, choice, held-out part and ledger do, without an index."""
+"""Tunings of made-up scores: what trials, choice, held-out part and ledger do, without an index."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import numpy.typing as npt
 from mergewise.evaluate.tasks import Question
 from mergewise.evaluate.tuning.keeping import Ledger
 from mergewise.evaluate.tuning.measuring import PointScore
-from mergewise.evaluate.tuning.race import run_race
 from mergewise.evaluate.tuning.space import Point
-from mergewise.evaluate.tuning.tune import TuningReport, judged_race, split_of
+from mergewise.evaluate.tuning.trials import run_trials
+from mergewise.evaluate.tuning.tune import TuningReport, judge_trials, split_of
 
 POINTS = [Point("topk"), *(Point("topk", {"strategy": {"k": k}}) for k in range(1, 48))]
 SHARE = 0.6
@@ -49,5 +49,5 @@ def tuned(scores: npt.NDArray[np.float64], folder: Path, seed: int = 0) -> Tunin
         return PointScore(float(scores[places[point.key], int(question.id)]), 100)
 
     split = split_of(questions, seed)
-    race = run_race(POINTS, split.tuned, split.tuned_clusters, measure)
-    return judged_race(race, split, measure, Ledger(folder), {}, "evidence", 384, {})
+    trials = run_trials(POINTS, split.tuned, measure)
+    return judge_trials(trials, split, measure, Ledger(folder), {}, "evidence", 384, {})

@@ -88,7 +88,7 @@ def test_a_search_made_once_gives_the_same_contexts(index: Index) -> None:
             found = remembered.context(point, question)
             assert found.text == ContextMeasure(index, "evidence", 60).context(point, question).text
             assert alone is None or alone.text == found.text
-    assert remembered.searches.made < remembered.searches.asked
+    assert remembered.memory.spent < remembered.memory.charged
 
 
 class Stopped(Exception):

@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
-from typing import Literal, TypeAlias, cast, get_args
+from typing import Literal, TypeAlias, get_args
 
 from mergewise import asking
 from mergewise.engine import Index
 from mergewise.errors import UsageError
 from mergewise.evaluate.metrics import score_context
+from mergewise.evaluate.searches import SearchMemory, shared_state
 from mergewise.evaluate.tasks import Question
-from mergewise.evaluate.tuning.searches import RememberedSearches
 from mergewise.evaluate.tuning.space import Point
 from mergewise.models.calibration import Calibrated, Calibration
 from mergewise.models.scores import RememberingReranker
 from mergewise.models.tokens import count_tokens
-from mergewise.protocols import Reranker, StoreReader
+from mergewise.protocols import Reranker
 from mergewise.query import Query
 from mergewise.types import Context
 
@@ -55,9 +55,9 @@ class ContextMeasure:
 
     def __init__(self, index: Index, metric: Metric, budget: int) -> None:
         state = index.state()
-        self.searches = RememberedSearches(state.store)
+        self.memory = SearchMemory()
         models = replace(state.models, reranker=_remembering(state.models.reranker))
-        self.state = replace(state, store=cast(StoreReader, self.searches), models=models)
+        self.state = shared_state(replace(state, models=models), self.memory)
         self._metric, self._budget = metric, budget
         self._question = ""
 
@@ -76,7 +76,7 @@ class ContextMeasure:
 
     def context(self, point: Point, question: Question) -> Context:
         if question.id != self._question:
-            self.searches.forget()
+            self.memory.forget()
             self._question = question.id
         state = replace(self.state, settings=point.settings(self.state.settings))
         query = Query(question.text, strategy=point.spec, budget=self._budget, where=question.where)

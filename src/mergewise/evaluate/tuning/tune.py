@@ -1,7 +1,7 @@
 """Parameters tuned on a user's own questions, judged once on questions that the tuning never saw.
 
 1. The questions are split by cluster, 60 to 40.
-2. On the 60 the default and up to 47 other points race (`race`).
+2. On the 60 the default and up to 47 random points are measured (`trials`).
 3. Of those that are as good as the best, as far as can be told, the simplest is the winner.
 4. On the 40 the winner is compared with the default, once. The default is to be changed only where the whole interval of the
    difference lies above zero, and a sign-flip test says the same at the level of the ledger (`keeping`).
@@ -26,8 +26,8 @@ from mergewise.evaluate.synthetic.records import MADE
 from mergewise.evaluate.tasks import Question, clusters
 from mergewise.evaluate.tuning.keeping import KeptMeasure, Ledger, Opening, digest
 from mergewise.evaluate.tuning.measuring import ContextMeasure, Measure, Metric, judged_questions
-from mergewise.evaluate.tuning.race import Race, run_race, table, winner_of
 from mergewise.evaluate.tuning.space import Dimension, Point, Value, dimensions_of, drawn_points
+from mergewise.evaluate.tuning.trials import Trials, run_trials, table, winner_of
 from mergewise.ranges import BUDGET, Range, number, whole
 from mergewise.store.views import Progress
 
@@ -40,10 +40,10 @@ FEWEST_HELD_OUT = 12
 POINTS = 48
 PROBED = 4
 """Questions by which it is seen whether a parameter has any effect."""
-RACING = 0.8
-"""Share of the time after which the race takes no further question."""
+TRYING = 0.8
+"""Share of the time after which no further question is taken to tune on."""
 SEEN = 24
-"""Questions below which a race that ran out of time tells nothing."""
+"""Questions below which trials that ran out of time tell nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,9 +70,9 @@ class HeldOut:
 
 @dataclass(frozen=True, slots=True)
 class TuningReport:
-    """`winner` is the point that the race chose. `held_out` is None where that is the default: then nothing was opened.
+    """`winner` is the point that was chosen. `held_out` is None where that is the default: then nothing was opened.
 
-    `seen` are the questions that the race came to, of `questions` that it could ask. `points` are those that it compared, the
+    `seen` are the questions that there was time for, of `questions` to tune on. `points` are those that were compared, the
     best first. `idle` says why parameters were left out.
     """
 
@@ -156,7 +156,7 @@ def tune(
 ) -> TuningReport:
     """Tune the parameters of a strategy, and of the search, on these questions. See the head of this module.
 
-    `strategy` is a spec: what it sets is the default to be beaten. All takes about `seconds`, the race 0.8 of them at most.
+    `strategy` is a spec: what it sets is the default to be beaten. All takes about `seconds`, the trials 0.8 of them at most.
     What was measured is kept in `folder` (by default in the index's directory): a tuning that was stopped goes on.
 
     Raises UsageError for fewer than `FEWEST` questions that the metric judges, for questions that cannot be split, for made ones
@@ -173,20 +173,19 @@ def tune(
     setup = {"snapshot": index.snapshot, "budget": budget, "metric": metric, "models": models_of(index)}
     measure = KeptMeasure(contexts, place / digest(setup), metric)
     report = progress or (lambda done, total, item: None)
-    race = run_race(
+    trials = run_trials(
         points,
         split.tuned,
-        split.tuned_clusters,
         measure,
-        lambda: time.monotonic() - started < RACING * seconds,
-        lambda seen, running: report(seen, len(split.tuned), f"{running} points"),
+        lambda: time.monotonic() - started < TRYING * seconds,
+        lambda seen: report(seen, len(split.tuned), f"{len(points)} points"),
     )
     measure.flush()
-    return judged_race(race, split, measure, Ledger(place), setup, metric, budget, idle)
+    return judge_trials(trials, split, measure, Ledger(place), setup, metric, budget, idle)
 
 
-def judged_race(
-    race: Race,
+def judge_trials(
+    trials: Trials,
     split: HeldOutSplit,
     measure: Measure,
     ledger: Ledger,
@@ -195,20 +194,20 @@ def judged_race(
     budget: int,
     idle: Mapping[str, str],
 ) -> TuningReport:
-    """The winner of a race beside the default, on the held-out questions where they are not the same."""
-    default, winner, held_out = race.points[0], race.points[winner_of(race, split.tuned_clusters)], None
+    """Compare the winner with the default on the held-out questions, unless they are the same."""
+    default, winner, held_out = trials.points[0], trials.points[winner_of(trials, split.tuned_clusters)], None
     reason = "nothing was better by more than chance on the questions to tune on"
-    if len(race.points) == 1:
+    if len(trials.points) == 1:
         reason = "no parameter changes a context here"
-    elif race.seen < min(SEEN, len(split.tuned)) and len(race.running) > 1:
-        winner, reason = default, f"there was time for {race.seen} questions only: give it more (--time)"
+    elif trials.seen < min(SEEN, len(split.tuned)):
+        winner, reason = default, f"there was time for {trials.seen} questions only: give it more (--time)"
     if winner is not default:
         compared = {**setup, "default": default.key, "winner": winner.key}
         opening = ledger.open(compared, split.held_out)
         held_out = _opened(winner, default, split, measure, opening)
         ledger.close(opening, asdict(held_out))
     return TuningReport(
-        default.spec, metric, budget, winner, held_out, len(split.tuned), race.seen, table(race), idle, reason
+        default.spec, metric, budget, winner, held_out, len(split.tuned), trials.seen, table(trials), idle, reason
     )
 
 

@@ -29,13 +29,13 @@ from mergewise.evaluate.runs.keys import question_digest
 from mergewise.evaluate.tasks import Evidence, Question
 from mergewise.evaluate.tuning.keeping import KeptMeasure, Ledger, digest
 from mergewise.evaluate.tuning.measuring import ContextMeasure, Metric, PointScore
-from mergewise.evaluate.tuning.race import run_race
 from mergewise.evaluate.tuning.space import Point, Value
+from mergewise.evaluate.tuning.trials import run_trials
 from mergewise.evaluate.tuning.tune import (
     FOLDER,
     HeldOutSplit,
     TuningReport,
-    judged_race,
+    judge_trials,
     models_of,
     split_of,
     usable_questions,
@@ -175,7 +175,7 @@ def fitting_points(strategy: str, reranker: Reranker | None) -> list[Point]:
 class WeightsReport:
     """What the tuning showed, the weights that were fitted, and the spec of the calibrated reranker.
 
-    Weights are None, and the spec is empty, where the race chose what stands.
+    Weights are None, and the spec is empty, where the trials chose what stands.
     """
 
     tuning: TuningReport
@@ -232,34 +232,18 @@ def fit_weights(
     fitted_on = digest(sorted(question_digest(question, with_gold=True) for question in split.tuned))
     place = folder or index.store.directory / FOLDER
     kept = KeptMeasure(measure, place / digest([setup, fitted_on]), metric)
-    report = _raced(points, split, kept, Ledger(place), {**setup, "fitted_on": fitted_on}, metric, budget, advance)
+    count = len(split.tuned)
+    trials = run_trials(
+        points, split.tuned, kept, on_question=lambda seen: advance(count + seen, 2 * count, f"{len(points)} fits")
+    )
+    kept.flush()
+    setup["fitted_on"] = fitted_on
+    report = judge_trials(trials, split, kept, Ledger(place), setup, metric, budget, {})
     chosen = fits[report.winner.key, -1]
     reranker = contexts.with_models(chosen.weights, chosen.calibration).state.models.reranker
     return WeightsReport(
         report, chosen.weights, reranker.spec if reranker is not None and chosen.calibration is not None else ""
     )
-
-
-def _raced(
-    points: Sequence[Point],
-    split: HeldOutSplit,
-    kept: KeptMeasure,
-    ledger: Ledger,
-    setup: Mapping[str, object],
-    metric: Metric,
-    budget: int,
-    advance: Progress,
-) -> TuningReport:
-    count = len(split.tuned)
-    race = run_race(
-        points,
-        split.tuned,
-        split.tuned_clusters,
-        kept,
-        on_question=lambda seen, running: advance(count + seen, 2 * count, f"{running} fits"),
-    )
-    kept.flush()
-    return judged_race(race, split, kept, ledger, setup, metric, budget, {})
 
 
 def _folds(split: HeldOutSplit) -> dict[str, int]:

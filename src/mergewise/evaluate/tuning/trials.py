@@ -1,0 +1,88 @@
+"""Random points, each measured on the same questions, and the choice among them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from mergewise.evaluate.statistics import standard_error
+from mergewise.evaluate.tasks import Question
+from mergewise.evaluate.tuning.measuring import Measure, PointScore
+from mergewise.evaluate.tuning.space import Point
+
+Numbers = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Trials:
+    """Scores of points, question by question: `rows[i]` are those of `points[i]`. The first point is the default."""
+
+    points: Sequence[Point]
+    rows: Sequence[list[PointScore]]
+
+    @property
+    def seen(self) -> int:
+        """The number of questions that each point was measured on."""
+        return len(self.rows[0])
+
+    def scores(self, number: int) -> Numbers:
+        return np.array([row.score for row in self.rows[number]])
+
+    def mean(self, number: int) -> float:
+        return float(self.scores(number).mean()) if self.seen else 0.0
+
+    def tokens(self, number: int) -> float:
+        return float(np.mean([row.tokens for row in self.rows[number]])) if self.seen else 0.0
+
+
+def run_trials(
+    points: Sequence[Point],
+    questions: Sequence[Question],
+    measure: Measure,
+    has_time: Callable[[], bool] = lambda: True,
+    on_question: Callable[[int], None] = lambda seen: None,
+) -> Trials:
+    """Measure every point on one question after the other, until the last one or until there is no time for the next."""
+    trials = Trials(points, [[] for _ in points])
+    for seen, question in enumerate(questions, 1):
+        if not has_time():
+            break
+        for point, row in zip(points, trials.rows, strict=True):
+            row.append(measure(point, question))
+        on_question(seen)
+    return trials
+
+
+def winner_of(trials: Trials, clusters: Sequence[int]) -> int:
+    """Choose among the points within a standard error of the best: fewest changes first, then fewest tokens."""
+    numbers = range(len(trials.points))
+    best = max(numbers, key=lambda i: (trials.mean(i), -i))
+    near = [i for i in numbers if _is_near(trials.scores(best) - trials.scores(i), clusters[: trials.seen])]
+    return min(near, key=lambda i: (trials.points[i].size, trials.tokens(i), i))
+
+
+def _is_near(differences: Numbers, clusters: Sequence[int]) -> bool:
+    """Whether the mean difference is within one standard error of itself."""
+    if not differences.any():
+        return True
+    own = clusters if len(set(clusters)) > 1 else range(len(differences))
+    error, _ = standard_error(differences.tolist(), list(own)) if len(differences) > 1 else (0.0, 1)
+    return float(differences.mean()) <= error
+
+
+def table(trials: Trials) -> list[Mapping[str, object]]:
+    """Return the points as JSON, the best first."""
+    return [
+        {
+            "strategy": trials.points[i].spec,
+            "search": trials.points[i].search,
+            "weights": trials.points[i].weights,
+            "mean": trials.mean(i),
+            "tokens": trials.tokens(i),
+            "questions": trials.seen,
+        }
+        for i in sorted(range(len(trials.points)), key=lambda i: (-trials.mean(i), i))
+    ]
