@@ -60,10 +60,10 @@ def tune(
     trust_made: Annotated[
         bool, typer.Option("--trust-made", help="Also tune on made questions (`mergewise questions`).")
     ] = False,
-    keep: Annotated[
+    out: Annotated[
         Path | None,
         typer.Option(
-            help="Directory of the rows and of the ledger of held-out questions.", show_default=".tuning in the index"
+            help="Directory of the rows and of the log of held-out questions.", show_default=".tuning in the index"
         ),
     ] = None,
     embedder: options.NamedEmbedderOption = None,
@@ -92,7 +92,7 @@ def tune(
     for skipped in task.skipped[:3]:
         say_warning(f"left out: {skipped}")
     index = open_permitted(index_dir, embedder=embedder, chat=chat, reranker=reranker, cache=cache, create=False)
-    common: dict[str, Any] = {"metric": metric, "budget": budget, "trust_made": trust_made, "folder": keep}
+    common: dict[str, Any] = {"metric": metric, "budget": budget, "trust_made": trust_made, "folder": out}
     with index, nullcontext() if as_json else progress("Tuning") as advance:
         if fit is None:
             report = tuned(index, task.questions, strategy, seconds=limit, progress=advance, **common)

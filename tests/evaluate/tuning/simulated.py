@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mergewise.evaluate.tasks import Question
-from mergewise.evaluate.tuning.keeping import Ledger
+from mergewise.evaluate.tuning.keeping import HoldoutLog
 from mergewise.evaluate.tuning.measuring import PointScore
 from mergewise.evaluate.tuning.space import Point
 from mergewise.evaluate.tuning.trials import run_trials
@@ -50,4 +50,4 @@ def tuned(scores: npt.NDArray[np.float64], folder: Path, seed: int = 0) -> Tunin
 
     split = split_of(questions, seed)
     trials = run_trials(POINTS, split.tuned, measure)
-    return judge_trials(trials, split, measure, Ledger(folder), {}, "evidence", 384, {})
+    return judge_trials(trials, split, measure, HoldoutLog(folder), {}, "evidence", 384, {})

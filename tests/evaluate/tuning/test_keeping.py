@@ -8,32 +8,32 @@ import pytest
 from tests.evaluate.tuning.simulated import asked
 
 from mergewise.evaluate.tasks import Question
-from mergewise.evaluate.tuning.keeping import KeptMeasure, Ledger
+from mergewise.evaluate.tuning.keeping import HoldoutLog, KeptMeasure
 from mergewise.evaluate.tuning.measuring import PointScore
 from mergewise.evaluate.tuning.space import Point
 
 
 def test_each_look_halves_the_level(tmp_path: Path) -> None:
     questions = asked(30)
-    alphas = [Ledger(tmp_path).open({"winner": name}, questions).alpha for name in "abc"]
+    alphas = [HoldoutLog(tmp_path).open({"winner": name}, questions).alpha for name in "abc"]
     assert alphas == [0.05, 0.025, 0.0125]
     # whoever asks the same again is told the same
-    assert Ledger(tmp_path).open({"winner": "b"}, questions).alpha == 0.025
+    assert HoldoutLog(tmp_path).open({"winner": "b"}, questions).alpha == 0.025
     # one question in common is enough
-    assert Ledger(tmp_path).open({"winner": "d"}, [questions[0], Question("x", "new", ("yes",), None)]).before == 3
-    assert Ledger(tmp_path).open({"winner": "d"}, [Question("y", "other", ("yes",), None)]).alpha == 0.05
+    assert HoldoutLog(tmp_path).open({"winner": "d"}, [questions[0], Question("x", "new", ("yes",), None)]).before == 3
+    assert HoldoutLog(tmp_path).open({"winner": "d"}, [Question("y", "other", ("yes",), None)]).alpha == 0.05
 
 
 def test_an_opening_counts_though_nobody_saw_its_result(tmp_path: Path) -> None:
     """It is entered before anything is measured: a kill in between gives no free look."""
-    Ledger(tmp_path).open({"winner": "a"}, asked(30))
+    HoldoutLog(tmp_path).open({"winner": "a"}, asked(30))
     with (tmp_path / "ledger.jsonl").open("a") as file:
         file.write('{"key": "cut o')
-    ledger = Ledger(tmp_path)
+    ledger = HoldoutLog(tmp_path)
     opening = ledger.open({"winner": "b"}, asked(30))
     assert opening.alpha == 0.025
     ledger.close(opening, {"difference": 0.1})
-    assert Ledger(tmp_path).open({"winner": "b"}, asked(30)).alpha == 0.025
+    assert HoldoutLog(tmp_path).open({"winner": "b"}, asked(30)).alpha == 0.025
 
 
 def test_what_was_measured_is_not_measured_again(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 from tests.evaluate.tuning.simulated import POINTS, asked, matrix, tuned
 
 from mergewise.evaluate.tasks import Question
-from mergewise.evaluate.tuning.keeping import Ledger
+from mergewise.evaluate.tuning.keeping import HoldoutLog
 from mergewise.evaluate.tuning.measuring import PointScore
 from mergewise.evaluate.tuning.space import Point
 from mergewise.evaluate.tuning.trials import run_trials, winner_of
@@ -73,5 +73,5 @@ def test_a_tuning_that_was_short_of_time_keeps_the_defaults(tmp_path: Path) -> N
 
     split = split_of(asked(150))
     trials = run_trials(POINTS, split.tuned, never, lambda: False)
-    report = judge_trials(trials, split, never, Ledger(tmp_path), {}, "evidence", 384, {})
+    report = judge_trials(trials, split, never, HoldoutLog(tmp_path), {}, "evidence", 384, {})
     assert report.verdict() == "keep the defaults: there was time for 0 questions only: give it more (--time)"

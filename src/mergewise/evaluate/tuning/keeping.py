@@ -66,7 +66,7 @@ class KeptMeasure:
 
 
 @dataclass(frozen=True, slots=True)
-class Opening:
+class HoldoutAccess:
     """A held-out part opened: the level at which a difference counts, and how often questions of it were looked at before."""
 
     key: str
@@ -74,7 +74,7 @@ class Opening:
     before: int
 
 
-class Ledger:
+class HoldoutLog:
     """The openings of held-out parts, a line each. Each look at questions that were looked at before halves the level.
 
     To compare the same two again on the same questions is no further look: it says the same.
@@ -85,19 +85,19 @@ class Ledger:
         self._lines = RowLines(self._path)
         self._known = [row for row in _rows(self._path) if isinstance(row.get("shown"), list)]
 
-    def open(self, compared: Mapping[str, Any], questions: Sequence[Question]) -> Opening:
+    def open(self, compared: Mapping[str, Any], questions: Sequence[Question]) -> HoldoutAccess:
         """Enter an opening, before anything of it is looked at."""
         shown = [question_digest(question, with_gold=False) for question in questions]
         key = digest([compared, sorted(shown)])
         for row in self._known:
             if row["key"] == key:
-                return Opening(key, float(row["alpha"]), int(row["before"]))
+                return HoldoutAccess(key, float(row["alpha"]), int(row["before"]))
         before = sum(not set(shown).isdisjoint(row["shown"]) for row in self._known)
-        opening = Opening(key, ALPHA / 2**before, before)
+        opening = HoldoutAccess(key, ALPHA / 2**before, before)
         self._enter({"key": key, **compared, "alpha": opening.alpha, "before": before, "shown": shown})
         return opening
 
-    def close(self, opening: Opening, result: Mapping[str, Any]) -> None:
+    def close(self, opening: HoldoutAccess, result: Mapping[str, Any]) -> None:
         """Enter what the opening showed."""
         self._enter({"key": opening.key, "result": dict(result)})
 

@@ -24,7 +24,7 @@ from mergewise.evaluate.metrics import mean
 from mergewise.evaluate.statistics import Interval, paired_interval, sign_flip
 from mergewise.evaluate.synthetic.records import MADE
 from mergewise.evaluate.tasks import Question, clusters
-from mergewise.evaluate.tuning.keeping import KeptMeasure, Ledger, Opening, digest
+from mergewise.evaluate.tuning.keeping import HoldoutAccess, HoldoutLog, KeptMeasure, digest
 from mergewise.evaluate.tuning.measuring import ContextMeasure, Measure, Metric, judged_questions
 from mergewise.evaluate.tuning.space import Dimension, Point, Value, dimensions_of, drawn_points
 from mergewise.evaluate.tuning.trials import Trials, run_trials, table, winner_of
@@ -181,14 +181,14 @@ def tune(
         lambda seen: report(seen, len(split.tuned), f"{len(points)} points"),
     )
     measure.flush()
-    return judge_trials(trials, split, measure, Ledger(place), setup, metric, budget, idle)
+    return judge_trials(trials, split, measure, HoldoutLog(place), setup, metric, budget, idle)
 
 
 def judge_trials(
     trials: Trials,
     split: HeldOutSplit,
     measure: Measure,
-    ledger: Ledger,
+    ledger: HoldoutLog,
     setup: Mapping[str, Any],
     metric: str,
     budget: int,
@@ -211,7 +211,7 @@ def judge_trials(
     )
 
 
-def _opened(winner: Point, default: Point, split: HeldOutSplit, measure: Measure, opening: Opening) -> HeldOut:
+def _opened(winner: Point, default: Point, split: HeldOutSplit, measure: Measure, opening: HoldoutAccess) -> HeldOut:
     rows = [(measure(default, question), measure(winner, question)) for question in split.held_out]
     if flush := getattr(measure, "flush", None):
         flush()

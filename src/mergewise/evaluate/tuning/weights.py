@@ -27,7 +27,7 @@ from mergewise.errors import UsageError
 from mergewise.evaluate.loaders.rows import place_of
 from mergewise.evaluate.runs.keys import question_digest
 from mergewise.evaluate.tasks import Evidence, Question
-from mergewise.evaluate.tuning.keeping import KeptMeasure, Ledger, digest
+from mergewise.evaluate.tuning.keeping import HoldoutLog, KeptMeasure, digest
 from mergewise.evaluate.tuning.measuring import ContextMeasure, Metric, PointScore
 from mergewise.evaluate.tuning.space import Point, Value
 from mergewise.evaluate.tuning.trials import run_trials
@@ -238,7 +238,7 @@ def fit_weights(
     )
     kept.flush()
     setup["fitted_on"] = fitted_on
-    report = judge_trials(trials, split, kept, Ledger(place), setup, metric, budget, {})
+    report = judge_trials(trials, split, kept, HoldoutLog(place), setup, metric, budget, {})
     chosen = fits[report.winner.key, -1]
     reranker = contexts.with_models(chosen.weights, chosen.calibration).state.models.reranker
     return WeightsReport(
