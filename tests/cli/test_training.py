@@ -76,7 +76,7 @@ def test_a_training_s_settings_are_those_of_the_options(
         return TrainingReport({"tokens": settings.tokens}, questions, counts, {}, {}, {}, 0.0, 0.0)
 
     monkeypatch.setattr("mergewise.designs.aed.training.utility.train_utility", train)
-    monkeypatch.setattr("mergewise.designs.aed.training.bases.demand_packages", lambda: None)
+    monkeypatch.setattr("mergewise.designs.aed.training.bases.check_packages", lambda: None)
     config = tmp_path / "training.toml"
     config.write_text('best = 3\ndrawn = 2\nwarmup = 0.25\nquestions = "solved"\npassages = 9\ntriplets = 0\n')
     said = run(place, tmp_path, "--chat", "hf:x", "--passages", "1", "--config", str(config))

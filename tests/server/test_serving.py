@@ -124,7 +124,7 @@ def test_a_folder_may_not_open_a_server(served: list[ServerConfig], tmp_path: Pa
 def test_without_the_extra_the_command_says_so(served: list[ServerConfig], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "uvicorn", None)
     with pytest.raises(MissingExtra, match=r"serv"):
-        serving.demand_extra()
+        serving.check_extra()
 
 
 def test_help_says_what_there_is() -> None:

@@ -12,7 +12,7 @@ from mergewise import defaults
 from mergewise.cli import options, settings
 from mergewise.cli.asking import AskingOptions
 from mergewise.cli.output import PrintableFormatter
-from mergewise.cli.serving import demand_extra
+from mergewise.cli.serving import check_extra
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +43,7 @@ def mcp(
     common: ServedIndexOptions,
 ) -> None:
     """Serve an index to a program that starts this command itself, such as Claude Desktop, VS Code or Cursor."""
-    demand_extra()
+    check_extra()
     from mergewise.server.mcp.stdio import serve_index
 
     # the SDK's own log, beside ours on standard error

@@ -75,7 +75,7 @@ def serve(
     embedder: options.EmbedderOption = None,
 ) -> None:
     """Serve documents by HTTP: a page, an API, OpenAI's API, and MCP. `mergewise serve --docs FOLDER` is enough to begin."""
-    demand_extra()
+    check_extra()
     from mergewise.server.logs import log_as_json
     from mergewise.server.supervisor import Supervisor, token_file
 
@@ -97,7 +97,7 @@ def serve(
     Supervisor(settings, on_ready=say_where).run()
 
 
-def demand_extra() -> None:
+def check_extra() -> None:
     """Raises MissingExtra where a package of the extra is not installed."""
     try:
         import fastapi  # noqa: F401

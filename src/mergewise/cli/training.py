@@ -99,7 +99,7 @@ def utility(
     seed: Annotated[int | None, typer.Option(help="Random seed.", min=0, show_default=BY_PRESET)] = None,
 ) -> None:
     """Train a utility predictor: a cross-encoder that tells how much a text helps a reader to answer (AED-RAG, GainRAG)."""
-    from mergewise.designs.aed.training.bases import check_base, demand_packages
+    from mergewise.designs.aed.training.bases import check_base, check_packages
     from mergewise.designs.aed.training.labels import LabelStore
     from mergewise.designs.aed.training.utility import train_utility
     from mergewise.index.cluster import executors_of
@@ -109,7 +109,7 @@ def utility(
     folder = labels_dir or out / "labels"
     if not labels_only:
         check_base(base)
-        demand_packages()
+        check_packages()
     excluded = frozenset() if without is None else _load_excluded(without)
     if labels_only and not questions:
         raise UsageError("there are no questions to label", "give question sets, or a file of questions")

@@ -37,7 +37,7 @@ class Base:
     tokenizer: Any
 
 
-def demand_packages() -> None:
+def check_packages() -> None:
     """MissingExtra where a package that training takes is not installed: better before the labels than behind them."""
     for package in ("torch", "transformers", "onnx"):
         if find_spec(package) is None:

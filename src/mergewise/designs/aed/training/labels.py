@@ -168,10 +168,10 @@ class LabelStore:
 
         try:
             tables = [pq.read_table(self.folder / kind / f"{key}{SUFFIX}") for kind in kinds]
-            told, alone = (json.loads(tables[0].schema.metadata[name]) for name in (b"example", b"alone"))
+            question, alone = (json.loads(tables[0].schema.metadata[name]) for name in (b"example", b"alone"))
         except (OSError, pa.ArrowException, KeyError, ValueError) as error:
             raise UsageError(f"{self.folder}, {key}: {error}", "delete the file, and label again") from None
-        example = Example(told["id"], told["text"], tuple(told["answers"]), told["set"])
+        example = Example(question["id"], question["text"], tuple(question["answers"]), question["set"])
         rows = [row for table in tables for row in table.to_pylist()]
         return LabelledQuestion(example, tuple(map(_label_from, rows)), alone, self._solved(key, kinds))
 
@@ -182,8 +182,8 @@ class LabelStore:
     def write_solved(self, example: Example, kinds: Sequence[Kind], said: str, solved: bool) -> None:
         path = self._solved_path(key_of(example), kinds)
         path.parent.mkdir(parents=True, exist_ok=True)
-        told = {"question": example.text, "said": said, "solved": solved}
-        write_whole(path, lambda part: part.write_text(json.dumps(told) + "\n", "utf-8"))
+        body = {"question": example.text, "said": said, "solved": solved}
+        write_whole(path, lambda part: part.write_text(json.dumps(body) + "\n", "utf-8"))
 
     def labelled(self, example: Example, kinds: Sequence[Kind]) -> LabelledQuestion:
         """One question with its candidates; UsageError where a file is damaged or missing."""
@@ -204,8 +204,8 @@ class LabelStore:
 
 
 def key_of(example: Example) -> str:
-    told = json.dumps([example.set, example.text, example.answers])
-    return blake2b(told.encode("utf-8", "replace"), digest_size=8).hexdigest()
+    body = json.dumps([example.set, example.text, example.answers])
+    return blake2b(body.encode("utf-8", "replace"), digest_size=8).hexdigest()
 
 
 def label(
@@ -436,5 +436,5 @@ def _read_manifest(path: Path) -> dict[str, Any]:
 def _demand_same(standing: Mapping[str, Any], own: Mapping[str, Any], folder: Path, of: str = "") -> None:
     other = sorted(name for name in standing.keys() | own.keys() if standing.get(name) != own.get(name))
     if other:
-        told = ", ".join(f"{name}{of} {standing.get(name)}, not {own.get(name)}" for name in other)
-        raise UsageError(f"the labels in {folder} were made with {told}", "name another folder for these labels")
+        differences = ", ".join(f"{name}{of} {standing.get(name)}, not {own.get(name)}" for name in other)
+        raise UsageError(f"the labels in {folder} were made with {differences}", "name another folder for these labels")

@@ -288,11 +288,11 @@ def pace(step: int, steps: int, warmup: float) -> float:
 
 def digest(questions: Sequence[LabelledQuestion]) -> str:
     """What tells labels from others."""
-    told = [
+    parts = [
         [one.example.text, one.solved, [[c.candidate.kind, c.candidate.predictor_text, c.cppl] for c in one.candidates]]
         for one in questions
     ]
-    return blake2b(json.dumps(told).encode("utf-8", "replace"), digest_size=8).hexdigest()
+    return blake2b(json.dumps(parts).encode("utf-8", "replace"), digest_size=8).hexdigest()
 
 
 def _head(network: Any, torch: Any) -> Any:

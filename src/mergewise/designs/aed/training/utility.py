@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from mergewise.designs.aed.training import curve
-from mergewise.designs.aed.training.bases import check_base, demand_packages
+from mergewise.designs.aed.training.bases import check_base, check_packages
 from mergewise.designs.aed.training.candidates import Kind
 from mergewise.designs.aed.training.exporting import export
 from mergewise.designs.aed.training.judging import RankingQuality, interval, judge
@@ -74,7 +74,7 @@ def train_utility(
             shutil.rmtree(out / STATE, ignore_errors=True)  # a kill may have come before it went
             return known
         raise UsageError(f"{out} holds a predictor of other labels or parameters", "name another --out")
-    demand_packages()
+    check_packages()
     trained = train(questions, base, settings, out / STATE, progress)
     return _export_with_report(trained, parameters, settings, out)
 
