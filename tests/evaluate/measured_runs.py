@@ -8,11 +8,23 @@ from pathlib import Path
 import pyarrow as pa
 
 from mergewise.evaluate.judged import LostStage, LostText
-from mergewise.evaluate.runs.folder import Run, write_run
-from mergewise.evaluate.runs.plan import PlannedMethod, PlannedRows, PlannedSet, RunPlan
+from mergewise.evaluate.runs.folder import (
+    PLAN,
+    QUESTIONS_FILE,
+    ROWS_FILE,
+    TEXTS_FILE,
+    Run,
+    open_run,
+    planned_rows,
+    questions_table,
+    texts_table,
+    write_table,
+)
+from mergewise.evaluate.runs.plan import PlannedMethod, PlannedRows, PlannedSet, RunPlan, plan_text
 from mergewise.evaluate.runs.rows import RunPassage, RunRow
-from mergewise.evaluate.runs.schema import ROWS, SECONDS
+from mergewise.evaluate.runs.schema import ROWS, SECONDS, rows_table
 from mergewise.evaluate.tasks import Question
+from mergewise.files import write_whole
 from mergewise.types import Span
 
 SETS = ("2wiki", "towns")
@@ -110,3 +122,19 @@ def saved_run(
         (name, f"d{number}", f"Town <{number}>", document_text(number)) for name in sets for number in range(COUNT)
     ]
     return small_run(folder, rows, {name: [question(number) for number in range(COUNT)] for name in sets}, texts)
+
+
+def write_run(
+    folder: Path,
+    plan: RunPlan,
+    rows: Sequence[RunRow],
+    questions: Mapping[str, Sequence[Question]],
+    texts: Iterable[tuple[str, str, str, str]] = (),
+) -> Run:
+    """A finished run folder of rows in memory. `questions` are by set; `texts` are (set, document, title, text)."""
+    folder.mkdir(parents=True, exist_ok=True)
+    write_table(folder / ROWS_FILE, planned_rows(rows_table([row.as_dict() for row in rows]), plan))
+    write_table(folder / QUESTIONS_FILE, questions_table(questions))
+    write_table(folder / TEXTS_FILE, texts_table(texts))
+    write_whole(folder / PLAN, plan_text(plan).encode())
+    return open_run(folder)

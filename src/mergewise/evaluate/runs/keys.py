@@ -9,8 +9,8 @@ from mergewise.evaluate.tasks import Question
 
 
 def digest(value: object) -> str:
-    """Of anything that JSON holds."""
-    return blake2b(json.dumps(value, sort_keys=True).encode("utf-8", "replace"), digest_size=6).hexdigest()
+    """Return the digest of a value as JSON; other objects count by their text."""
+    return blake2b(json.dumps(value, sort_keys=True, default=str).encode("utf-8", "replace"), digest_size=6).hexdigest()
 
 
 def question_digest(question: Question, with_gold: bool) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from mergewise.files import regular_bytes
 
 _LONGEST = 1 << 33
 """Bytes of the rows of one process."""
-_NEEDED = {"set", "question", "asked", "method", "spec", "budget", "repeat", "scores", "error"}
+ROW_KEYS = frozenset({"set", "question", "asked", "method", "spec", "budget", "repeat", "scores", "error"})
 
 
 class RowLines:
@@ -52,23 +52,23 @@ class RowLines:
         self._is_torn = False
 
 
-def known_lines(folder: Path, pattern: str = "*.jsonl") -> Iterator[dict[str, Any]]:
-    """The rows of all files of the folder, in the order of their names; what is no row is passed over."""
+def known_lines(folder: Path, pattern: str = "*.jsonl", needed: Set[str] = ROW_KEYS) -> Iterator[dict[str, Any]]:
+    """Read the JSON objects with the `needed` keys from all files of the folder, in the order of their names."""
     for path in sorted(folder.glob(pattern)):
         try:
             data = regular_bytes(path, _LONGEST)
         except OSError as error:
             reason = error.strerror or str(error)
             raise UsageError(f"{path} cannot be read: {reason}", "delete it, or name another folder") from None
-        yield from (row for line in data.splitlines() if (row := _row(line)) is not None)
+        yield from (row for line in data.splitlines() if (row := _row(line, needed)) is not None)
 
 
-def _row(line: bytes) -> dict[str, Any] | None:
+def _row(line: bytes, needed: Set[str]) -> dict[str, Any] | None:
     try:
         row = json.loads(line)
     except (ValueError, RecursionError):
         return None
-    is_row = isinstance(row, dict) and row.keys() >= _NEEDED and isinstance(row["scores"], dict)
+    is_row = isinstance(row, dict) and row.keys() >= needed and isinstance(row.get("scores", {}), dict)
     return row if is_row else None
 
 

@@ -3,29 +3,20 @@ opened."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
-from mergewise.evaluate.runs.keys import question_digest
+from mergewise.evaluate.runs.keys import digest, question_digest
 from mergewise.evaluate.runs.lines import RowLines, known_lines
 from mergewise.evaluate.tasks import Question
 from mergewise.evaluate.tuning.measuring import Measure, PointScore
 from mergewise.evaluate.tuning.space import Point
-from mergewise.files import regular_bytes
 
 LEDGER = "ledger.jsonl"
 ALPHA = 0.05
-_LONGEST = 1 << 28
-"""Bytes of a ledger."""
-
-
-def digest(value: object) -> str:
-    return blake2b(json.dumps(value, sort_keys=True, default=str).encode("utf-8", "replace"), digest_size=6).hexdigest()
 
 
 class KeptMeasure:
@@ -83,7 +74,11 @@ class HoldoutLog:
     def __init__(self, folder: Path) -> None:
         self._path = folder / LEDGER
         self._lines = RowLines(self._path)
-        self._known = [row for row in _rows(self._path) if isinstance(row.get("shown"), list)]
+        self._known = [
+            row
+            for row in known_lines(folder, LEDGER, {"key", "shown", "alpha", "before"})
+            if isinstance(row["shown"], list)
+        ]
 
     def open(self, compared: Mapping[str, Any], questions: Sequence[Question]) -> HoldoutAccess:
         """Enter an opening, before anything of it is looked at."""
@@ -106,15 +101,3 @@ class HoldoutLog:
         self._lines.add([row])
         if "shown" in row:
             self._known.append(dict(row))
-
-
-def _rows(path: Path) -> list[dict[str, Any]]:
-    """The lines of a file that are JSON objects."""
-    found = []
-    for line in regular_bytes(path, _LONGEST).splitlines() if path.exists() else ():
-        try:
-            row = json.loads(line)
-        except (ValueError, RecursionError):
-            continue
-        found += [row] if isinstance(row, dict) else []
-    return found

@@ -130,9 +130,9 @@ class LabelStore:
         if path.exists():
             known = _read_manifest(path)
             standing = known.pop("sets")
-            _demand_same(known, own, path.parent)
+            _check_same(known, own, path.parent)
             for name in sets.keys() & standing.keys():
-                _demand_same(standing[name], sets[name], path.parent, f" of {name or 'the index'}")
+                _check_same(standing[name], sets[name], path.parent, f" of {name or 'the index'}")
             sets = {**standing, **sets}
         path.parent.mkdir(parents=True, exist_ok=True)
         write_whole(path, lambda part: part.write_text(json.dumps({**own, "sets": sets}, indent=1) + "\n", "utf-8"))
@@ -433,7 +433,7 @@ def _read_manifest(path: Path) -> dict[str, Any]:
     return manifest
 
 
-def _demand_same(standing: Mapping[str, Any], own: Mapping[str, Any], folder: Path, of: str = "") -> None:
+def _check_same(standing: Mapping[str, Any], own: Mapping[str, Any], folder: Path, of: str = "") -> None:
     other = sorted(name for name in standing.keys() | own.keys() if standing.get(name) != own.get(name))
     if other:
         differences = ", ".join(f"{name}{of} {standing.get(name)}, not {own.get(name)}" for name in other)
