@@ -40,9 +40,16 @@ class Scored:
     @cached_property
     def mean(self) -> float | None:
         """The mean of the sets' means; None where a set has no score at all."""
-        if not self.by_set or any(np.isnan(values).all() for values in self.by_set.values()):
-            return None
-        return float(np.mean([np.nanmean(values) for values in self.by_set.values()]))
+        return float(np.mean([np.nanmean(values) for values in self.by_set.values()])) if self._is_known else None
+
+    @property
+    def median(self) -> float | None:
+        """The mean of the sets' medians; None where a set has no score at all."""
+        return float(np.mean([np.nanmedian(values) for values in self.by_set.values()])) if self._is_known else None
+
+    @property
+    def _is_known(self) -> bool:
+        return bool(self.by_set) and not any(np.isnan(values).all() for values in self.by_set.values())
 
 
 def mean_of(columns: Sequence[Scored]) -> Scored | None:
