@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from mergewise.errors import UsageError
 from mergewise.evaluate.measured import Measured, MeasuredMethod
-from mergewise.evaluate.pairs import Scored, mean_of, over_sets
+from mergewise.evaluate.pairs import ScoreVector, mean_of, over_sets
 from mergewise.evaluate.presets import Preset, PresetColumn, PresetGroup, PresetRow
 from mergewise.evaluate.report import ANSWER_COLUMNS, CONTEXT_COLUMNS, RANKING_COLUMNS, REFUSAL_COLUMNS
 from mergewise.page.curves import Curve, CurveFigure, CurvePoint
@@ -71,12 +71,12 @@ def chosen_metrics(measured: Measured, names: str = "") -> tuple[str, ...]:
 class _Filled:
     """What fills a cell: scores, the deviation of their mean between repeats, and whether their median is shown."""
 
-    scored: Scored | None
+    scored: ScoreVector | None
     deviation: float | None = None
     is_median: bool = False
 
 
-def _filled(scored: Scored | None, metric: str, deviation: float | None = None) -> _Filled:
+def _filled(scored: ScoreVector | None, metric: str, deviation: float | None = None) -> _Filled:
     return _Filled(scored, is_median=True) if metric in MEDIANS else _Filled(scored, deviation)
 
 
@@ -131,9 +131,7 @@ def _table_of_set(measured: Measured, name: str, metrics: Sequence[str]) -> LabT
     def row(method: str, budget: int) -> list[_Filled]:
         return [
             _filled(
-                measured.scored(name, method, budget, metric),
-                metric,
-                measured.deviation(name, method, budget, metric),
+                measured.scored(name, method, budget, metric), metric, measured.deviation(name, method, budget, metric)
             )
             for metric in present
         ]
@@ -415,7 +413,7 @@ def _curve(measured: Measured, method: MeasuredMethod, metric: str, set_name: st
     return Curve(method.name, tuple(points))
 
 
-def column(measured: Measured, set_name: str | None, method: str, budget: int, metric: str) -> Scored | None:
+def column(measured: Measured, set_name: str | None, method: str, budget: int, metric: str) -> ScoreVector | None:
     """One column of one set, or of all sets where none is named."""
     if set_name is None:
         return measured.over_sets(method, budget, metric)

@@ -20,7 +20,7 @@ from mergewise.designs.specs import split_spec
 from mergewise.errors import UsageError
 from mergewise.evaluate.answers import ANSWER_SCORES
 from mergewise.evaluate.methods import METHODS
-from mergewise.evaluate.pairs import Numbers, PairedTests, Scored, over_sets
+from mergewise.evaluate.pairs import Numbers, PairedTests, ScoreVector, over_sets
 from mergewise.evaluate.ranking import RANKING_SCORES
 from mergewise.evaluate.rows import ANSWER_FIGURES, CONTEXT_FIGURES, QuestionRow
 from mergewise.evaluate.runs.folder import Run
@@ -110,26 +110,26 @@ class Measured:
         return PairedTests({one.name: one.clusters for one in self.sets})
 
     @cached_property
-    def _columns(self) -> dict[tuple[CellKey, str], Scored]:
+    def _columns(self) -> dict[tuple[CellKey, str], ScoreVector]:
         return {
-            (key, metric): Scored({key.set: values})
+            (key, metric): ScoreVector({key.set: values})
             for key, metrics in self.values.items()
             for metric, values in metrics.items()
             if not np.isnan(values).all()
         }
 
-    def scored(self, set_name: str, method: str, budget: int, metric: str) -> Scored | None:
+    def scored(self, set_name: str, method: str, budget: int, metric: str) -> ScoreVector | None:
         """One column of one set; None where no question has this score."""
         return self._columns.get((CellKey(set_name, method, budget), metric))
 
-    def over_sets(self, method: str, budget: int, metric: str) -> Scored | None:
+    def over_sets(self, method: str, budget: int, metric: str) -> ScoreVector | None:
         """One column over all sets; None where a set lacks it that has it for another method."""
         return self._over_sets.get((method, budget, metric))
 
     @cached_property
-    def _over_sets(self) -> dict[tuple[str, int, str], Scored]:
+    def _over_sets(self) -> dict[tuple[str, int, str], ScoreVector]:
         judged: dict[str, set[str]] = {}
-        found: dict[tuple[str, int, str], list[Scored]] = {}
+        found: dict[tuple[str, int, str], list[ScoreVector]] = {}
         for (key, metric), scored in self._columns.items():
             judged.setdefault(metric, set()).add(key.set)
             found.setdefault((key.method, key.budget, metric), []).append(scored)
