@@ -25,7 +25,7 @@ from benchmarks import manuals
 from benchmarks.corpus import bench_folder
 from benchmarks.manuals import Asked
 from mergewise.engine import Index
-from mergewise.evaluate.loaders import load_task
+from mergewise.evaluate.loaders import load_question_set
 from mergewise.evaluate.run import chosen_questions
 from mergewise.evaluate.tuning.weights import Array, logistic
 from mergewise.evaluate.words import normalise
@@ -46,7 +46,7 @@ def asked_of(name: str, cache: Path, embedder: str, half: str, limit: int) -> tu
     """An index, and questions to it."""
     if name == "manuals":
         return manuals.opened(cache, embedder), manuals.load("questions", half)
-    task = load_task(bench_folder() / name)
+    task = load_question_set(bench_folder() / name)
     index = mergewise.open(cache / (name if embedder == "minilm" else f"{name}-{embedder}"), embedder=embedder)
     index.add(task.documents)
     questions = chosen_questions(task, half, limit)  # type: ignore[arg-type]

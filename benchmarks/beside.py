@@ -21,7 +21,7 @@ from pathlib import Path
 import mergewise as mw
 from benchmarks import manuals
 from benchmarks.peers import HITS
-from mergewise.evaluate.loaders import load_task
+from mergewise.evaluate.loaders import load_question_set
 from mergewise.evaluate.metrics import mean, score_context
 from mergewise.evaluate.run import chosen_questions
 from mergewise.models.minilm import MiniLM
@@ -45,7 +45,7 @@ def examination(name: str, sets: Path, cache: Path) -> Examination:
         return Examination(
             index, [(one.question.text, lambda context, one=one: one.score(context).all) for one in asked]
         )
-    task = load_task(sets / name)
+    task = load_question_set(sets / name)
     index = mw.open(cache / name)
     index.add(task.documents)
     return Examination(

@@ -26,9 +26,9 @@ from benchmarks.corpus import bench_folder
 from mergewise.designs import VIEWS
 from mergewise.designs.weave.parameters import Weave
 from mergewise.designs.weave.strategy import assemble
-from mergewise.evaluate.loaders import load_task
+from mergewise.evaluate.loaders import load_question_set
+from mergewise.evaluate.question_sets import Evidence
 from mergewise.evaluate.run import chosen_questions
-from mergewise.evaluate.tasks import Evidence
 from mergewise.models.record import Models
 from mergewise.models.tokens import count_tokens
 from mergewise.protocols import FloatArray
@@ -98,7 +98,7 @@ def main() -> None:
     parser.add_argument("--cache", type=Path, default=Path("weave.cache"))
     options = parser.parse_args()
     for name in options.sets.split(","):
-        task = load_task(bench_folder() / name)
+        task = load_question_set(bench_folder() / name)
         index = mergewise.open(options.cache / name, create=False)
         questions = chosen_questions(task, options.half, options.limit)
         standing: list[list[Context]] = []

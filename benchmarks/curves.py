@@ -13,8 +13,8 @@ from mergewise.asking import Budget
 from mergewise.defaults import AUTO_BUDGET, AUTO_STOP
 from mergewise.engine import Index
 from mergewise.evaluate.metrics import score_context
+from mergewise.evaluate.question_sets import Question, QuestionSet
 from mergewise.evaluate.run import Half, chosen_questions
-from mergewise.evaluate.tasks import Question, Task
 from mergewise.models.tokens import count_tokens
 
 FIXED = (64, 128, 192, 256, 384, 512, 640, 768, AUTO_BUDGET)
@@ -66,7 +66,7 @@ def bar(value: float, mark: str = "█") -> str:
     return mark * round(WIDTH * value)
 
 
-def report(tasks: Iterable[tuple[Task, Index]], half: Half, limit: int) -> None:
+def report(tasks: Iterable[tuple[QuestionSet, Index]], half: Half, limit: int) -> None:
     """A table and a picture for each set, and one table of all of them."""
     rows = []
     print(

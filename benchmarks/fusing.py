@@ -21,9 +21,9 @@ import mergewise
 from benchmarks.cells import Cell, Cells, judged, markdown
 from benchmarks.corpus import bench_folder
 from mergewise.designs.mergerag.notes import MergeNote
-from mergewise.evaluate.loaders import load_task
+from mergewise.evaluate.loaders import load_question_set
+from mergewise.evaluate.question_sets import Question, QuestionSet
 from mergewise.evaluate.run import Half, chosen_questions
-from mergewise.evaluate.tasks import Question, Task
 from mergewise.index.tree import TreeSettings
 from mergewise.retrieve.hybrid import SearchSettings
 from mergewise.types import Context
@@ -49,7 +49,7 @@ SCHEDULED = (128, 320, 640)
 PARTS = ("fusions", "batches", "depth")
 
 
-def curve(task: Task, cache: Path, cells: Cells, half: Half, limit: int) -> str:
+def curve(task: QuestionSet, cache: Path, cells: Cells, half: Half, limit: int) -> str:
     leaves = mergewise.open(cache / task.name)
     large = mergewise.open(cache / f"{task.name}-{CHUNK}", embedder="none", settings={"leaf": LARGE_LEAVES})
     questions = chosen_questions(task, half, limit)
@@ -73,7 +73,7 @@ def curve(task: Task, cache: Path, cells: Cells, half: Half, limit: int) -> str:
 # -- schedules
 
 
-def schedules(task: Task, cache: Path, cells: Cells, half: Half, limit: int) -> str:
+def schedules(task: QuestionSet, cache: Path, cells: Cells, half: Half, limit: int) -> str:
     index = mergewise.open(cache / task.name)
     index.add(task.documents)
     questions = chosen_questions(task, half, limit)
@@ -120,7 +120,7 @@ def main() -> None:
     table = {"curve": curve, "schedules": schedules}[options.what]
     cells = Cells(options.cache / "fusing.jsonl")
     for name in options.sets.split(","):
-        task = load_task(bench_folder() / name)
+        task = load_question_set(bench_folder() / name)
         print(table(task, options.cache, cells, options.half, options.limit), end="\n\n", flush=True)
 
 

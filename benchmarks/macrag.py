@@ -26,9 +26,9 @@ from benchmarks.joined import joined
 from mergewise.designs import MODES
 from mergewise.designs.modes import answer
 from mergewise.engine import Index
-from mergewise.evaluate.loaders import load_task
+from mergewise.evaluate.loaders import load_question_set
+from mergewise.evaluate.question_sets import Question, QuestionSet
 from mergewise.evaluate.run import Half, chosen_questions
-from mergewise.evaluate.tasks import Question, Task
 from mergewise.evaluate.words import normalise
 from mergewise.generate.mode import Request
 from mergewise.generate.prompts import NOT_FOUND, NOTHING
@@ -71,11 +71,11 @@ def opened(name: str, cache: Path, embedder: str, half: Half, limit: int) -> Ask
     return Asked(f"{name} {embedder} {half} {len(questions)}", index, questions)
 
 
-def task_of(name: str) -> Task:
+def task_of(name: str) -> QuestionSet:
     tokens = re.fullmatch(r"(.*)-(\d+)", name)
     if tokens is None:
-        return load_task(bench_folder() / name)
-    return joined(load_task(bench_folder() / tokens[1]), int(tokens[2]))
+        return load_question_set(bench_folder() / name)
+    return joined(load_question_set(bench_folder() / tokens[1]), int(tokens[2]))
 
 
 def given_whole(index: Index, spec: str, question: Question, context: Context) -> Cell:

@@ -29,10 +29,10 @@ from mergewise import Document, Span
 from mergewise.designs import STRATEGIES, VIEWS
 from mergewise.designs.mrag.markers import MarkerExtraction, MarkerSettings
 from mergewise.engine import Index
-from mergewise.evaluate.loaders import load_task
+from mergewise.evaluate.loaders import load_question_set
 from mergewise.evaluate.metrics import mean_of_known, score_context
+from mergewise.evaluate.question_sets import Question
 from mergewise.evaluate.run import chosen_questions
-from mergewise.evaluate.tasks import Question
 from mergewise.models.openai_chat import OpenAIChat
 from mergewise.models.tokens import count_tokens
 from mergewise.readers import read
@@ -75,7 +75,7 @@ def chosen() -> Chosen:
 
 
 def _task(name: str) -> tuple[dict[str, Document], list[Question]]:
-    task = load_task(bench_folder() / name)
+    task = load_question_set(bench_folder() / name)
     questions = [replace(question, id=f"{name}/{question.id}") for question in chosen_questions(task, "first")]
     return {document.id: document for document in task.documents}, questions
 

@@ -30,10 +30,10 @@ from mergewise.designs.weave.ranking import SECTION_FEATURES, SECTION_WEIGHTS, b
 from mergewise.designs.weave.reranking import is_mostly
 from mergewise.designs.weave.selection import select
 from mergewise.engine import Index
-from mergewise.evaluate.loaders import load_task
+from mergewise.evaluate.loaders import load_question_set
+from mergewise.evaluate.question_sets import Question, QuestionSet
 from mergewise.evaluate.ranking import ranked_documents, ranking_score
 from mergewise.evaluate.run import Half, chosen_questions
-from mergewise.evaluate.tasks import Question, Task
 from mergewise.evaluate.tuning.weights import Array, logistic, rows_of
 from mergewise.retrieve.hybrid import HybridReader, SearchSettings
 
@@ -51,8 +51,8 @@ ROWS: dict[str, tuple[str, float | None]] = {
 }
 
 
-def opened(folder: Path, cache: Path) -> tuple[Task, Index]:
-    task = load_task(folder)
+def opened(folder: Path, cache: Path) -> tuple[QuestionSet, Index]:
+    task = load_question_set(folder)
     index = mergewise.open(cache / "-".join(folder.resolve().parts[-2:]))
     index.add(task.documents)
     return task, index
@@ -118,7 +118,7 @@ def section_weights(weights: Array) -> Iterator[None]:
 
 
 def section_rows(
-    task: Task, index: Index, limit: int | None, weights: Mapping[str, float] = WEIGHTS
+    task: QuestionSet, index: Index, limit: int | None, weights: Mapping[str, float] = WEIGHTS
 ) -> tuple[Array, Array, int]:
     """Features of the sections shown, which of them are gold, and the number of questions; of the first half."""
     features, gold = [], []

@@ -33,7 +33,7 @@ from mergewise.designs import VIEWS
 from mergewise.designs.mergerag.lm import WordModel, corpus_words
 from mergewise.designs.mergerag.pieces import sentences_of, sources_of, text_of
 from mergewise.engine import Index
-from mergewise.evaluate.loaders import load_task
+from mergewise.evaluate.loaders import load_question_set
 from mergewise.evaluate.run import Half, chosen_questions
 from mergewise.evaluate.tuning.weights import Array
 from mergewise.models import load_scorer
@@ -118,7 +118,7 @@ def from_gguf(file: Path) -> NLLScorer:
 def row(
     name: str, cache: Path, cells: Cells, half: Half, limit: int, count: int, scorer: NLLScorer | None, label: str
 ) -> list[str]:
-    task = load_task(bench_folder() / name)
+    task = load_question_set(bench_folder() / name)
     index = mergewise.open(cache / name)
     index.add(task.documents)
     rows = []

@@ -33,10 +33,10 @@ from mergewise.designs.weave.evidence import FEATURES, WEIGHTS, Candidates
 from mergewise.designs.weave.parameters import Weave
 from mergewise.designs.weave.selection import select
 from mergewise.engine import Index
-from mergewise.evaluate.loaders import load_task
+from mergewise.evaluate.loaders import load_question_set
+from mergewise.evaluate.question_sets import QuestionSet
 from mergewise.evaluate.rows import EvaluationRow
 from mergewise.evaluate.run import Half, chosen_questions, evaluate
-from mergewise.evaluate.tasks import Task
 from mergewise.evaluate.tuning.weights import Array, Case, case_of, logistic, rows_of
 from mergewise.models.record import Models
 from mergewise.models.tokens import count_tokens
@@ -48,8 +48,8 @@ BUDGETS = (128, 384, 640)
 MODELS = Models(count_tokens, stored_tokens=True)
 
 
-def opened(name: str, cache: Path) -> tuple[Task, Index]:
-    task = load_task(bench_folder() / name)
+def opened(name: str, cache: Path) -> tuple[QuestionSet, Index]:
+    task = load_question_set(bench_folder() / name)
     index = mergewise.open(cache / name)
     index.add(task.documents)
     return task, index
@@ -58,7 +58,7 @@ def opened(name: str, cache: Path) -> tuple[Task, Index]:
 # -- weights
 
 
-def cases_of(task: Task, index: Index, limit: int, half: Half = "first") -> Iterator[Case]:
+def cases_of(task: QuestionSet, index: Index, limit: int, half: Half = "first") -> Iterator[Case]:
     for question in chosen_questions(task, half, limit):
         store = index.store.reader()
         case = case_of(question, HybridReader(store, index.embedder, VIEWS, None, index.search_settings), store)
@@ -196,7 +196,7 @@ def budget(sets: Sequence[str], cache: Path, half: Half, limit: int) -> None:
     for name in sets:
         task, index = opened(name, cache)
 
-        def row(spec: str, tokens: int, task: Task = task, index: Index = index) -> EvaluationRow:
+        def row(spec: str, tokens: int, task: QuestionSet = task, index: Index = index) -> EvaluationRow:
             return next(evaluate(index, task, [spec], [tokens], half, limit))
 
         wanted = row("topk", 640).evidence

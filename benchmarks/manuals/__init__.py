@@ -12,8 +12,8 @@ import mergewise
 from mergewise import Span
 from mergewise.engine import Index
 from mergewise.evaluate.metrics import Score, score_context
+from mergewise.evaluate.question_sets import Question
 from mergewise.evaluate.run import Half
-from mergewise.evaluate.tasks import Question
 from mergewise.models.tokens import count_tokens
 from mergewise.readers import read
 from mergewise.types import Context

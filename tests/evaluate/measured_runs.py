@@ -8,11 +8,11 @@ from pathlib import Path
 import pyarrow as pa
 
 from mergewise.evaluate.judged import LostStage, LostText
+from mergewise.evaluate.question_sets import Question
 from mergewise.evaluate.runs.folder import Run, write_run
 from mergewise.evaluate.runs.plan import PlannedMethod, PlannedRows, PlannedSet, RunPlan
 from mergewise.evaluate.runs.rows import RunPassage, RunRow
 from mergewise.evaluate.runs.schema import ROWS, SECONDS
-from mergewise.evaluate.tasks import Question
 from mergewise.types import Span
 
 SETS = ("2wiki", "towns")

@@ -42,6 +42,7 @@ from mergewise.evaluate.lab import PLUMBING, lab_report, layouts
 from mergewise.evaluate.measured import Measured, measured_rows, measured_runs
 from mergewise.evaluate.methods import Method, methods_of, needed_views, strategy_methods
 from mergewise.evaluate.presets import Preset, presets_of
+from mergewise.evaluate.question_sets import Question, QuestionSet
 from mergewise.evaluate.report import ANSWER_COLUMNS, CONTEXT_COLUMNS, facts, report_line, set_report
 from mergewise.evaluate.rows import EvaluationRow, QuestionRow, mean_row
 from mergewise.evaluate.run import chosen_questions, indexed_tasks, parse_shard
@@ -58,7 +59,6 @@ from mergewise.evaluate.runs.plan import (
     this_machine,
 )
 from mergewise.evaluate.runs.store import RowStore, open_store
-from mergewise.evaluate.tasks import Question, Task
 from mergewise.index.cluster import executors_of
 from mergewise.models import load_chat, load_reranker, release
 from mergewise.page.evaluation import EvaluationReport
@@ -133,7 +133,7 @@ class Evaluation:
             return _temporary_folder()
         return nullcontext(folder / INDEXES)
 
-    def indexed_sets(self, indexes: Path, quiet: bool = False) -> Iterator[tuple[Index, Task]]:
+    def indexed_sets(self, indexes: Path, quiet: bool = False) -> Iterator[tuple[Index, QuestionSet]]:
         """The sets with their indexes, one after the other, each open until the next one is asked for."""
         options = self.options
         chat = load_chat(options.chat, options.window)
@@ -169,7 +169,7 @@ class Evaluation:
             if chat is not None:
                 release(chat)
 
-    def questions(self, task: Task) -> Sequence[Question]:
+    def questions(self, task: QuestionSet) -> Sequence[Question]:
         options = self.options
         return chosen_questions(task, options.half, options.limit, options.sample, options.seed)
 
@@ -178,7 +178,7 @@ class Evaluation:
         number, count = self.shard
         return questions[number - 1 :: count]
 
-    def evaluator(self, index: Index, task: Task, folder: Path | None) -> Evaluator:
+    def evaluator(self, index: Index, task: QuestionSet, folder: Path | None) -> Evaluator:
         options = self.options
         asking = None
         if options.answers:
@@ -505,7 +505,7 @@ def _other_shards_done(folder: Path) -> Iterator[None]:
         yield
 
 
-def _warn_of_skipped(task: Task) -> None:
+def _warn_of_skipped(task: QuestionSet) -> None:
     for row in task.skipped[:WARNED]:
         say_warning(str(row))
     if task.skipped:

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from mergewise.designs.aed.training.trainer import TrainSettings
     from mergewise.designs.aed.training.utility import TrainingReport
     from mergewise.engine import Index
+    from mergewise.evaluate.question_sets import QuestionSet
     from mergewise.evaluate.run import Half
-    from mergewise.evaluate.tasks import Task
     from mergewise.index.executors import Executors
 
 app = typer.Typer(name="train", help="Train the models that mergewise uses.", no_args_is_help=True)
@@ -247,7 +247,7 @@ def label_source(index: Index, examples: Sequence[Example]) -> LabelSource:
     return LabelSource(examples, reader, label_facts(index.documents(), index.manifest, settings, reader))
 
 
-def _examples(task: Task, half: Half, limit: int | None, excluded: frozenset[str]) -> list[Example]:
+def _examples(task: QuestionSet, half: Half, limit: int | None, excluded: frozenset[str]) -> list[Example]:
     """The questions of a half that are not left out, those with answers, as many as are wanted."""
     from mergewise.designs.aed.training.candidates import Example
     from mergewise.evaluate.run import chosen_questions

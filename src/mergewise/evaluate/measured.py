@@ -21,11 +21,11 @@ from mergewise.errors import UsageError
 from mergewise.evaluate.answers import ANSWER_SCORES
 from mergewise.evaluate.methods import METHODS
 from mergewise.evaluate.pairs import Numbers, PairedTests, ScoreVector, over_sets
+from mergewise.evaluate.question_sets import Question, clusters
 from mergewise.evaluate.ranking import RANKING_SCORES
 from mergewise.evaluate.rows import ANSWER_FIGURES, CONTEXT_FIGURES, QuestionRow
 from mergewise.evaluate.runs.folder import Run
 from mergewise.evaluate.runs.schema import ROWS, scores_of
-from mergewise.evaluate.tasks import Question, clusters
 
 COUNTS = ("tokens", "calls", "input_tokens", "output_tokens")
 ANSWER_COUNTS = ("calls", "input_tokens", "output_tokens")
