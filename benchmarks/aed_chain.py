@@ -48,8 +48,8 @@ def write_inputs(task: QuestionSet, learn: int, ask: int, folder: Path) -> Seque
     for number, document in enumerate(task.documents):
         begins = "" if document.text.lstrip().startswith("# ") else f"# {document.title}\n\n"
         (folder / "docs" / f"{number:05}.md").write_text(begins + document.text + "\n", encoding="utf-8")
-    asked = chosen_questions(task, "second", ask)
-    for name, questions in {"learn": chosen_questions(task, "first", learn), "ask": asked}.items():
+    asked = chosen_questions(task, "test", ask)
+    for name, questions in {"learn": chosen_questions(task, "dev", learn), "ask": asked}.items():
         lines = (json.dumps({"question": q.text, "answer": list(q.answers)}) for q in questions)
         (folder / f"{name}.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
     return asked
@@ -117,7 +117,7 @@ def commands(question: str) -> Iterator[tuple[str, list[str]]]:
     yield "index, with triplets", ["index", "docs", "--views", "leaf,triplet", "--index", "my.index"]
     yield (
         "labels",
-        ["train", "utility", "learn.jsonl", "--index", "my.index", "--half", "all", "--chat", "hf:reader",
+        ["train", "utility", "learn.jsonl", "--index", "my.index", "--split", "all", "--chat", "hf:reader",
          "--base", "cross-encoder:predictor", "--out", "trained", "--labels-only"],
     )  # fmt: skip
     yield (

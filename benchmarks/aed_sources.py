@@ -44,7 +44,7 @@ def sources(chat: ChatModel, options: argparse.Namespace) -> None:
         index.add(task.documents)
         cells = Cells(options.keep / "sources.jsonl")
         wins: list[str] = []
-        for question in chosen_questions(task, "second", options.limit):
+        for question in chosen_questions(task, "test", options.limit):
             least = cells(f"{name} {question.id} {chat.identity}", partial(least_of_each, index, question))
             wins.append(min(least, key=lambda source: least[source]))
         shares = [wins.count(source) / len(wins) for source in SOURCES]

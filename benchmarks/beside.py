@@ -40,7 +40,7 @@ class Examination:
 
 def examination(name: str, sets: Path, cache: Path) -> Examination:
     if name == "manuals":
-        asked = [one for one in manuals.load("questions", "second") if one.answerable]
+        asked = [one for one in manuals.load("questions", "test") if one.answerable]
         index = manuals.opened(cache)
         return Examination(
             index, [(one.question.text, lambda context, one=one: one.score(context).all) for one in asked]
@@ -52,7 +52,7 @@ def examination(name: str, sets: Path, cache: Path) -> Examination:
         index,
         [
             (one.text, lambda c, one=one: score_context(one, c.text, c.tokens, count_tokens).all)
-            for one in chosen_questions(task, "second")
+            for one in chosen_questions(task, "test")
         ],
     )
 

@@ -1,6 +1,6 @@
 """weave with embedders whose cosines lie otherwise than those that its weights were fitted with.
 
-python -m benchmarks.cones [--sets 2wiki,squad] [--half second] [--limit 100] [--cache DIR]
+python -m benchmarks.cones [--sets 2wiki,squad] [--split test] [--limit 100] [--cache DIR]
 
 The vectors of the shipped embedder are moved, and the search is left as it is:
 
@@ -93,14 +93,14 @@ ROWS: dict[str, tuple[Move, bool]] = {
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sets", default="2wiki,squad")
-    parser.add_argument("--half", default="second")
+    parser.add_argument("--split", default="test")
     parser.add_argument("--limit", type=int, default=100)
     parser.add_argument("--cache", type=Path, default=Path("weave.cache"))
     options = parser.parse_args()
     for name in options.sets.split(","):
         task = load_question_set(bench_folder() / name)
         index = mergewise.open(options.cache / name, create=False)
-        questions = chosen_questions(task, options.half, options.limit)
+        questions = chosen_questions(task, options.split, options.limit)
         standing: list[list[Context]] = []
         print(f"\n| {name} | all evidence | the same contexts |\n| --- | --- | --- |")
         for label, (move, rescaled) in ROWS.items():

@@ -35,7 +35,7 @@ def features(index: Index, task: QuestionSet, limit: int) -> tuple[Array, Array,
     assert state.models.embedder is not None
     cosines, words = EmbedderUtilities(state.models.embedder), WordUtilities()
     rows, held = [], []
-    questions = [one for one in chosen_questions(task, "first") if one.evidence][:limit]
+    questions = [one for one in chosen_questions(task, "dev") if one.evidence][:limit]
     for question in questions:
         found = search_passages(question.text, reader, K, PASSAGE_TOKENS, None, by="search")
         leaves = _sentences(found, reader)

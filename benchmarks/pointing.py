@@ -22,7 +22,7 @@ from time import perf_counter
 from mergewise.engine import Index
 from mergewise.evaluate.metrics import score_context
 from mergewise.evaluate.question_sets import Question, QuestionSet
-from mergewise.evaluate.run import Half, chosen_questions
+from mergewise.evaluate.run import Split, chosen_questions
 from mergewise.evaluate.words import normalise
 from mergewise.models import load_chat
 from mergewise.models.cache import CachedChat
@@ -159,7 +159,7 @@ class Held:
 
 
 def point(
-    tasks: Iterable[tuple[QuestionSet, Index]], spec: str, cache: Path, half: Half, limit: int, options: str
+    tasks: Iterable[tuple[QuestionSet, Index]], spec: str, cache: Path, split: Split, limit: int, options: str
 ) -> None:
     """A Markdown table, a row a set and strategy; figures so far on standard error after every tenth question."""
     timeout = 600.0
@@ -169,7 +169,7 @@ def point(
         odds: f"weave(select=point{options})",
         first: f"weave(select=point, first=yes{options})",
     }
-    print(f"evidence/all at {', '.join(map(str, BUDGETS))} tokens, {half} half, at most {limit} questions a set")
+    print(f"evidence/all at {', '.join(map(str, BUDGETS))} tokens, split {split}, at most {limit} questions a set")
     if spec in ORACLES:
         print(f"{spec} is no model and no result: {ORACLES[spec]}")
     print(
@@ -183,7 +183,7 @@ def point(
         counting = Counting(chat)  # type: ignore[arg-type]
         index._models = replace(index._models, chat=counting)  # type: ignore[arg-type]
         held = {name: Held() for name in strategies}
-        for number, question in enumerate(chosen_questions(task, half, limit), 1):
+        for number, question in enumerate(chosen_questions(task, split, limit), 1):
             if isinstance(chat, Oracle):
                 chat.asked = question
             for name, strategy in strategies.items():

@@ -27,7 +27,7 @@ from mergewise.designs.weave.strategy import gather
 from mergewise.engine import Index
 from mergewise.evaluate.loaders import load_question_set
 from mergewise.evaluate.question_sets import Question, QuestionSet
-from mergewise.evaluate.run import Half, chosen_questions, evaluate
+from mergewise.evaluate.run import Split, chosen_questions, evaluate
 from mergewise.models import load_reranker
 from mergewise.models.calibration import Calibrated, Calibration, calibrate
 from mergewise.models.scores import RememberingReranker
@@ -73,7 +73,7 @@ def _variate(question: str, text: str) -> float:
 def fitted_calibration(task: QuestionSet, index: Index, limit: int) -> Calibration:
     """Fitted on the first questions of the first half."""
     scored = []
-    for question in chosen_questions(task, "first", limit):
+    for question in chosen_questions(task, "dev", limit):
         state = index.state().for_question()
         candidates = gather(question.text, state.reader(None), Weave(), [], models=state.models)
         if candidates.reranked is not None:
@@ -81,8 +81,8 @@ def fitted_calibration(task: QuestionSet, index: Index, limit: int) -> Calibrati
     return calibrate(scored)
 
 
-def row(label: str, index: Index, task: QuestionSet, strategies: Sequence[str], half: Half, limit: int) -> str:
-    held = [[one.all for one in evaluate(index, task, [spec], BUDGETS, half, limit)] for spec in strategies]
+def row(label: str, index: Index, task: QuestionSet, strategies: Sequence[str], split: Split, limit: int) -> str:
+    held = [[one.all for one in evaluate(index, task, [spec], BUDGETS, split, limit)] for spec in strategies]
     return f"| {label} | " + " | ".join(" ".join(f"{share:.3f}" for share in shares) for shares in held) + " |"
 
 
@@ -90,7 +90,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sets", default=SETS)
     parser.add_argument("--strategies", default=STRATEGIES, help="separated by semicolons where they have parameters")
-    parser.add_argument("--half", default="second")
+    parser.add_argument("--split", default="test")
     parser.add_argument("--limit", type=int, default=100)
     parser.add_argument("--gains", default=",".join(f"{gain:g}" for gain in GAINS))
     parser.add_argument("--noise", type=float, default=1.0)
@@ -109,7 +109,7 @@ def main() -> None:
                 fitted = fitted_calibration(task, index, options.calibrate)
                 index = mergewise.open(options.cache / name, create=False, reranker=Calibrated(reranker, fitted))
                 label = f"{label}, {fitted.slope:.2f} x {fitted.bias:+.2f}"
-            print(row(label, index, task, strategies, options.half, options.limit), flush=True)
+            print(row(label, index, task, strategies, options.split, options.limit), flush=True)
 
         show("none", None)
         if options.reranker:

@@ -76,12 +76,12 @@ def test_tables_go_on_where_they_were(table: str, tmp_path: Path, monkeypatch: p
     mergewise.open(cache / "rivers", embedder="none").close()
     file = tmp_path / "cells.jsonl"
     make = getattr(fusing, table)
-    shown = make(task, cache, Cells(file), "second", 2)
+    shown = make(task, cache, Cells(file), "test", 2)
     assert len(shown.splitlines()) - 2 == {"curve": len(fusing.METHODS), "schedules": 4}[table]
-    assert "rivers second 2" in shown
+    assert "rivers test 2" in shown
 
     def fail(*given: object) -> None:
         raise AssertionError("worked out again")
 
     monkeypatch.setattr(fusing, "judged", fail)
-    assert make(task, cache, Cells(file), "second", 2) == shown
+    assert make(task, cache, Cells(file), "test", 2) == shown

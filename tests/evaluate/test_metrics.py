@@ -84,9 +84,9 @@ def test_a_run_over_a_set(task_folder: Path, tmp_path: Path) -> None:
 
 def test_halves(task_folder: Path) -> None:
     task = load_question_set(task_folder)
-    first, second = chosen_questions(task, "first"), chosen_questions(task, "second")
+    first, second = chosen_questions(task, "dev"), chosen_questions(task, "test")
     assert [*first, *second] == list(task.questions)
-    assert len(chosen_questions(task, "second", 1)) == 1
+    assert len(chosen_questions(task, "test", 1)) == 1
 
 
 def test_what_is_no_set_is_told(tmp_path: Path) -> None:

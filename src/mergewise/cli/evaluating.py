@@ -171,7 +171,7 @@ class Evaluation:
 
     def questions(self, task: QuestionSet) -> Sequence[Question]:
         options = self.options
-        return chosen_questions(task, options.half, options.limit, options.sample, options.seed)
+        return chosen_questions(task, options.split, options.limit, options.sample, options.seed)
 
     def part(self, questions: Sequence[Question]) -> Sequence[Question]:
         """Those of this shard."""
@@ -229,7 +229,7 @@ class Evaluation:
             questions = self.questions(task)
             asked = self.part(questions)
             if not asked:
-                raise UsageError(f"{task.name} has no questions to be asked", "use --half all, or fewer shards")
+                raise UsageError(f"{task.name} has no questions to be asked", "use --split all, or fewer shards")
             say(("" if not reports else "\n") + f"{task.name}: {facts(asked)}", style="bold")
             _warn_of_skipped(task)
             evaluator = self.evaluator(index, task, folder)
@@ -305,7 +305,7 @@ class Evaluation:
             budgets=tuple(dict.fromkeys(budget for _, budget in self.asked_methods)),
             repeats=self.repeats,
             answers=options.answers,
-            half=options.half,
+            split=options.split,
             limit=options.limit or 0,
             sample=options.sample or 0,
             seed=options.seed,

@@ -31,7 +31,7 @@ class EvaluationOptions:
         ),
     ] = None
     limit: options.LimitOption = None
-    half: options.HalfOption = "all"
+    split: options.SplitOption = "all"
     sample: Annotated[int | None, typer.Option(min=1, help="Only so many questions of each set, drawn by --seed.")] = (
         None
     )

@@ -424,7 +424,7 @@ def evaluated_rows(
     Raises UsageError where there are no questions, and the error of the first question where all questions of all methods failed.
     """
     if not questions:
-        raise UsageError(f"{evaluator.task.name} has no questions to be asked", "use --half all")
+        raise UsageError(f"{evaluator.task.name} has no questions to be asked", "use --split all")
     asked = [evaluator.method_rows(method, budget) for method in methods for budget in budgets]
     evaluator.complete(asked, questions, progress)
     if all(len(one.failures) == len(questions) for one in asked):

@@ -427,7 +427,7 @@ def _run_facts(run: Run, label: str) -> MeasuredRun:
         ("digests", ", ".join(f"{one.name} {one.digest} on {one.documents}" for one in plan.sets if one.digest)),
         ("embedder", ", ".join(dict.fromkeys(one.embedder for one in plan.sets if one.embedder))),
         ("models", ", ".join(f"{role} {spec}" for role, spec in plan.models.items() if spec)),
-        ("half, limit, sample, seed", f"{plan.half}, {plan.limit or 'none'}, {plan.sample or 'none'}, {plan.seed}"),
+        ("split, limit, sample, seed", f"{plan.split}, {plan.limit or 'none'}, {plan.sample or 'none'}, {plan.seed}"),
         ("repeats", str(plan.repeats) if plan.repeats > 1 else ""),
         ("versions", ", ".join(f"{name} {version}" for name, version in plan.versions.items())),
         ("machine", ", ".join(map(str, filter(None, (machine.system, machine.cores and f"{machine.cores} cores"))))),

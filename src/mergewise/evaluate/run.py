@@ -19,27 +19,27 @@ from mergewise.evaluate.runs.keys import digest
 from mergewise.store.manifest import NAME
 from mergewise.store.views import Progress
 
-Half: TypeAlias = Literal["first", "second", "all"]
-HALVES: tuple[Half, ...] = get_args(Half)
+Split: TypeAlias = Literal["dev", "test", "all"]
+SPLITS: tuple[Split, ...] = get_args(Split)
 
 
-def parse_half(text: str) -> Half:
-    """The half of this name. Raises UsageError where there is none."""
-    for half in HALVES:
-        if half == text:
-            return half
-    raise UsageError(f"unknown half {text!r}", f"one of: {', '.join(HALVES)}")
+def parse_split(text: str) -> Split:
+    """The split of this name. Raises UsageError where there is none."""
+    for split in SPLITS:
+        if split == text:
+            return split
+    raise UsageError(f"unknown split {text!r}", f"one of: {', '.join(SPLITS)}")
 
 
 def chosen_questions(
-    task: QuestionSet, half: Half = "all", limit: int | None = None, sample: int | None = None, seed: int = 0
+    task: QuestionSet, split: Split = "all", limit: int | None = None, sample: int | None = None, seed: int = 0
 ) -> Sequence[Question]:
-    """The first half of a set is for tuning, the second for reporting; `limit` takes the first of what is left.
+    """The first half of a set (`dev`) is for tuning, the second (`test`) for reporting; `limit` takes the first of what is left.
 
     `sample` draws so many of that, which stay in their order.
     """
     middle = len(task.questions) // 2
-    questions = {"first": task.questions[:middle], "second": task.questions[middle:], "all": task.questions}[half]
+    questions = {"dev": task.questions[:middle], "test": task.questions[middle:], "all": task.questions}[split]
     questions = questions[:limit]
     if sample is None:
         return questions
@@ -100,12 +100,12 @@ def evaluate(
     task: QuestionSet,
     strategies: Sequence[str],
     budgets: Sequence[int],
-    half: Half = "all",
+    split: Split = "all",
     limit: int | None = None,
     progress: Progress | None = None,
 ) -> Iterator[EvaluationRow]:
     """A row for each strategy and budget, as soon as it is known."""
-    for rows in question_rows(index, task, strategies, budgets, chosen_questions(task, half, limit), progress):
+    for rows in question_rows(index, task, strategies, budgets, chosen_questions(task, split, limit), progress):
         yield mean_row(rows)
 
 
