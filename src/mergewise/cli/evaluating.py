@@ -23,16 +23,16 @@ from mergewise.cli.configuration import open_permitted
 from mergewise.cli.evaluation import BUDGETS, METHOD_BUDGET, EvaluationOptions
 from mergewise.cli.output import say, say_aside, say_warning
 from mergewise.cli.progress import characters, progress
-from mergewise.cli.reports import (
+from mergewise.cli.report_output import (
     EvaluationFiles,
     say_columns,
     say_differences,
+    say_lab_table,
     say_line,
     say_missed,
     say_table,
     say_table_head,
 )
-from mergewise.cli.tables import say_lab_table
 from mergewise.designs import VIEWS
 from mergewise.designs.weave.weights import weights_line
 from mergewise.engine import Index
