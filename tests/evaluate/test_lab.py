@@ -7,8 +7,6 @@ import csv
 import gzip
 import io
 import json
-import shutil
-import subprocess
 import xml.etree.ElementTree as ElementTree
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +16,7 @@ import pytest
 from tests.evaluate.measured_runs import COUNT, METHODS, SETS, question, row, saved_run, small_run
 
 from mergewise.errors import UsageError
-from mergewise.evaluate.exports import csv_table, markdown, svg_files, tex
+from mergewise.evaluate.exports import csv_table, markdown, svg_files
 from mergewise.evaluate.lab import lab_report, layouts
 from mergewise.evaluate.layout import preset_tables, tokens_for
 from mergewise.evaluate.measured import Measured, measured_runs
@@ -246,7 +244,6 @@ def test_names_cannot_break_an_export(tmp_path: Path) -> None:
     rows = tuple(replace(row, name=name) for row, name in zip(table.rows, names, strict=True))
     hostile = replace(found, parts=(replace(found.parts[1], tables=(replace(table, rows=rows),)),))
     assert "| a\\|b\\*\\_&%$#{}~^\\\\ |" in markdown(hostile)
-    assert r"a|b*\_\&\%\$\#\{\}\textasciitilde{}\textasciicircum{}\textbackslash{} &" in tex(hostile)
     assert ",'=cmd()," in csv_table(hostile)
 
 
@@ -257,14 +254,3 @@ def test_curves_are_whole_files(report: LabReport) -> None:
         root = ElementTree.fromstring(text)
         names = [one.text for one in root.iter("{http://www.w3.org/2000/svg}text")]
         assert {*METHODS} <= set(names)
-
-
-@pytest.mark.skipif(shutil.which("pdflatex") is None, reason="TeX is not installed")
-def test_tex_compiles(report: LabReport, tmp_path: Path) -> None:
-    (tmp_path / "t.tex").write_text(
-        "\\documentclass{article}\\usepackage{booktabs,graphicx,xcolor}\\begin{document}"
-        + tex(report)
-        + "\\end{document}"
-    )
-    done = subprocess.run(["pdflatex", "-interaction=nonstopmode", "t.tex"], cwd=tmp_path, capture_output=True)
-    assert done.returncode == 0 and b"Overfull" not in done.stdout

@@ -1,5 +1,5 @@
 """`eval`: strategies side by side on question sets with gold evidence, and the scores of answers from their contexts.
-`report`: what runs measured, several side by side, as a page, Markdown, TeX, CSV and SVG.
+`report`: what runs measured, several side by side, as a page, Markdown, CSV and SVG.
 """
 
 from __future__ import annotations
@@ -181,9 +181,6 @@ def report(
     runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Run folders, as eval --out writes them.")],
     html: Annotated[Path | None, typer.Option(metavar="FILE", help="Write one page that needs no network.")] = None,
     md: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the tables in Markdown.")] = None,
-    tex: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write the tables in TeX (booktabs, graphicx, xcolor).")
-    ] = None,
     csv: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write the figures of all tables, one a line.")
     ] = None,
@@ -208,7 +205,6 @@ def report(
     """
     from mergewise.cli.report_output import say_lab_report, write_report_file
     from mergewise.evaluate.exports import csv_table, markdown, svg_files
-    from mergewise.evaluate.exports import tex as tex_tables
     from mergewise.evaluate.lab import lab_report
     from mergewise.evaluate.measured import measured_runs
     from mergewise.evaluate.presets import presets_of
@@ -218,11 +214,11 @@ def report(
     measured = measured_runs([open_run(folder) for folder in runs], reference)
     presets = presets_of(",".join(measured.tables) if table is None else table) if table or measured.tables else []
     found = lab_report(measured, presets, metric)
-    for path, text in ((html, evaluation_page), (md, markdown), (tex, tex_tables), (csv, csv_table)):
+    for path, text in ((html, evaluation_page), (md, markdown), (csv, csv_table)):
         if path is not None:
             write_report_file(path, text(found))
     if svg is not None:
         for name, drawn in svg_files(found).items():
             write_report_file(svg / name, drawn)
-    if not any((html, md, tex, csv, svg)):
+    if not any((html, md, csv, svg)):
         say_lab_report(found)
