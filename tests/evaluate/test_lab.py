@@ -21,8 +21,7 @@ from mergewise.evaluate.lab import lab_report, layouts
 from mergewise.evaluate.layout import preset_tables, tokens_for
 from mergewise.evaluate.measured import Measured, measured_runs
 from mergewise.evaluate.presets import preset, read_preset
-from mergewise.evaluate.runs.folder import plan_text
-from mergewise.evaluate.runs.plan import PlannedRows
+from mergewise.evaluate.runs.plan import PlannedRows, plan_text
 from mergewise.page.curves import CurvePoint
 from mergewise.page.evaluation import LabReport, LabTable
 

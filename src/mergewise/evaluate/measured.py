@@ -432,8 +432,7 @@ def _run_facts(run: Run, label: str) -> MeasuredRun:
         ("versions", ", ".join(f"{name} {version}" for name, version in plan.versions.items())),
         ("machine", ", ".join(map(str, filter(None, (machine.system, machine.cores and f"{machine.cores} cores"))))),
     ]
-    views = getattr(plan, "views", {})
-    return MeasuredRun(label, tuple((name, told) for name, told in facts if told), {**plan.models, **views})
+    return MeasuredRun(label, tuple((name, told) for name, told in facts if told), plan.models)
 
 
 def _outcomes(
