@@ -38,7 +38,7 @@ def test_without_files_the_tables_are_printed(folder: Path) -> None:
 
 def test_all_files_are_written(folder: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    names = {"--html": "p.html", "--md": "t.md", "--tex": "t.tex", "--csv": "f.csv"}
+    names = {"--html": "p.html", "--md": "t.md", "--csv": "f.csv"}
     options = [part for option, name in names.items() for part in (option, str(out / name))]
     told = run(str(folder), *options, "--svg", str(out / "curves"), "--metric", "all")
     assert all((out / name).stat().st_size > 500 for name in names.values())

@@ -1,24 +1,17 @@
-"""Reports as files for elsewhere: Markdown, TeX, CSV, and curves as SVG."""
+"""Reports as files for elsewhere: Markdown, CSV, and curves as SVG."""
 
 from __future__ import annotations
 
 import csv
 import io
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 
 from mergewise.page.curves import figure_svg
 from mergewise.page.evaluation import LabCell, LabColumn, LabPairs, LabReport, LabTable, probability_text
 
 SIGNS = ("=", "+", "-", "@", "\t", "\r")
 """What a cell begins with that spreadsheets take for a formula."""
-PAGE = 45
-"""Rows that stand on a page of TeX."""
-_TEX = {
-    "\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "–": "--", "±": r"$\pm$", "×": r"$\times$",
-    **{sign: f"\\{sign}" for sign in "&%$#_{}"},
-}  # fmt: skip
 
 
 def markdown(report: LabReport) -> str:
@@ -63,8 +56,19 @@ def markdown_table(table: LabTable) -> str:
     return "\n\n".join([f"### {in_markdown(table.title)}", drawn, "\n".join(filter(None, notes))]).strip()
 
 
+_MARKS = {"best": "**{}**", "second": "<u>{}</u>"}
+
+
 def _markdown_cell(column: LabColumn, cell: LabCell) -> str:
-    return _cell(column, cell, {"best": "**{}**", "second": "<u>{}</u>"}, "({})", in_markdown)
+    parts = []
+    if cell.value is not None or cell.published is None:
+        spread = "" if cell.spread is None else f" ± {column.figure(cell.spread)}"
+        figure = in_markdown((cell.note or column.figure(cell.value)) + spread)
+        parts.append(_MARKS.get(cell.mark, "{}").format(figure))
+    if cell.published is not None:
+        spread = "" if cell.published_spread is None else f" ± {column.published_figure(cell.published_spread)}"
+        parts.append(f"({in_markdown(f'{column.published_figure(cell.published)}{spread}')})")
+    return " ".join(parts)
 
 
 def in_markdown(text: str) -> str:
@@ -75,65 +79,6 @@ def in_markdown(text: str) -> str:
     return line
 
 
-def tex(report: LabReport) -> str:
-    """All tables, for `booktabs`, `graphicx` and `xcolor`. One that is longer than a page is a table for each section."""
-    tables = [one for part in report.parts for table in part.tables for one in _on_pages(table)]
-    warning = f"% {report.warning}\n" if report.warning else ""
-    return f"% \\usepackage{{booktabs, graphicx, xcolor}}\n{warning}\n" + "\n".join(map(tex_table, tables))
-
-
-def _on_pages(table: LabTable) -> list[LabTable]:
-    sections = dict.fromkeys(row.section for row in table.rows)
-    if len(table.rows) <= PAGE or len(sections) < 2:
-        return [table]
-    rows = {section: tuple(row for row in table.rows if row.section == section) for section in sections}
-    return [
-        replace(table, title=f"{table.title}, {section}", rows=tuple(replace(row, section="") for row in own))
-        for section, own in rows.items()
-    ]
-
-
-def tex_table(table: LabTable) -> str:
-    """One `table` with its caption, no wider than the text. What its rows need stands in comments, with its notes."""
-    count = len(table.columns)
-    lines = [
-        r"\begin{table}",
-        rf"\caption{{{in_tex(table.title)}}}",
-        r"\resizebox{\ifdim\width>\textwidth\textwidth\else\width\fi}{!}{%",
-        rf"\begin{{tabular}}{{l{'r' * count}}}",
-        r"\toprule",
-    ]
-    if any(column.group for column in table.columns):
-        groups: list[tuple[str, int]] = []
-        for column in table.columns:
-            same = groups and groups[-1][0] == column.group
-            groups[-1:] = [(column.group, groups[-1][1] + 1)] if same else [*groups[-1:], (column.group, 1)]
-        lines.append(" & ".join(["", *(rf"\multicolumn{{{n}}}{{c}}{{{in_tex(name)}}}" for name, n in groups)]) + r" \\")
-    lines += [" & ".join(["method", *(in_tex(column.label) for column in table.columns)]) + r" \\", r"\midrule"]
-    needs = [f"{row.name}: {row.note}" for row in table.rows if row.note]
-    bare = replace(table, rows=tuple(replace(row, note="") for row in table.rows))
-    for section, rows in _sections(bare):
-        if section:
-            lines.append(rf"\multicolumn{{{count + 1}}}{{l}}{{\textit{{{in_tex(section)}}}}} \\")
-        for name, cells in rows:
-            shown = [
-                _cell(c, one, _TEX_MARKS, r"{{\color{{gray}}{}}}", in_tex)
-                for c, one in zip(table.columns, cells, strict=True)
-            ]
-            lines.append(" & ".join([in_tex(name), *shown]) + r" \\")
-    lines += [r"\bottomrule", r"\end{tabular}}", r"\end{table}"]
-    notes = [f"% {' '.join(note.split())}" for note in (table.source, *table.notes, *needs) if note]
-    return "\n".join([*lines, *notes, ""])
-
-
-_TEX_MARKS = {"best": r"\textbf{{{}}}", "second": r"\underline{{{}}}"}
-
-
-def in_tex(text: str) -> str:
-    """A text in which nothing is a command."""
-    return "".join(_TEX.get(sign, sign) for sign in " ".join(text.split()))
-
-
 def _sections(table: LabTable) -> list[tuple[str, list[tuple[str, Sequence[LabCell]]]]]:
     """The rows by section; what a row needs stands in its name."""
     found: dict[str, list[tuple[str, Sequence[LabCell]]]] = {}
@@ -141,17 +86,6 @@ def _sections(table: LabTable) -> list[tuple[str, list[tuple[str, Sequence[LabCe
         name = f"{row.name} ({row.note})" if row.note else row.name
         found.setdefault(row.section, []).append((name, row.cells))
     return list(found.items())
-
-
-def _cell(column: LabColumn, cell: LabCell, marks: dict[str, str], published: str, escape: Callable[[str], str]) -> str:
-    parts = []
-    if cell.value is not None or cell.published is None:
-        spread = "" if cell.spread is None else f" ± {column.figure(cell.spread)}"
-        parts.append(marks.get(cell.mark, "{}").format(escape((cell.note or column.figure(cell.value)) + spread)))
-    if cell.published is not None:
-        spread = "" if cell.published_spread is None else f" ± {column.published_figure(cell.published_spread)}"
-        parts.append(published.format(escape(f"{column.published_figure(cell.published)}{spread}")))
-    return " ".join(parts)
 
 
 def csv_table(report: LabReport) -> str:

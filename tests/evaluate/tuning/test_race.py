@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.evaluate.tuning.simulated import POINTS, asked, matrix, tuned
 
+from mergewise.evaluate.question_sets import Question
 from mergewise.evaluate.statistics import sign_flip
-from mergewise.evaluate.tasks import Question
 from mergewise.evaluate.tuning.keeping import Ledger
 from mergewise.evaluate.tuning.measuring import PointScore
 from mergewise.evaluate.tuning.race import FLIPS, block_ends, chances, run_race, winner_of

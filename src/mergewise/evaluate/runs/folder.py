@@ -22,11 +22,11 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from mergewise.errors import UsageError
+from mergewise.evaluate.question_sets import Evidence, Question, clusters
 from mergewise.evaluate.runs.lines import known_lines
-from mergewise.evaluate.runs.plan import RunPlan, plan_text, read_plan
+from mergewise.evaluate.runs.plan import RunPlan, read_plan
 from mergewise.evaluate.runs.rows import RowKey, RunPassage, RunRow, row_of
 from mergewise.evaluate.runs.schema import QUESTIONS, ROWS, TEXTS, in_order, rows_schema, rows_table, scores_of
-from mergewise.evaluate.tasks import Evidence, Question, clusters
 from mergewise.files import regular_bytes, write_whole
 from mergewise.types import GAP, Span
 
@@ -200,22 +200,6 @@ def write_table(path: Path, table: pa.Table) -> None:
     sink = pa.BufferOutputStream()
     pq.write_table(table.combine_chunks(), sink, compression="zstd", row_group_size=GROUP)
     write_whole(path, sink.getvalue().to_pybytes())
-
-
-def write_run(
-    folder: Path,
-    plan: RunPlan,
-    rows: Sequence[RunRow],
-    questions: Mapping[str, Sequence[Question]],
-    texts: Iterable[tuple[str, str, str, str]] = (),
-) -> Run:
-    """A finished run folder of rows in memory. `questions` are by set; `texts` are (set, document, title, text)."""
-    folder.mkdir(parents=True, exist_ok=True)
-    write_table(folder / ROWS_FILE, planned_rows(rows_table([row.as_dict() for row in rows]), plan))
-    write_table(folder / QUESTIONS_FILE, questions_table(questions))
-    write_table(folder / TEXTS_FILE, texts_table(texts))
-    write_whole(folder / PLAN, plan_text(plan).encode())
-    return open_run(folder)
 
 
 def texts_table(texts: Iterable[tuple[str, str, str, str]]) -> pa.Table:

@@ -22,8 +22,8 @@ from mergewise.engine import Index
 from mergewise.errors import MergewiseError, UsageError
 from mergewise.evaluate.made.records import MADE
 from mergewise.evaluate.metrics import mean
+from mergewise.evaluate.question_sets import Question, clusters
 from mergewise.evaluate.statistics import Interval, paired_interval, sign_flip
-from mergewise.evaluate.tasks import Question, clusters
 from mergewise.evaluate.tuning.keeping import KeptMeasure, Ledger, Opening, digest
 from mergewise.evaluate.tuning.measuring import ContextMeasure, Measure, Metric, judged_questions
 from mergewise.evaluate.tuning.race import Race, run_race, table, winner_of
