@@ -21,9 +21,9 @@ from time import perf_counter
 from typing import Any
 
 from benchmarks.corpus import bench_folder
-from mergewise.evaluate.loaders import load_task
+from mergewise.evaluate.loaders import load_question_set
+from mergewise.evaluate.question_sets import Question, QuestionSet
 from mergewise.evaluate.run import chosen_questions
-from mergewise.evaluate.tasks import Question, Task
 
 PIECES, WINDOW = 4096, 4096
 READ, TOGETHER = 192, 8  # tokens of a row, rows of a step, when the reader is made
@@ -42,20 +42,20 @@ TEMPLATE = (
 MERGEWISE = ("-c", "import sys; from mergewise.cli.main import main; sys.argv[0] = 'mergewise'; main()")
 
 
-def write_inputs(task: Task, learn: int, ask: int, folder: Path) -> Sequence[Question]:
+def write_inputs(task: QuestionSet, learn: int, ask: int, folder: Path) -> Sequence[Question]:
     """`docs/*.md`, `learn.jsonl` and `ask.jsonl`. Returns the questions that are asked."""
     (folder / "docs").mkdir(parents=True, exist_ok=True)
     for number, document in enumerate(task.documents):
         begins = "" if document.text.lstrip().startswith("# ") else f"# {document.title}\n\n"
         (folder / "docs" / f"{number:05}.md").write_text(begins + document.text + "\n", encoding="utf-8")
-    asked = chosen_questions(task, "second", ask)
-    for name, questions in {"learn": chosen_questions(task, "first", learn), "ask": asked}.items():
+    asked = chosen_questions(task, "test", ask)
+    for name, questions in {"learn": chosen_questions(task, "dev", learn), "ask": asked}.items():
         lines = (json.dumps({"question": q.text, "answer": list(q.answers)}) for q in questions)
         (folder / f"{name}.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
     return asked
 
 
-def make_models(task: Task, steps: int, folder: Path) -> None:
+def make_models(task: QuestionSet, steps: int, folder: Path) -> None:
     """`reader` and `predictor`, folders as transformers saves them."""
     import torch
     import transformers
@@ -117,7 +117,7 @@ def commands(question: str) -> Iterator[tuple[str, list[str]]]:
     yield "index, with triplets", ["index", "docs", "--views", "leaf,triplet", "--index", "my.index"]
     yield (
         "labels",
-        ["train", "utility", "learn.jsonl", "--index", "my.index", "--half", "all", "--chat", "hf:reader",
+        ["train", "utility", "learn.jsonl", "--index", "my.index", "--split", "all", "--chat", "hf:reader",
          "--base", "cross-encoder:predictor", "--out", "trained", "--labels-only"],
     )  # fmt: skip
     yield (
@@ -142,7 +142,7 @@ def mergewise(arguments: Sequence[str], folder: Path) -> str:
     return done.stdout + done.stderr
 
 
-def chain(task: Task, learn: int, ask: int, steps: int, folder: Path) -> None:
+def chain(task: QuestionSet, learn: int, ask: int, steps: int, folder: Path) -> None:
     """A Markdown table, a row a step; `output.txt` in the folder has what the commands say."""
     folder = folder.resolve()
     if folder.exists() and any(folder.iterdir()):
@@ -168,7 +168,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=200)
     parser.add_argument("--dir", type=Path, required=True, help="a new folder, for everything")
     given = parser.parse_args()
-    chain(load_task(bench_folder() / given.set), given.learn, given.ask, given.steps, given.dir)
+    chain(load_question_set(bench_folder() / given.set), given.learn, given.ask, given.steps, given.dir)
 
 
 if __name__ == "__main__":

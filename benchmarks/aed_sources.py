@@ -20,10 +20,10 @@ from mergewise.concurrency import run as awaited
 from mergewise.designs.aed.ensemble import prompts
 from mergewise.designs.aed.units import map_triplets, retrieve
 from mergewise.engine import Index
-from mergewise.evaluate.loaders import load_task
+from mergewise.evaluate.loaders import load_question_set
+from mergewise.evaluate.question_sets import Question
 from mergewise.evaluate.run import chosen_questions
 from mergewise.evaluate.statistics import wilson
-from mergewise.evaluate.tasks import Question
 from mergewise.generate.sources import Source
 from mergewise.models import load_chat
 from mergewise.models.cppl import cppl
@@ -39,12 +39,12 @@ def sources(chat: ChatModel, options: argparse.Namespace) -> None:
     """The share of questions whose gold answer is likeliest (least CPPL) from a passage, from triplets, from the model itself."""
     print("| set | questions | passage | triplets | memory |\n| --- | --- | --- | --- | --- |")
     for name in options.sets.split(","):
-        task = load_task(bench_folder() / name)
+        task = load_question_set(bench_folder() / name)
         index = mergewise.open(options.cache / name, views=("leaf", "triplet"), chat=chat)
         index.add(task.documents)
         cells = Cells(options.keep / "sources.jsonl")
         wins: list[str] = []
-        for question in chosen_questions(task, "second", options.limit):
+        for question in chosen_questions(task, "test", options.limit):
             least = cells(f"{name} {question.id} {chat.identity}", partial(least_of_each, index, question))
             wins.append(min(least, key=lambda source: least[source]))
         shares = [wins.count(source) / len(wins) for source in SOURCES]

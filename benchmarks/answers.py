@@ -1,7 +1,7 @@
 """Answers without a model: weights of `generate.extractive` and `generate.confidence`, and how often they are right and sure.
 
 python -m benchmarks.answers fit       the weights, from first halves, with and without vectors
-python -m benchmarks.answers errors    right and wrong answers by how sure they are, on --half
+python -m benchmarks.answers errors    right and wrong answers by how sure they are, on --split
 python -m benchmarks.answers show      each question of the manuals with its answer, to be judged by eye
 
 An answer counts as right where what it quotes holds a gold answer from the gold's place, or nine tenths of a gold's spans.
@@ -25,7 +25,7 @@ from benchmarks import manuals
 from benchmarks.corpus import bench_folder
 from benchmarks.manuals import Asked
 from mergewise.engine import Index
-from mergewise.evaluate.loaders import load_task
+from mergewise.evaluate.loaders import load_question_set
 from mergewise.evaluate.run import chosen_questions
 from mergewise.evaluate.tuning.weights import Array, logistic
 from mergewise.evaluate.words import normalise
@@ -42,15 +42,15 @@ RIDGE = 1e-2
 Rows: TypeAlias = tuple[Array, Array, float]
 
 
-def asked_of(name: str, cache: Path, embedder: str, half: str, limit: int) -> tuple[Index, list[Asked]]:
+def asked_of(name: str, cache: Path, embedder: str, split: str, limit: int) -> tuple[Index, list[Asked]]:
     """An index, and questions to it."""
     if name == "manuals":
-        return manuals.opened(cache, embedder), manuals.load("questions", half)
-    task = load_task(bench_folder() / name)
+        return manuals.opened(cache, embedder), manuals.load("questions", split)
+    task = load_question_set(bench_folder() / name)
     index = mergewise.open(cache / (name if embedder == "minilm" else f"{name}-{embedder}"), embedder=embedder)
     index.add(task.documents)
-    questions = chosen_questions(task, half, limit)  # type: ignore[arg-type]
-    return index, [Asked(question, (question.evidence,), (), "", half) for question in questions]
+    questions = chosen_questions(task, split, limit)  # type: ignore[arg-type]
+    return index, [Asked(question, (question.evidence,), (), "", split) for question in questions]
 
 
 # -- weights
@@ -71,7 +71,7 @@ def rows_of(index: Index, asked: Sequence[Asked], names: Sequence[str]) -> tuple
 def fit(cache: Path, limit: int) -> None:
     for embedder, standing in (("minilm", extractive.WITH_VECTORS), ("none", extractive.WITHOUT_VECTORS)):
         names = [name for name in standing if name != "bias"]
-        sets = [asked_of(name, cache, embedder, "first", limit) for name in SETS]
+        sets = [asked_of(name, cache, embedder, "dev", limit) for name in SETS]
         rows = [(*rows_of(index, asked, names), len(asked)) for index, asked in sets[: len(RANKED)]]
         _say(f"{embedder}, ranking", names, logistic(rows))
         found, sure = fit_confidence([list(judged(index, asked)) for index, asked in sets])
@@ -163,12 +163,12 @@ def _held(spans: Sequence[Span], gold: Sequence[tuple[Span, str]]) -> float:
     return shared / sum(len(piece) for piece, _ in gold)
 
 
-def errors(cache: Path, half: str, limit: int, embedder: str) -> None:
+def errors(cache: Path, split: str, limit: int, embedder: str) -> None:
     """Shares of the answerable questions, and numbers of the others, by how sure the answer is."""
     print("| | right, sure | wrong, sure | right, likely | wrong, likely | nothing (would be right) | ", end="")
     print("first right of sure | first right | right | characters | unanswerable: sure / likely / nothing |")
     for name in SETS:
-        results = list(judged(*asked_of(name, cache, embedder, half, limit)))
+        results = list(judged(*asked_of(name, cache, embedder, split, limit)))
         answerable = [result for result in results if result.asked.answerable]
         absent = Counter(result.level for result in results if not result.asked.answerable)
         counts = Counter((result.level, result.right) for result in answerable)
@@ -187,8 +187,8 @@ def errors(cache: Path, half: str, limit: int, embedder: str) -> None:
         print(f"| {name} | " + " | ".join(cells) + " |", flush=True)
 
 
-def show(cache: Path, half: str) -> None:
-    for result in judged(*asked_of("manuals", cache, "minilm", half, 0)):
+def show(cache: Path, split: str) -> None:
+    for result in judged(*asked_of("manuals", cache, "minilm", split, 0)):
         verdict = "right" if result.right else "WRONG" if result.asked.answerable else "absent"
         found, sure = result.signals.found(), result.signals.sure()
         print(
@@ -202,7 +202,7 @@ def show(cache: Path, half: str) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=("fit", "errors", "show"))
-    parser.add_argument("--half", default="first", choices=("first", "second", "all"))
+    parser.add_argument("--split", default="dev", choices=("dev", "test", "all"))
     parser.add_argument("--limit", type=int, default=150, help="questions of a bench set")
     parser.add_argument("--embedder", default="minilm", choices=("minilm", "none"))
     parser.add_argument("--cache", type=Path, default=Path("weave.cache"))
@@ -210,9 +210,9 @@ def main() -> None:
     if options.what == "fit":
         fit(options.cache, options.limit)
     elif options.what == "errors":
-        errors(options.cache, options.half, options.limit, options.embedder)
+        errors(options.cache, options.split, options.limit, options.embedder)
     else:
-        show(options.cache, options.half)
+        show(options.cache, options.split)
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ from pathlib import Path
 import mergewise as mw
 from benchmarks import manuals
 from benchmarks.peers import HITS
-from mergewise.evaluate.loaders import load_task
+from mergewise.evaluate.loaders import load_question_set
 from mergewise.evaluate.metrics import mean, score_context
 from mergewise.evaluate.run import chosen_questions
 from mergewise.models.minilm import MiniLM
@@ -40,19 +40,19 @@ class Examination:
 
 def examination(name: str, sets: Path, cache: Path) -> Examination:
     if name == "manuals":
-        asked = [one for one in manuals.load("questions", "second") if one.answerable]
+        asked = [one for one in manuals.load("questions", "test") if one.answerable]
         index = manuals.opened(cache)
         return Examination(
             index, [(one.question.text, lambda context, one=one: one.score(context).all) for one in asked]
         )
-    task = load_task(sets / name)
+    task = load_question_set(sets / name)
     index = mw.open(cache / name)
     index.add(task.documents)
     return Examination(
         index,
         [
             (one.text, lambda c, one=one: score_context(one, c.text, c.tokens, count_tokens).all)
-            for one in chosen_questions(task, "second")
+            for one in chosen_questions(task, "test")
         ],
     )
 

@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from mergewise.engine import Index
 from mergewise.evaluate.metrics import mean_of_known, score_context
-from mergewise.evaluate.tasks import Question
+from mergewise.evaluate.question_sets import Question
 from mergewise.models.tokens import count_tokens
 from mergewise.types import Context
 

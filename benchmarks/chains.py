@@ -1,6 +1,6 @@
 """weave's chains: what each part adds, how much of the evidence is among the candidates, and weights fitted without a set.
 
-python -m benchmarks.chains parts      every part alone and together, all evidence held [--half second] [--limit N]
+python -m benchmarks.chains parts      every part alone and together, all evidence held [--split test] [--limit N]
 python -m benchmarks.chains ceiling    questions whose gold is among the candidates, and what a perfect scorer would hold
 python -m benchmarks.chains left-out   weights fitted on four sets' first halves, tried on the second half of the fifth
 
@@ -24,7 +24,7 @@ from mergewise.designs.weave import evidence, hops
 from mergewise.designs.weave.evidence import FEATURES, WEIGHTS
 from mergewise.designs.weave.selection import select
 from mergewise.evaluate.metrics import mean_of_known, score_context
-from mergewise.evaluate.run import Half, chosen_questions, evaluate
+from mergewise.evaluate.run import Split, chosen_questions, evaluate
 from mergewise.evaluate.tuning.weights import Array, Case, logistic, rows_of
 from mergewise.models.tokens import count_tokens
 
@@ -57,7 +57,7 @@ def without(parts: Sequence[str]) -> Iterator[str]:
         yield "weave(onward=0)" if SECOND in parts else "weave"
 
 
-def parts(sets: Sequence[str], cache: Path, half: Half, limit: int) -> None:
+def parts(sets: Sequence[str], cache: Path, split: Split, limit: int) -> None:
     every = [*PARTS, SECOND]
     rows = {"none of them": every}
     rows |= {f"{part} alone": [other for other in every if other != part] for part in every}
@@ -69,7 +69,7 @@ def parts(sets: Sequence[str], cache: Path, half: Half, limit: int) -> None:
         cells, shares = [], []
         for task, index in tasks:
             with without(left_out) as spec:
-                found = [row.all or 0.0 for row in evaluate(index, task, [spec], BUDGETS, half, limit)]
+                found = [row.all or 0.0 for row in evaluate(index, task, [spec], BUDGETS, split, limit)]
             cells.append(" ".join(f"{share:.3f}" for share in found))
             shares += found
         print(f"| {label} | " + " | ".join(cells) + f" | {np.mean(shares):.3f} |", flush=True)
@@ -78,14 +78,14 @@ def parts(sets: Sequence[str], cache: Path, half: Half, limit: int) -> None:
 # -- the ceiling
 
 
-def ceiling(sets: Sequence[str], cache: Path, half: Half, limit: int) -> None:
+def ceiling(sets: Sequence[str], cache: Path, split: Split, limit: int) -> None:
     """A perfect scorer gives gold sentences 1 and all others 0; the rest is weave's selection."""
     print("| set | gold among the candidates | a perfect scorer at " + " | ".join(map(str, BUDGETS)) + " |")
     print("| --- |" + " --- |" * (1 + len(BUDGETS)))
     for name in sets:
         task, index = opened(name, cache)
-        cases = list(cases_of(task, index, limit, half))
-        asked = len(chosen_questions(task, half, limit))
+        cases = list(cases_of(task, index, limit, split))
+        asked = len(chosen_questions(task, split, limit))
         among = sum(_all_there(case) for case in cases) / asked
         shares = [sum(_perfect(case, budget) for case in cases) / asked for budget in BUDGETS]
         print(f"| {name} | {among:.3f} | " + " | ".join(f"{share:.3f}" for share in shares) + " |", flush=True)
@@ -111,7 +111,7 @@ def _holds(case: Case, chosen: Sequence[int]) -> bool:
 
 def left_out(sets: Sequence[str], cache: Path, limit: int) -> None:
     """For each set: the standing weights, and weights climbed to on the other sets, on its second half."""
-    first = {name: list(cases_of(*opened(name, cache), limit, "first")) for name in sets}
+    first = {name: list(cases_of(*opened(name, cache), limit, "dev")) for name in sets}
     standing = np.array([WEIGHTS[name] for name in ("bias", *FEATURES)])
     print(
         "| left out | standing weights | fitted on the others | fitted on all |\n| --- | --- | --- | --- |", flush=True
@@ -119,7 +119,7 @@ def left_out(sets: Sequence[str], cache: Path, limit: int) -> None:
     of_all = _fitted(list(first.values()))
     for name in sets:
         others = _fitted([cases for other, cases in first.items() if other != name])
-        second = [list(cases_of(*opened(name, cache), limit, "second"))]
+        second = [list(cases_of(*opened(name, cache), limit, "test"))]
         figures = [held(second, weights) for weights in (standing, others, of_all)]
         print(f"| {name} | " + " | ".join(f"{figure:.3f}" for figure in figures) + " |", flush=True)
 
@@ -132,7 +132,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=("parts", "ceiling", "left-out"))
     parser.add_argument("--sets", default=SETS)
-    parser.add_argument("--half", default="second")
+    parser.add_argument("--split", default="test")
     parser.add_argument("--limit", type=int, default=9999)
     parser.add_argument("--cache", type=Path, default=Path("weave.cache"))
     options = parser.parse_args()
@@ -140,7 +140,7 @@ def main() -> None:
     if options.what == "left-out":
         left_out(sets, options.cache, min(options.limit, 120))
     else:
-        {"parts": parts, "ceiling": ceiling}[options.what](sets, options.cache, options.half, options.limit)
+        {"parts": parts, "ceiling": ceiling}[options.what](sets, options.cache, options.split, options.limit)
 
 
 if __name__ == "__main__":

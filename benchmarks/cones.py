@@ -1,6 +1,6 @@
 """weave with embedders whose cosines lie otherwise than those that its weights were fitted with.
 
-python -m benchmarks.cones [--sets 2wiki,squad] [--half second] [--limit 100] [--cache DIR]
+python -m benchmarks.cones [--sets 2wiki,squad] [--split test] [--limit 100] [--cache DIR]
 
 The vectors of the shipped embedder are moved, and the search is left as it is:
 
@@ -26,9 +26,9 @@ from benchmarks.corpus import bench_folder
 from mergewise.designs import VIEWS
 from mergewise.designs.weave.parameters import Weave
 from mergewise.designs.weave.strategy import assemble
-from mergewise.evaluate.loaders import load_task
+from mergewise.evaluate.loaders import load_question_set
+from mergewise.evaluate.question_sets import Evidence
 from mergewise.evaluate.run import chosen_questions
-from mergewise.evaluate.tasks import Evidence
 from mergewise.models.record import Models
 from mergewise.models.tokens import count_tokens
 from mergewise.protocols import FloatArray
@@ -93,14 +93,14 @@ ROWS: dict[str, tuple[Move, bool]] = {
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sets", default="2wiki,squad")
-    parser.add_argument("--half", default="second")
+    parser.add_argument("--split", default="test")
     parser.add_argument("--limit", type=int, default=100)
     parser.add_argument("--cache", type=Path, default=Path("weave.cache"))
     options = parser.parse_args()
     for name in options.sets.split(","):
-        task = load_task(bench_folder() / name)
+        task = load_question_set(bench_folder() / name)
         index = mergewise.open(options.cache / name, create=False)
-        questions = chosen_questions(task, options.half, options.limit)
+        questions = chosen_questions(task, options.split, options.limit)
         standing: list[list[Context]] = []
         print(f"\n| {name} | all evidence | the same contexts |\n| --- | --- | --- |")
         for label, (move, rescaled) in ROWS.items():

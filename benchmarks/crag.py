@@ -18,8 +18,8 @@ from mergewise.assemble.passages import search_passages
 from mergewise.defaults import PASSAGE_TOKENS
 from mergewise.designs.crag.strategy import _sentences, _text
 from mergewise.engine import Index
+from mergewise.evaluate.question_sets import QuestionSet, load_question_set
 from mergewise.evaluate.run import chosen_questions
-from mergewise.evaluate.tasks import Task, load_task
 from mergewise.evaluate.tuning.weights import Array, logistic
 from mergewise.models.utilities import EmbedderUtilities, WordUtilities
 
@@ -28,14 +28,14 @@ OUT = "musique-long"
 K = 10
 
 
-def features(index: Index, task: Task, limit: int) -> tuple[Array, Array, int]:
+def features(index: Index, task: QuestionSet, limit: int) -> tuple[Array, Array, int]:
     """Cosine and coverage of each passage, (passages, 2); whether it shares text with the evidence; and questions."""
     state = index.state()
     reader = state.reader(None)
     assert state.models.embedder is not None
     cosines, words = EmbedderUtilities(state.models.embedder), WordUtilities()
     rows, held = [], []
-    questions = [one for one in chosen_questions(task, "first") if one.evidence][:limit]
+    questions = [one for one in chosen_questions(task, "dev") if one.evidence][:limit]
     for question in questions:
         found = search_passages(question.text, reader, K, PASSAGE_TOKENS, None, by="search")
         leaves = _sentences(found, reader)
@@ -50,7 +50,7 @@ def fit(cache: Path, limit: int) -> None:
     known = {}
     for name in (*SETS, OUT):
         with mergewise.open(cache / name, create=False) as index:
-            known[name] = features(index, load_task(bench_folder() / name), limit)
+            known[name] = features(index, load_question_set(bench_folder() / name), limit)
     for kind, columns in (("cosine and coverage", [0, 1]), ("coverage alone", [1])):
         chosen = [(known[name][0][:, columns], known[name][1], float(known[name][2])) for name in SETS]
         weights = logistic(chosen)

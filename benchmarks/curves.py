@@ -13,8 +13,8 @@ from mergewise.asking import Budget
 from mergewise.defaults import AUTO_BUDGET, AUTO_STOP
 from mergewise.engine import Index
 from mergewise.evaluate.metrics import score_context
-from mergewise.evaluate.run import Half, chosen_questions
-from mergewise.evaluate.tasks import Question, Task
+from mergewise.evaluate.question_sets import Question, QuestionSet
+from mergewise.evaluate.run import Split, chosen_questions
 from mergewise.models.tokens import count_tokens
 
 FIXED = (64, 128, 192, 256, 384, 512, 640, 768, AUTO_BUDGET)
@@ -66,14 +66,14 @@ def bar(value: float, mark: str = "█") -> str:
     return mark * round(WIDTH * value)
 
 
-def report(tasks: Iterable[tuple[Task, Index]], half: Half, limit: int) -> None:
+def report(tasks: Iterable[tuple[QuestionSet, Index]], split: Split, limit: int) -> None:
     """A table and a picture for each set, and one table of all of them."""
     rows = []
     print(
-        f"weave, {half} half, at most {limit} questions a set; auto is at most {AUTO_BUDGET} tokens, stop {AUTO_STOP}\n"
+        f"weave, split {split}, at most {limit} questions a set; auto is at most {AUTO_BUDGET} tokens, stop {AUTO_STOP}\n"
     )
     for task, index in tasks:
-        questions = chosen_questions(task, half, limit)
+        questions = chosen_questions(task, split, limit)
         if not questions:
             continue
         curve = [place(index, questions, budget) for budget in FIXED]

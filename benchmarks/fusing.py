@@ -21,9 +21,9 @@ import mergewise
 from benchmarks.cells import Cell, Cells, judged, markdown
 from benchmarks.corpus import bench_folder
 from mergewise.designs.mergerag.notes import MergeNote
-from mergewise.evaluate.loaders import load_task
-from mergewise.evaluate.run import Half, chosen_questions
-from mergewise.evaluate.tasks import Question, Task
+from mergewise.evaluate.loaders import load_question_set
+from mergewise.evaluate.question_sets import Question, QuestionSet
+from mergewise.evaluate.run import Split, chosen_questions
 from mergewise.index.tree import TreeSettings
 from mergewise.retrieve.hybrid import SearchSettings
 from mergewise.types import Context
@@ -49,11 +49,11 @@ SCHEDULED = (128, 320, 640)
 PARTS = ("fusions", "batches", "depth")
 
 
-def curve(task: Task, cache: Path, cells: Cells, half: Half, limit: int) -> str:
+def curve(task: QuestionSet, cache: Path, cells: Cells, split: Split, limit: int) -> str:
     leaves = mergewise.open(cache / task.name)
     large = mergewise.open(cache / f"{task.name}-{CHUNK}", embedder="none", settings={"leaf": LARGE_LEAVES})
-    questions = chosen_questions(task, half, limit)
-    asked = f"{task.name} {half} {len(questions)}"
+    questions = chosen_questions(task, split, limit)
+    asked = f"{task.name} {split} {len(questions)}"
     for index in (leaves, large):
         index.add(task.documents)
     rows = []
@@ -73,11 +73,11 @@ def curve(task: Task, cache: Path, cells: Cells, half: Half, limit: int) -> str:
 # -- schedules
 
 
-def schedules(task: Task, cache: Path, cells: Cells, half: Half, limit: int) -> str:
+def schedules(task: QuestionSet, cache: Path, cells: Cells, split: Split, limit: int) -> str:
     index = mergewise.open(cache / task.name)
     index.add(task.documents)
-    questions = chosen_questions(task, half, limit)
-    asked = f"{task.name} {half} {len(questions)}"
+    questions = chosen_questions(task, split, limit)
+    asked = f"{task.name} {split} {len(questions)}"
     rows = []
     for name in ("mergerag-sym", "mergerag-asym"):
         for schedule in ("sequential", "hierarchical"):
@@ -113,15 +113,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=("curve", "schedules"))
     parser.add_argument("--sets", default="hotpotqa-long,musique-long,2wiki")
-    parser.add_argument("--half", default="second", choices=("first", "second", "all"))
+    parser.add_argument("--split", default="test", choices=("dev", "test", "all"))
     parser.add_argument("--limit", type=int, default=100)
     parser.add_argument("--cache", type=Path, default=Path("fusing.cache"))
     options = parser.parse_args()
     table = {"curve": curve, "schedules": schedules}[options.what]
     cells = Cells(options.cache / "fusing.jsonl")
     for name in options.sets.split(","):
-        task = load_task(bench_folder() / name)
-        print(table(task, options.cache, cells, options.half, options.limit), end="\n\n", flush=True)
+        task = load_question_set(bench_folder() / name)
+        print(table(task, options.cache, cells, options.split, options.limit), end="\n\n", flush=True)
 
 
 if __name__ == "__main__":

@@ -70,9 +70,9 @@ def opened(name: str, cache: Path) -> tuple[mergewise.Index, list[str]]:
         index = manuals.opened(cache)
         questions = [one.question.text for one in manuals.load("questions", "all")]
     else:
-        from mergewise.evaluate.loaders import load_task
+        from mergewise.evaluate.loaders import load_question_set
 
-        task = load_task(BENCH / name)
+        task = load_question_set(BENCH / name)
         index = mergewise.open(cache / name)
         index.add(task.documents)
         questions = [question.text for question in task.questions]

@@ -17,14 +17,14 @@ from pathlib import Path
 
 from benchmarks.corpus import bench_folder
 from mergewise import Document, Span
-from mergewise.evaluate.loaders import load_task
-from mergewise.evaluate.tasks import Evidence, Question, Task
+from mergewise.evaluate.loaders import load_question_set
+from mergewise.evaluate.question_sets import Evidence, Question, QuestionSet
 from mergewise.models.tokens import count_tokens
 
 BETWEEN = "\n\n"
 
 
-def joined(task: Task, tokens: int) -> Task:
+def joined(task: QuestionSet, tokens: int) -> QuestionSet:
     """The task over joined documents of at least so many tokens each. Every piece of evidence is checked in its new place."""
     documents, places = [], dict[str, tuple[str, int]]()
     for number, members in enumerate(_batches(task.documents, tokens)):
@@ -35,7 +35,7 @@ def joined(task: Task, tokens: int) -> Task:
         documents.append(Document(id=name, text=BETWEEN.join(member.text for member in members)))
     texts = {document.id: document.text for document in documents}
     questions = [replace(question, evidence=_moved(question, places, texts)) for question in task.questions]
-    return Task(f"{task.name}-{tokens}", tuple(documents), tuple(questions))
+    return QuestionSet(f"{task.name}-{tokens}", tuple(documents), tuple(questions))
 
 
 def _batches(documents: Sequence[Document], tokens: int) -> list[list[Document]]:
@@ -64,7 +64,7 @@ def _moved(question: Question, places: dict[str, tuple[str, int]], texts: dict[s
     return tuple(pieces)
 
 
-def write(task: Task, folder: Path) -> None:
+def write(task: QuestionSet, folder: Path) -> None:
     """The task as `corpus.jsonl.gz` and `questions.jsonl.gz`, the same bytes each time."""
     folder.mkdir(parents=True, exist_ok=True)
     _lines(folder / "corpus.jsonl.gz", ({"id": d.id, "title": d.title, "text": d.text} for d in task.documents))
@@ -93,7 +93,7 @@ def main() -> None:
     parser.add_argument("--tokens", type=int, default=10_000)
     parser.add_argument("--to", type=Path, required=True)
     options = parser.parse_args()
-    task = joined(load_task(bench_folder() / options.set), options.tokens)
+    task = joined(load_question_set(bench_folder() / options.set), options.tokens)
     write(task, options.to)
     print(f"{len(task.documents)} documents and {len(task.questions)} questions at {options.to}")
 

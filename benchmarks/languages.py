@@ -18,9 +18,9 @@ from pathlib import Path
 import mergewise
 from benchmarks.cells import Cell, Cells, markdown
 from mergewise.asking import Budget
-from mergewise.evaluate.loaders import load_task
+from mergewise.evaluate.loaders import load_question_set
 from mergewise.evaluate.metrics import mean
-from mergewise.evaluate.tasks import Question
+from mergewise.evaluate.question_sets import Question
 from mergewise.text.sentences import strip_span
 from mergewise.types import Context, Span
 
@@ -63,7 +63,7 @@ def main() -> None:
     cells = Cells(options.cells)
     rows = []
     for language in options.languages.split(","):
-        task = load_task(options.data / f"xquad-{language}")
+        task = load_question_set(options.data / f"xquad-{language}")
         texts = {document.id: document.text for document in task.documents}
         with tempfile.TemporaryDirectory() as folder, mergewise.open(folder, embedder=options.embedder) as index:
             index.add(task.documents)

@@ -26,9 +26,9 @@ from benchmarks.joined import joined
 from mergewise.designs import MODES
 from mergewise.designs.modes import answer
 from mergewise.engine import Index
-from mergewise.evaluate.loaders import load_task
-from mergewise.evaluate.run import Half, chosen_questions
-from mergewise.evaluate.tasks import Question, Task
+from mergewise.evaluate.loaders import load_question_set
+from mergewise.evaluate.question_sets import Question, QuestionSet
+from mergewise.evaluate.run import Split, chosen_questions
 from mergewise.evaluate.words import normalise
 from mergewise.generate.mode import Request
 from mergewise.generate.prompts import NOT_FOUND, NOTHING
@@ -61,21 +61,21 @@ class Asked:
     questions: Sequence[Question]
 
 
-def opened(name: str, cache: Path, embedder: str, half: Half, limit: int) -> Asked:
+def opened(name: str, cache: Path, embedder: str, split: Split, limit: int) -> Asked:
     """The set of this name; `musique-long-10000` is `musique-long`, joined to documents of at least 10,000 tokens."""
     task = task_of(name)
     folder = cache / (name if embedder == "minilm" else f"{name}-{embedder}")
     index = mergewise.open(folder, embedder=embedder, views=("leaf", "slice"))
     index.add(task.documents)
-    questions = chosen_questions(task, half, limit)
-    return Asked(f"{name} {embedder} {half} {len(questions)}", index, questions)
+    questions = chosen_questions(task, split, limit)
+    return Asked(f"{name} {embedder} {split} {len(questions)}", index, questions)
 
 
-def task_of(name: str) -> Task:
+def task_of(name: str) -> QuestionSet:
     tokens = re.fullmatch(r"(.*)-(\d+)", name)
     if tokens is None:
-        return load_task(bench_folder() / name)
-    return joined(load_task(bench_folder() / tokens[1]), int(tokens[2]))
+        return load_question_set(bench_folder() / name)
+    return joined(load_question_set(bench_folder() / tokens[1]), int(tokens[2]))
 
 
 def given_whole(index: Index, spec: str, question: Question, context: Context) -> Cell:
@@ -174,7 +174,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=("budgets", "alpha", "lengths"))
     parser.add_argument("--sets", default="hotpotqa-long,musique-long,hotpotqa-long-10000,musique-long-10000")
-    parser.add_argument("--half", default="second", choices=("first", "second", "all"))
+    parser.add_argument("--split", default="test", choices=("dev", "test", "all"))
     parser.add_argument("--limit", type=int, default=100)
     parser.add_argument("--embedder", default="minilm", choices=("minilm", "none"))
     parser.add_argument("--cache", type=Path, default=Path("macrag.cache"))
@@ -182,7 +182,7 @@ def main() -> None:
     table = {"budgets": budgets, "alpha": alpha, "lengths": lengths}[options.what]
     cells = Cells(options.cache / "macrag.jsonl")
     for name in options.sets.split(","):
-        asked = opened(name, options.cache, options.embedder, options.half, options.limit)
+        asked = opened(name, options.cache, options.embedder, options.split, options.limit)
         print(table(asked, cells), end="\n\n", flush=True)
         asked.index.close()
 

@@ -20,10 +20,10 @@ import mergewise
 from benchmarks.cells import Cell, Cells, markdown
 from benchmarks.corpus import bench_folder
 from mergewise.engine import Index
-from mergewise.evaluate.loaders import load_task
+from mergewise.evaluate.loaders import load_question_set
 from mergewise.evaluate.metrics import mean
+from mergewise.evaluate.question_sets import Question
 from mergewise.evaluate.synthetic import make_questions
-from mergewise.evaluate.tasks import Question
 from mergewise.evaluate.tuning.measuring import ContextMeasure
 from mergewise.evaluate.tuning.space import Point
 
@@ -69,7 +69,7 @@ def spread(questions: Sequence[Question], count: int) -> list[Question]:
 def compare(name: str, index: Index, cells: Cells, count: int, budget: int) -> list[str]:
     made = make_questions(index, count)
     kinds = {f"made-{number:04}": question.kind for number, question in enumerate(made, 1)}
-    real = spread([q for q in load_task(bench_folder() / name).questions if q.evidence], count)
+    real = spread([q for q in load_question_set(bench_folder() / name).questions if q.evidence], count)
     measure = ContextMeasure(index, "evidence", budget)
 
     def known(source: str, questions: Sequence[Question]) -> list[Cell]:
@@ -120,7 +120,7 @@ def main() -> None:
     for name in options.sets.split(","):
         index = mergewise.open(options.cache / name, views=VIEWS, chat=options.chat)
         if not len(index):
-            index.add(load_task(bench_folder() / name).documents)
+            index.add(load_question_set(bench_folder() / name).documents)
         rows.append(compare(name, index, cells, options.questions, options.budget))
         print(" | ".join(rows[-1]), flush=True)
     print(markdown(head, rows))

@@ -29,10 +29,10 @@ from mergewise import Document, Span
 from mergewise.designs import STRATEGIES, VIEWS
 from mergewise.designs.mrag.markers import MarkerExtraction, MarkerSettings
 from mergewise.engine import Index
-from mergewise.evaluate.loaders import load_task
+from mergewise.evaluate.loaders import load_question_set
 from mergewise.evaluate.metrics import mean_of_known, score_context
+from mergewise.evaluate.question_sets import Question
 from mergewise.evaluate.run import chosen_questions
-from mergewise.evaluate.tasks import Question
 from mergewise.models.openai_chat import OpenAIChat
 from mergewise.models.tokens import count_tokens
 from mergewise.readers import read
@@ -75,8 +75,8 @@ def chosen() -> Chosen:
 
 
 def _task(name: str) -> tuple[dict[str, Document], list[Question]]:
-    task = load_task(bench_folder() / name)
-    questions = [replace(question, id=f"{name}/{question.id}") for question in chosen_questions(task, "first")]
+    task = load_question_set(bench_folder() / name)
+    questions = [replace(question, id=f"{name}/{question.id}") for question in chosen_questions(task, "dev")]
     return {document.id: document for document in task.documents}, questions
 
 
@@ -154,7 +154,7 @@ def _stretch(name: str, document: Document, asked: Sequence[Question]) -> Chosen
 
 def _manuals(count: int) -> Chosen:
     """Manuals of a middle size that questions are about."""
-    asked = [one.question for one in manuals.load("questions", "first") if one.answerable]
+    asked = [one.question for one in manuals.load("questions", "dev") if one.answerable]
     found: list[tuple[int, int, str]] = []
     for doc_id in sorted({min(_of(question)) for question in asked if len(_of(question)) == 1}):
         text = read(manuals.FOLDER / doc_id, id=doc_id).text

@@ -18,7 +18,7 @@ from benchmarks.corpus import bench_folder
 from mergewise import concurrency
 from mergewise.designs.mergerag.notes import MergeNote
 from mergewise.designs.strategies import merge_context
-from mergewise.evaluate.loaders import load_task
+from mergewise.evaluate.loaders import load_question_set
 from mergewise.models.openai_chat import OpenAIChat
 from mergewise.models.record import Models
 from mergewise.models.scripted import ChatServer, Turn
@@ -32,7 +32,7 @@ CHUNK_TOKENS = 200
 def chunks(name: str, count: int) -> list[Passage]:
     """Stretches of whole sentences, one a document, without line breaks; the first is the most relevant."""
     passages = []
-    for document in load_task(bench_folder() / name).documents:
+    for document in load_question_set(bench_folder() / name).documents:
         paragraph = max(document.text.split("\n\n"), key=len)
         start = document.text.index(paragraph)
         spans = split_sentences(paragraph)

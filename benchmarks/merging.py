@@ -22,7 +22,7 @@ from mergewise.designs.mergerag.lm import WordModel, corpus_words, words_of
 from mergewise.designs.mergerag.merging import asymmetric, merge, symmetric
 from mergewise.designs.mergerag.pieces import ChunkSource, sources_of
 from mergewise.designs.mergerag.strategy import Chunks, nll_rows
-from mergewise.evaluate.loaders import load_task
+from mergewise.evaluate.loaders import load_question_set
 from mergewise.evaluate.run import chosen_questions
 from mergewise.models.record import Models
 from mergewise.models.tokens import count_tokens
@@ -58,7 +58,7 @@ def main() -> None:
     parser.add_argument("--questions", type=int, default=40)
     parser.add_argument("--budgets", default="128,320")
     options = parser.parse_args()
-    task = load_task(bench_folder() / options.set)
+    task = load_question_set(bench_folder() / options.set)
     with tempfile.TemporaryDirectory() as folder:
         index = mergewise.open(Path(folder) / "index", embedder="none")
         index.add(task.documents)

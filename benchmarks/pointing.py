@@ -21,8 +21,8 @@ from time import perf_counter
 
 from mergewise.engine import Index
 from mergewise.evaluate.metrics import score_context
-from mergewise.evaluate.run import Half, chosen_questions
-from mergewise.evaluate.tasks import Question, Task
+from mergewise.evaluate.question_sets import Question, QuestionSet
+from mergewise.evaluate.run import Split, chosen_questions
 from mergewise.evaluate.words import normalise
 from mergewise.models import load_chat
 from mergewise.models.cache import CachedChat
@@ -46,7 +46,7 @@ class Oracle:
 
     window = 1_000_000
 
-    def __init__(self, spec: str, task: Task) -> None:
+    def __init__(self, spec: str, task: QuestionSet) -> None:
         self.spec = self.identity = spec
         self.asked: Question | None = None
         self._texts = {document.id: document for document in task.documents}
@@ -103,7 +103,7 @@ class Counting:
         return self.chat.stream(messages, max_tokens=max_tokens)
 
 
-def model_of(spec: str, task: Task, cache: Path, timeout: float) -> ChatModel | Oracle:
+def model_of(spec: str, task: QuestionSet, cache: Path, timeout: float) -> ChatModel | Oracle:
     """An oracle, or the model of a spec with its answers kept; an endpoint gets `timeout` seconds, and one request at a time."""
     if spec in ORACLES:
         return Oracle(spec, task)
@@ -158,7 +158,9 @@ class Held:
         return f"| {name} | " + " | ".join(cells) + " |"
 
 
-def point(tasks: Iterable[tuple[Task, Index]], spec: str, cache: Path, half: Half, limit: int, options: str) -> None:
+def point(
+    tasks: Iterable[tuple[QuestionSet, Index]], spec: str, cache: Path, split: Split, limit: int, options: str
+) -> None:
     """A Markdown table, a row a set and strategy; figures so far on standard error after every tenth question."""
     timeout = 600.0
     odds, first = spec, f"{spec}, first"
@@ -167,7 +169,7 @@ def point(tasks: Iterable[tuple[Task, Index]], spec: str, cache: Path, half: Hal
         odds: f"weave(select=point{options})",
         first: f"weave(select=point, first=yes{options})",
     }
-    print(f"evidence/all at {', '.join(map(str, BUDGETS))} tokens, {half} half, at most {limit} questions a set")
+    print(f"evidence/all at {', '.join(map(str, BUDGETS))} tokens, split {split}, at most {limit} questions a set")
     if spec in ORACLES:
         print(f"{spec} is no model and no result: {ORACLES[spec]}")
     print(
@@ -181,7 +183,7 @@ def point(tasks: Iterable[tuple[Task, Index]], spec: str, cache: Path, half: Hal
         counting = Counting(chat)  # type: ignore[arg-type]
         index._models = replace(index._models, chat=counting)  # type: ignore[arg-type]
         held = {name: Held() for name in strategies}
-        for number, question in enumerate(chosen_questions(task, half, limit), 1):
+        for number, question in enumerate(chosen_questions(task, split, limit), 1):
             if isinstance(chat, Oracle):
                 chat.asked = question
             for name, strategy in strategies.items():

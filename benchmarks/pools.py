@@ -1,6 +1,6 @@
 """Pools of passages: how well strategies rank documents, and the weights of `ranking.SECTION_WEIGHTS`.
 
-python -m benchmarks.pools rank DIR...      recall of gold documents by strategy [--half second] [--limit N]
+python -m benchmarks.pools rank DIR...      recall of gold documents by strategy [--split test] [--limit N]
 python -m benchmarks.pools fit DIR...       the weights, from the first halves, and without each set
 python -m benchmarks.pools others DIR...    the second half of the first DIR, by weights fitted on the first halves of the others
 
@@ -30,10 +30,10 @@ from mergewise.designs.weave.ranking import SECTION_FEATURES, SECTION_WEIGHTS, b
 from mergewise.designs.weave.reranking import is_mostly
 from mergewise.designs.weave.selection import select
 from mergewise.engine import Index
-from mergewise.evaluate.loaders import load_task
+from mergewise.evaluate.loaders import load_question_set
+from mergewise.evaluate.question_sets import Question, QuestionSet
 from mergewise.evaluate.ranking import ranked_documents, ranking_score
-from mergewise.evaluate.run import Half, chosen_questions
-from mergewise.evaluate.tasks import Question, Task
+from mergewise.evaluate.run import Split, chosen_questions
 from mergewise.evaluate.tuning.weights import Array, logistic, rows_of
 from mergewise.retrieve.hybrid import HybridReader, SearchSettings
 
@@ -51,8 +51,8 @@ ROWS: dict[str, tuple[str, float | None]] = {
 }
 
 
-def opened(folder: Path, cache: Path) -> tuple[Task, Index]:
-    task = load_task(folder)
+def opened(folder: Path, cache: Path) -> tuple[QuestionSet, Index]:
+    task = load_question_set(folder)
     index = mergewise.open(cache / "-".join(folder.resolve().parts[-2:]))
     index.add(task.documents)
     return task, index
@@ -78,10 +78,10 @@ def most_possible(questions: Sequence[Question]) -> Array:
     return np.array([[ranking_score(name, one, dict.fromkeys(one, 1)) for name in METRICS] for one in gold], float)
 
 
-def rank(folders: Sequence[Path], cache: Path, half: Half, limit: int | None) -> None:
+def rank(folders: Sequence[Path], cache: Path, split: Split, limit: int | None) -> None:
     for folder in folders:
         task, index = opened(folder, cache)
-        questions = chosen_questions(task, half, limit)
+        questions = chosen_questions(task, split, limit)
         print(f"\n{folder}: {len(questions)} questions, {len(task.documents)} documents\n")
         print("| | " + " | ".join(METRICS) + " |\n| --- |" + " --- |" * len(METRICS))
         _print_row("a perfect ranking", most_possible(questions))
@@ -118,11 +118,11 @@ def section_weights(weights: Array) -> Iterator[None]:
 
 
 def section_rows(
-    task: Task, index: Index, limit: int | None, weights: Mapping[str, float] = WEIGHTS
+    task: QuestionSet, index: Index, limit: int | None, weights: Mapping[str, float] = WEIGHTS
 ) -> tuple[Array, Array, int]:
     """Features of the sections shown, which of them are gold, and the number of questions; of the first half."""
     features, gold = [], []
-    questions = chosen_questions(task, "first", limit)
+    questions = chosen_questions(task, "dev", limit)
     for question in questions:
         reader = HybridReader(index.store.reader(), index.embedder, VIEWS, None, index.search_settings)
         candidates = strategy.gather(question.text, reader, Weave(), [], weights)
@@ -162,7 +162,7 @@ def others(folder: Path, fitted: Sequence[Path], cache: Path, limit: int | None)
         sections = logistic([section_rows(task, index, limit or MOST_FITTED, sentences) for task, index in tasks])
         print("sections", " ".join(f"{weight:.2f}" for weight in sections), flush=True)
         task, index = opened(folder, cache)
-        questions = chosen_questions(task, "second", limit)
+        questions = chosen_questions(task, "test", limit)
         with section_weights(sections):
             _print_row("weave, fitted on the others", recalls(index, questions, "weave"))
 
@@ -181,7 +181,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=("rank", "fit", "others"))
     parser.add_argument("folders", nargs="+", type=Path)
-    parser.add_argument("--half", default="second")
+    parser.add_argument("--split", default="test")
     parser.add_argument("--limit", type=int)
     parser.add_argument("--cache", type=Path, default=Path("pools.cache"))
     options = parser.parse_args()
@@ -190,7 +190,7 @@ def main() -> None:
     elif options.what == "others":
         others(options.folders[0], options.folders[1:], options.cache, options.limit)
     else:
-        rank(options.folders, options.cache, options.half, options.limit)
+        rank(options.folders, options.cache, options.split, options.limit)
 
 
 if __name__ == "__main__":

@@ -25,9 +25,9 @@ from mergewise.designs.weave.parameters import Weave
 from mergewise.designs.weave.reranking import scored_sentences
 from mergewise.designs.weave.strategy import gather
 from mergewise.engine import Index
-from mergewise.evaluate.loaders import load_task
-from mergewise.evaluate.run import Half, chosen_questions, evaluate
-from mergewise.evaluate.tasks import Question, Task
+from mergewise.evaluate.loaders import load_question_set
+from mergewise.evaluate.question_sets import Question, QuestionSet
+from mergewise.evaluate.run import Split, chosen_questions, evaluate
 from mergewise.models import load_reranker
 from mergewise.models.calibration import Calibrated, Calibration, calibrate
 from mergewise.models.scores import RememberingReranker
@@ -70,10 +70,10 @@ def _variate(question: str, text: str) -> float:
     return float(np.random.default_rng(seed).standard_normal())
 
 
-def fitted_calibration(task: Task, index: Index, limit: int) -> Calibration:
+def fitted_calibration(task: QuestionSet, index: Index, limit: int) -> Calibration:
     """Fitted on the first questions of the first half."""
     scored = []
-    for question in chosen_questions(task, "first", limit):
+    for question in chosen_questions(task, "dev", limit):
         state = index.state().for_question()
         candidates = gather(question.text, state.reader(None), Weave(), [], models=state.models)
         if candidates.reranked is not None:
@@ -81,8 +81,8 @@ def fitted_calibration(task: Task, index: Index, limit: int) -> Calibration:
     return calibrate(scored)
 
 
-def row(label: str, index: Index, task: Task, strategies: Sequence[str], half: Half, limit: int) -> str:
-    held = [[one.all for one in evaluate(index, task, [spec], BUDGETS, half, limit)] for spec in strategies]
+def row(label: str, index: Index, task: QuestionSet, strategies: Sequence[str], split: Split, limit: int) -> str:
+    held = [[one.all for one in evaluate(index, task, [spec], BUDGETS, split, limit)] for spec in strategies]
     return f"| {label} | " + " | ".join(" ".join(f"{share:.3f}" for share in shares) for shares in held) + " |"
 
 
@@ -90,7 +90,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sets", default=SETS)
     parser.add_argument("--strategies", default=STRATEGIES, help="separated by semicolons where they have parameters")
-    parser.add_argument("--half", default="second")
+    parser.add_argument("--split", default="test")
     parser.add_argument("--limit", type=int, default=100)
     parser.add_argument("--gains", default=",".join(f"{gain:g}" for gain in GAINS))
     parser.add_argument("--noise", type=float, default=1.0)
@@ -100,16 +100,16 @@ def main() -> None:
     options = parser.parse_args()
     strategies = options.strategies.split(";" if ";" in options.strategies else ",")
     for name in options.sets.split(","):
-        task = load_task(bench_folder() / name)
+        task = load_question_set(bench_folder() / name)
         print(f"\n| {name} | " + " | ".join(strategies) + " |\n|" + " --- |" * (len(strategies) + 1))
 
-        def show(label: str, reranker: Reranker | None, task: Task = task, name: str = name) -> None:
+        def show(label: str, reranker: Reranker | None, task: QuestionSet = task, name: str = name) -> None:
             index = mergewise.open(options.cache / name, create=False, reranker=reranker or "none")
             if options.calibrate and reranker is not None:
                 fitted = fitted_calibration(task, index, options.calibrate)
                 index = mergewise.open(options.cache / name, create=False, reranker=Calibrated(reranker, fitted))
                 label = f"{label}, {fitted.slope:.2f} x {fitted.bias:+.2f}"
-            print(row(label, index, task, strategies, options.half, options.limit), flush=True)
+            print(row(label, index, task, strategies, options.split, options.limit), flush=True)
 
         show("none", None)
         if options.reranker:

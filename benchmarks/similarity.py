@@ -33,8 +33,8 @@ from mergewise.designs import VIEWS
 from mergewise.designs.mergerag.lm import WordModel, corpus_words
 from mergewise.designs.mergerag.pieces import sentences_of, sources_of, text_of
 from mergewise.engine import Index
-from mergewise.evaluate.loaders import load_task
-from mergewise.evaluate.run import Half, chosen_questions
+from mergewise.evaluate.loaders import load_question_set
+from mergewise.evaluate.run import Split, chosen_questions
 from mergewise.evaluate.tuning.weights import Array
 from mergewise.models import load_scorer
 from mergewise.models.tokens import count_tokens
@@ -116,13 +116,13 @@ def from_gguf(file: Path) -> NLLScorer:
 
 
 def row(
-    name: str, cache: Path, cells: Cells, half: Half, limit: int, count: int, scorer: NLLScorer | None, label: str
+    name: str, cache: Path, cells: Cells, split: Split, limit: int, count: int, scorer: NLLScorer | None, label: str
 ) -> list[str]:
-    task = load_task(bench_folder() / name)
+    task = load_question_set(bench_folder() / name)
     index = mergewise.open(cache / name)
     index.add(task.documents)
     rows = []
-    for question in chosen_questions(task, half, limit):
+    for question in chosen_questions(task, split, limit):
         key = f"{name} {label} {count} chunks {question.id}"
         rows.append(cells(key, partial(measured, index, question.text, count, scorer)))
     index.close()
@@ -140,7 +140,7 @@ def table(rows: Sequence[list[str]], count: int) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sets", default="hotpotqa-long,musique-long")
-    parser.add_argument("--half", default="second", choices=("first", "second", "all"))
+    parser.add_argument("--split", default="test", choices=("dev", "test", "all"))
     parser.add_argument("--limit", type=int, default=30)
     parser.add_argument("--chunks", type=int, default=20)
     parser.add_argument("--scorer", default="lm")
@@ -151,7 +151,7 @@ def main() -> None:
     label = f"`hf:{options.gguf.stem}`" if options.gguf else f"`{options.scorer}`"
     cells = Cells(options.cache / "similarity.jsonl")
     rows = [
-        row(name, options.cache, cells, options.half, options.limit, options.chunks, scorer, label)
+        row(name, options.cache, cells, options.split, options.limit, options.chunks, scorer, label)
         for name in options.sets.split(",")
     ]
     print(table(rows, options.chunks))

@@ -1,7 +1,7 @@
 """weave: its weights, its ablations, the tokens it saves, its speed.
 
 python -m benchmarks.weave fit        the weights of `evidence.WEIGHTS`, from the first halves
-python -m benchmarks.weave ablate     what each part adds [--half first] [--limit N]
+python -m benchmarks.weave ablate     what each part adds [--split dev] [--limit N]
 python -m benchmarks.weave budget     the budget at which weave holds the evidence that topk holds at 640
 python -m benchmarks.weave auto       the budget auto on the curve of evidence over tokens, a table a set
 python -m benchmarks.weave point      a chat model points at the evidence: --chat SPEC, oracle or oracle+search
@@ -33,10 +33,10 @@ from mergewise.designs.weave.evidence import FEATURES, WEIGHTS, Candidates
 from mergewise.designs.weave.parameters import Weave
 from mergewise.designs.weave.selection import select
 from mergewise.engine import Index
-from mergewise.evaluate.loaders import load_task
+from mergewise.evaluate.loaders import load_question_set
+from mergewise.evaluate.question_sets import QuestionSet
 from mergewise.evaluate.rows import EvaluationRow
-from mergewise.evaluate.run import Half, chosen_questions, evaluate
-from mergewise.evaluate.tasks import Task
+from mergewise.evaluate.run import Split, chosen_questions, evaluate
 from mergewise.evaluate.tuning.weights import Array, Case, case_of, logistic, rows_of
 from mergewise.models.record import Models
 from mergewise.models.tokens import count_tokens
@@ -48,8 +48,8 @@ BUDGETS = (128, 384, 640)
 MODELS = Models(count_tokens, stored_tokens=True)
 
 
-def opened(name: str, cache: Path) -> tuple[Task, Index]:
-    task = load_task(bench_folder() / name)
+def opened(name: str, cache: Path) -> tuple[QuestionSet, Index]:
+    task = load_question_set(bench_folder() / name)
     index = mergewise.open(cache / name)
     index.add(task.documents)
     return task, index
@@ -58,8 +58,8 @@ def opened(name: str, cache: Path) -> tuple[Task, Index]:
 # -- weights
 
 
-def cases_of(task: Task, index: Index, limit: int, half: Half = "first") -> Iterator[Case]:
-    for question in chosen_questions(task, half, limit):
+def cases_of(task: QuestionSet, index: Index, limit: int, split: Split = "dev") -> Iterator[Case]:
+    for question in chosen_questions(task, split, limit):
         store = index.store.reader()
         case = case_of(question, HybridReader(store, index.embedder, VIEWS, None, index.search_settings), store)
         if case is not None:
@@ -174,7 +174,7 @@ ABLATIONS: dict[str, tuple[str, float | None, Callable[[], object]]] = {
 }
 
 
-def ablate(sets: Sequence[str], cache: Path, half: Half, limit: int) -> None:
+def ablate(sets: Sequence[str], cache: Path, split: Split, limit: int) -> None:
     tasks = [opened(name, cache) for name in sets]
     print("| | " + " | ".join(sets) + " | mean of all |")
     for label, (spec, weight, change) in ABLATIONS.items():
@@ -182,7 +182,7 @@ def ablate(sets: Sequence[str], cache: Path, half: Half, limit: int) -> None:
         for task, index in tasks:
             index.search_settings = SearchSettings() if weight is None else SearchSettings(weight=weight)
             with change():  # type: ignore[attr-defined]
-                rows = list(evaluate(index, task, [spec], BUDGETS, half, limit))
+                rows = list(evaluate(index, task, [spec], BUDGETS, split, limit))
             cells.append(" ".join(f"{row.all:.2f}" for row in rows))
             means += [row.all for row in rows]
         print(f"| {label} | " + " | ".join(cells) + f" | {np.mean(means):.3f} |", flush=True)
@@ -191,13 +191,13 @@ def ablate(sets: Sequence[str], cache: Path, half: Half, limit: int) -> None:
 # -- budgets
 
 
-def budget(sets: Sequence[str], cache: Path, half: Half, limit: int) -> None:
+def budget(sets: Sequence[str], cache: Path, split: Split, limit: int) -> None:
     """Bisection: evidence grows with the budget, up to single questions."""
     for name in sets:
         task, index = opened(name, cache)
 
-        def row(spec: str, tokens: int, task: Task = task, index: Index = index) -> EvaluationRow:
-            return next(evaluate(index, task, [spec], [tokens], half, limit))
+        def row(spec: str, tokens: int, task: QuestionSet = task, index: Index = index) -> EvaluationRow:
+            return next(evaluate(index, task, [spec], [tokens], split, limit))
 
         wanted = row("topk", 640).evidence
         low, high = 16, 640
@@ -211,7 +211,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=("fit", "ablate", "budget", "auto", "point", "speed"))
     parser.add_argument("--sets", default=SETS)
-    parser.add_argument("--half", default="first")
+    parser.add_argument("--split", default="dev")
     parser.add_argument("--limit", type=int, default=120)
     parser.add_argument("--cache", type=Path, default=Path("weave.cache"))
     parser.add_argument("--index", type=Path)
@@ -228,12 +228,12 @@ def main() -> None:
             measured = measure_queries(options.index, strategy)
             print(f"{strategy}: median {measured['median_ms']:.1f} ms, p95 {measured['p95_ms']:.1f} ms", flush=True)
     elif options.what == "auto":
-        report((opened(name, options.cache) for name in sets), options.half, options.limit)
+        report((opened(name, options.cache) for name in sets), options.split, options.limit)
     elif options.what == "point":
         tasks = (opened(name, options.cache) for name in sets)
-        point(tasks, options.chat, options.cache, options.half, options.limit, f", shown={options.shown}")
+        point(tasks, options.chat, options.cache, options.split, options.limit, f", shown={options.shown}")
     else:
-        {"ablate": ablate, "budget": budget}[options.what](sets, options.cache, options.half, options.limit)
+        {"ablate": ablate, "budget": budget}[options.what](sets, options.cache, options.split, options.limit)
 
 
 if __name__ == "__main__":

@@ -15,11 +15,11 @@ from pathlib import Path
 
 from benchmarks.joined import write
 from mergewise import Document
-from mergewise.evaluate.loaders import load_task
-from mergewise.evaluate.tasks import Task
+from mergewise.evaluate.loaders import load_question_set
+from mergewise.evaluate.question_sets import QuestionSet
 
 
-def widened(task: Task, others: Sequence[Task]) -> Task:
+def widened(task: QuestionSet, others: Sequence[QuestionSet]) -> QuestionSet:
     """The task over the documents of all; those of others get the name of their set before their id."""
     titles = {_letters(document.title) for document in task.documents} - {""}
     texts = {_letters(document.text) for document in task.documents}
@@ -43,7 +43,7 @@ def main() -> None:
     parser.add_argument("others", type=Path, nargs="*")
     parser.add_argument("--to", type=Path, required=True)
     options = parser.parse_args()
-    task = widened(load_task(options.set), [load_task(other) for other in options.others])
+    task = widened(load_question_set(options.set), [load_question_set(other) for other in options.others])
     write(task, options.to)
     print(f"{len(task.documents)} documents and {len(task.questions)} questions at {options.to}")
 

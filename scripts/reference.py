@@ -17,7 +17,7 @@ from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 import typer
 
 import mergewise
-from mergewise import errors
+from mergewise import designs, errors, protocols, types
 from mergewise.cli.main import app, callbacks
 from mergewise.cli.options import help_text
 from mergewise.cli.settings import setting_of, variable
@@ -50,11 +50,24 @@ OTHER_NAMES = {
     "MODES": "The modes, by name: a dictionary.",
     "STRATEGIES": "The strategies, by name: a dictionary.",
     "VIEWS": "The views, by name: a dictionary.",
+    "CAUSAL": "What a mode needs: a causal model.",
+    "CHAT": "What a mode needs: a chat model.",
+    "NO_MODEL": "What a mode needs: no model.",
     "LeafId": "A field of a view's row: the number of a leaf of the same document.",
     "Progress": "A function that is called with the work done, the work in all, and the name of the document at hand.",
     "RowId": "A field of a view's row: the number of a row of the same view and document, counted from 0.",
     "TokenCounter": "A function from texts to the number of tokens of each.",
 }
+PUBLIC_MODULES = {
+    mergewise: mergewise.__all__,
+    designs: sorted({*designs.__all__} - {*mergewise.__all__, "DESIGNS", "PROMPTS"}),
+    types: (
+        "DocumentChange DocumentRows Duplicate Failure Heading LeafId Location Origin Page Problem PromptTemplate Reply RowId "
+        "Rows Step Usage VectorCount"
+    ).split(),
+    protocols: ["CausalModel", "IndexReader", "NLLScorer", "PartEmbedder", "RowReader", "UtilityPredictor"],
+}
+"""The public names by the module that one imports them from."""
 SPECS = (
     ("embedder", "--embedder", EMBEDDERS, EMBEDDER),
     ("chat model", "--chat", CHATS, CHAT),
@@ -242,11 +255,12 @@ def python() -> Iterator[str]:
     yield described(SearchSettings)
     yield settings_table(SearchSettings())
     yield "### Public names\n"
-    named = {name: getattr(mergewise, name) for name in mergewise.__all__}
-    kept = {n: thing for n, thing in named.items() if not (inspect.isclass(thing) and issubclass(thing, Exception))}
-    yield table(
-        ("name", "what it is"), ((f"`{n}`", OTHER_NAMES.get(n) or _first_sentences(thing)) for n, thing in kept.items())
-    )
+    for module, names in PUBLIC_MODULES.items():
+        yield f"In `{module.__name__}`:\n"
+        named = {name: getattr(module, name) for name in names}
+        kept = {n: thing for n, thing in named.items() if not (inspect.isclass(thing) and issubclass(thing, Exception))}
+        rows = ((f"`{n}`", OTHER_NAMES.get(n) or _first_sentences(thing)) for n, thing in kept.items())
+        yield table(("name", "what it is"), rows)
     yield "### Errors\n"
     told, _, tree = str(inspect.getdoc(errors)).partition("\n\n")
     yield wrapped(told)

@@ -7,6 +7,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import mergewise as mw
+from mergewise.designs import NO_MODEL, Candidate, Design, Fragment, Mode, Request, Strategy, Table, View, pack
+from mergewise.protocols import IndexReader, RowReader
+from mergewise.types import DocumentRows, Rows, Step
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +27,7 @@ class LineSettings:
     least: int = 3
 
 
-LINES = mw.Table("line", Line, vectors=("vector",), text="text")
+LINES = Table("line", Line, vectors=("vector",), text="text")
 
 
 def lines_in(document: mw.Document, settings: LineSettings) -> tuple[Line, ...]:
@@ -32,22 +35,22 @@ def lines_in(document: mw.Document, settings: LineSettings) -> tuple[Line, ...]:
     return tuple(Line(i, document.id, document.title, *match.span(), match[0]) for i, match in enumerate(found))
 
 
-def build(documents: Sequence[mw.DocumentRows], settings: LineSettings, models: mw.Models) -> list[dict[str, mw.Rows]]:
+def build(documents: Sequence[DocumentRows], settings: LineSettings, models: mw.Models) -> list[dict[str, Rows]]:
     return [{"line": rows_of(lines_in(rows.document, settings), models)} for rows in documents]
 
 
-def rows_of(lines: tuple[Line, ...], models: mw.Models) -> mw.Rows:
+def rows_of(lines: tuple[Line, ...], models: mw.Models) -> Rows:
     texts = [line.text for line in lines]
-    return mw.Rows(lines, {} if models.embedder is None else {"vector": models.embedder.embed_documents(texts)})
+    return Rows(lines, {} if models.embedder is None else {"vector": models.embedder.embed_documents(texts)})
 
 
-def problems(rows: mw.DocumentRows, settings: LineSettings, dimension: int) -> Iterator[str]:
+def problems(rows: DocumentRows, settings: LineSettings, dimension: int) -> Iterator[str]:
     if [line.text for line in rows["line"]] != [line.text for line in lines_in(rows.document, settings)]:
         yield "the lines are not those of the document"
 
 
 class LineReader:
-    def __init__(self, rows: mw.RowReader) -> None:
+    def __init__(self, rows: RowReader) -> None:
         self._rows = rows
 
     def search(self, question: str, k: int) -> list[tuple[Line, float]]:
@@ -61,20 +64,20 @@ class Lines:
     k: int = 20
 
 
-def assemble(question: str, reader: mw.IndexReader, budget: int, models: mw.Models, parameters: Lines) -> mw.Context:
+def assemble(question: str, reader: IndexReader, budget: int, models: mw.Models, parameters: Lines) -> mw.Context:
     found = reader.view("line").search(question, parameters.k)
-    pieces = [mw.Fragment(one.doc_id, one.title, (), one.start, one.end, one.start, one.text) for one, _ in found]
-    ranked = [mw.Candidate((piece,), score) for piece, (_, score) in zip(pieces, found, strict=True)]
-    search = mw.Step("search", f"{len(found)} lines", tuple(piece.span for piece in pieces))
-    return mw.pack(question, ranked, budget, models, "score", [search])
+    pieces = [Fragment(one.doc_id, one.title, (), one.start, one.end, one.start, one.text) for one, _ in found]
+    ranked = [Candidate((piece,), score) for piece, (_, score) in zip(pieces, found, strict=True)]
+    search = Step("search", f"{len(found)} lines", tuple(piece.span for piece in pieces))
+    return pack(question, ranked, budget, models, "score", [search])
 
 
-def first_line(request: mw.Request, models: mw.Models) -> mw.Answer:
+def first_line(request: Request, models: mw.Models) -> mw.Answer:
     best = request.context.passages[0]
     cited = mw.Citation(1, best.text, best.spans[0], best.title)
     return mw.Answer(request.context.question, f"“{best.text}” [1]", (cited,), request.context)
 
 
-VIEW = mw.View("line", LineSettings, lambda settings: (LINES,), build, problems, LineReader)
-STRATEGY = mw.Strategy(assemble, Lines(), "the best lines", views=("line",), mode="first-line")
-DESIGN = mw.Design({"line": VIEW}, {"lines": STRATEGY}, {"first-line": mw.Mode(first_line, "one line", mw.NO_MODEL)})
+VIEW = View("line", LineSettings, lambda settings: (LINES,), build, problems, LineReader)
+STRATEGY = Strategy(assemble, Lines(), "the best lines", views=("line",), mode="first-line")
+DESIGN = Design({"line": VIEW}, {"lines": STRATEGY}, {"first-line": Mode(first_line, "one line", NO_MODEL)})

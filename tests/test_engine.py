@@ -156,7 +156,7 @@ def test_an_empty_index_answers(tmp_path: Path) -> None:
 
 def test_another_embedder_is_refused(index: mw.Index) -> None:
     path = index.store.directory  # type: ignore[attr-defined]
-    with pytest.raises(mw.EmbedderMismatch, match="'none', not 'minilm'"):
+    with pytest.raises(mw.errors.EmbedderMismatch, match="'none', not 'minilm'"):
         mw.open(path, embedder="minilm")
     assert len(mw.open(path)) == 2
 
@@ -164,8 +164,8 @@ def test_another_embedder_is_refused(index: mw.Index) -> None:
 def test_what_open_refuses(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     for path, error in (
-        (tmp_path, mw.NotAnIndex),
-        (tmp_path / "file", mw.NotAnIndex),
+        (tmp_path, mw.errors.NotAnIndex),
+        (tmp_path / "file", mw.errors.NotAnIndex),
         (tmp_path / "file" / "x", mw.MergewiseError),
     ):
         with pytest.raises(error):

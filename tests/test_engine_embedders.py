@@ -56,16 +56,16 @@ def test_without_the_object_the_index_says_what_is_needed(tmp_path: Path) -> Non
 
 def test_another_spec_or_dimension_is_refused(tmp_path: Path) -> None:
     mw.open(tmp_path / "index", embedder=HashEmbedder())
-    with pytest.raises(mw.EmbedderMismatch, match=r"'hash', not 'minilm'.*give the one"):
+    with pytest.raises(mw.errors.EmbedderMismatch, match=r"'hash', not 'minilm'.*give the one"):
         mw.open(tmp_path / "index", embedder="minilm")
-    with pytest.raises(mw.EmbedderMismatch, match="'hash', not 'lists'"):
+    with pytest.raises(mw.errors.EmbedderMismatch, match="'hash', not 'lists'"):
         mw.open(tmp_path / "index", embedder=Lists())
     shorter = HashEmbedder()
     shorter.dimension = 32
-    with pytest.raises(mw.EmbedderMismatch, match="64 numbers, but 'hash' gives 32"):
+    with pytest.raises(mw.errors.EmbedderMismatch, match="64 numbers, but 'hash' gives 32"):
         mw.open(tmp_path / "index", embedder=shorter)
     mw.open(tmp_path / "plain", embedder="none")
-    with pytest.raises(mw.EmbedderMismatch, match="use --embedder none"):
+    with pytest.raises(mw.errors.EmbedderMismatch, match="use --embedder none"):
         mw.open(tmp_path / "plain", embedder=HashEmbedder())
 
 

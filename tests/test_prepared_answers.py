@@ -126,16 +126,18 @@ def test_json_says_where_passages_stand_in_code_points(index: mw.Index) -> None:
 def test_locations_say_page_line_and_address(index: mw.Index) -> None:
     index.add(
         mw.Document(
-            "paged", "Lynxes hunt hares.\nLynxes live in woods.", pages=(mw.Page(7, 0, 19), mw.Page(8, 19, 40))
+            "paged",
+            "Lynxes hunt hares.\nLynxes live in woods.",
+            pages=(mw.types.Page(7, 0, 19), mw.types.Page(8, 19, 40)),
         ),
         mw.Document("web.txt", "one\n\nZebras have stripes.", metadata={"url": "https://example.org/zebra"}),
         mw.Document("bad.txt", "Gnus wander.", metadata={"url": "javascript:alert(1)"}),
     )
 
-    def located(question: str) -> mw.Location:
+    def located(question: str) -> mw.types.Location:
         context = index.context(question, strategy="topk", budget=20)
         return index.locations(context)[context.passages[0].spans[0]]
 
     assert located("Where do lynxes live?").page in (7, 8) and located("Where do lynxes live?").line is None
     assert located("What do zebras have?").url == "https://example.org/zebra"
-    assert located("Do gnus wander?") == mw.Location(None, 1, None)
+    assert located("Do gnus wander?") == mw.types.Location(None, 1, None)

@@ -10,7 +10,7 @@ from benchmarks.pointing import Oracle
 
 from mergewise.concurrency import run
 from mergewise.designs.weave.pointing_prompts import form, messages
-from mergewise.evaluate.tasks import Question, Task
+from mergewise.evaluate.question_sets import Question, QuestionSet
 from mergewise.types import Document, Span
 
 CURVE = [Place((100, 100), 0.4, 0.2), Place((300, 300), 0.8, 0.6), Place((500, 500), 0.9, 0.7)]
@@ -27,7 +27,7 @@ def test_an_oracle_points_at_the_gold_and_names_what_it_was_not_shown(spec: str,
     text = "# Rain\n\nRain was directed by Ada.\n\n# Ada Moor\n\nShe was born in Faro.\n"
     gold = ("Rain was directed by Ada.", "She was born in Faro.")
     spans = tuple((Span("d", at := text.index(part), at + len(part)), part) for part in gold)
-    oracle = Oracle(spec, Task("t", (Document(id="d", title="D", text=text),), ()))
+    oracle = Oracle(spec, QuestionSet("t", (Document(id="d", title="D", text=text),), ()))
     oracle.asked = Question("1", "q", (), spans)
     for last in (False, True):
         shown = ["1. Snow falls.", "2. (D › Rain) Rain was directed by Ada."]

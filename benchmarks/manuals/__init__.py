@@ -12,14 +12,14 @@ import mergewise
 from mergewise import Span
 from mergewise.engine import Index
 from mergewise.evaluate.metrics import Score, score_context
-from mergewise.evaluate.run import Half
-from mergewise.evaluate.tasks import Question
+from mergewise.evaluate.question_sets import Question
+from mergewise.evaluate.run import Split
 from mergewise.models.tokens import count_tokens
 from mergewise.readers import read
 from mergewise.types import Context
 
 FOLDER = Path(__file__).parents[2] / "../shared/data/files/manuals"
-HALVES = {"first": "tune", "second": "report"}
+HALVES = {"dev": "tune", "test": "report"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +48,11 @@ class Asked:
         return max(scores, key=lambda score: (score.all, score.evidence))
 
 
-def load(name: str, half: Half) -> list[Asked]:
-    """The questions of `questions` or `hops`, of the half `first`, `second` or `all`."""
+def load(name: str, split: Split) -> list[Asked]:
+    """The questions of `questions` or `hops`, of the split `dev`, `test` or `all`."""
     lines = Path(__file__).with_name(f"{name}.jsonl").read_text(encoding="utf-8").splitlines()
     asked = [_asked(json.loads(line)) for line in lines]
-    return [one for one in asked if half == "all" or one.half == HALVES[half]]
+    return [one for one in asked if split == "all" or one.half == HALVES[split]]
 
 
 def opened(cache: Path, embedder: str = "minilm") -> Index:

@@ -1,6 +1,6 @@
 """What contexts hold of the answers to questions over manuals.
 
-python -m benchmarks.manuals [--half second] [--budgets 128,300,384,640] [--strategies "weave;topk"] [--sets questions,hops]
+python -m benchmarks.manuals [--split test] [--budgets 128,300,384,640] [--strategies "weave;topk"] [--sets questions,hops]
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ STRATEGIES = "weave;sentence;topk;auto-merge;auto-merge(mode=always)"
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--half", default="second", choices=("first", "second", "all"))
+    parser.add_argument("--split", default="test", choices=("dev", "test", "all"))
     parser.add_argument("--budgets", default="128,300,384,640")
     parser.add_argument("--strategies", default=STRATEGIES, help="separated by semicolons")
     parser.add_argument("--sets", default="questions,hops")
@@ -24,7 +24,7 @@ def main() -> None:
     options = parser.parse_args()
     index = opened(options.cache)
     for name in options.sets.split(","):
-        asked = [one for one in load(name, options.half) if one.answerable]
+        asked = [one for one in load(name, options.split) if one.answerable]
         print(f"{name}: {len(asked)} questions; answer / evidence / all")
         for strategy in options.strategies.split(";"):
             cells = []

@@ -20,15 +20,14 @@ from typing import TYPE_CHECKING
 from mergewise.types import Pictured
 
 if TYPE_CHECKING:
+    from mergewise import designs as designs
+    from mergewise import errors as errors
+    from mergewise import protocols as protocols
+    from mergewise import types as types
     from mergewise.asking import PreparedAnswer as PreparedAnswer
-    from mergewise.assemble.budget import pack as pack
-    from mergewise.assemble.fragments import Candidate as Candidate
-    from mergewise.assemble.fragments import Fragment as Fragment
     from mergewise.designs import MODES as MODES
     from mergewise.designs import STRATEGIES as STRATEGIES
     from mergewise.designs import VIEWS as VIEWS
-    from mergewise.designs import Design as Design
-    from mergewise.designs import Strategy as Strategy
     from mergewise.designs.aed.triplets import TripletSettings as TripletSettings
     from mergewise.designs.macrag.slices import SliceSettings as SliceSettings
     from mergewise.designs.mrag.chunks import FixedSettings as FixedSettings
@@ -39,25 +38,13 @@ if TYPE_CHECKING:
     from mergewise.designs.tree_rag.outline import OutlineSettings as OutlineSettings
     from mergewise.engine import Index as Index
     from mergewise.errors import Cancelled as Cancelled
-    from mergewise.errors import CorruptIndex as CorruptIndex
     from mergewise.errors import DeadlineExceeded as DeadlineExceeded
-    from mergewise.errors import EmbedderMismatch as EmbedderMismatch
     from mergewise.errors import IndexBusy as IndexBusy
-    from mergewise.errors import InputRefused as InputRefused
     from mergewise.errors import MergewiseError as MergewiseError
     from mergewise.errors import MissingExtra as MissingExtra
     from mergewise.errors import ModelError as ModelError
-    from mergewise.errors import NewerFormat as NewerFormat
-    from mergewise.errors import NotAnIndex as NotAnIndex
-    from mergewise.errors import OlderFormat as OlderFormat
     from mergewise.errors import ReadError as ReadError
-    from mergewise.errors import StoreError as StoreError
     from mergewise.errors import UsageError as UsageError
-    from mergewise.generate.mode import CAUSAL as CAUSAL
-    from mergewise.generate.mode import CHAT as CHAT
-    from mergewise.generate.mode import NO_MODEL as NO_MODEL
-    from mergewise.generate.mode import Mode as Mode
-    from mergewise.generate.mode import Request as Request
     from mergewise.index.tree import TreeSettings as TreeSettings
     from mergewise.models.cppl import cppl as cppl
     from mergewise.models.openai import OpenAIEmbedder as OpenAIEmbedder
@@ -71,23 +58,17 @@ if TYPE_CHECKING:
     from mergewise.models.tokens import count_tokens as count_tokens
     from mergewise.opening import estimate as estimate
     from mergewise.opening import open as open
-    from mergewise.protocols import CausalModel as CausalModel
     from mergewise.protocols import ChatModel as ChatModel
     from mergewise.protocols import Embedder as Embedder
-    from mergewise.protocols import IndexReader as IndexReader
-    from mergewise.protocols import NLLScorer as NLLScorer
-    from mergewise.protocols import PartEmbedder as PartEmbedder
     from mergewise.protocols import Reranker as Reranker
-    from mergewise.protocols import RowReader as RowReader
     from mergewise.protocols import TokenCounter as TokenCounter
-    from mergewise.protocols import UtilityPredictor as UtilityPredictor
+    from mergewise.query import AnswerQuery as AnswerQuery
+    from mergewise.query import Query as Query
     from mergewise.ranges import Ceilings as Ceilings
     from mergewise.readers.sandbox import Limits as Limits
     from mergewise.retrieve.hybrid import SearchSettings as SearchSettings
-    from mergewise.store.tables import Table as Table
     from mergewise.store.views import Estimate as Estimate
     from mergewise.store.views import Progress as Progress
-    from mergewise.store.views import View as View
     from mergewise.twins import AnswerStream as AnswerStream
     from mergewise.twins import AsyncAnswerStream as AsyncAnswerStream
     from mergewise.types import AddReport as AddReport
@@ -95,37 +76,18 @@ if TYPE_CHECKING:
     from mergewise.types import Citation as Citation
     from mergewise.types import Context as Context
     from mergewise.types import Document as Document
-    from mergewise.types import DocumentChange as DocumentChange
     from mergewise.types import DocumentInfo as DocumentInfo
-    from mergewise.types import DocumentRows as DocumentRows
-    from mergewise.types import Duplicate as Duplicate
-    from mergewise.types import Failure as Failure
     from mergewise.types import File as File
-    from mergewise.types import Heading as Heading
-    from mergewise.types import LeafId as LeafId
-    from mergewise.types import Location as Location
     from mergewise.types import Message as Message
-    from mergewise.types import Origin as Origin
-    from mergewise.types import Page as Page
     from mergewise.types import Passage as Passage
-    from mergewise.types import Problem as Problem
-    from mergewise.types import PromptTemplate as PromptTemplate
-    from mergewise.types import Reply as Reply
-    from mergewise.types import RowId as RowId
-    from mergewise.types import Rows as Rows
     from mergewise.types import Span as Span
-    from mergewise.types import Step as Step
-    from mergewise.types import Usage as Usage
-    from mergewise.types import VectorCount as VectorCount
 
 __version__ = "0.1.0"
 
 # The public names, by the module that has them. It is imported when one of them is first used.
 _HOMES = {
     "mergewise.asking": "PreparedAnswer",
-    "mergewise.assemble.budget": "pack",
-    "mergewise.assemble.fragments": "Candidate Fragment",
-    "mergewise.designs": "MODES STRATEGIES VIEWS Design Strategy",
+    "mergewise.designs": "MODES STRATEGIES VIEWS",
     "mergewise.designs.aed.triplets": "TripletSettings",
     "mergewise.designs.macrag.slices": "SliceSettings",
     "mergewise.designs.mrag.chunks": "FixedSettings PICSettings SemanticSettings",
@@ -133,11 +95,7 @@ _HOMES = {
     "mergewise.designs.raptor.chunks": "RaptorSettings",
     "mergewise.designs.tree_rag.outline": "OutlineSettings",
     "mergewise.engine": "Index",
-    "mergewise.errors": (
-        "Cancelled CorruptIndex DeadlineExceeded EmbedderMismatch IndexBusy InputRefused MergewiseError MissingExtra "
-        "ModelError NewerFormat NotAnIndex OlderFormat ReadError StoreError UsageError"
-    ),
-    "mergewise.generate.mode": "CAUSAL CHAT NO_MODEL Mode Request",
+    "mergewise.errors": "Cancelled DeadlineExceeded IndexBusy MergewiseError MissingExtra ModelError ReadError UsageError",
     "mergewise.index.tree": "TreeSettings",
     "mergewise.models.cppl": "cppl",
     "mergewise.models.openai": "OpenAIEmbedder",
@@ -149,22 +107,17 @@ _HOMES = {
     "mergewise.models.scripted_causal": "ScriptedCausal",
     "mergewise.models.tokens": "count_tokens",
     "mergewise.opening": "estimate open",
-    "mergewise.protocols": (
-        "CausalModel ChatModel Embedder IndexReader NLLScorer PartEmbedder Reranker RowReader TokenCounter "
-        "UtilityPredictor"
-    ),
+    "mergewise.protocols": "ChatModel Embedder Reranker TokenCounter",
+    "mergewise.query": "AnswerQuery Query",
     "mergewise.ranges": "Ceilings",
     "mergewise.readers.sandbox": "Limits",
     "mergewise.retrieve.hybrid": "SearchSettings",
-    "mergewise.store.tables": "Table",
-    "mergewise.store.views": "Estimate Progress View",
+    "mergewise.store.views": "Estimate Progress",
     "mergewise.twins": "AnswerStream AsyncAnswerStream",
-    "mergewise.types": (
-        "AddReport Answer Citation Context Document DocumentChange DocumentInfo DocumentRows Duplicate Failure "
-        "File Heading LeafId Location Message Origin Page Passage Problem PromptTemplate Reply RowId Rows Span Step Usage "
-        "VectorCount"
-    ),
+    "mergewise.types": "AddReport Answer Citation Context Document DocumentInfo File Message Passage Span",
 }
+_MODULES = frozenset({"designs", "errors", "protocols", "types"})
+"""What has the rest of the public names: records, protocols, errors, and what a design is written with."""
 _LAZY = {name: module for module, names in _HOMES.items() for name in names.split()}
 
 __all__ = sorted(_LAZY, key=lambda name: (not name.isupper(), name[0].islower(), name))
@@ -176,6 +129,8 @@ def __getattr__(name: str) -> object:
     """The public names that are imported when they are first used."""
     if name in _LAZY:
         return getattr(import_module(_LAZY[name]), name)
+    if name in _MODULES:
+        return import_module(f"{__name__}.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

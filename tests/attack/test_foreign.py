@@ -167,7 +167,7 @@ def test_the_user_s_environment_and_configuration_name_it_the_folder_s_does_not(
     (foreign / "asked.csv").write_text(f"question,answer\n{QUESTION},x\n")
     measuring = (
         ["eval", "asked.csv"],
-        ["train", "utility", "asked.csv", "-o", "labels", "--labels-only", "--half", "all"],
+        ["train", "utility", "asked.csv", "-o", "labels", "--labels-only", "--split", "all"],
     )
     assert not any(is_loaded(foreign, *words) for words in measuring)
     own.write_text(f'trust = ["{foreign}"]\n')

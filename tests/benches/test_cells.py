@@ -8,14 +8,14 @@ import pytest
 from benchmarks.cells import Cells, averaged, judged, markdown
 
 import mergewise
+from mergewise.evaluate.question_sets import Question, QuestionSet
 from mergewise.evaluate.run import evaluate
-from mergewise.evaluate.tasks import Question, Task
 from mergewise.types import Context, Document, Span
 
 TOWNS = "# Aldermere\n\nThe tower was built by Ella Stone. It has nine floors.\n\n# Borth\n\nThe bridge fell in 1903.\n"
 
 
-def task() -> Task:
+def task() -> QuestionSet:
     def asked(number: int, text: str, answer: str, piece: str) -> Question:
         start = TOWNS.index(piece)
         return Question(str(number), text, (answer,), ((Span("towns", start, start + len(piece)), piece),))
@@ -25,7 +25,7 @@ def task() -> Task:
         asked(1, "When did the bridge fall?", "1903", "The bridge fell in 1903."),
         Question("2", "Who fell?", ("nobody",), None),
     )
-    return Task("towns", (Document("towns", TOWNS),), questions)
+    return QuestionSet("towns", (Document("towns", TOWNS),), questions)
 
 
 @pytest.mark.parametrize("budget", [6, 20, 60])

@@ -13,7 +13,7 @@ from benchmarks.fusing import tree
 
 import mergewise
 from mergewise.designs.mergerag.notes import MergeNode, MergeNote
-from mergewise.evaluate.loaders import load_task
+from mergewise.evaluate.loaders import load_question_set
 
 
 def note(number: int, source: int, host: int, result: int, taken: bool = True) -> MergeNote:
@@ -37,7 +37,7 @@ def test_counts_agree_with_the_merging_itself(tmp_path: Path) -> None:
     """The line of the trace that sums a merging up says the same."""
     folder = written(tmp_path)
     with mergewise.open(tmp_path / "index", embedder="none") as index:
-        index.add(load_task(folder).documents)
+        index.add(load_question_set(folder).documents)
         for schedule in ("sequential", "hierarchical"):
             spec = f"mergerag-sym(schedule={schedule}, at_once=3, guard=no)"
             context = index.context("How high did the river rise in year 3?", strategy=spec, budget=40)
@@ -72,16 +72,16 @@ def written(folder: Path) -> Path:
 
 @pytest.mark.parametrize("table", ["curve", "schedules"])
 def test_tables_go_on_where_they_were(table: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    task, cache = load_task(written(tmp_path)), tmp_path / "cache"
+    task, cache = load_question_set(written(tmp_path)), tmp_path / "cache"
     mergewise.open(cache / "rivers", embedder="none").close()
     file = tmp_path / "cells.jsonl"
     make = getattr(fusing, table)
-    shown = make(task, cache, Cells(file), "second", 2)
+    shown = make(task, cache, Cells(file), "test", 2)
     assert len(shown.splitlines()) - 2 == {"curve": len(fusing.METHODS), "schedules": 4}[table]
-    assert "rivers second 2" in shown
+    assert "rivers test 2" in shown
 
     def fail(*given: object) -> None:
         raise AssertionError("worked out again")
 
     monkeypatch.setattr(fusing, "judged", fail)
-    assert make(task, cache, Cells(file), "second", 2) == shown
+    assert make(task, cache, Cells(file), "test", 2) == shown

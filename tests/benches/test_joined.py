@@ -9,8 +9,8 @@ import pytest
 from benchmarks.joined import joined, write
 from benchmarks.widened import widened
 
-from mergewise.evaluate.loaders import load_task
-from mergewise.evaluate.tasks import Question, Task
+from mergewise.evaluate.loaders import load_question_set
+from mergewise.evaluate.question_sets import Question, QuestionSet
 from mergewise.models.tokens import count_tokens
 from mergewise.types import Document, Span
 
@@ -20,7 +20,7 @@ def story(number: int) -> Document:
     return Document(f"d{number}", f"# Rivers {number}\n\n{lines}", title=f"Title {number}")
 
 
-def made(count: int = 11) -> Task:
+def made(count: int = 11) -> QuestionSet:
     documents = tuple(story(i) for i in range(count))
     questions = []
     for i, document in enumerate(documents):
@@ -30,7 +30,7 @@ def made(count: int = 11) -> Task:
             (Span(d.id, d.text.index(piece), d.text.index(piece) + len(piece)), piece) for d, piece in pieces
         )
         questions.append(Question(str(i), f"How high did Nö{i} rise?", (f"{i} feet",), evidence))
-    return Task("rivers", documents, (*questions, Question("open", "And then?", ("flood",), None)))
+    return QuestionSet("rivers", documents, (*questions, Question("open", "And then?", ("flood",), None)))
 
 
 @pytest.mark.parametrize("tokens", [1, 60, 150, 10_000])
@@ -80,14 +80,14 @@ def test_a_written_set_is_read_back_and_always_the_same(tmp_path: Path) -> None:
     first, second = tmp_path / "a" / long.name, tmp_path / "b" / long.name
     write(long, first)
     write(long, second)
-    assert load_task(first) == long
+    assert load_question_set(first) == long
     for name in ("corpus.jsonl.gz", "questions.jsonl.gz"):
         assert (first / name).read_bytes() == (second / name).read_bytes()
 
 
 def test_real_sets(bench: Path) -> None:
     for name in ("hotpotqa-long", "musique-long"):
-        long = joined(load_task(bench / name), 10_000)
+        long = joined(load_question_set(bench / name), 10_000)
         assert len(long.documents) > 10
         assert min(count_tokens([d.text for d in long.documents])) >= 10_000
 
@@ -100,8 +100,8 @@ def test_a_wider_pool_has_the_others_documents_but_none_of_the_same_title_or_tex
         Document("d2", task.documents[0].text, "Copy"),
         Document("d3", "another text", "Elsewhere, again"),
     ]
-    wide = widened(task, [Task("other", tuple(other), ())])
+    wide = widened(task, [QuestionSet("other", tuple(other), ())])
     assert [one.id for one in wide.documents] == ["d0", "d1", "d2", "1-d0"]
     question = replace(task.questions[0], gold_docs=("d0", "d2"), hops=2, kind="bridge")
     write(replace(wide, questions=(question,)), tmp_path / "wide")
-    assert load_task(tmp_path / "wide").questions == (question,)
+    assert load_question_set(tmp_path / "wide").questions == (question,)

@@ -12,7 +12,7 @@ from benchmarks.macrag import EVERYTHING, MODES_READ, Asked, given_whole, read_t
 
 import mergewise
 from mergewise.designs.macrag.slices import SliceSettings
-from mergewise.evaluate.tasks import Question
+from mergewise.evaluate.question_sets import Question
 from mergewise.generate import prompts
 from mergewise.generate.sources import Source
 from mergewise.types import Context, Document, Message, Span

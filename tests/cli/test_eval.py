@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 import mergewise
 from mergewise.cli.main import app
-from mergewise.cli.reports import MISSED, WIDTH, csv_rows
+from mergewise.cli.report_output import MISSED, WIDTH, csv_rows
 from mergewise.errors import UsageError
 from mergewise.types import Document
 

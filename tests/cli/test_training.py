@@ -17,7 +17,7 @@ from mergewise.designs.aed.training.utility import TrainingReport
 from mergewise.errors import MissingExtra, UsageError
 
 RUNNER = CliRunner()
-FEW = ["--passages", "2", "--triplets", "2", "--labels-only", "--half", "all"]
+FEW = ["--passages", "2", "--triplets", "2", "--labels-only", "--split", "all"]
 
 
 @pytest.fixture(scope="module")
@@ -87,7 +87,7 @@ def test_a_training_s_settings_are_those_of_the_options(
     assert given[1] == PRESETS["paper"]
 
 
-def test_the_first_half_is_for_training_and_some_questions_for_nobody(place: Path, tmp_path: Path) -> None:
+def test_the_dev_split_is_for_training_and_some_questions_for_nobody(place: Path, tmp_path: Path) -> None:
     (tmp_path / "not.txt").write_text("  who founded  ARDEN?\n", encoding="utf-8")
     words = ["--chat", "hf:x", "--passages", "1", "--triplets", "0", "--labels-only"]
     run(place, tmp_path, *words, "--labels", str(tmp_path / "own"), "--except", str(tmp_path / "not.txt"))
@@ -99,7 +99,7 @@ def test_the_first_half_is_for_training_and_some_questions_for_nobody(place: Pat
     ("words", "told"),
     [
         (FEW, "causal model"),
-        ([*FEW, "--chat", "hf:x", "--half", "third"], "unknown half"),
+        ([*FEW, "--chat", "hf:x", "--split", "third"], "unknown split"),
         ([*FEW, "--chat", "hf:x", "--except", "nowhere.txt"], "cannot be read"),
         (["--preset", "other"], "unknown preset"),
         (["--base", "none"], "unknown base"),

@@ -8,6 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from mergewise.evaluate.judged import LostStage, LostText
+from mergewise.evaluate.question_sets import Question
 from mergewise.evaluate.runs.folder import (
     PLAN,
     QUESTIONS_FILE,
@@ -23,7 +24,6 @@ from mergewise.evaluate.runs.folder import (
 from mergewise.evaluate.runs.plan import PlannedMethod, PlannedRows, PlannedSet, RunPlan, plan_text
 from mergewise.evaluate.runs.rows import RunPassage, RunRow
 from mergewise.evaluate.runs.schema import ROWS, SECONDS, rows_table
-from mergewise.evaluate.tasks import Question
 from mergewise.files import write_whole
 from mergewise.types import Span
 
@@ -48,7 +48,12 @@ def small_run(
         answers=any(row.mode is not None for row in rows),
         rows=tuple(PlannedRows(*key) for key in dict.fromkeys((row.set, row.method, row.spec) for row in rows)),
     )
-    return write_run(folder, plan, rows, questions, texts)
+    folder.mkdir(parents=True, exist_ok=True)
+    write_table(folder / ROWS_FILE, planned_rows(rows_table([one.as_dict() for one in rows]), plan))
+    write_table(folder / QUESTIONS_FILE, questions_table(questions))
+    write_table(folder / TEXTS_FILE, texts_table(texts))
+    (folder / PLAN).write_text(plan_text(plan), encoding="utf-8")
+    return open_run(folder)
 
 
 def without_seconds(table: pa.Table) -> pa.Table:

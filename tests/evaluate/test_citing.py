@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mergewise.evaluate.citing import score_citations
-from mergewise.evaluate.tasks import Evidence, Question
+from mergewise.evaluate.question_sets import Evidence, Question
 from mergewise.types import Citation, Span
 
 TEXT = "The mill was built in 1612. It burned in 1700. Nobody knows why."

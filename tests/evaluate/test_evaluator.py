@@ -23,11 +23,11 @@ from mergewise.errors import ModelError, UsageError
 from mergewise.evaluate import searches
 from mergewise.evaluate.evaluator import Asking, Evaluator, evaluated_rows
 from mergewise.evaluate.methods import METHODS, Method, methods_of
+from mergewise.evaluate.question_sets import Question, QuestionSet
 from mergewise.evaluate.rows import mean_row
 from mergewise.evaluate.runs.rows import passages_of
 from mergewise.evaluate.runs.store import open_store
 from mergewise.evaluate.searches import SearchMemory, shared_state
-from mergewise.evaluate.tasks import Question, Task
 from mergewise.generate.mode import Request
 from mergewise.models.causal_chat import CausalChat
 from mergewise.protocols import FloatArray
@@ -304,7 +304,7 @@ def villages(tmp_path_factory: pytest.TempPathFactory) -> Index:
 def test_a_method_finds_what_its_strategy_finds_for_a_user(villages: Index, method: Method) -> None:
     models = villages._models if method.judge != "none" else replace(villages._models, reranker=None)
     question = Question("1", "Who built the tower of village 7?", ("Mason 7",), None)
-    evaluator = Evaluator(villages, Task("villages", (), (question,)), Asking(24))
+    evaluator = Evaluator(villages, QuestionSet("villages", (), (question,)), Asking(24))
     if needs := evaluator.lacking(method):
         with pytest.raises(UsageError, match=f"{method.name} {re.escape(needs)}"):
             evaluator.method_rows(method, 4096)

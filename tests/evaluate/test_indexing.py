@@ -13,7 +13,7 @@ import pytest
 
 import mergewise
 from mergewise.errors import UsageError
-from mergewise.evaluate.loaders import find_tasks, load_task
+from mergewise.evaluate.loaders import find_tasks, load_question_set
 from mergewise.evaluate.run import indexed_tasks
 from mergewise.store.views import Progress
 from mergewise.types import Document
@@ -40,7 +40,7 @@ def write_set(folder: Path) -> Path:
 
 
 def test_a_set_is_read_as_it_is_written(tmp_path: Path) -> None:
-    task = load_task(write_set(tmp_path / "towns"))
+    task = load_question_set(write_set(tmp_path / "towns"))
     assert task.name == "towns"
     assert [(document.id, document.title) for document in task.documents] == [("d", "Delft"), ("e", "")]
     (question,) = task.questions
@@ -66,9 +66,9 @@ def test_a_folder_is_a_set_or_holds_some_in_the_order_of_their_names(tmp_path: P
 def test_a_set_that_cannot_be_read_says_so(tmp_path: Path, row: dict[str, Any] | str) -> None:
     write_lines(write_set(tmp_path) / "questions.jsonl.gz", row)
     with pytest.raises(UsageError, match=r"has no questions: .*questions.jsonl.gz, line 1 "):
-        load_task(tmp_path)
+        load_question_set(tmp_path)
     with pytest.raises(UsageError, match=r"questions.jsonl.gz, line 1 "):
-        load_task(tmp_path, is_strict=True)
+        load_question_set(tmp_path, is_strict=True)
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_a_set_that_is_cut_off_or_damaged_says_so(tmp_path: Path, damage: Callab
     corpus = write_set(tmp_path) / "corpus.jsonl.gz"
     corpus.write_bytes(damage(corpus.read_bytes()))
     with pytest.raises(UsageError, match="cannot be read as a question set"):
-        load_task(tmp_path)
+        load_question_set(tmp_path)
 
 
 class FakeIndex:

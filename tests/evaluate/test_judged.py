@@ -9,7 +9,7 @@ import pytest
 
 import mergewise
 from mergewise.evaluate.judged import CHARACTERS, ContextJudge, LostStage, found_texts, lost_texts, unheld_questions
-from mergewise.evaluate.tasks import Question
+from mergewise.evaluate.question_sets import Question
 from mergewise.types import Cause, Context, Document, Page, Passage, Span, Step
 
 TEXT = "Cats sleep.\nDogs bark at night.\nFish swim.\n"

@@ -67,6 +67,22 @@ def test_default_tables_hold_means_and_mark_the_best(report: LabReport) -> None:
     assert figures(tables["costs"])["128 tokens", "topk"][1] == pytest.approx(30.0)
 
 
+def test_milliseconds_are_the_median_as_the_terminal_says_it(tmp_path: Path) -> None:
+    """The mean of 10, 20 and 300 is 110: one slow question says nothing of the others."""
+    taken = (0.010, 0.020, 0.300)
+    rows = [
+        replace(row("towns", "topk", number, 128), search_seconds=seconds, assembly_seconds=0.0)
+        for number, seconds in enumerate(taken)
+    ]
+    run = small_run(tmp_path / "run", rows, {"towns": [question(number) for number in range(len(taken))]})
+    tables = tables_of(lab_report(measured_runs([run])))
+    for key in ("set-towns", "costs"):
+        place = [column.label for column in tables[key].columns].index("ms")
+        assert "median" in tables[key].columns[place].about
+        assert (cell := tables[key].rows[0].cells[place]).value == pytest.approx(20.0)
+        assert cell.interval is None
+
+
 def test_the_headline_names_the_best_and_what_could_be_seen(report: LabReport) -> None:
     assert report.headline[0].startswith("At 128 tokens **weave** has the highest evidence: 0.950 (")
     assert report.headline[0].endswith("All 3 others are worse.")

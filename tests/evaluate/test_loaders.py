@@ -13,11 +13,11 @@ import pytest
 
 import mergewise
 from mergewise.errors import UsageError
-from mergewise.evaluate.loaders import LOADERS, find_tasks, form_of, load_task
+from mergewise.evaluate.loaders import LOADERS, find_tasks, form_of, load_question_set
 from mergewise.evaluate.loaders.rows import HEAD
+from mergewise.evaluate.question_sets import Question, QuestionSet, clusters
 from mergewise.evaluate.rows import mean_row
 from mergewise.evaluate.run import question_rows
-from mergewise.evaluate.tasks import Question, Task, clusters
 
 MILL = "The mill of Arden was built in 1612. It burned in 1700."
 BRIDGE = "The bridge of Brook is old. Anna Berg built it."
@@ -181,8 +181,8 @@ def test_the_form_is_told_by_the_file(sample: str, tmp_path: Path) -> None:
     form, make = FORMS[sample]
     path = make(tmp_path)
     assert form_of(path) == form
-    task = load_task(path)
-    assert task == load_task(path, form, is_strict=True) and task.questions and not task.skipped
+    task = load_question_set(path)
+    assert task == load_question_set(path, form, is_strict=True) and task.questions and not task.skipped
     # what evidence points at is there, and so are gold documents and scopes
     texts = {document.id: document.text for document in task.documents}
     assert len(texts) == len(task.documents)
@@ -192,8 +192,8 @@ def test_the_form_is_told_by_the_file(sample: str, tmp_path: Path) -> None:
             assert texts[span.doc_id][span.start : span.end] == text == text.strip() != ""
 
 
-def loaded(sample: str, folder: Path) -> Task:
-    return load_task(FORMS[sample][1](folder))
+def loaded(sample: str, folder: Path) -> QuestionSet:
+    return load_question_set(FORMS[sample][1](folder))
 
 
 def evidence(question: Question) -> list[str]:
@@ -217,12 +217,12 @@ def test_supporting_sentences_are_evidence(sample: str, tmp_path: Path) -> None:
 def test_a_fact_that_is_not_there_leaves_documents_alone(tmp_path: Path) -> None:
     row = {**HOTPOT, "supporting_facts": {"title": ["Arden", "Brook"], "sent_id": [0, 9]}}
     row["context"] = {"title": ["Arden", "Brook"], "sentences": [pair[1] for pair in HOTPOT["context"]]}  # type: ignore[index]
-    (question,) = load_task(write(tmp_path / "dev.json", [row])).questions
+    (question,) = load_question_set(write(tmp_path / "dev.json", [row])).questions
     assert question.evidence is None and question.gold_docs == ("0", "1")
 
 
 def test_paragraphs_stand_in_the_pool_once(tmp_path: Path) -> None:
-    task = load_task(write(tmp_path / "dev.json", [HOTPOT, {**HOTPOT, "_id": "h2"}]))
+    task = load_question_set(write(tmp_path / "dev.json", [HOTPOT, {**HOTPOT, "_id": "h2"}]))
     assert len(task.documents) == 2 and [one.gold_docs for one in task.questions] == [("0", "1")] * 2
 
 
@@ -232,13 +232,13 @@ def test_hops_of_musique(tmp_path: Path) -> None:
     assert (question.answers, question.gold_docs) == (("Anna Berg", "A. Berg"), ("0", "2"))
     assert (question.kind, question.hops, question.scope) == ("2hop", 2, ())
     elsewhere = {**MUSIQUE, "question_decomposition": [{"answer": "nowhere", "paragraph_support_idx": 0}]}
-    (question,) = load_task(write(tmp_path / "other.jsonl", elsewhere)).questions
+    (question,) = load_question_set(write(tmp_path / "other.jsonl", elsewhere)).questions
     assert question.evidence is None and question.gold_docs == ("0", "2")
 
 
 def test_a_question_of_musique_that_cannot_be_answered_is_asked_of_its_own_paragraphs(tmp_path: Path) -> None:
     twin = {**MUSIQUE, "answerable": False, "paragraphs": PARAGRAPHS[:2]}
-    task = load_task(write(tmp_path / "full.jsonl", MUSIQUE, twin))
+    task = load_question_set(write(tmp_path / "full.jsonl", MUSIQUE, twin))
     yes, no = task.questions
     assert (yes.answerable, no.answerable, no.answers, no.evidence) == (True, False, (), None)
     assert (yes.scope, no.scope) == (("0", "1", "2"), ("0", "1")) and clusters(task.questions) == [0, 0]
@@ -250,19 +250,19 @@ def test_gold_of_a_pool_is_found_by_text_or_by_a_title_of_one_passage(tmp_path: 
     assert question.gold_docs == ("0", "1") and question.evidence is None
     gone = {**WIKI, "_id": "w2", "context": [["Arden", ["Other words."]], ["Brook", ["Other words."]]]}
     write(tmp_path / "wiki.json", [WIKI, gone])
-    task = load_task(tmp_path / "wiki.json")
+    task = load_question_set(tmp_path / "wiki.json")
     # Arden has one passage, Brook two
     assert [str(one).split(", ", 1)[1] for one in task.skipped] == [
         "line 1 has a gold passage that the corpus lacks: 'Brook'"
     ]
     write(tmp_path / "wiki.json", [MUSIQUE])
-    assert load_task(tmp_path / "wiki.json").questions[0].gold_docs == ("0", "1")
+    assert load_question_set(tmp_path / "wiki.json").questions[0].gold_docs == ("0", "1")
 
 
 def test_a_row_of_longbench_is_asked_of_its_own_passages(tmp_path: Path) -> None:
     second = {**LONGBENCH, "_id": "l2", "input": "When?"}
     third = {**LONGBENCH, "_id": "l3", "context": MILL}
-    task = load_task(write(tmp_path / "x.jsonl", LONGBENCH, second, third))
+    task = load_question_set(write(tmp_path / "x.jsonl", LONGBENCH, second, third))
     assert [(one.title, one.text) for one in task.documents] == [("Arden", MILL), ("Brook", BRIDGE), ("", MILL)]
     assert [one.scope for one in task.questions] == [("0", "1"), ("0", "1"), ("2",)]
     assert clusters(task.questions) == [0, 0, 1]
@@ -308,20 +308,20 @@ def test_answers_that_are_no_list_are_named(tmp_path: Path) -> None:
     file = pairs(tmp_path)
     text = file.read_text()
     file.write_text(text + "what\t[call(\nwhy\t" + "[" * 5000 + "\nhow\tabout it\nwho\n" + text)
-    task = load_task(file)
+    task = load_question_set(file)
     assert [one.id for one in task.questions] == ["line 1", "line 6"]
     assert [one.place for one in task.skipped] == ["line 2", "line 3", "line 4", "line 5"]
 
 
 def test_a_folder_has_its_own_name_wherever_one_stands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(beir(tmp_path / "scifact"))
-    assert load_task(Path()).name == "scifact"
+    assert load_question_set(Path()).name == "scifact"
 
 
 def test_flashrag_brings_its_paragraphs_or_is_asked_of_an_index(tmp_path: Path) -> None:
     assert loaded("flashrag", tmp_path).documents == ()
     row = {**FLASHRAG, "metadata": {key: HOTPOT[key] for key in ("type", "context", "supporting_facts")}}
-    task = load_task(write(tmp_path / "dev.jsonl", row))
+    task = load_question_set(write(tmp_path / "dev.jsonl", row))
     assert len(task.documents) == 2 and evidence(task.questions[0])[1] == "Anna Berg built it."
 
 
@@ -341,7 +341,7 @@ def test_our_own_form_may_name_documents_instead_of_spans(tmp_path: Path) -> Non
         row,
         {**row, "id": "b", "scope": ["1"], "hops": 2, "type": "bridge", "cluster": "c"},
     )
-    first, second = load_task(tmp_path).questions
+    first, second = load_question_set(tmp_path).questions
     assert (first.evidence, first.documents, first.where) == (None, {"0"}, None)
     assert (second.hops, second.kind, second.cluster) == (2, "bridge", "c")
     assert second.where == {"type": "in", "key": "id", "value": ["1"]}
@@ -349,10 +349,10 @@ def test_our_own_form_may_name_documents_instead_of_spans(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("packed", [False, True])
 def test_a_mark_at_the_beginning_and_the_ends_of_lines_do_not_matter(packed: bool, tmp_path: Path) -> None:
-    plain = load_task(write(tmp_path / "plain.jsonl", MUSIQUE, {**MUSIQUE, "id": "3hop1__1"}))
+    plain = load_question_set(write(tmp_path / "plain.jsonl", MUSIQUE, {**MUSIQUE, "id": "3hop1__1"}))
     text = b"\xef\xbb\xbf" + (tmp_path / "plain.jsonl").read_bytes().replace(b"\n", b"\r\n\r\n")
     (tmp_path / "marked.jsonl").write_bytes(gzip.compress(text) if packed else text)
-    assert load_task(tmp_path / "marked.jsonl").questions == plain.questions
+    assert load_question_set(tmp_path / "marked.jsonl").questions == plain.questions
 
 
 @pytest.mark.parametrize(
@@ -375,12 +375,12 @@ def test_a_bad_row_is_named_and_left_out(sample: str, broken: list[Any], reason:
     form, make = FORMS[sample]
     path = make(tmp_path)
     write(path, *broken) if ".jsonl" in path.name else write(path, broken)
-    task = load_task(path)
+    task = load_question_set(path)
     assert len(task.questions) == 1
     (skipped,) = task.skipped
     assert str(skipped).startswith(f"{path}, {reason}")
     with pytest.raises(UsageError) as error:
-        load_task(path, form, is_strict=True)
+        load_question_set(path, form, is_strict=True)
     assert str(error.value).startswith(f"{path}, {reason}")
 
 
@@ -388,18 +388,18 @@ def test_bad_places_in_nested_files_are_named(tmp_path: Path) -> None:
     squad: Any = json.loads(json.dumps(SQUAD))
     squad["data"][0]["paragraphs"][1]["qas"][0]["answers"][0]["answer_start"] = 3
     squad["data"].append({"title": "x"})
-    task = load_task(write(tmp_path / "squad.json", squad))
+    task = load_question_set(write(tmp_path / "squad.json", squad))
     assert [(one.place, one.reason) for one in task.skipped] == [
         ("article 2", "lacks 'paragraphs'"),
         ("article 1, paragraph 2, question 1", "has its answer 'Anna Berg' elsewhere in the paragraph"),
     ]
     qasper: Any = json.loads(json.dumps(QASPER))
     qasper["1234.5"]["qas"][1]["answers"] = []
-    task = load_task(write(tmp_path / "qasper.json", qasper))
+    task = load_question_set(write(tmp_path / "qasper.json", qasper))
     assert [(one.place, one.reason) for one in task.skipped] == [("paper 1234.5, question 2", "has no annotation")]
     folder = beir(tmp_path / "beir")
     (folder / "qrels" / "test.tsv").write_text("q1\td1\t1\nq1\td2\n")
-    assert [str(one) for one in load_task(folder).skipped] == [
+    assert [str(one) for one in load_question_set(folder).skipped] == [
         f"{folder / 'qrels' / 'test.tsv'}, line 2 has another form: not enough values to unpack (expected 3, got 2)"
     ]
 
@@ -410,7 +410,7 @@ def test_bad_places_in_nested_files_are_named(tmp_path: Path) -> None:
 def test_a_list_that_is_cut_off_is_told(content: str, tmp_path: Path) -> None:
     (tmp_path / "dev.json").write_text(content)
     with pytest.raises(UsageError, match="cut off"):
-        load_task(tmp_path / "dev.json", "hotpotqa")
+        load_question_set(tmp_path / "dev.json", "hotpotqa")
 
 
 def test_other_files_are_no_question_sets(tmp_path: Path) -> None:
@@ -420,11 +420,11 @@ def test_other_files_are_no_question_sets(tmp_path: Path) -> None:
     (tmp_path / "empty.json").write_text("")
     for name in ("notes.md", "picture.json", "settings.json", "empty.json", "gone"):
         with pytest.raises(UsageError):
-            load_task(tmp_path / name)
+            load_question_set(tmp_path / name)
     with pytest.raises(UsageError, match="no question set"):
         find_tasks(tmp_path)
     with pytest.raises(UsageError, match="one of: bench"):
-        load_task(tmp_path / "notes.md", "nothing")
+        load_question_set(tmp_path / "notes.md", "nothing")
     write(tmp_path / "dev.json", [HOTPOT])
     write(tmp_path / "rows.questions.jsonl", {"question": "?", "gold": []})
     assert find_tasks(tmp_path) == [tmp_path / "dev.json"]
@@ -443,8 +443,8 @@ def test_a_long_first_record_is_read_whole(tmp_path: Path) -> None:
 def test_another_form_can_be_named(tmp_path: Path) -> None:
     """FlashRAG's rows as a table: without the column that a table has, each row is left out."""
     path = write(tmp_path / "x.jsonl", {**FLASHRAG, "answer": "Anna"})
-    assert load_task(path).questions[0].answers == ("Anna Berg",)
-    assert load_task(path, "table").questions[0].answers == ("Anna",)
+    assert load_question_set(path).questions[0].answers == ("Anna Berg",)
+    assert load_question_set(path, "table").questions[0].answers == ("Anna",)
 
 
 def test_every_form_says_what_it_is() -> None:
@@ -470,7 +470,7 @@ class Asked:
 
 def test_contexts_of_a_question_come_from_its_scope_alone(tmp_path: Path) -> None:
     other = {**LONGBENCH, "_id": "l2", "context": "Anna Berg built the bridge of Delos, too."}
-    task = load_task(write(tmp_path / "x.jsonl", LONGBENCH, other))
+    task = load_question_set(write(tmp_path / "x.jsonl", LONGBENCH, other))
     index = mergewise.open(tmp_path / "index", embedder="none")
     index.add(task.documents)
     (rows,) = question_rows(Asked(index), task, ["topk"], [400], task.questions)  # type: ignore[arg-type]

@@ -8,12 +8,12 @@ import pytest
 
 import mergewise
 from mergewise.errors import UsageError
-from mergewise.evaluate.loaders import find_tasks, load_task
+from mergewise.evaluate.loaders import find_tasks, load_question_set
 from mergewise.evaluate.metrics import score_context
+from mergewise.evaluate.question_sets import Question
 from mergewise.evaluate.ranking import RANKING_SCORES
 from mergewise.evaluate.rows import EvaluationRow
 from mergewise.evaluate.run import chosen_questions, evaluate
-from mergewise.evaluate.tasks import Question
 from mergewise.evaluate.words import normalise
 from mergewise.models.tokens import count_tokens
 from mergewise.types import Span
@@ -62,7 +62,7 @@ def task_folder(tmp_path: Path) -> Path:
 
 def test_a_run_over_a_set(task_folder: Path, tmp_path: Path) -> None:
     assert find_tasks(task_folder.parent) == find_tasks(task_folder) == [task_folder]
-    task = load_task(task_folder)
+    task = load_question_set(task_folder)
     index = mergewise.open(tmp_path / "index", embedder="none")
     index.add(task.documents)
     rows = list(evaluate(index, task, ["topk", "auto-merge"], [20, 100]))
@@ -83,10 +83,10 @@ def test_a_run_over_a_set(task_folder: Path, tmp_path: Path) -> None:
 
 
 def test_halves(task_folder: Path) -> None:
-    task = load_task(task_folder)
-    first, second = chosen_questions(task, "first"), chosen_questions(task, "second")
+    task = load_question_set(task_folder)
+    first, second = chosen_questions(task, "dev"), chosen_questions(task, "test")
     assert [*first, *second] == list(task.questions)
-    assert len(chosen_questions(task, "second", 1)) == 1
+    assert len(chosen_questions(task, "test", 1)) == 1
 
 
 def test_what_is_no_set_is_told(tmp_path: Path) -> None:
@@ -94,7 +94,7 @@ def test_what_is_no_set_is_told(tmp_path: Path) -> None:
         find_tasks(tmp_path)
     (tmp_path / "questions.jsonl.gz").write_bytes(b"no gzip")
     with pytest.raises(UsageError, match="no question set of a known form"):
-        load_task(tmp_path)
+        load_question_set(tmp_path)
 
 
 def test_a_row_as_json_is_flat() -> None:

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mergewise.evaluate.pairs import PairedTests, Scored, mean_of, over_sets
+from mergewise.evaluate.pairs import PairedTests, ScoreVector, mean_of, over_sets
 from mergewise.evaluate.statistics import holm, sign_flip
 
 
-def scored(values: list[float], name: str = "a") -> Scored:
-    return Scored({name: np.asarray(values, float)})
+def scored(values: list[float], name: str = "a") -> ScoreVector:
+    return ScoreVector({name: np.asarray(values, float)})
 
 
 def test_the_worked_example_is_exact() -> None:
@@ -28,7 +28,7 @@ def test_many_clusters_have_the_probability_that_single_tests_have(seed: int, co
     ours, theirs = draw.random(count), draw.random(count) + draw.normal(0, 0.1)
     clusters = draw.integers(0, count, count)
     tests = PairedTests({"a": list(clusters)})
-    found = tests.probability(Scored({"a": ours}), Scored({"a": theirs}))
+    found = tests.probability(ScoreVector({"a": ours}), ScoreVector({"a": theirs}))
     assert found == pytest.approx(sign_flip(list(ours - theirs), list(clusters)), abs=0.02)
 
 
@@ -37,7 +37,7 @@ def test_several_sets_are_weighed_alike_and_flipped_apart() -> None:
     draw = np.random.default_rng(4)
     a, b = draw.normal(0.3, 1, 6), draw.normal(0.2, 1, 5)
     tests = PairedTests({"a": range(6), "b": range(5)})
-    ours, theirs = Scored({"a": a, "b": b}), Scored({"a": np.zeros(6), "b": np.zeros(5)})
+    ours, theirs = ScoreVector({"a": a, "b": b}), ScoreVector({"a": np.zeros(6), "b": np.zeros(5)})
     signs = 1 - 2 * (np.arange(2**11)[:, None] >> np.arange(11) & 1)
     moved = ((signs[:, :6] * a).mean(1) + (signs[:, 6:] * b).mean(1)) / 2
     exact = float(np.mean(np.abs(moved) >= abs((a.mean() + b.mean()) / 2) - 1e-9))
@@ -48,7 +48,7 @@ def test_several_sets_are_weighed_alike_and_flipped_apart() -> None:
 def test_questions_that_one_of_both_lacks_are_left_out() -> None:
     tests = PairedTests({"a": range(40)})
     values = np.tile([1.0, 0.0], 20)
-    ours, theirs = Scored({"a": values.copy()}), Scored({"a": values.copy()})
+    ours, theirs = ScoreVector({"a": values.copy()}), ScoreVector({"a": values.copy()})
     ours.by_set["a"][:20] = np.nan
     assert tests.probability(ours, theirs) == 1.0 and tests.gain(ours, theirs) == 0.0
     assert tests.probability(ours, scored([np.nan] * 40)) is None
@@ -75,7 +75,7 @@ def test_the_rate_of_false_marks_is_that_of_the_level() -> None:
     draw, false = np.random.default_rng(1), 0
     for _ in range(80):
         tests = PairedTests({"a": range(60)}, seed=int(draw.integers(1 << 30)))
-        rows = [Scored({"a": draw.random(60)}) for _ in range(2)]
+        rows = [ScoreVector({"a": draw.random(60)}) for _ in range(2)]
         false += tests.marks(rows) != ["best", "best"]
     assert 1 <= false <= 10
 
@@ -85,7 +85,7 @@ def test_intervals_go_by_clusters() -> None:
     draw = np.random.default_rng(2)
     groups = draw.random(40)
     tests = PairedTests({"a": np.repeat(np.arange(40), 5).tolist(), "b": range(40)})
-    wide, same = tests.interval(scored(np.repeat(groups, 5).tolist())), tests.interval(Scored({"b": groups}))
+    wide, same = tests.interval(scored(np.repeat(groups, 5).tolist())), tests.interval(ScoreVector({"b": groups}))
     assert wide is not None and same is not None
     assert wide == pytest.approx(same, abs=0.01)
     error = groups.std(ddof=1) / np.sqrt(40)

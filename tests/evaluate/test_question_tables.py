@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 import mergewise
 from mergewise.errors import UsageError
-from mergewise.evaluate.loaders import load_task
+from mergewise.evaluate.loaders import load_question_set
 from mergewise.evaluate.metrics import mean_of_known, score_context
+from mergewise.evaluate.question_sets import Question, clusters
 from mergewise.evaluate.run import evaluate
-from mergewise.evaluate.tasks import Question, clusters
 from mergewise.models.tokens import count_tokens
 from mergewise.types import Span
 
@@ -39,7 +39,7 @@ def table(tmp_path: Path, name: str, text: str) -> Path:
     ],
 )  # fmt: skip
 def test_tables_are_read(tmp_path: Path, name: str, text: str) -> None:
-    task = load_task(table(tmp_path, name, text))
+    task = load_question_set(table(tmp_path, name, text))
     assert (task.name, task.documents) == ("q", ())
     first, second = task.questions
     assert (first.text, first.answers) == ("How long, if at all, do cats sleep?", ("sixteen hours", "16 hours"))
@@ -53,7 +53,7 @@ def test_evidence_may_be_marked(tmp_path: Path) -> None:
         {"question": "3", "answer": "x", "evidence": []},
         {"question": "4", "evidence": "Four."},
     ]
-    task = load_task(table(tmp_path, "q.jsonl", "".join(json.dumps(row) + "\n" for row in rows)))
+    task = load_question_set(table(tmp_path, "q.jsonl", "".join(json.dumps(row) + "\n" for row in rows)))
     texts = [q.evidence and [text for _, text in q.evidence] for q in task.questions]
     assert texts == [["One; with | in it."], ["Two.", "Three."], None, ["Four."]]
     assert [q.answerable for q in task.questions] == [True] * 4 and not task.questions[3].has_answers
@@ -74,7 +74,7 @@ def test_evidence_may_be_marked(tmp_path: Path) -> None:
     ],
 )  # fmt: skip
 def test_questions_may_have_no_answer(tmp_path: Path, name: str, text: str) -> None:
-    without, with_one = load_task(table(tmp_path, name, text)).questions
+    without, with_one = load_question_set(table(tmp_path, name, text)).questions
     assert (without.text, without.answers, without.evidence, without.answerable) == ("Who?", (), None, False)
     assert (with_one.answers, with_one.answerable) == (("x",), True)
 
@@ -85,7 +85,7 @@ def test_evidence_names_its_document(tmp_path: Path) -> None:
     rows = [
         {"question": "?", "answer": "x", "evidence": [{"doc": doc, "text": "One."} for doc in docs]} for docs in named
     ]
-    questions = load_task(table(tmp_path, "q.jsonl", "".join(json.dumps(row) + "\n" for row in rows))).questions
+    questions = load_question_set(table(tmp_path, "q.jsonl", "".join(json.dumps(row) + "\n" for row in rows))).questions
     assert [sorted(question.documents) for question in questions] == named
     assert clusters(questions) == [0, 1, 0, 2, 0, 3]
 
@@ -122,13 +122,13 @@ def test_clusters_are_what_shared_documents_connect(named: list[frozenset[str]])
 )
 def test_what_is_wrong_is_named(tmp_path: Path, name: str, text: str, says: str) -> None:
     with pytest.raises(UsageError, match=says):
-        load_task(table(tmp_path, name, text), is_strict=True)
+        load_question_set(table(tmp_path, name, text), is_strict=True)
 
 
 def test_a_file_in_another_encoding_is_told(tmp_path: Path) -> None:
     (tmp_path / "q.csv").write_bytes("question,answer\nWie heißt er?,Jörg\n".encode("latin-1"))
     with pytest.raises(UsageError, match="cannot be read"):
-        load_task(tmp_path / "q.csv")
+        load_question_set(tmp_path / "q.csv")
 
 
 def test_scores_without_marked_evidence() -> None:
@@ -144,7 +144,7 @@ def test_a_run_without_documents_or_evidence(tmp_path: Path) -> None:
     index = mergewise.open(tmp_path / "index", embedder="none")
     index.add(mergewise.Document(id="d", text="Cats sleep sixteen hours a day. They eat fish."))
     text = "question,answer,evidence\nHow long do cats sleep?,16 hours|sixteen hours,\nWhat do cats eat?,meat,They eat fish.\n"
-    (row,) = evaluate(index, load_task(table(tmp_path, "q.csv", text)), ["topk"], [100])
+    (row,) = evaluate(index, load_question_set(table(tmp_path, "q.csv", text)), ["topk"], [100])
     assert (row.answer, row.evidence, row.all) == (0.5, 1.0, 1.0)  # evidence: of the one question that has some
 
 

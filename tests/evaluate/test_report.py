@@ -13,10 +13,10 @@ from mergewise.evaluate.answers import ANSWER_SCORES
 from mergewise.evaluate.judged import JudgedContext, LostStage, LostText
 from mergewise.evaluate.lab import lab_report
 from mergewise.evaluate.measured import measured_rows
+from mergewise.evaluate.question_sets import Question
 from mergewise.evaluate.report import differences, set_report
 from mergewise.evaluate.rows import AnswerRow, QuestionRow, mean_row
 from mergewise.evaluate.statistics import holm, sign_flip, wilson
-from mergewise.evaluate.tasks import Question
 from mergewise.types import Span
 
 

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mergewise.evaluate import pairs, statistics
-from mergewise.evaluate.pairs import PairedTests, Scored
+from mergewise.evaluate.pairs import PairedTests, ScoreVector
 from mergewise.evaluate.statistics import holm, interval, mean_interval, sign_flip, smallest_difference
 
 LONG = bool(os.environ.get("MERGEWISE_ATTACK"))
@@ -100,7 +100,7 @@ def test_draws_that_all_columns_share_err_as_rarely(sets: int, monkeypatch: pyte
     told = told_alone = held = held_alone = 0
     runs = RUNS // 2
     for _ in range(runs):
-        ours, theirs = (Scored({name: rights(draw, clusters, 0.3) for name in names}) for _ in range(2))
+        ours, theirs = (ScoreVector({name: rights(draw, clusters, 0.3) for name in names}) for _ in range(2))
         told += (shared.probability(ours, theirs) or 0) < 0.05
         told_alone += (alone.probability(ours, theirs) or 0) < 0.05
         held += _holds(shared.interval(ours))

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from mergewise.evaluate.answers import score_answer
 from mergewise.evaluate.metrics import score_context
-from mergewise.evaluate.tasks import Question
+from mergewise.evaluate.question_sets import Question
 from mergewise.evaluate.words import normalise
 from mergewise.models.tokens import count_tokens
 from mergewise.types import Span

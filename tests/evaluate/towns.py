@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
-from mergewise.evaluate.tasks import Question, Task
+from mergewise.evaluate.question_sets import Question, QuestionSet
 from mergewise.models.scripted_causal import ScriptedCausal
 from mergewise.types import Document
 
@@ -19,7 +19,7 @@ DOCUMENTS = tuple(
 QUESTIONS = tuple(
     Question(str(i), f"Who built the tower of {town}?", (f"Mason {town}y",), None) for i, town in enumerate(TOWNS)
 )
-TASK = Task("towns", DOCUMENTS, QUESTIONS)
+TASK = QuestionSet("towns", DOCUMENTS, QUESTIONS)
 ALPHABET = "".join(map(chr, range(32, 127))) + "\n"
 
 

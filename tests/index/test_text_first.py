@@ -440,7 +440,7 @@ def test_runs_of_rows_are_checked(tmp_path: Path, unembedded: Any) -> None:
     index.add(DOCUMENTS, embed="later")
     raw = json.loads((tmp_path / "i" / NAME).read_text())
     (tmp_path / "i" / NAME).write_text(json.dumps({**raw, "unembedded": unembedded}))
-    with pytest.raises(mw.CorruptIndex):
+    with pytest.raises(mw.errors.CorruptIndex):
         read_manifest(tmp_path / "i")
 
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mergewise.designs import VIEWS
-from mergewise.evaluate.loaders import load_task
+from mergewise.evaluate.loaders import load_question_set
 from mergewise.index.tree import Tree, TreeSettings, build_trees
 from mergewise.models.tokens import count_tokens
 from mergewise.readers import find_files, read
@@ -193,7 +193,7 @@ def test_sizes_are_in_tokens_of_english() -> None:
 
 
 def test_english_documents_are_cut_by_tokens_as_they_ever_were(bench: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    task = load_task(bench / "hotpotqa")
+    task = load_question_set(bench / "hotpotqa")
     documents = task.documents[::40]
     trees = build_trees(documents, count_tokens)
     monkeypatch.setattr(import_module("mergewise.index.tree.build"), "neutral_lengths", None)

@@ -23,16 +23,16 @@ from mergewise.cli.configuration import open_permitted
 from mergewise.cli.evaluation import BUDGETS, METHOD_BUDGET, EvaluationOptions
 from mergewise.cli.output import say, say_aside, say_warning
 from mergewise.cli.progress import characters, progress
-from mergewise.cli.reports import (
+from mergewise.cli.report_output import (
     EvaluationFiles,
     say_columns,
     say_differences,
+    say_lab_table,
     say_line,
     say_missed,
     say_table,
     say_table_head,
 )
-from mergewise.cli.tables import say_lab_table
 from mergewise.designs import VIEWS
 from mergewise.designs.weave.weights import weights_line
 from mergewise.engine import Index
@@ -42,6 +42,7 @@ from mergewise.evaluate.lab import PLUMBING, lab_report, layouts
 from mergewise.evaluate.measured import Measured, measured_rows, measured_runs
 from mergewise.evaluate.methods import Method, methods_of, needed_views, strategy_methods
 from mergewise.evaluate.presets import Preset, presets_of
+from mergewise.evaluate.question_sets import Question, QuestionSet
 from mergewise.evaluate.report import ANSWER_COLUMNS, CONTEXT_COLUMNS, facts, report_line, set_report
 from mergewise.evaluate.rows import EvaluationRow, QuestionRow, mean_row
 from mergewise.evaluate.run import chosen_questions, indexed_tasks, parse_shard
@@ -58,7 +59,6 @@ from mergewise.evaluate.runs.plan import (
     this_machine,
 )
 from mergewise.evaluate.runs.store import RowStore, open_store
-from mergewise.evaluate.tasks import Question, Task
 from mergewise.index.cluster import executors_of
 from mergewise.models import load_chat, load_reranker, release
 from mergewise.page.evaluation import EvaluationReport
@@ -133,7 +133,7 @@ class Evaluation:
             return _temporary_folder()
         return nullcontext(folder / INDEXES)
 
-    def indexed_sets(self, indexes: Path, quiet: bool = False) -> Iterator[tuple[Index, Task]]:
+    def indexed_sets(self, indexes: Path, quiet: bool = False) -> Iterator[tuple[Index, QuestionSet]]:
         """The sets with their indexes, one after the other, each open until the next one is asked for."""
         options = self.options
         chat = load_chat(options.chat, options.window)
@@ -169,16 +169,16 @@ class Evaluation:
             if chat is not None:
                 release(chat)
 
-    def questions(self, task: Task) -> Sequence[Question]:
+    def questions(self, task: QuestionSet) -> Sequence[Question]:
         options = self.options
-        return chosen_questions(task, options.half, options.limit, options.sample, options.seed)
+        return chosen_questions(task, options.split, options.limit, options.sample, options.seed)
 
     def part(self, questions: Sequence[Question]) -> Sequence[Question]:
         """Those of this shard."""
         number, count = self.shard
         return questions[number - 1 :: count]
 
-    def evaluator(self, index: Index, task: Task, folder: Path | None) -> Evaluator:
+    def evaluator(self, index: Index, task: QuestionSet, folder: Path | None) -> Evaluator:
         options = self.options
         asking = None
         if options.answers:
@@ -229,7 +229,7 @@ class Evaluation:
             questions = self.questions(task)
             asked = self.part(questions)
             if not asked:
-                raise UsageError(f"{task.name} has no questions to be asked", "use --half all, or fewer shards")
+                raise UsageError(f"{task.name} has no questions to be asked", "use --split all, or fewer shards")
             say(("" if not reports else "\n") + f"{task.name}: {facts(asked)}", style="bold")
             _warn_of_skipped(task)
             evaluator = self.evaluator(index, task, folder)
@@ -305,7 +305,7 @@ class Evaluation:
             budgets=tuple(dict.fromkeys(budget for _, budget in self.asked_methods)),
             repeats=self.repeats,
             answers=options.answers,
-            half=options.half,
+            split=options.split,
             limit=options.limit or 0,
             sample=options.sample or 0,
             seed=options.seed,
@@ -505,7 +505,7 @@ def _other_shards_done(folder: Path) -> Iterator[None]:
         yield
 
 
-def _warn_of_skipped(task: Task) -> None:
+def _warn_of_skipped(task: QuestionSet) -> None:
     for row in task.skipped[:WARNED]:
         say_warning(str(row))
     if task.skipped:

@@ -1,4 +1,6 @@
-"""`eval`: strategies side by side on question sets with gold evidence, and the scores of answers from their contexts."""
+"""`eval`: strategies side by side on question sets with gold evidence, and the scores of answers from their contexts.
+`report`: what runs measured, several side by side, as a page, Markdown, CSV and SVG.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,7 @@ class EvaluationOptions:
         ),
     ] = None
     limit: options.LimitOption = None
-    half: options.HalfOption = "all"
+    split: options.SplitOption = "all"
     sample: Annotated[int | None, typer.Option(min=1, help="Only so many questions of each set, drawn by --seed.")] = (
         None
     )
@@ -173,3 +175,50 @@ def evaluate(
     from mergewise.cli.evaluating import Evaluation
 
     Evaluation.of_options(sets, options).run()
+
+
+def report(
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Run folders, as eval --out writes them.")],
+    html: Annotated[Path | None, typer.Option(metavar="FILE", help="Write one page that needs no network.")] = None,
+    md: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the tables in Markdown.")] = None,
+    csv: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the figures of all tables, one a line.")
+    ] = None,
+    svg: Annotated[Path | None, typer.Option(metavar="DIR", help="Write each curve to a file in this folder.")] = None,
+    reference: Annotated[
+        str | None,
+        typer.Option(
+            metavar="METHOD", help="Method that the others are compared with.", show_default="the run's, else the first"
+        ),
+    ] = None,
+    table: Annotated[
+        str | None,
+        typer.Option(metavar="NAME,...", help="Tables of the papers to fill.", show_default="those of the run"),
+    ] = None,
+    metric: Annotated[
+        str, typer.Option(metavar="NAME,...|all", help="Scores of the tables.", show_default="the main ones")
+    ] = "",
+) -> None:
+    """Tables with tests, curves, costs and questions of one or more runs. Without a file named, the tables are printed.
+
+    Bold is the best method and every one that is not worse than it; published numbers stand beside ours.
+    """
+    from mergewise.cli.report_output import say_lab_report, write_report_file
+    from mergewise.evaluate.exports import csv_table, markdown, svg_files
+    from mergewise.evaluate.lab import lab_report
+    from mergewise.evaluate.measured import measured_runs
+    from mergewise.evaluate.presets import presets_of
+    from mergewise.evaluate.runs.folder import open_run
+    from mergewise.page.evaluation import evaluation_page
+
+    measured = measured_runs([open_run(folder) for folder in runs], reference)
+    presets = presets_of(",".join(measured.tables) if table is None else table) if table or measured.tables else []
+    found = lab_report(measured, presets, metric)
+    for path, text in ((html, evaluation_page), (md, markdown), (csv, csv_table)):
+        if path is not None:
+            write_report_file(path, text(found))
+    if svg is not None:
+        for name, drawn in svg_files(found).items():
+            write_report_file(svg / name, drawn)
+    if not any((html, md, csv, svg)):
+        say_lab_report(found)

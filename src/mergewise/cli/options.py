@@ -27,7 +27,7 @@ from mergewise.redaction import masked
 from mergewise.text.printable import on_one_line
 
 if TYPE_CHECKING:
-    from mergewise.evaluate.run import Half
+    from mergewise.evaluate.run import Split
     from mergewise.retrieve.hybrid import SearchSettings
 
 DEFAULT_INDEX = Path("mergewise.index")
@@ -429,13 +429,13 @@ def reported_view(view: str | None, markers: bool, triplets: bool) -> str | None
     return "marker" if markers else "triplet" if triplets else view
 
 
-def _half(text: str) -> Half:
-    from mergewise.evaluate.run import parse_half
+def _split(text: str) -> Split:
+    from mergewise.evaluate.run import parse_split
 
-    return parse_half(text)
+    return parse_split(text)
 
 
-# a value is a Half, whose module takes long to import
+# a value is a Split, whose module takes long to import
 RayOption = Annotated[
     str | None,
     typer.Option(
@@ -448,12 +448,12 @@ RayOption = Annotated[
 GPUsOption = Annotated[
     float, typer.Option("--gpus-per-worker", min=0, max=64, help="With --ray: GPUs of a worker, such as 1 or 0.25.")
 ]
-HalfOption = Annotated[
+SplitOption = Annotated[
     Any,
     typer.Option(
-        parser=_half,
-        metavar="first|second|all",
-        help="Half of each question set: first for tuning and training, second for reporting, or all.",
+        parser=_split,
+        metavar="dev|test|all",
+        help="Questions of each set: dev, the first half, for tuning and training; test, the second, for reporting; or all.",
     ),
 ]
 LimitOption = Annotated[

@@ -16,10 +16,10 @@ from mergewise.cli.options import (
     DEFAULT_INDEX,
     EmbedderOption,
     GPUsOption,
-    HalfOption,
     LimitOption,
     RayOption,
     SetIndexOption,
+    SplitOption,
 )
 from mergewise.cli.output import say, say_warning
 from mergewise.cli.progress import characters, progress
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from mergewise.designs.aed.training.trainer import TrainSettings
     from mergewise.designs.aed.training.utility import TrainingReport
     from mergewise.engine import Index
-    from mergewise.evaluate.run import Half
-    from mergewise.evaluate.tasks import Task
+    from mergewise.evaluate.question_sets import QuestionSet
+    from mergewise.evaluate.run import Split
     from mergewise.index.executors import Executors
 
 app = typer.Typer(name="train", help="Train the models that mergewise uses.", no_args_is_help=True)
@@ -64,7 +64,7 @@ def utility(
         Path | None, typer.Option("--labels", help="Directory of the labels.", show_default="labels in --out")
     ] = None,
     labels_only: Annotated[bool, typer.Option("--labels-only", help="Label the candidates, without training.")] = False,
-    half: HalfOption = "first",
+    split: SplitOption = "dev",
     limit: LimitOption = None,
     without: Annotated[
         Path | None, typer.Option("--except", help="File of questions to leave out, one a line.")
@@ -115,7 +115,7 @@ def utility(
         raise UsageError("there are no questions to label", "give question sets, or a file of questions")
     with TemporaryDirectory(prefix="mergewise-train-") as temporary:
         place = Path(temporary)
-        sources = list(_sources(questions or (), index_dir, place, settings, embedder, half, limit, excluded))
+        sources = list(_sources(questions or (), index_dir, place, settings, embedder, split, limit, excluded))
         if sources:
             _label(sources, chat, folder, settings, executors_of(None, ray, gpus_per_worker))
     if not labels_only:
@@ -189,7 +189,7 @@ def _sources(
     temporary: Path,
     settings: LabelSettings,
     embedder: str | None,
-    half: Half,
+    split: Split,
     limit: int | None,
     excluded: frozenset[str],
 ) -> Iterator[LabelSource]:
@@ -200,7 +200,7 @@ def _sources(
     standing, folder, show = index_dir or DEFAULT_INDEX, index_dir or temporary, partial(progress, amount=characters)
     for path in paths:
         for index, task in indexed_tasks(path, standing, folder, views, open_index, show):
-            yield label_source(index, _examples(task, half, limit, excluded))
+            yield label_source(index, _examples(task, split, limit, excluded))
 
 
 def label_source(index: Index, examples: Sequence[Example]) -> LabelSource:
@@ -214,12 +214,12 @@ def label_source(index: Index, examples: Sequence[Example]) -> LabelSource:
     return LabelSource(examples, reader, label_facts(index.documents(), index.manifest, settings, reader))
 
 
-def _examples(task: Task, half: Half, limit: int | None, excluded: frozenset[str]) -> list[Example]:
-    """The questions of a half that are not left out, those with answers, as many as are wanted."""
+def _examples(task: QuestionSet, split: Split, limit: int | None, excluded: frozenset[str]) -> list[Example]:
+    """The questions of a split that are not left out, those with answers, as many as are wanted."""
     from mergewise.designs.aed.training.candidates import Example
     from mergewise.evaluate.run import chosen_questions
 
-    kept = [q for q in chosen_questions(task, half) if _fold_case(q.text) not in excluded and any(q.answers)]
+    kept = [q for q in chosen_questions(task, split) if _fold_case(q.text) not in excluded and any(q.answers)]
     return [Example(q.id, q.text, q.answers, task.name) for q in kept[:limit]]
 
 

@@ -79,7 +79,7 @@ def tune(
     Of the questions 40 percent are held out, by document, and looked at once. The defaults are changed only where these show a
     gain that is no chance. A tuning that was stopped goes on where it was.
     """
-    from mergewise.evaluate.loaders import load_task
+    from mergewise.evaluate.loaders import load_question_set
     from mergewise.evaluate.tuning import fit_weights
     from mergewise.evaluate.tuning import tune as tuned
 
@@ -88,7 +88,7 @@ def tune(
         if file is not None and file.exists():
             raise UsageError(f"{file} is there already", "name a new file")
     settings.set_patience(timeout, retries)
-    task = load_task(questions)
+    task = load_question_set(questions)
     for skipped in task.skipped[:3]:
         say_warning(f"left out: {skipped}")
     index = open_permitted(index_dir, embedder=embedder, chat=chat, reranker=reranker, cache=cache, create=False)

@@ -18,11 +18,29 @@ from mergewise.designs.design import Design, Lazy, Strategy
 from mergewise.errors import UsageError
 
 if TYPE_CHECKING:
-    from mergewise.generate.mode import Mode
-    from mergewise.store.views import View
+    from mergewise.assemble.budget import pack as pack
+    from mergewise.assemble.fragments import Candidate as Candidate
+    from mergewise.assemble.fragments import Fragment as Fragment
+    from mergewise.generate.mode import CAUSAL as CAUSAL
+    from mergewise.generate.mode import CHAT as CHAT
+    from mergewise.generate.mode import NO_MODEL as NO_MODEL
+    from mergewise.generate.mode import Mode as Mode
+    from mergewise.generate.mode import Request as Request
+    from mergewise.store.tables import Table as Table
+    from mergewise.store.views import View as View
     from mergewise.types import PromptTemplate
 
-__all__ = ["DESIGNS", "MODES", "PROMPTS", "STRATEGIES", "VIEWS", "Design", "Strategy"]
+# What a design of your own is written with, by the module that has it; imported when it is first used.
+_HOMES = {
+    "mergewise.assemble.budget": "pack",
+    "mergewise.assemble.fragments": "Candidate Fragment",
+    "mergewise.generate.mode": "CAUSAL CHAT NO_MODEL Mode Request",
+    "mergewise.store.tables": "Table",
+    "mergewise.store.views": "View",
+}
+_LAZY = {name: module for module, names in _HOMES.items() for name in names.split()}
+
+__all__ = ["DESIGNS", "MODES", "PROMPTS", "STRATEGIES", "VIEWS", "Design", "Strategy", *_LAZY]
 
 log = logging.getLogger("mergewise")
 
@@ -55,7 +73,8 @@ def _designs_of_packages() -> dict[str, Design]:
             continue
         if not isinstance(design, Design):
             raise UsageError(
-                f"what {_origin(point)} brings is no mergewise.Design", "see docs/architecture.md, or uninstall it"
+                f"what {_origin(point)} brings is no mergewise.designs.Design",
+                "see docs/architecture.md, or uninstall it",
             )
         designs[_origin(point)] = design
     return designs
@@ -104,3 +123,9 @@ VIEWS: Lazy[View] = Lazy(_views)
 STRATEGIES: Lazy[Strategy] = Lazy(_strategies)
 MODES: Lazy[Mode[Any]] = Lazy(_modes)
 PROMPTS: Lazy[PromptTemplate] = Lazy(_prompts)
+
+
+def __getattr__(name: str) -> object:
+    if name in _LAZY:
+        return getattr(import_module(_LAZY[name]), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

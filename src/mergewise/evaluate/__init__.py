@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from mergewise.evaluate.loaders import load_task as load_task
+    from mergewise.evaluate.loaders import load_question_set as load_question_set
     from mergewise.evaluate.runs.folder import open_run as open_run
     from mergewise.evaluate.synthetic import make_questions as make_questions
     from mergewise.evaluate.synthetic import write_questions as write_questions
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
 _LAZY = {
     "fit_weights": "mergewise.evaluate.tuning",
-    "load_task": "mergewise.evaluate.loaders",
+    "load_question_set": "mergewise.evaluate.loaders",
     "make_questions": "mergewise.evaluate.synthetic",
     "open_run": "mergewise.evaluate.runs.folder",
     "tune": "mergewise.evaluate.tuning",
     "write_questions": "mergewise.evaluate.synthetic",
 }
-__all__ = ["fit_weights", "load_task", "make_questions", "open_run", "tune", "write_questions"]
+__all__ = ["fit_weights", "load_question_set", "make_questions", "open_run", "tune", "write_questions"]
 
 
 def __getattr__(name: str) -> object:

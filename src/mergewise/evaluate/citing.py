@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from mergewise.evaluate.tasks import Question
+from mergewise.evaluate.question_sets import Question
 from mergewise.evaluate.words import normalise
 from mergewise.types import Citation, Span
 

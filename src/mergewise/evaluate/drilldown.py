@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from mergewise.evaluate.measured import Measured, MeasuredSet, Outcome
-from mergewise.evaluate.tasks import Question
+from mergewise.evaluate.question_sets import Question
 from mergewise.page.markup import shorten
 from mergewise.text.printable import printable
 

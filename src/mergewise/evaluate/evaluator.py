@@ -24,13 +24,13 @@ from mergewise.evaluate.answers import ANSWER_SCORES, prediction_of, score_answe
 from mergewise.evaluate.citing import CITATION_SCORES, score_citations
 from mergewise.evaluate.judged import ContextJudge, JudgedContext
 from mergewise.evaluate.methods import Method, lacking, mode_of
+from mergewise.evaluate.question_sets import Question, QuestionSet, clusters
 from mergewise.evaluate.ranking import RANKING_SCORES, ranked_documents, ranking_score
 from mergewise.evaluate.rows import CONTEXT_SCORES, AnswerRow, QuestionRow
 from mergewise.evaluate.runs.keys import digest, question_digest
 from mergewise.evaluate.runs.rows import RankedDocument, RowKey, RunRow, passages_of
 from mergewise.evaluate.runs.store import RowStore
 from mergewise.evaluate.searches import SearchMemory, SharedState, shared_state
-from mergewise.evaluate.tasks import Question, Task, clusters
 from mergewise.generate.mode import NO_MODEL, Request
 from mergewise.models.cache import CachedChat
 from mergewise.models.decoding import Decoded
@@ -61,7 +61,7 @@ class MethodRows:
     alone are judged.
     """
 
-    task: Task
+    task: QuestionSet
     method: Method
     budget: int
     repeat: int
@@ -140,7 +140,7 @@ class Evaluator:
     def __init__(
         self,
         index: Index,
-        task: Task,
+        task: QuestionSet,
         asking: Asking | None = None,
         store: RowStore | None = None,
         backgrounds: MutableMapping[str, Decoded] | None = None,
@@ -424,7 +424,7 @@ def evaluated_rows(
     Raises UsageError where there are no questions, and the error of the first question where all questions of all methods failed.
     """
     if not questions:
-        raise UsageError(f"{evaluator.task.name} has no questions to be asked", "use --half all")
+        raise UsageError(f"{evaluator.task.name} has no questions to be asked", "use --split all")
     asked = [evaluator.method_rows(method, budget) for method in methods for budget in budgets]
     evaluator.complete(asked, questions, progress)
     if all(len(one.failures) == len(questions) for one in asked):

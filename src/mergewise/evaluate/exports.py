@@ -1,4 +1,4 @@
-"""Reports as files: Markdown, CSV, and curves as SVG."""
+"""Reports as files for elsewhere: Markdown, CSV, and curves as SVG."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def markdown(report: LabReport) -> str:
     parts += [f"## Pairs\n\n{_PAIRS}"] if report.pairs else []
     parts += [_markdown_pairs(one) for one in report.pairs[:1]]
     for label, facts in report.provenance:
-        body = "\n".join(f"- {name}: `{value.replace('`', chr(39))}`" for name, value in facts)
-        parts += [f"## Where it comes from{f' ({in_markdown(label)})' if label else ''}", body]
+        told = "\n".join(f"- {name}: `{value.replace('`', chr(39))}`" for name, value in facts)
+        parts += [f"## Where it comes from{f' ({in_markdown(label)})' if label else ''}", told]
     return "\n\n".join(filter(None, parts)) + "\n"
 
 
@@ -50,10 +50,25 @@ def markdown_table(table: LabTable) -> str:
     for section, rows in _sections(table):
         if section:
             lines.append([f"**{in_markdown(section)}**", *[""] * len(table.columns)])
-        lines += [[in_markdown(name), *map(_cell, table.columns, cells)] for name, cells in rows]
+        lines += [[in_markdown(name), *map(_markdown_cell, table.columns, cells)] for name, cells in rows]
     drawn = "\n".join(f"| {' | '.join(line)} |" for line in lines)
     notes = [table.about, table.source, *(f"{number}. {note}" for number, note in enumerate(table.notes, 1))]
     return "\n\n".join([f"### {in_markdown(table.title)}", drawn, "\n".join(filter(None, notes))]).strip()
+
+
+_MARKS = {"best": "**{}**", "second": "<u>{}</u>"}
+
+
+def _markdown_cell(column: LabColumn, cell: LabCell) -> str:
+    parts = []
+    if cell.value is not None or cell.published is None:
+        spread = "" if cell.spread is None else f" ± {column.figure(cell.spread)}"
+        figure = in_markdown((cell.note or column.figure(cell.value)) + spread)
+        parts.append(_MARKS.get(cell.mark, "{}").format(figure))
+    if cell.published is not None:
+        spread = "" if cell.published_spread is None else f" ± {column.published_figure(cell.published_spread)}"
+        parts.append(f"({in_markdown(f'{column.published_figure(cell.published)}{spread}')})")
+    return " ".join(parts)
 
 
 def in_markdown(text: str) -> str:
@@ -71,21 +86,6 @@ def _sections(table: LabTable) -> list[tuple[str, list[tuple[str, Sequence[LabCe
         name = f"{row.name} ({row.note})" if row.note else row.name
         found.setdefault(row.section, []).append((name, row.cells))
     return list(found.items())
-
-
-def _cell(column: LabColumn, cell: LabCell) -> str:
-    parts = []
-    if cell.value is not None or cell.published is None:
-        spread = "" if cell.spread is None else f" ± {column.figure(cell.spread)}"
-        figure = in_markdown((cell.note or column.figure(cell.value)) + spread)
-        parts.append(_MARKS.get(cell.mark, "{}").format(figure))
-    if cell.published is not None:
-        spread = "" if cell.published_spread is None else f" ± {column.published_figure(cell.published_spread)}"
-        parts.append(f"({in_markdown(f'{column.published_figure(cell.published)}{spread}')})")
-    return " ".join(parts)
-
-
-_MARKS = {"best": "**{}**", "second": "<u>{}</u>"}
 
 
 def csv_table(report: LabReport) -> str:

@@ -9,8 +9,8 @@ from functools import cache, lru_cache
 
 from mergewise.engine import Index
 from mergewise.evaluate.metrics import score_context
+from mergewise.evaluate.question_sets import Question, clusters
 from mergewise.evaluate.ranking import ranked_documents
-from mergewise.evaluate.tasks import Question, clusters
 from mergewise.evaluate.words import normalise
 from mergewise.generate.citations import Locator
 from mergewise.generate.sources import DocumentLookup

@@ -19,7 +19,7 @@ from mergewise.evaluate.layout import (
     reach_table,
 )
 from mergewise.evaluate.measured import Measured
-from mergewise.evaluate.pairs import Scored
+from mergewise.evaluate.pairs import ScoreVector
 from mergewise.evaluate.presets import Preset
 from mergewise.evaluate.report import cluster_remarks, facts
 from mergewise.page.evaluation import PAIRS, LabPairs, LabPart, LabReport, LabTable
@@ -180,7 +180,7 @@ def pair_tables(measured: Measured, metric: str) -> list[LabPairs]:
     return found
 
 
-def _pairs(measured: Measured, title: str, rows: Sequence[tuple[str, Scored]]) -> LabPairs:
+def _pairs(measured: Measured, title: str, rows: Sequence[tuple[str, ScoreVector]]) -> LabPairs:
     probabilities = measured.tests.adjusted([column for _, column in rows])
     cells = []
     for a, (_, ours) in enumerate(rows):

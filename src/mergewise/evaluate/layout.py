@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from mergewise.errors import UsageError
 from mergewise.evaluate.measured import Measured, MeasuredMethod
-from mergewise.evaluate.pairs import Scored, mean_of, over_sets
+from mergewise.evaluate.pairs import ScoreVector, mean_of, over_sets
 from mergewise.evaluate.presets import Preset, PresetColumn, PresetGroup, PresetRow
 from mergewise.evaluate.report import ANSWER_COLUMNS, CONTEXT_COLUMNS, RANKING_COLUMNS, REFUSAL_COLUMNS
 from mergewise.page.curves import Curve, CurveFigure, CurvePoint
@@ -26,6 +26,8 @@ MORE_COLUMNS = {
     "calls": ReportColumn("calls", "calls of a model for a question, mean", 1, False),
 }
 COSTS = ("tokens", "query_ms", "calls", "input_tokens", "output_tokens", "answer_seconds", "seconds")
+MEDIANS = ("query_ms",)
+"""Metrics whose figure is the median over the questions. They have no interval, and no deviation between repeats."""
 CONTEXT_METRICS = ("answer", "evidence", "all", "density")
 ANSWER_METRICS = ("em", "f1", "relaxed_em", "refused")
 DOCUMENT_METRICS = ("recall@2", "recall@5")
@@ -67,10 +69,15 @@ def chosen_metrics(measured: Measured, names: str = "") -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class _Filled:
-    """What fills a cell: scores, and the deviation of their mean between repeats."""
+    """What fills a cell: scores, the deviation of their mean between repeats, and whether their median is shown."""
 
-    scored: Scored | None
+    scored: ScoreVector | None
     deviation: float | None = None
+    is_median: bool = False
+
+
+def _filled(scored: ScoreVector | None, metric: str, deviation: float | None = None) -> _Filled:
+    return _Filled(scored, is_median=True) if metric in MEDIANS else _Filled(scored, deviation)
 
 
 def _cells(
@@ -85,6 +92,8 @@ def _cells(
         for own, one, mark in zip(cells, filled, marks, strict=True):
             if one.scored is None:
                 own.append(LabCell(None))
+            elif one.is_median:
+                own.append(LabCell(one.scored.median, mark=mark))
             else:
                 bounds = measured.tests.interval(one.scored)
                 own.append(LabCell(one.scored.mean, bounds, mark, spread=one.deviation))
@@ -107,8 +116,8 @@ def _table_over_sets(measured: Measured, metric: str) -> LabTable:
     columns.append(LabColumn("mean", "the mean of the sets", known.decimals, known.is_share))
 
     def row(method: str, budget: int) -> list[_Filled]:
-        own = [_Filled(measured.scored(name, method, budget, metric)) for name in sets]
-        return [*own, _Filled(measured.over_sets(method, budget, metric))]
+        own = [_filled(measured.scored(name, method, budget, metric), metric) for name in sets]
+        return [*own, _filled(measured.over_sets(method, budget, metric), metric)]
 
     about = f"{known.label}: {known.about}."
     return LabTable("sets", f"All sets: {known.label}", about, tuple(columns), tuple(_sections(measured, columns, row)))
@@ -121,7 +130,9 @@ def _table_of_set(measured: Measured, name: str, metrics: Sequence[str]) -> LabT
 
     def row(method: str, budget: int) -> list[_Filled]:
         return [
-            _Filled(measured.scored(name, method, budget, metric), measured.deviation(name, method, budget, metric))
+            _filled(
+                measured.scored(name, method, budget, metric), metric, measured.deviation(name, method, budget, metric)
+            )
             for metric in present
         ]
 
@@ -280,7 +291,7 @@ def _fill(
         parts.append(whole)
     alone = len(names) == len(sets) == 1 and names[0] is not None and sets[0] is not None
     deviation = measured.deviation(sets[0] or "", names[0] or "", budget, column.metric) if alone else None
-    return _Filled(over_sets(parts), deviation)
+    return _filled(over_sets(parts), column.metric, deviation)
 
 
 def _shown_name(measured: Measured, method: str, run: int) -> str | None:
@@ -402,7 +413,7 @@ def _curve(measured: Measured, method: MeasuredMethod, metric: str, set_name: st
     return Curve(method.name, tuple(points))
 
 
-def column(measured: Measured, set_name: str | None, method: str, budget: int, metric: str) -> Scored | None:
+def column(measured: Measured, set_name: str | None, method: str, budget: int, metric: str) -> ScoreVector | None:
     """One column of one set, or of all sets where none is named."""
     if set_name is None:
         return measured.over_sets(method, budget, metric)
@@ -458,12 +469,12 @@ def tokens_for(points: Sequence[CurvePoint], level: float) -> float | None:
 
 
 def cost_table(measured: Measured) -> LabTable:
-    """What a question costs with each method, over all sets: means of the sets' means."""
+    """What a question costs with each method, over all sets: means of the sets' means, of milliseconds of their medians."""
     present = [cost for cost in COSTS if cost in measured.metrics]
     columns = [_lab_column(cost) for cost in present]
 
     def row(method: str, budget: int) -> list[_Filled]:
-        return [_Filled(measured.over_sets(method, budget, cost)) for cost in present]
+        return [_filled(measured.over_sets(method, budget, cost), cost) for cost in present]
 
     rows = [line for line in _sections(measured, columns, row) if not line.note]
     return LabTable("costs", "Costs of a question", "", tuple(columns), tuple(rows), is_explained=True)

@@ -20,12 +20,12 @@ from mergewise.designs.specs import split_spec
 from mergewise.errors import UsageError
 from mergewise.evaluate.answers import ANSWER_SCORES
 from mergewise.evaluate.methods import METHODS
-from mergewise.evaluate.pairs import Numbers, PairedTests, Scored, over_sets
+from mergewise.evaluate.pairs import Numbers, PairedTests, ScoreVector, over_sets
+from mergewise.evaluate.question_sets import Question, clusters
 from mergewise.evaluate.ranking import RANKING_SCORES
 from mergewise.evaluate.rows import ANSWER_FIGURES, CONTEXT_FIGURES, QuestionRow
 from mergewise.evaluate.runs.folder import Run
 from mergewise.evaluate.runs.schema import ROWS, scores_of
-from mergewise.evaluate.tasks import Question, clusters
 
 COUNTS = ("tokens", "calls", "input_tokens", "output_tokens")
 ANSWER_COUNTS = ("calls", "input_tokens", "output_tokens")
@@ -110,26 +110,26 @@ class Measured:
         return PairedTests({one.name: one.clusters for one in self.sets})
 
     @cached_property
-    def _columns(self) -> dict[tuple[CellKey, str], Scored]:
+    def _columns(self) -> dict[tuple[CellKey, str], ScoreVector]:
         return {
-            (key, metric): Scored({key.set: values})
+            (key, metric): ScoreVector({key.set: values})
             for key, metrics in self.values.items()
             for metric, values in metrics.items()
             if not np.isnan(values).all()
         }
 
-    def scored(self, set_name: str, method: str, budget: int, metric: str) -> Scored | None:
+    def scored(self, set_name: str, method: str, budget: int, metric: str) -> ScoreVector | None:
         """One column of one set; None where no question has this score."""
         return self._columns.get((CellKey(set_name, method, budget), metric))
 
-    def over_sets(self, method: str, budget: int, metric: str) -> Scored | None:
+    def over_sets(self, method: str, budget: int, metric: str) -> ScoreVector | None:
         """One column over all sets; None where a set lacks it that has it for another method."""
         return self._over_sets.get((method, budget, metric))
 
     @cached_property
-    def _over_sets(self) -> dict[tuple[str, int, str], Scored]:
+    def _over_sets(self) -> dict[tuple[str, int, str], ScoreVector]:
         judged: dict[str, set[str]] = {}
-        found: dict[tuple[str, int, str], list[Scored]] = {}
+        found: dict[tuple[str, int, str], list[ScoreVector]] = {}
         for (key, metric), scored in self._columns.items():
             judged.setdefault(metric, set()).add(key.set)
             found.setdefault((key.method, key.budget, metric), []).append(scored)
@@ -427,13 +427,12 @@ def _run_facts(run: Run, label: str) -> MeasuredRun:
         ("digests", ", ".join(f"{one.name} {one.digest} on {one.documents}" for one in plan.sets if one.digest)),
         ("embedder", ", ".join(dict.fromkeys(one.embedder for one in plan.sets if one.embedder))),
         ("models", ", ".join(f"{role} {spec}" for role, spec in plan.models.items() if spec)),
-        ("half, limit, sample, seed", f"{plan.half}, {plan.limit or 'none'}, {plan.sample or 'none'}, {plan.seed}"),
+        ("split, limit, sample, seed", f"{plan.split}, {plan.limit or 'none'}, {plan.sample or 'none'}, {plan.seed}"),
         ("repeats", str(plan.repeats) if plan.repeats > 1 else ""),
         ("versions", ", ".join(f"{name} {version}" for name, version in plan.versions.items())),
         ("machine", ", ".join(map(str, filter(None, (machine.system, machine.cores and f"{machine.cores} cores"))))),
     ]
-    views = getattr(plan, "views", {})
-    return MeasuredRun(label, tuple((name, told) for name, told in facts if told), {**plan.models, **views})
+    return MeasuredRun(label, tuple((name, told) for name, told in facts if told), plan.models)
 
 
 def _outcomes(

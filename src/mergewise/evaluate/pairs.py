@@ -28,7 +28,7 @@ _SAME = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
-class Scored:
+class ScoreVector:
     """The scores of one method in one column, by set: a number for each question, nan where there is none."""
 
     by_set: Mapping[str, Numbers]
@@ -40,24 +40,31 @@ class Scored:
     @cached_property
     def mean(self) -> float | None:
         """The mean of the sets' means; None where a set has no score at all."""
-        if not self.by_set or any(np.isnan(values).all() for values in self.by_set.values()):
-            return None
-        return float(np.mean([np.nanmean(values) for values in self.by_set.values()]))
+        return float(np.mean([np.nanmean(values) for values in self.by_set.values()])) if self._is_known else None
+
+    @property
+    def median(self) -> float | None:
+        """The mean of the sets' medians; None where a set has no score at all."""
+        return float(np.mean([np.nanmedian(values) for values in self.by_set.values()])) if self._is_known else None
+
+    @property
+    def _is_known(self) -> bool:
+        return bool(self.by_set) and not any(np.isnan(values).all() for values in self.by_set.values())
 
 
-def mean_of(columns: Sequence[Scored]) -> Scored | None:
+def mean_of(columns: Sequence[ScoreVector]) -> ScoreVector | None:
     """Question by question, of columns of the same sets; None where a column is missing."""
     if not columns:
         return None
     sets = columns[0].by_set.keys()
     if any(column.by_set.keys() != sets for column in columns):
         return None
-    return Scored({name: np.mean([column.by_set[name] for column in columns], 0) for name in sets})
+    return ScoreVector({name: np.mean([column.by_set[name] for column in columns], 0) for name in sets})
 
 
-def over_sets(columns: Sequence[Scored]) -> Scored:
+def over_sets(columns: Sequence[ScoreVector]) -> ScoreVector:
     """The same column of several sets as one."""
-    return Scored({name: values for column in columns for name, values in column.by_set.items()})
+    return ScoreVector({name: values for column in columns for name, values in column.by_set.items()})
 
 
 class PairedTests:
@@ -73,7 +80,7 @@ class PairedTests:
         # what the keys of the two above belong to, so that no other object gets their ids
         self._kept: list[Numbers] = []
 
-    def probability(self, ours: Scored, theirs: Scored) -> float | None:
+    def probability(self, ours: ScoreVector, theirs: ScoreVector) -> float | None:
         """Of a difference at least as large, were there none; None where no question has both scores."""
         pairs = {name: ours.by_set[name] - theirs.by_set[name] for name in ours.by_set.keys() & theirs.by_set.keys()}
         if any(np.isnan(gains).all() for gains in pairs.values()) or not pairs:
@@ -96,7 +103,7 @@ class PairedTests:
         hits = int((np.abs(moved) >= observed * (1 - 1e-6) - 1e-7).sum())
         return float((1 + hits) / (1 + len(moved)))
 
-    def interval(self, scored: Scored) -> Interval | None:
+    def interval(self, scored: ScoreVector) -> Interval | None:
         """Of the mean, of 95 percent."""
         if scored.mean is None:
             return None
@@ -121,18 +128,20 @@ class PairedTests:
             return mean_interval(list(scores), list(clusters))
         return None
 
-    def gain(self, ours: Scored, theirs: Scored) -> float | None:
+    def gain(self, ours: ScoreVector, theirs: ScoreVector) -> float | None:
         """The mean of the differences, question by question, over the sets that both have."""
-        return Scored({n: ours.by_set[n] - theirs.by_set[n] for n in ours.by_set.keys() & theirs.by_set.keys()}).mean
+        return ScoreVector(
+            {n: ours.by_set[n] - theirs.by_set[n] for n in ours.by_set.keys() & theirs.by_set.keys()}
+        ).mean
 
-    def smallest(self, ours: Scored, theirs: Scored) -> float | None:
+    def smallest(self, ours: ScoreVector, theirs: ScoreVector) -> float | None:
         """The smallest true difference on one set that these questions tell from zero four times out of five."""
         ((name, values),) = ours.by_set.items()
         gains = values - theirs.by_set[name]
         known = ~np.isnan(gains)
         return smallest_difference(list(gains[known]), list(self._clusters[name][known])) if known.any() else None
 
-    def marks(self, rows: Sequence[Scored | None]) -> list[str]:
+    def marks(self, rows: Sequence[ScoreVector | None]) -> list[str]:
         """For each row "best" (the best, and all that are not worse than it at adjusted 0.05), "second" or an empty text.
 
         The second is the next mean below those that are marked, in no table of fewer than three.
@@ -154,27 +163,27 @@ class PairedTests:
             marks[max(rest, key=lambda place: means[place] or 0.0)] = "second"
         return marks
 
-    def _against(self, best: Scored | None, other: Scored | None) -> float:
+    def _against(self, best: ScoreVector | None, other: ScoreVector | None) -> float:
         assert best is not None and other is not None
         probability = self.probability(best, other)
         return 1.0 if probability is None else probability
 
-    def adjusted(self, rows: Sequence[Scored]) -> dict[tuple[int, int], float]:
+    def adjusted(self, rows: Sequence[ScoreVector]) -> dict[tuple[int, int], float]:
         """The probability of each pair of rows, corrected by Holm's method for all pairs of them."""
         pairs = [(a, b) for a in range(len(rows)) for b in range(a)]
         raw = [self._against(rows[a], rows[b]) for a, b in pairs]
         return dict(zip(pairs, holm(raw), strict=True))
 
-    def _same_questions(self, ours: Scored, theirs: Scored) -> bool:
+    def _same_questions(self, ours: ScoreVector, theirs: ScoreVector) -> bool:
         return ours.by_set.keys() == theirs.by_set.keys() and all(
             np.array_equal(np.isnan(values), np.isnan(theirs.by_set[name])) for name, values in ours.by_set.items()
         )
 
-    def _on_common(self, scored: Scored, pairs: Mapping[str, Numbers]) -> Scored:
+    def _on_common(self, scored: ScoreVector, pairs: Mapping[str, Numbers]) -> ScoreVector:
         """The scores of those questions alone that both have."""
-        return Scored({n: np.where(np.isnan(gains), np.nan, scored.by_set[n]) for n, gains in pairs.items()})
+        return ScoreVector({n: np.where(np.isnan(gains), np.nan, scored.by_set[n]) for n, gains in pairs.items()})
 
-    def _flips(self, name: str, scored: Scored) -> npt.NDArray[np.float32]:
+    def _flips(self, name: str, scored: ScoreVector) -> npt.NDArray[np.float32]:
         """The means of a set's scores under each draw of signs."""
         values = scored.by_set[name]
         key = (id(values), name)
@@ -184,7 +193,7 @@ class PairedTests:
             self._kept.append(values)
         return self._flipped[key]
 
-    def _means(self, scored: Scored) -> Numbers:
+    def _means(self, scored: ScoreVector) -> Numbers:
         """The mean over sets under each draw of clusters."""
         found = []
         for name in sorted(scored.by_set):

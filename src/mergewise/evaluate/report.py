@@ -7,10 +7,10 @@ from dataclasses import replace
 from math import sqrt
 
 from mergewise.evaluate.judged import LostStage
+from mergewise.evaluate.question_sets import Question
 from mergewise.evaluate.ranking import GAINED, RECALLED
 from mergewise.evaluate.rows import EvaluationRow, QuestionRow, mean_row
 from mergewise.evaluate.statistics import POWER, Z, holm, paired_interval, sign_flip, smallest_difference
-from mergewise.evaluate.tasks import Question
 from mergewise.page.evaluation import (
     EvaluationReport,
     ReportAttempt,

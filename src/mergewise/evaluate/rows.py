@@ -11,9 +11,9 @@ from mergewise.evaluate.answers import ANSWER_SCORES
 from mergewise.evaluate.citing import CITATION_SCORES
 from mergewise.evaluate.judged import JudgedContext
 from mergewise.evaluate.metrics import mean, mean_of_known
+from mergewise.evaluate.question_sets import Question
 from mergewise.evaluate.ranking import RANKING_SCORES, ranking_score
 from mergewise.evaluate.statistics import Interval, mean_interval
-from mergewise.evaluate.tasks import Question
 
 CONTEXT_SCORES = ("answer", "evidence", "all", "density")
 REFUSALS = ("refused", "sure")

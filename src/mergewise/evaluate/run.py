@@ -11,35 +11,35 @@ from typing import Literal, TypeAlias, get_args
 from mergewise.engine import Index
 from mergewise.errors import UsageError
 from mergewise.evaluate.evaluator import Evaluator, evaluated_rows
-from mergewise.evaluate.loaders import find_tasks, load_task
+from mergewise.evaluate.loaders import find_tasks, load_question_set
 from mergewise.evaluate.methods import Method
+from mergewise.evaluate.question_sets import Question, QuestionSet
 from mergewise.evaluate.rows import EvaluationRow, QuestionRow, mean_row
 from mergewise.evaluate.runs.keys import digest
-from mergewise.evaluate.tasks import Question, Task
 from mergewise.store.manifest import NAME
 from mergewise.store.views import Progress
 
-Half: TypeAlias = Literal["first", "second", "all"]
-HALVES: tuple[Half, ...] = get_args(Half)
+Split: TypeAlias = Literal["dev", "test", "all"]
+SPLITS: tuple[Split, ...] = get_args(Split)
 
 
-def parse_half(text: str) -> Half:
-    """The half of this name. Raises UsageError where there is none."""
-    for half in HALVES:
-        if half == text:
-            return half
-    raise UsageError(f"unknown half {text!r}", f"one of: {', '.join(HALVES)}")
+def parse_split(text: str) -> Split:
+    """The split of this name. Raises UsageError where there is none."""
+    for split in SPLITS:
+        if split == text:
+            return split
+    raise UsageError(f"unknown split {text!r}", f"one of: {', '.join(SPLITS)}")
 
 
 def chosen_questions(
-    task: Task, half: Half = "all", limit: int | None = None, sample: int | None = None, seed: int = 0
+    task: QuestionSet, split: Split = "all", limit: int | None = None, sample: int | None = None, seed: int = 0
 ) -> Sequence[Question]:
-    """The first half of a set is for tuning, the second for reporting; `limit` takes the first of what is left.
+    """The first half of a set (`dev`) is for tuning, the second (`test`) for reporting; `limit` takes the first of what is left.
 
     `sample` draws so many of that, which stay in their order.
     """
     middle = len(task.questions) // 2
-    questions = {"first": task.questions[:middle], "second": task.questions[middle:], "all": task.questions}[half]
+    questions = {"dev": task.questions[:middle], "test": task.questions[middle:], "all": task.questions}[split]
     questions = questions[:limit]
     if sample is None:
         return questions
@@ -67,15 +67,15 @@ def indexed_tasks(
     form: str | None = None,
     is_strict: bool = False,
     taken: Container[str] = (),
-) -> Iterator[tuple[Index, Task]]:
+) -> Iterator[tuple[Index, QuestionSet]]:
     """The question sets of `path`, each with an index of its documents in `folder`; a set without documents with the `standing`
-    one, or one of its name in there. `form` and `is_strict` are those of `loaders.load_task`. A set whose name is `taken` is also
-    named by the folder that it stands in.
+    one, or one of its name in there. `form` and `is_strict` are those of `loaders.load_question_set`. A set whose name is
+    `taken` is also named by the folder that it stands in.
 
     `open_index` is `mergewise.open` or a version of it with models. `progress` is entered with what is done.
     """
 
-    def with_index(task: Task) -> tuple[Index, Task]:
+    def with_index(task: QuestionSet) -> tuple[Index, QuestionSet]:
         with progress(f"Indexing {task.name}") as advance:
             index = open_index(folder / task.name, views=views, progress=advance)
             if others := {one.id for one in index.documents()} - {one.id for one in task.documents}:
@@ -87,7 +87,7 @@ def indexed_tasks(
         return index, task
 
     for found in find_tasks(path, form):
-        task = load_task(found, form, is_strict)
+        task = load_question_set(found, form, is_strict)
         if task.name in taken:
             task = replace(task, name=f"{found.resolve().parent.name}-{task.name}")
         own = standing / task.name
@@ -97,21 +97,21 @@ def indexed_tasks(
 
 def evaluate(
     index: Index,
-    task: Task,
+    task: QuestionSet,
     strategies: Sequence[str],
     budgets: Sequence[int],
-    half: Half = "all",
+    split: Split = "all",
     limit: int | None = None,
     progress: Progress | None = None,
 ) -> Iterator[EvaluationRow]:
     """A row for each strategy and budget, as soon as it is known."""
-    for rows in question_rows(index, task, strategies, budgets, chosen_questions(task, half, limit), progress):
+    for rows in question_rows(index, task, strategies, budgets, chosen_questions(task, split, limit), progress):
         yield mean_row(rows)
 
 
 def question_rows(
     index: Index,
-    task: Task,
+    task: QuestionSet,
     strategies: Sequence[str],
     budgets: Sequence[int],
     questions: Sequence[Question],

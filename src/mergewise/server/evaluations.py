@@ -27,7 +27,7 @@ def evaluate(index: Index, request: Mapping[str, Any], progress: Progress) -> di
 
     Questions are objects as in a file of questions (docs/evaluation.md). Raises UsageError for what cannot be.
     """
-    from mergewise.evaluate.loaders import load_task
+    from mergewise.evaluate.loaders import load_question_set
     from mergewise.evaluate.report import set_report
     from mergewise.evaluate.run import question_rows
 
@@ -46,7 +46,7 @@ def evaluate(index: Index, request: Mapping[str, Any], progress: Progress) -> di
         file = Path(folder) / "questions.jsonl"
         file.write_text("".join(f"{json.dumps(question)}\n" for question in questions), encoding="utf-8")
         try:
-            task = load_task(file, "table", is_strict=True)
+            task = load_question_set(file, "table", is_strict=True)
         except UsageError as error:
             # of the file nobody knows
             raise UsageError(error.message.replace(str(file), "the list of questions"), error.hint) from None

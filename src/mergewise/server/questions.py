@@ -300,7 +300,7 @@ class Questions:
             prepared, context = None, index.context(**query.arguments(Query))
             locations = index.locations(context)
         describer, answer = Describer(collection, locations), None
-        if prepared is not None and mw.MODES[prepared.mode].needs is mw.NO_MODEL:
+        if prepared is not None and mw.MODES[prepared.mode].needs is mw.designs.NO_MODEL:
             answer = describer.answer(prepared.answer(deadline=seconds), question.include)
         took = perf_counter() - began
         self._metrics.assembly.labels(question.options.get("strategy", "default").partition("(")[0]).observe(took)
@@ -376,7 +376,7 @@ class Questions:
 def _may_wait(index: Index, question: CollectionQuery) -> bool:
     """Whether a model may write the answer."""
     mode = mw.MODES.get(question.options.get("mode") or "")
-    return index.chat is not None and (mode is None or mode.needs is not mw.NO_MODEL)
+    return index.chat is not None and (mode is None or mode.needs is not mw.designs.NO_MODEL)
 
 
 def _as_shown(answer: Answer, shown: str, show: Callable[[str], None]) -> Answer:

@@ -171,7 +171,7 @@ def test_what_is_no_tree_is_made_anew(index: mw.Index, tmp_path: Path, damage: s
         path.unlink()
         path.symlink_to(tmp_path / "elsewhere")
         # the index is refused as a whole, before any of it is read
-        with opened(tmp_path / "index") as own, pytest.raises(mw.CorruptIndex):
+        with opened(tmp_path / "index") as own, pytest.raises(mw.errors.CorruptIndex):
             tree_of(own)
         return
     with opened(tmp_path / "index") as own:

@@ -11,7 +11,7 @@ import pytest
 import mergewise
 from mergewise.engine import Index
 from mergewise.errors import ModelError, UsageError
-from mergewise.evaluate.loaders import load_task
+from mergewise.evaluate.loaders import load_question_set
 from mergewise.evaluate.synthetic import MadeQuestion, make_questions, write_questions
 from mergewise.evaluate.synthetic.lexicon import wording_of
 from mergewise.evaluate.synthetic.make import is_easy
@@ -114,7 +114,7 @@ def test_a_source_that_stands_alone_is_too_easy(reader: SourceReader) -> None:
 def test_a_file_is_read_by_eval_and_known_as_made(index: Index, tmp_path: Path) -> None:
     made = make_questions(index, 5)
     write_questions(tmp_path / "made.jsonl", made)
-    task = load_task(tmp_path / "made.jsonl")
+    task = load_question_set(tmp_path / "made.jsonl")
     assert [q.text for q in task.questions] == [one.text for one in made]
     assert [q.documents for q in task.questions] == [frozenset(s.doc_id for s, _ in one.evidence) for one in made]
     assert all(q.kind.startswith("made ") and q.evidence for q in task.questions) and not task.skipped

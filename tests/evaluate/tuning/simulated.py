@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from mergewise.evaluate.tasks import Question
+from mergewise.evaluate.question_sets import Question
 from mergewise.evaluate.tuning.keeping import HoldoutLog
 from mergewise.evaluate.tuning.measuring import PointScore
 from mergewise.evaluate.tuning.space import Point

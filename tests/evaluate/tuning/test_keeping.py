@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tests.evaluate.tuning.simulated import asked
 
-from mergewise.evaluate.tasks import Question
+from mergewise.evaluate.question_sets import Question
 from mergewise.evaluate.tuning.keeping import HoldoutLog, KeptMeasure
 from mergewise.evaluate.tuning.measuring import PointScore
 from mergewise.evaluate.tuning.space import Point

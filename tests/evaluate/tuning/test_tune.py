@@ -11,7 +11,7 @@ import pytest
 import mergewise
 from mergewise.engine import Index
 from mergewise.errors import UsageError
-from mergewise.evaluate.tasks import Question
+from mergewise.evaluate.question_sets import Question
 from mergewise.evaluate.tuning import HeldOut, TuningReport, tune
 from mergewise.evaluate.tuning.measuring import ContextMeasure, PointScore
 from mergewise.evaluate.tuning.space import Point, dimensions_of, drawn_points

@@ -12,7 +12,7 @@ from tests.evaluate.tuning.test_tune import index, questions  # noqa: F401
 from mergewise.designs.weave.evidence import WEIGHTS
 from mergewise.engine import Index
 from mergewise.errors import UsageError
-from mergewise.evaluate.tasks import Question
+from mergewise.evaluate.question_sets import Question
 from mergewise.evaluate.tuning.weights import case_of, fit_weights, fitting_points, gold_places, logistic
 from mergewise.types import Span
 

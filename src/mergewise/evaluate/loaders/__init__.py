@@ -1,7 +1,7 @@
 """Question sets in the forms that they are published in: which form a file or folder has, and how it is read.
 
-A row that cannot be read is left out, and named in `Task.skipped` by its file, line and reason; where reading is strict it is an
-error. Evidence is marked where a set names sentences that stand in its documents. Where it names documents alone, those are
+A row that cannot be read is left out, and named in `QuestionSet.skipped` by its file, line and reason. Where reading is strict it
+is an error. Evidence is marked where a set names sentences that stand in its documents. Where it names documents alone, those are
 `gold_docs`, and the evidence is not judged.
 """
 
@@ -27,7 +27,7 @@ from mergewise.evaluate.loaders import (
     table,
 )
 from mergewise.evaluate.loaders.rows import Loader, SetReader, sample_of
-from mergewise.evaluate.tasks import Task
+from mergewise.evaluate.question_sets import QuestionSet
 
 LOADERS: Mapping[str, Loader] = {
     "bench": bench.LOADER,
@@ -48,7 +48,7 @@ LOADERS: Mapping[str, Loader] = {
 UNREADABLE = (OSError, EOFError, zlib.error, UnicodeDecodeError, csv.Error)
 
 
-def load_task(path: Path, form: str | None = None, is_strict: bool = False) -> Task:
+def load_question_set(path: Path, form: str | None = None, is_strict: bool = False) -> QuestionSet:
     """The question set of a file or folder, in the form of this name, or in the one that it looks like.
 
     Raises UsageError where there is no such form, the set has another one, or holds no question; where `is_strict`, also for the

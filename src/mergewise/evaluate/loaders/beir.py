@@ -11,13 +11,13 @@ from pathlib import Path
 
 from mergewise.errors import UsageError
 from mergewise.evaluate.loaders.rows import Loader, Record, Sample, SetReader, open_text
-from mergewise.evaluate.tasks import Question, Task
+from mergewise.evaluate.question_sets import Question, QuestionSet
 from mergewise.types import Document
 
 _PARTS = ("test", "dev", "train")
 
 
-def load(path: Path, rows: SetReader) -> Task:
+def load(path: Path, rows: SetReader) -> QuestionSet:
     judged = judgements(_qrels(path), rows)
     corpus, queries = _lines(path, "corpus"), _lines(path, "queries")
     documents = tuple(rows.converted(corpus, rows.records(corpus), _document))

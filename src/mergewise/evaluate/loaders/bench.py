@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from mergewise.evaluate.loaders.rows import Loader, Record, Sample, SetReader, texts
-from mergewise.evaluate.tasks import Question, Task
+from mergewise.evaluate.question_sets import Question, QuestionSet
 from mergewise.types import Document, Span
 
 CORPUS, QUESTIONS = ("corpus.jsonl.gz", "corpus.jsonl"), ("questions.jsonl.gz", "questions.jsonl")
 
 
-def load(path: Path, rows: SetReader) -> Task:
+def load(path: Path, rows: SetReader) -> QuestionSet:
     corpus, questions = _file(path, CORPUS), _file(path, QUESTIONS)
     documents = tuple(rows.converted(corpus, rows.records(corpus), _document))
     return rows.task(

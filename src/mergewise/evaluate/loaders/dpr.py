@@ -15,13 +15,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from mergewise.evaluate.loaders.rows import BadRow, Loader, Pool, Record, Sample, SetReader, bare_name, open_text, texts
-from mergewise.evaluate.tasks import Question, Task
+from mergewise.evaluate.question_sets import Question, QuestionSet
 from mergewise.types import Document
 
 _NEGATIVE = ("negative_ctxs", "hard_negative_ctxs")
 
 
-def load(path: Path, rows: SetReader) -> Task:
+def load(path: Path, rows: SetReader) -> QuestionSet:
     if _is_pairs(path):
         return _load_pairs(path, rows)
     pool = Pool()
@@ -43,7 +43,7 @@ def _add(passage: Record, pool: Pool) -> str:
     return pool.add(passage.get("title") or "", passage["text"])
 
 
-def _load_pairs(path: Path, rows: SetReader) -> Task:
+def _load_pairs(path: Path, rows: SetReader) -> QuestionSet:
     beside = next(iter(sorted(path.parent.glob("psgs*.tsv*"))), None)
     documents = [] if beside is None else rows.converted(beside, _tabbed(beside, has_head=True), _document)
     asked = ((place, (place, row)) for place, row in _tabbed(path))

@@ -11,10 +11,10 @@ from pathlib import Path
 
 from mergewise.evaluate.loaders import hotpotqa
 from mergewise.evaluate.loaders.rows import Loader, Pool, Record, Sample, SetReader, bare_name, texts
-from mergewise.evaluate.tasks import Question, Task
+from mergewise.evaluate.question_sets import Question, QuestionSet
 
 
-def load(path: Path, rows: SetReader) -> Task:
+def load(path: Path, rows: SetReader) -> QuestionSet:
     pool = Pool()
     numbered = ((place, (place, row)) for place, row in rows.records(path))
     questions = tuple(rows.questions(path, numbered, lambda one: _question(*one, pool)))

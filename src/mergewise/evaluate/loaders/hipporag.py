@@ -17,13 +17,13 @@ from pathlib import Path
 
 from mergewise.evaluate.loaders.hotpotqa import paragraphs_of, supporting_facts
 from mergewise.evaluate.loaders.rows import BadRow, Loader, Record, Sample, SetReader, bare_name, texts
-from mergewise.evaluate.tasks import Question, Task
+from mergewise.evaluate.question_sets import Question, QuestionSet
 from mergewise.types import Document
 
 _ANSWERS = ("answer", "gold_ans", "reference", "obj", "answer_aliases", "possible_answers", "o_aliases")
 
 
-def load(path: Path, rows: SetReader) -> Task:
+def load(path: Path, rows: SetReader) -> QuestionSet:
     corpus = corpus_of(path)
     numbered = ((place, (number, row)) for number, (place, row) in enumerate(rows.records(corpus)))
     documents = tuple(rows.converted(corpus, numbered, _document))

@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from mergewise.evaluate.loaders.rows import Loader, Pool, Record, Sample, SetReader, bare_name, piece_at, texts
-from mergewise.evaluate.tasks import Evidence, Question, Task
+from mergewise.evaluate.question_sets import Evidence, Question, QuestionSet
 
 
-def load(path: Path, rows: SetReader) -> Task:
+def load(path: Path, rows: SetReader) -> QuestionSet:
     pool = Pool()
     questions = tuple(rows.questions(path, rows.records(path), lambda row: question_of(row, pool)))
     return rows.task(path, bare_name(path), pool.documents, questions)

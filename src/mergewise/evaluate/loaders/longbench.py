@@ -11,12 +11,12 @@ from hashlib import blake2b
 from pathlib import Path
 
 from mergewise.evaluate.loaders.rows import Loader, Pool, Record, Sample, SetReader, bare_name, texts
-from mergewise.evaluate.tasks import Question, Task
+from mergewise.evaluate.question_sets import Question, QuestionSet
 
 _PASSAGE = re.compile(r"^(?:Passage |段落|文章)\d+[:：]?[ \t]*\n", re.MULTILINE)
 
 
-def load(path: Path, rows: SetReader) -> Task:
+def load(path: Path, rows: SetReader) -> QuestionSet:
     pool = Pool()
     numbered = ((place, (place, row)) for place, row in rows.records(path))
     questions = tuple(rows.questions(path, numbered, lambda one: _question(*one, pool)))

@@ -24,10 +24,10 @@ from mergewise.evaluate.loaders.rows import (
     sentence_at,
     texts,
 )
-from mergewise.evaluate.tasks import Evidence, Question, Task
+from mergewise.evaluate.question_sets import Evidence, Question, QuestionSet
 
 
-def load(path: Path, rows: SetReader) -> Task:
+def load(path: Path, rows: SetReader) -> QuestionSet:
     pool = Pool()
     records = list(rows.records(path))
     is_full = any(row.get("answerable") is False for _, row in records)

@@ -26,11 +26,11 @@ from mergewise.evaluate.loaders.rows import (
     read_json,
     texts,
 )
-from mergewise.evaluate.tasks import Evidence, Question, Task
+from mergewise.evaluate.question_sets import Evidence, Question, QuestionSet
 from mergewise.types import Document
 
 
-def load(path: Path, rows: SetReader) -> Task:
+def load(path: Path, rows: SetReader) -> QuestionSet:
     papers = read_json(path, "QASPER", lambda whole: whole.items())
     named = [(f"paper {own}", (own, paper)) for own, paper in papers]
     read = list(rows.converted(path, named, lambda one: (_document(*one), one[1]["qas"])))

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, TextIO, TypeAlias, TypeVar
 
 from mergewise.errors import UsageError
-from mergewise.evaluate.tasks import Question, SkippedRow, Task
+from mergewise.evaluate.question_sets import Question, QuestionSet, SkippedRow
 from mergewise.text.sentences import split_sentences
 from mergewise.types import Document, Span
 
@@ -49,7 +49,7 @@ class Loader:
     """One form of question sets: whether a sample looks like it, and how it is read."""
 
     sniff: Callable[[Sample], bool]
-    load: Callable[[Path, SetReader], Task]
+    load: Callable[[Path, SetReader], QuestionSet]
     summary: str
 
 
@@ -138,13 +138,13 @@ class SetReader:
 
         return self.converted(path, rows, once)
 
-    def task(self, path: Path, name: str, documents: Iterable[Document], questions: Iterable[Question]) -> Task:
+    def task(self, path: Path, name: str, documents: Iterable[Document], questions: Iterable[Question]) -> QuestionSet:
         """Raises UsageError where no question could be read."""
         asked = tuple(questions)
         if not asked:
             first = f": {self.skipped[0]}" if self.skipped else ""
             raise UsageError(f"{path} has no questions{first}", "name another form with --format, or another file")
-        return Task(name, tuple(documents), asked, tuple(self.skipped))
+        return QuestionSet(name, tuple(documents), asked, tuple(self.skipped))
 
 
 class Pool:

@@ -22,11 +22,11 @@ from mergewise.evaluate.loaders.rows import (
     sentence_at,
     texts,
 )
-from mergewise.evaluate.tasks import Question, Task
+from mergewise.evaluate.question_sets import Question, QuestionSet
 from mergewise.types import Document
 
 
-def load(path: Path, rows: SetReader) -> Task:
+def load(path: Path, rows: SetReader) -> QuestionSet:
     articles = read_json(path, "SQuAD", lambda whole: whole["data"])
     named = [(f"article {number}", (number, article)) for number, article in enumerate(articles, 1)]
     documents: dict[str, Document] = {}

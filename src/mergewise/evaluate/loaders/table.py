@@ -21,7 +21,7 @@ from typing import Any
 
 from mergewise.errors import UsageError
 from mergewise.evaluate.loaders.rows import BadRow, Loader, Sample, SetReader, bare_name, is_lines, open_text
-from mergewise.evaluate.tasks import Evidence, Question, Task
+from mergewise.evaluate.question_sets import Evidence, Question, QuestionSet
 from mergewise.ranges import short_repr
 from mergewise.types import Span
 
@@ -32,7 +32,7 @@ _TRUE, _FALSE = {"true", "yes", "1"}, {"false", "no", "0"}
 _TABLES = (".csv", ".tsv")
 
 
-def load(path: Path, rows: SetReader) -> Task:
+def load(path: Path, rows: SetReader) -> QuestionSet:
     """The questions of one file."""
     try:
         lines = list(_table(path) if _is_table(path) else rows.records(path))

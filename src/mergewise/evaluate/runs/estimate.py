@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from mergewise.engine import Index
 from mergewise.evaluate.evaluator import Asking, Evaluator
 from mergewise.evaluate.methods import Method
-from mergewise.evaluate.tasks import Question, Task
+from mergewise.evaluate.question_sets import Question, QuestionSet
 from mergewise.models.cache import CachedChat
 from mergewise.protocols import ChatModel, TokenCounter
 from mergewise.types import Message, Reply, Usage
@@ -59,7 +59,7 @@ class MethodEstimate:
 
 def estimated_costs(
     index: Index,
-    task: Task,
+    task: QuestionSet,
     asking: Asking | None,
     asked: Sequence[tuple[Method, int]],
     questions: Sequence[Question],

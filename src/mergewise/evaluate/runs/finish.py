@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mergewise.engine import Index
+from mergewise.evaluate.question_sets import Question
 from mergewise.evaluate.runs.folder import (
     LINES,
     PLAN,
@@ -34,7 +35,6 @@ from mergewise.evaluate.runs.folder import (
 from mergewise.evaluate.runs.keys import digest
 from mergewise.evaluate.runs.plan import RunPlan, plan_text
 from mergewise.evaluate.runs.schema import QUESTIONS, TEXTS
-from mergewise.evaluate.tasks import Question
 from mergewise.files import write_whole
 
 

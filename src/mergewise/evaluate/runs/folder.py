@@ -22,11 +22,11 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from mergewise.errors import UsageError
+from mergewise.evaluate.question_sets import Evidence, Question, clusters
 from mergewise.evaluate.runs.lines import known_lines
 from mergewise.evaluate.runs.plan import RunPlan, read_plan
 from mergewise.evaluate.runs.rows import RowKey, RunPassage, RunRow, row_of
 from mergewise.evaluate.runs.schema import QUESTIONS, ROWS, TEXTS, in_order, rows_schema, rows_table, scores_of
-from mergewise.evaluate.tasks import Evidence, Question, clusters
 from mergewise.files import regular_bytes, write_whole
 from mergewise.types import GAP, Span
 

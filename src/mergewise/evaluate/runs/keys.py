@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from hashlib import blake2b
 
-from mergewise.evaluate.tasks import Question
+from mergewise.evaluate.question_sets import Question
 
 
 def digest(value: object) -> str:

@@ -79,7 +79,7 @@ class RunPlan:
     budgets: tuple[int, ...] = ()
     repeats: int = 1
     answers: bool = False
-    half: str = "all"
+    split: str = "all"
     limit: int = 0
     sample: int = 0
     seed: int = 0

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from mergewise.errors import UsageError
-from mergewise.evaluate.tasks import Evidence, Question
+from mergewise.evaluate.question_sets import Evidence, Question
 
 QuestionKind: TypeAlias = Literal["slot", "definition", "heading", "written"]
 BY_RULES = "rules"

@@ -11,8 +11,8 @@ from mergewise import asking
 from mergewise.engine import Index
 from mergewise.errors import UsageError
 from mergewise.evaluate.metrics import score_context
+from mergewise.evaluate.question_sets import Question
 from mergewise.evaluate.searches import SearchMemory, shared_state
-from mergewise.evaluate.tasks import Question
 from mergewise.evaluate.tuning.space import Point
 from mergewise.models.calibration import Calibrated, Calibration
 from mergewise.models.scores import RememberingReranker

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from mergewise.evaluate.question_sets import Question
 from mergewise.evaluate.statistics import standard_error
-from mergewise.evaluate.tasks import Question
 from mergewise.evaluate.tuning.measuring import Measure, PointScore
 from mergewise.evaluate.tuning.space import Point
 

@@ -21,10 +21,10 @@ from mergewise.defaults import STRATEGY
 from mergewise.engine import Index
 from mergewise.errors import MergewiseError, UsageError
 from mergewise.evaluate.metrics import mean
+from mergewise.evaluate.question_sets import Question, clusters
 from mergewise.evaluate.runs.keys import digest
 from mergewise.evaluate.statistics import Interval, paired_interval, sign_flip
 from mergewise.evaluate.synthetic.records import MADE
-from mergewise.evaluate.tasks import Question, clusters
 from mergewise.evaluate.tuning.keeping import HoldoutAccess, HoldoutLog, KeptMeasure
 from mergewise.evaluate.tuning.measuring import ContextMeasure, Measure, Metric, judged_questions
 from mergewise.evaluate.tuning.space import Dimension, Point, Value, dimensions_of, drawn_points

@@ -25,8 +25,8 @@ from mergewise.designs.weave.weights import weights_text
 from mergewise.engine import Index
 from mergewise.errors import UsageError
 from mergewise.evaluate.loaders.rows import place_of
+from mergewise.evaluate.question_sets import Evidence, Question
 from mergewise.evaluate.runs.keys import digest, question_digest
-from mergewise.evaluate.tasks import Evidence, Question
 from mergewise.evaluate.tuning.keeping import HoldoutLog, KeptMeasure
 from mergewise.evaluate.tuning.measuring import ContextMeasure, Metric, PointScore
 from mergewise.evaluate.tuning.space import Point, Value

@@ -75,17 +75,17 @@ _BODY_TYPES: dict[str, Any] = {
 }
 if TYPE_CHECKING:
 
-    class ContextOptions(Form): ...
+    class ContextFields(Form): ...
 
-    class AnswerOptions(Form): ...
+    class AnswerFields(Form): ...
 else:
 
-    class ContextOptions(query_form(Query, Form)): ...
+    class ContextFields(query_form(Query, Form)): ...
 
-    class AnswerOptions(query_form(AnswerQuery, Form)): ...
+    class AnswerFields(query_form(AnswerQuery, Form)): ...
 
 
-class ContextForm(ContextOptions):
+class ContextForm(ContextFields):
     """How a context is assembled. What is left out is the collection's default."""
 
     question: Annotated[str, Field(min_length=1, max_length=8000)]
@@ -105,7 +105,7 @@ if not TYPE_CHECKING:
 class CompareForm(ContextForm):
     """Two to four ways to one question: `runs` are what differs from the rest of the form."""
 
-    runs: Annotated[list[ContextOptions], Field(min_length=2, max_length=4)]
+    runs: Annotated[list[ContextFields], Field(min_length=2, max_length=4)]
     stream: StrictBool = False
 
 

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from mergewise.server.native.forms import AnswerOptions, Filter, Includes, Metadata
+from mergewise.server.native.forms import AnswerFields, Filter, Includes, Metadata
 
 FileId = Annotated[str, Field(pattern=r"^file-[0-9a-f]{32}$")]
 
@@ -33,7 +33,7 @@ class StreamOptions(OpenForm):
     include_usage: bool = False
 
 
-class ChatExtras(AnswerOptions):
+class ChatExtras(AnswerFields):
     """What `mergewise` in the body may hold: how the question is asked, as in the native API."""
 
     include: Includes = Field(default_factory=set)

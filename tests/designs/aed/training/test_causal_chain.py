@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from mergewise.cli.main import app
-from mergewise.evaluate.tasks import Question, Task
+from mergewise.evaluate.question_sets import Question, QuestionSet
 from mergewise.types import Document
 
 pytest.importorskip("torch", reason="the extra `hf` is not installed")
@@ -23,15 +23,15 @@ TOWNS = [a + b for a in ("Ash", "Bram", "Cor", "Dun") for b in ("bury", "dale", 
 
 
 @pytest.fixture
-def task() -> Task:
+def task() -> QuestionSet:
     texts = {town: f"{town} is a town. It was founded by {town[::-1].title()}, a mason." for town in TOWNS}
     documents = tuple(Document(town, text, town) for town, text in texts.items())
     asked = tuple(Question(town, f"Who founded {town}?", (town[::-1].title(),), None) for town in TOWNS)
-    return Task("towns", documents, asked)
+    return QuestionSet("towns", documents, asked)
 
 
 def test_the_chain_holds(
-    task: Task, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    task: QuestionSet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     called: list[str] = []
 
@@ -54,7 +54,7 @@ def test_the_chain_holds(
         assert row["questions"] == 2 and row["input_tokens"] > 50 and row["output_tokens"] > 0
 
 
-def test_a_folder_with_something_in_it_is_left_alone(task: Task, tmp_path: Path) -> None:
+def test_a_folder_with_something_in_it_is_left_alone(task: QuestionSet, tmp_path: Path) -> None:
     (tmp_path / "mine.txt").write_text("mine")
     with pytest.raises(SystemExit, match="not empty"):
         aed_chain.chain(task, 6, 2, 2, tmp_path)

@@ -74,7 +74,7 @@ class SkippedRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class QuestionSet:
     """A question set. Without `documents` it is asked of an index that stands. `skipped` are the rows that were left out."""
 
     name: str

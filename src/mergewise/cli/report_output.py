@@ -1,4 +1,6 @@
-"""How `eval` says its figures: lines of 80 columns for people, and files."""
+"""How `eval` and `report` print figures and write them to files. What `eval` prints as it goes has 80 columns; tables
+of a report are as wide as they are.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,10 @@ from mergewise.errors import UsageError
 from mergewise.evaluate.exports import harmless, markdown
 from mergewise.page.evaluation import (
     EvaluationReport,
+    LabCell,
+    LabColumn,
     LabReport,
+    LabTable,
     ReportAttempt,
     ReportCell,
     ReportColumn,
@@ -39,6 +44,9 @@ TEXT = 140
 """Characters of a text there."""
 GOLDS, FOUND = 3, 2
 """Gold answers, and found passages, of each question there."""
+NAME = 30
+"""Characters of a name in front of the figures of a report."""
+MARKS = {"best": "*", "second": "+"}
 
 
 def say_table_head(columns: Sequence[ReportColumn]) -> None:
@@ -151,6 +159,72 @@ def _say_wrapped(text: str, style: str | None = None) -> None:
         say(line, style)
 
 
+def say_lab_report(found: LabReport) -> None:
+    """The headline, the remarks and all tables."""
+    if found.warning:
+        say(found.warning, style="bold")
+    for line in (*found.headline, *found.remarks):
+        say(line.replace("**", ""))
+    for part in found.parts:
+        for table in part.tables:
+            say_lab_table(table)
+
+
+def say_lab_table(table: LabTable) -> None:
+    """The table with its legend, notes and source. `*` marks the best and what is not worse, `+` the next."""
+    say(f"\n{table.title}", style="bold")
+    if table.about:
+        say(table.about, style="dim")
+    texts = [
+        [_lab_cell(column, cell) for column, cell in zip(table.columns, row.cells, strict=True)] for row in table.rows
+    ]
+    heads = [column.label for column in table.columns]
+    widths = [max(map(len, [head, *column])) for head, *column in zip(heads, *texts, strict=True)]
+    name = max(NAME // 3, min(NAME, max((len(row.name) for row in table.rows), default=0)))
+    if any(column.group for column in table.columns):
+        say(f"{'':{name}}  {_groups(table.columns, widths)}", style="dim")
+    say(f"{'':{name}}  {_line(heads, widths)}", style="dim")
+    section = ""
+    for row, own in zip(table.rows, texts, strict=True):
+        if row.section != section:
+            section = row.section
+            say(section, style="dim")
+        label = row.name
+        if len(label) > name:
+            say(label)
+            label = ""
+        say(f"{label:{name}}  {_line(own, widths)}")
+        if row.note:
+            say(f"{'':{name}}  {row.note}", style="dim")
+    marks = {cell.mark for row in table.rows for cell in row.cells}
+    if "best" in marks:
+        say("* the best, and all that are not worse than it; + the next; (published)", style="dim")
+    for note in (table.source, *table.notes):
+        if note:
+            say(f"- {note}", style="dim")
+
+
+def _lab_cell(column: LabColumn, cell: LabCell) -> str:
+    figure = cell.note or ("" if cell.value is None and cell.published is not None else column.figure(cell.value))
+    published = "" if cell.published is None else f" ({column.published_figure(cell.published)})"
+    return f"{figure}{MARKS.get(cell.mark, '')}{published}".strip()
+
+
+def _line(texts: Sequence[str], widths: Sequence[int]) -> str:
+    return "  ".join(f"{text:>{width}}" for text, width in zip(texts, widths, strict=True))
+
+
+def _groups(columns: Sequence[LabColumn], widths: Sequence[int]) -> str:
+    """The names of groups, each above its columns."""
+    parts: list[tuple[str, int]] = []
+    for column, width in zip(columns, widths, strict=True):
+        if parts and parts[-1][0] == column.group:
+            parts[-1] = (column.group, parts[-1][1] + 2 + width)
+        else:
+            parts.append((column.group, width))
+    return "  ".join(f"{group[:width]:<{width}}" for group, width in parts)
+
+
 def csv_rows(rows: Sequence[Mapping[str, Any]]) -> str:
     """Rows as a table: an interval in two columns, lists as JSON. What spreadsheets would take for a formula begins with `'`."""
     flat = [dict(_flat(row)) for row in rows]
@@ -229,3 +303,13 @@ def _write(path: Path, text: str, mode: Literal["a", "w"] = "w") -> None:
             file.write(text)
     except OSError as error:
         raise UsageError(f"{path} cannot be written: {error.strerror}", "name a file in a folder that exists") from None
+
+
+def write_report_file(path: Path, text: str) -> None:
+    """Makes the folder too, and names what was written."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"{path} cannot be written: {error.strerror}", "name a file that can be written") from None
+    _write(path, text)
+    say_aside(f"written: {path}")
