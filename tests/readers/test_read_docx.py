@@ -15,8 +15,8 @@ from docx.oxml.ns import nsdecls
 from mergewise.errors import ReadError
 from mergewise.readers import archive as zip_reader
 from mergewise.readers import read
+from mergewise.readers.docx import formula
 from mergewise.readers.numbering import Level, Numbering
-from mergewise.readers.omml import formula
 from mergewise.types import Document
 
 Read = Callable[[str, "bytes | str"], Document]

@@ -22,7 +22,6 @@ from mergewise.errors import ReadError
 from mergewise.files import regular_bytes
 from mergewise.readers.builder import Parsed
 from mergewise.readers.decoding import decode
-from mergewise.readers.delimited import read_csv, read_tsv
 from mergewise.readers.docx import read_docx
 from mergewise.readers.epub import read_epub
 from mergewise.readers.front_matter import header_pairs, title_in
@@ -40,6 +39,7 @@ from mergewise.readers.recognition import Recognition
 from mergewise.readers.records import read_json, read_json_lines
 from mergewise.readers.rst import read_rst
 from mergewise.readers.source import LANGUAGES, reader_of
+from mergewise.readers.table import read_csv, read_tsv
 from mergewise.readers.xlsx import read_xlsx
 from mergewise.text.keys import short_name
 from mergewise.types import Document, OutwardLink
@@ -179,7 +179,8 @@ class FolderSearch:
         waiting = [folder]
         while waiting:
             path = waiting.pop()
-            is_folder = path is folder or _is_folder(path)
+            # `Path.is_dir` raises for a path longer than the system takes
+            is_folder = path is folder or os.path.isdir(path)  # noqa: PTH112
             if path is not folder and not self.choice.takes(path, folder, is_folder=is_folder):
                 self.excluded += 1
             elif not is_folder and (suffix := path.suffix.lower()) not in WALKED and suffix not in self.choice.suffixes:
@@ -228,14 +229,6 @@ def find_files(paths: Iterable[Path], search: FolderSearch | None = None) -> Ite
 def _entries(folder: Path) -> list[Path]:
     """What the folder holds, sorted, without what is hidden."""
     return sorted(entry for entry in folder.iterdir() if not entry.name.startswith("."))
-
-
-def _is_folder(path: Path) -> bool:
-    try:
-        return path.is_dir()
-    except OSError:
-        # its path is longer than the system takes
-        return False
 
 
 def _is_new(path: Path, seen: set[Place]) -> bool:
