@@ -189,14 +189,14 @@ class FolderSearch:
             elif _is_new(path, seen):
                 self._note_outward(path, folder)
                 try:
-                    entries = _entries(path) if is_folder else None
+                    entries = sorted(path.iterdir()) if is_folder else None
                 except OSError:
                     entries = None
                 if entries is None:
                     # a pipe, a device or a link to nowhere is among them: `read` says why it cannot be read
                     yield path
                 else:
-                    waiting += reversed(entries)
+                    waiting += (entry for entry in reversed(entries) if not entry.name.startswith("."))
 
     def _note_outward(self, path: Path, folder: Path) -> None:
         try:
@@ -224,11 +224,6 @@ def find_files(paths: Iterable[Path], search: FolderSearch | None = None) -> Ite
             yield from search.files(path, seen)
         elif _is_new(path, seen):
             yield path
-
-
-def _entries(folder: Path) -> list[Path]:
-    """What the folder holds, sorted, without what is hidden."""
-    return sorted(entry for entry in folder.iterdir() if not entry.name.startswith("."))
 
 
 def _is_new(path: Path, seen: set[Place]) -> bool:
