@@ -1,8 +1,8 @@
-"""Files to documents: `read` one, `find_files` many.
+"""Files to documents: `read_file` one, `find_files` many.
 
 `SUFFIXES` names the reader of each kind of file, `WALKED` the kinds that a folder is searched for. A reader is a function from
-bytes to `Parsed`. Whatever its parser raises, `read` raises a ReadError with a reason in one line. Parsers are imported at their
-first use.
+bytes to `Parsed`. Whatever its parser raises, `read_file` raises a ReadError with a reason in one line. Parsers are imported at
+their first use.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from mergewise.text.keys import short_name
 from mergewise.types import Document, OutwardLink
 
 __all__ = ["MAX_BYTES", "SUFFIXES", "WALKED", "FileReader", "FolderSearch", "Parsed", "ReadFile", "Reader", "digest_of"]
-__all__ += ["file_bytes", "find_files", "read", "read_file"]
+__all__ += ["file_bytes", "find_files", "read_file"]
 
 Reader: TypeAlias = Callable[[bytes], Parsed]
 
@@ -108,22 +108,19 @@ WALKED = frozenset(SUFFIXES) - _CONFIGURATION
 they mostly serve to build it, and a search would find their words in place of its text."""
 
 
-def read(path: Path, *, id: str | None = None) -> Document:
-    """The document in one file, by its suffix; a file of unknown suffix is read as plain text.
-
-    The id is the path as given, with forward slashes, unless `id` names another. A file that states no title is
-    called by its name. Raises ReadError, and nothing else, with a reason in one line.
-    """
-    return read_file(path, id=id).document
-
-
 def read_file(
     path: Path, *, id: str | None = None, name: str | None = None, recognition: Recognition | None = None
 ) -> ReadFile:
-    """What `read` reads, with a digest: the file may change meanwhile, and its bytes are asked for once.
+    """Read the document in one file, by its suffix, and the digest of its bytes, which are asked for once.
 
-    With a `name`, it is read as a file of this name. Pages without text are recognised as far as `recognition` allows. The
-    digest of a file with pages that nobody tried to recognise ends with `UNTRIED` and how many might have been tried.
+    A file of unknown suffix is read as plain text. The id is the path as given, with forward slashes, unless `id` names
+    another. A file that states no title is called by its name. With a `name`, it is read as a file of this name.
+
+    Pages without text are recognised as far as `recognition` allows. The digest of a file with pages that nobody tried to
+    recognise ends with `UNTRIED` and how many might have been tried.
+
+    Raises:
+        ReadError: with a reason in one line, whatever the parser raised.
     """
     named = path if name is None else PurePosixPath(name)
     reader = SUFFIXES.get(named.suffix.lower(), read_plain)
@@ -193,7 +190,7 @@ class FolderSearch:
                 except OSError:
                     entries = None
                 if entries is None:
-                    # a pipe, a device or a link to nowhere is among them: `read` says why it cannot be read
+                    # a pipe, a device or a link to nowhere is among them: `read_file` says why it cannot be read
                     yield path
                 else:
                     waiting += (entry for entry in reversed(entries) if not entry.name.startswith("."))
@@ -205,7 +202,7 @@ class FolderSearch:
                 if not target.is_relative_to(os.path.realpath(folder)):
                     self.outward.append(OutwardLink(path.as_posix(), target.as_posix()))
         except (OSError, RuntimeError):
-            # a link to nowhere or to itself, or a path that is too long: `read` says so
+            # a link to nowhere or to itself, or a path that is too long: `read_file` says so
             return
 
 
@@ -213,7 +210,7 @@ def find_files(paths: Iterable[Path], search: FolderSearch | None = None) -> Ite
     """The files to read in `paths`, each once. Files that are named themselves are read whatever their suffix.
 
     A folder is walked in sorted order, without hidden entries; `search` says which of its files count, and notes the others.
-    A path that does not exist, and a folder that cannot be listed, is yielded as it is, so that `read` gives the reason.
+    A path that does not exist, and a folder that cannot be listed, is yielded as it is, so that `read_file` gives the reason.
     """
     search = FolderSearch() if search is None else search
     seen: set[Place] = set()
