@@ -20,12 +20,13 @@ from __future__ import annotations
 import asyncio
 import json
 import secrets
+from collections import OrderedDict
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing, nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar
 
 import mergewise as mw
 from mergewise.concurrency import in_thread
@@ -37,7 +38,6 @@ from mergewise.server.configuration import ServeLimits
 from mergewise.server.metrics import Metrics
 from mergewise.server.problems import HTTPProblem, invalid, problem_json, problem_of
 from mergewise.server.records import Token
-from mergewise.server.sharing import Shared, SharedWork
 from mergewise.text.context_diff import other_spans
 from mergewise.types import Answer, Context, Message
 
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from mergewise.engine import Index
 
 Include: TypeAlias = Literal["trace", "evidence", "streams"]
+Result = TypeVar("Result")
 EventName: TypeAlias = Literal["started", "context", "delta", "citations", "done"]
 
 
@@ -133,6 +134,58 @@ class _Clock:
             "total_ms": self.passed(),
         }
         return {name: None if value is None else round(1000 * value, 1) for name, value in seconds.items()}
+
+
+class Shared(Generic[Result]):
+    """Work under way or done: `async with` it gives its result as a future. The last one to leave calls it off."""
+
+    def __init__(self, task: asyncio.Future[Result], was_done: bool, forget: Callable[[], object]) -> None:
+        self.was_done = was_done
+        self._task, self._forget = task, forget
+        self._waiting = 0
+
+    async def __aenter__(self) -> asyncio.Future[Result]:
+        self._waiting += 1
+        return asyncio.shield(self._task)
+
+    async def __aexit__(self, *error: object) -> None:
+        self._waiting -= 1
+        if not self._waiting and not self._task.done():
+            self._forget()
+            self._task.cancel()
+
+
+class SharedWork(Generic[Result]):
+    """Results by what was asked for. Those used last are kept, at most so many, and of so many bytes together."""
+
+    def __init__(self, most: int, most_bytes: int, size_of: Callable[[Result], int]) -> None:
+        self._most, self._most_bytes, self._size_of = most, most_bytes, size_of
+        self._under_way: dict[str, Shared[Result]] = {}
+        self._done: OrderedDict[str, Result] = OrderedDict()
+        self._bytes = 0
+
+    def join(self, key: str, begin: Callable[[], asyncio.Task[Result]]) -> Shared[Result]:
+        """The work of this key, which `begin` begins where nobody has. Raises what `begin` raises."""
+        if key in self._done:
+            self._done.move_to_end(key)
+            done: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
+            done.set_result(self._done[key])
+            return Shared(done, True, lambda: None)
+        if key not in self._under_way:
+            task = begin()
+            self._under_way[key] = Shared(task, False, partial(self._under_way.pop, key, None))
+            task.add_done_callback(partial(self._keep, key, self._under_way[key]))
+        return self._under_way[key]
+
+    def _keep(self, key: str, shared: Shared[Result], task: asyncio.Future[Result]) -> None:
+        if self._under_way.get(key) is shared:
+            del self._under_way[key]
+        if task.cancelled() or task.exception() is not None:
+            return
+        self._done[key] = task.result()
+        self._bytes += self._size_of(task.result())
+        while len(self._done) > self._most or self._bytes > self._most_bytes:
+            self._bytes -= self._size_of(self._done.popitem(last=False)[1])
 
 
 class Questions:

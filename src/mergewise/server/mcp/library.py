@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
 from mergewise.concurrency import in_thread
@@ -19,6 +21,7 @@ from mergewise.server.questions import CollectionQuery, QuestionEvent
 from mergewise.types import Document
 
 Json: TypeAlias = Mapping[str, Any]
+_SEPARATORS = re.compile(r"[^a-z0-9]+")
 
 
 class Library(Protocol):
@@ -122,3 +125,18 @@ class IndexLibrary:
 
     def url(self, collection: str, doc_id: str, start: int, end: int) -> str | None:
         return None
+
+
+def serve_index(index: Index, directory: Path, strategy: str, *, writes: bool = False) -> None:
+    """Answer by standard input and output, until the input ends. The log goes to standard error."""
+    from mergewise.server.mcp.tools import mcp_server
+
+    library = IndexLibrary(index, collection_name(directory), strategy)
+    mcp_server(lambda call: library, writes=writes).run("stdio")
+
+
+def collection_name(directory: Path) -> str:
+    """What the index is called: its directory's name, or that of the folder around a directory of the usual name."""
+    directory = directory.resolve()
+    stem = directory.stem if directory.stem not in ("mergewise", "index") else directory.parent.name
+    return _SEPARATORS.sub("-", stem.lower()).strip("-")[:63] or "index"
