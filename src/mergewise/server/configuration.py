@@ -274,12 +274,10 @@ def _valid_config(config: ServerConfig) -> ServerConfig:
     for name, collection in config.collections.items():
         if not COLLECTION_NAME.fullmatch(name):
             raise UsageError(f"a collection cannot be called {name!r}", "small letters, digits and -, at most 63")
-        _demand_named(f"collections.{name}.chat", collection.chat, config.chats)
-        check_defaults(f"collections.{name}.defaults", collection.defaults)
+        _check_asking(f"collections.{name}", collection, config.chats)
         _check_tuned(name, collection)
     for name, profile in config.profiles.items():
-        _demand_named(f"profiles.{name}.chat", profile.chat, config.chats)
-        check_defaults(f"profiles.{name}.defaults", profile.defaults)
+        _check_asking(f"profiles.{name}", profile, config.chats)
     return config
 
 
@@ -298,9 +296,12 @@ def _check_tuned(name: str, collection: CollectionConfig) -> None:
     weights_of(collection.weights)
 
 
-def _demand_named(where: str, name: str | None, among: Mapping[str, object]) -> None:
-    if name is not None and name not in among:
-        raise UsageError(f"{where} is {name!r}, which the configuration does not have", f"one of: {', '.join(among)}")
+def _check_asking(where: str, own: CollectionConfig | ProfileConfig, chats: Collection[str]) -> None:
+    if own.chat is not None and own.chat not in chats:
+        raise UsageError(
+            f"{where}.chat is {own.chat!r}, which the configuration does not have", f"one of: {', '.join(chats)}"
+        )
+    check_defaults(f"{where}.defaults", own.defaults)
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -352,7 +352,7 @@ class Questions:
             query = question.query(token.filter, seconds)
             prepared, context = None, index.context(**query.arguments(Query))
             locations = index.locations(context)
-        describer, answer = Describer(collection, locations), None
+        describer, answer = Describer(collection.url, locations), None
         if prepared is not None and mw.MODES[prepared.mode].needs is mw.NO_MODEL:
             answer = describer.answer(prepared.answer(deadline=seconds), question.include)
         took = perf_counter() - began
@@ -423,7 +423,7 @@ class Questions:
         usage = answer.usage
         self._metrics.tokens.labels("input").inc(usage.input_tokens)
         self._metrics.tokens.labels("output").inc(usage.output_tokens)
-        return Describer(collection, prepared.locations()).answer(answer, question.include)
+        return Describer(collection.url, prepared.locations()).answer(answer, question.include)
 
 
 def _may_wait(index: Index, question: CollectionQuery) -> bool:

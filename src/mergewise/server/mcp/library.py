@@ -62,11 +62,8 @@ class Library(Protocol):
         ...
 
 
-class _Pageless:
-    """Documents that no page shows."""
-
-    def url(self, doc_id: str, start: int | None = None, end: int | None = None) -> None:
-        return None
+def _no_page(doc_id: str, start: int, end: int) -> None:
+    """No page shows a document of an index."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,11 +85,11 @@ class IndexLibrary:
     async def context(self, query: CollectionQuery) -> Json:
         context = await self.index.acontext(query.question, **self._options(query))
         locations = await in_thread(lambda: self.index.locations(context))
-        return Describer(_Pageless(), locations).context(context, ())
+        return Describer(_no_page, locations).context(context, ())
 
     async def events(self, query: CollectionQuery) -> AsyncGenerator[QuestionEvent, None]:
         prepared = await self.index.aprepare(query.question, **self._options(query))
-        describer = Describer(_Pageless(), await in_thread(prepared.locations))
+        describer = Describer(_no_page, await in_thread(prepared.locations))
         yield QuestionEvent("context", describer.context(prepared.context, ()))
         async with prepared.aanswer_stream() as pieces:
             async for piece in pieces:
