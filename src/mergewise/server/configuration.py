@@ -315,10 +315,13 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _table(path: Path, tables: Mapping[str, Any], name: str) -> dict[str, Any]:
-    table = tables.get(name, {})
-    if not isinstance(table, dict):
-        raise UsageError(f"{path}: {name} is {short_repr(table)}", f"write a table [{name}]")
-    return table
+    return _demand_table(f"{path}: {name}", tables.get(name, {}))
+
+
+def _demand_table(where: str, given: object) -> dict[str, Any]:
+    if not isinstance(given, dict):
+        raise UsageError(f"{where} is {short_repr(given)}", f"write a table [{where.rpartition(': ')[2]}]")
+    return given
 
 
 def _flat(server: Mapping[str, Any]) -> dict[str, Any]:
@@ -340,13 +343,10 @@ def _from_environment(name: str, environment: Mapping[str, str]) -> object:
 
 
 def _entry(kind: type, where: str, given: object, base: Path) -> Any:
-    if not isinstance(given, dict):
-        raise UsageError(f"{where} is {short_repr(given)}", f"write a table [{where.rpartition(': ')[2]}]")
-    values = _fields(kind, f"{where}.", given, base)
-    missing = [f.name for f in fields(kind) if f.default is MISSING and f.default_factory is MISSING]
-    for name in missing:
-        if name not in values:
-            raise UsageError(f"{where} lacks {name}", f"write {name} = ... there")
+    values = _fields(kind, f"{where}.", _demand_table(where, given), base)
+    for f in fields(kind):
+        if f.name not in values and f.default is MISSING and f.default_factory is MISSING:
+            raise UsageError(f"{where} lacks {f.name}", f"write {f.name} = ... there")
     return kind(**values)
 
 
