@@ -72,7 +72,7 @@ def transport_security(config: ServerConfig) -> TransportSecuritySettings:
 
 @dataclass(frozen=True, slots=True)
 class TokenLibrary:
-    """The collections that a token may read."""
+    """The library of the collections that a token may read: it answers what `IndexLibrary` answers."""
 
     service: Service
     token: Token

@@ -13,7 +13,7 @@ from contextlib import aclosing, contextmanager
 from dataclasses import dataclass
 from inspect import Parameter, signature
 from itertools import zip_longest
-from typing import Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypeVar
 
 from mcp.server import MCPServer
 from mcp.server.mcpserver import Context
@@ -26,7 +26,7 @@ from mergewise.errors import MergewiseError
 from mergewise.prompting.quoting import code_for, quotation, warning
 from mergewise.query import AnswerQuery, Query, options_of
 from mergewise.server.collections import id_of, key_of
-from mergewise.server.mcp.library import Json, Library
+from mergewise.server.mcp.library import IndexLibrary, Json
 from mergewise.server.mcp.results import (
     MOST_TOKENS,
     ROOM,
@@ -47,6 +47,9 @@ from mergewise.server.questions import CollectionQuery
 from mergewise.text.keys import heading_path
 from mergewise.text.printable import on_one_line
 from mergewise.types import Document
+
+if TYPE_CHECKING:
+    from mergewise.server.mcp.http import TokenLibrary
 
 INSTRUCTIONS = """\
 Documents, searchable by meaning and by words. build_context gives the passages that answer a question, within a budget of
@@ -75,7 +78,8 @@ READS = ToolAnnotations(read_only_hint=True, destructive_hint=False, idempotent_
 WRITES = ToolAnnotations(read_only_hint=False, destructive_hint=True, idempotent_hint=True, open_world_hint=False)
 
 Tool = TypeVar("Tool", bound=Callable[..., Any])
-LibraryFor = Callable[[Context[Any, Any]], Library]
+Library: TypeAlias = "IndexLibrary | TokenLibrary"
+LibraryFor: TypeAlias = "Callable[[Context[Any, Any]], Library]"
 """The collections that the caller may read."""
 
 SearchWords = Annotated[str, Field(min_length=1, max_length=8000, description="What to look for, in plain words.")]
