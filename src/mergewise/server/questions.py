@@ -188,6 +188,16 @@ class SharedWork(Generic[Result]):
             self._bytes -= self._size_of(self._done.popitem(last=False)[1])
 
 
+@dataclass(frozen=True, slots=True)
+class _OpenQuestion:
+    """A question with its collection's defaults, the index with the chat model, and who asks."""
+
+    collection: Collection
+    index: Index
+    question: CollectionQuery
+    token: Token
+
+
 class Questions:
     """The questions of one worker. Belongs to the event loop that it is made in."""
 
@@ -208,19 +218,19 @@ class Questions:
         Unless `streamed`, the answer comes in one piece. Closing the generator calls the work off.
         """
         clock = _Clock()
-        collection, index, question = await self._asked(question, token)
-        has_place = _may_wait(index, question)
+        asked = await self._open(question, token)
+        has_place = _may_wait(asked)
         with self._admission.place() if has_place else nullcontext():
             id = "ans_" + secrets.token_hex(12)
-            shared = self._join(collection, index, question, token, answers=True, has_place=has_place)
+            shared = self._join(asked, answers=True, has_place=has_place)
             async with shared as assembling:
-                yield QuestionEvent("started", {"id": id, "snapshot": index.snapshot})
+                yield QuestionEvent("started", {"id": id, "snapshot": asked.index.snapshot})
                 assembly = await assembling
             clock.note(assembly, shared.was_done)
             yield QuestionEvent("context", assembly.form)
             done = assembly.answer
             if done is None:
-                async with aclosing(self._written(collection, assembly, question, clock, streamed)) as pieces:
+                async with aclosing(self._written(asked, assembly, clock, streamed)) as pieces:
                     async for piece in pieces:
                         if isinstance(piece, str):
                             yield QuestionEvent("delta", {"text": piece})
@@ -288,13 +298,12 @@ class Questions:
 
     async def _assembled(self, question: CollectionQuery, token: Token) -> tuple[Assembly, bool]:
         """The context of a question, and whether it was there already."""
-        collection, index, question = await self._asked(question, token)
-        shared = self._join(collection, index, question, token, answers=False)
+        shared = self._join(await self._open(question, token), answers=False)
         async with shared as assembling:
             return await assembling, shared.was_done
 
-    async def _asked(self, question: CollectionQuery, token: Token) -> tuple[Collection, Index, CollectionQuery]:
-        """The collection, its index with the chat model, and the question with the collection's defaults."""
+    async def _open(self, question: CollectionQuery, token: Token) -> _OpenQuestion:
+        """Raises HTTPProblem 404 and 422 where it cannot be asked."""
         if not question.question.strip():
             raise invalid("/question", "the question is empty", "ask something")
         collection = self._collections.get(question.collection, token)
@@ -310,49 +319,34 @@ class Questions:
         if index is None:
             # the first question opens it
             index = await in_thread(partial(collection.asked_by, question.chat))
-        return collection, index, question
+        return _OpenQuestion(collection, index, question, token)
 
-    def _join(
-        self,
-        collection: Collection,
-        index: Index,
-        question: CollectionQuery,
-        token: Token,
-        *,
-        answers: bool,
-        has_place: bool = False,
-    ) -> Shared[Assembly]:
+    def _join(self, asked: _OpenQuestion, *, answers: bool, has_place: bool = False) -> Shared[Assembly]:
         """The assembly that is to come, or is there. Raises HTTPProblem 429 where it cannot be admitted."""
-        record, asked = collection.record, asdict(question) | {"include": sorted(question.include)}
-        same = json.dumps([record.name, record.created, asked, token.filter, answers], sort_keys=True, default=str)
-        work = partial(self._assemble, collection, index, question, token, answers)
+        record, token, options = asked.collection.record, asked.token, asdict(asked.question)
+        options |= {"include": sorted(asked.question.include)}
+        same = json.dumps([record.name, record.created, options, token.filter, answers], sort_keys=True, default=str)
+        work = partial(self._assemble, asked, answers)
         shared = self._assemblies.join(
-            f"{index.snapshot} {same}", lambda: self._admission.enter(f"{token.id} {same}", has_place).start(work)
+            f"{asked.index.snapshot} {same}", lambda: self._admission.enter(f"{token.id} {same}", has_place).start(work)
         )
         if shared.was_done:
             self._metrics.cache_hits.inc()
         return shared
 
-    def _assemble(
-        self,
-        collection: Collection,
-        index: Index,
-        question: CollectionQuery,
-        token: Token,
-        answers: bool,
-        queued: float,
-    ) -> Assembly:
+    def _assemble(self, asked: _OpenQuestion, answers: bool, queued: float) -> Assembly:
         """The assembly, in a thread that has a slot. Where no model writes the answer, it is made here too."""
         began, seconds = perf_counter(), self.limits.context_seconds
+        index, question, condition = asked.index, asked.question, asked.token.filter
         if answers:
             seconds = seconds if index.chat is None else self.limits.first_token_seconds
-            prepared = index.prepare(**question.query(token.filter, seconds).arguments())
+            prepared = index.prepare(**question.query(condition, seconds).arguments())
             context, locations = prepared.context, prepared.locations()
         else:
-            query = question.query(token.filter, seconds)
+            query = question.query(condition, seconds)
             prepared, context = None, index.context(**query.arguments(Query))
             locations = index.locations(context)
-        describer, answer = Describer(collection.url, locations), None
+        describer, answer = Describer(asked.collection.url, locations), None
         if prepared is not None and mw.MODES[prepared.mode].needs is mw.NO_MODEL:
             answer = describer.answer(prepared.answer(deadline=seconds), question.include)
         took = perf_counter() - began
@@ -360,7 +354,7 @@ class Questions:
         return Assembly(context, describer.context(context, question.include), prepared, answer, queued, took)
 
     async def _written(
-        self, collection: Collection, assembly: Assembly, question: CollectionQuery, clock: _Clock, streamed: bool
+        self, asked: _OpenQuestion, assembly: Assembly, clock: _Clock, streamed: bool
     ) -> AsyncGenerator[str | Mapping[str, Any], None]:
         """The pieces of the answer as the model writes them, and the answer as it is sent."""
         pieces: asyncio.Queue[str] = asyncio.Queue()
@@ -368,7 +362,7 @@ class Questions:
         def show(piece: str) -> None:
             self._loop.call_soon_threadsafe(pieces.put_nowait, piece)
 
-        work = partial(self._write, collection, assembly, question, show, streamed)
+        work = partial(self._write, asked, assembly, show, streamed)
         task = asyncio.ensure_future(self._admission.wait(work))
         # an empty piece is the end
         task.add_done_callback(lambda _: pieces.put_nowait(""))
@@ -401,12 +395,7 @@ class Questions:
         return piece
 
     def _write(
-        self,
-        collection: Collection,
-        assembly: Assembly,
-        question: CollectionQuery,
-        show: Callable[[str], object],
-        streamed: bool,
+        self, asked: _OpenQuestion, assembly: Assembly, show: Callable[[str], object], streamed: bool
     ) -> dict[str, Any]:
         """The answer, in a thread of its own. What was shown is its text, also where the text would be another in the end."""
         prepared = assembly.prepared
@@ -423,13 +412,13 @@ class Questions:
         usage = answer.usage
         self._metrics.tokens.labels("input").inc(usage.input_tokens)
         self._metrics.tokens.labels("output").inc(usage.output_tokens)
-        return Describer(collection.url, prepared.locations()).answer(answer, question.include)
+        return Describer(asked.collection.url, prepared.locations()).answer(answer, asked.question.include)
 
 
-def _may_wait(index: Index, question: CollectionQuery) -> bool:
+def _may_wait(asked: _OpenQuestion) -> bool:
     """Whether a model may write the answer."""
-    mode = mw.MODES.get(question.options.get("mode") or "")
-    return index.chat is not None and (mode is None or mode.needs is not mw.NO_MODEL)
+    mode = mw.MODES.get(asked.question.options.get("mode") or "")
+    return asked.index.chat is not None and (mode is None or mode.needs is not mw.NO_MODEL)
 
 
 def _as_shown(answer: Answer, shown: str, show: Callable[[str], None]) -> Answer:

@@ -175,18 +175,6 @@ def _log_as_it_is() -> Iterator[None]:
         root.setLevel(level)
 
 
-@contextmanager
-def _failures_as(kind: type[Exception]) -> Iterator[None]:
-    """What mergewise raises on purpose reaches the model with its hint; the SDK hides the text of all else."""
-    try:
-        yield
-    except MergewiseError as error:
-        problem = problem_of(error)
-        if problem.status >= 500:
-            log_failure(error, problem, "mcp")
-        raise kind(on_one_line(str(problem))) from error
-
-
 def with_options(record: type[Query]) -> Callable[[Tool], Tool]:
     """Give a tool the options of a question as arguments. An argument that is left out is the collection's default."""
 
@@ -219,10 +207,24 @@ class Tools:
 
     library_for: LibraryFor
 
+    @contextmanager
+    def _library(self, ctx: Context[Any, Any], failure: type[Exception] = ToolError) -> Iterator[Library]:
+        """What the caller may read. What mergewise raises on purpose reaches the model with its hint, as a `failure`.
+
+        The SDK hides the text of all else.
+        """
+        try:
+            yield self.library_for(ctx)
+        except MergewiseError as error:
+            problem = problem_of(error)
+            if problem.status >= 500:
+                log_failure(error, problem, "mcp")
+            raise failure(on_one_line(str(problem))) from error
+
     async def search(self, query: SearchWords, ctx: Context[Any, Any]) -> SearchResults:
         """Find places in the documents. Each result has an id for fetch, a title, and the text that was found."""
-        library, found = self.library_for(ctx), []
-        with _failures_as(ToolError):
+        found = []
+        with self._library(ctx) as library:
             names = await library.collections()
             for name in names[:MOST_SEARCHED]:
                 found.append([(name, passage) for passage in await library.search(name, query, MOST_RESULTS)])
@@ -248,8 +250,7 @@ class Tools:
         self, id: Annotated[str, Field(max_length=LONGEST_ID, description="An id from search.")], ctx: Context[Any, Any]
     ) -> FetchedDocument:
         """Read a document around the place that search found. metadata.next is the id by which to read on."""
-        library = self.library_for(ctx)
-        with _failures_as(ToolError):
+        with self._library(ctx) as library:
             place = await _place(library, id)
             document = await library.document(place.collection, place.doc_id)
         address = web_address(document.metadata.get("url")) or library.url(
@@ -269,8 +270,7 @@ class Tools:
         self, question: AskedQuestion, ctx: Context[Any, Any], collection: CollectionName = None, **options: Any
     ) -> str:
         """The passages that answer a question, the densest that fit the budget, each with its document and place."""
-        library = self.library_for(ctx)
-        with _failures_as(ToolError):
+        with self._library(ctx) as library:
             name = await _collection_named(library, collection)
             context = await library.context(_query(name, question, options))
         return context_text(context, name)
@@ -280,10 +280,9 @@ class Tools:
         self, question: AskedQuestion, ctx: Context[Any, Any], collection: CollectionName = None, **options: Any
     ) -> str:
         """An answer with marks, and the quoted places that it cites. build_context leaves the answer to you."""
-        library = self.library_for(ctx)
         answer: Json | None = None
         pieces = 0
-        with _failures_as(ToolError):
+        with self._library(ctx) as library:
             name = await _collection_named(library, collection)
             events = library.events(_query(name, question, options))
             async with aclosing(events):
@@ -307,8 +306,7 @@ class Tools:
         collection: CollectionName = None,
     ) -> str:
         """The documents of a collection with their ids and sizes; of several collections, first their names."""
-        library = self.library_for(ctx)
-        with _failures_as(ToolError):
+        with self._library(ctx) as library:
             names = await library.collections()
             if collection is None and len(names) != 1:
                 return f"Collections: {', '.join(names) or 'none'}. Name one of them as `collection`."
@@ -332,8 +330,7 @@ class Tools:
         collection: CollectionName = None,
     ) -> str:
         """A part of a document's text, as it stands there."""
-        library = self.library_for(ctx)
-        with _failures_as(ToolError):
+        with self._library(ctx) as library:
             place = await _place(library, id, collection)
             document = await library.document(place.collection, place.doc_id)
         characters = len(document.text)
@@ -346,8 +343,7 @@ class Tools:
 
     async def document(self, collection: str, key: str, ctx: Context[Any, Any]) -> str:
         """The text of a document, as a resource."""
-        library = self.library_for(ctx)
-        with _failures_as(ResourceNotFoundError):
+        with self._library(ctx, ResourceNotFoundError) as library:
             document = await library.document(collection, id_of(key))
         note = "" if len(document.text) <= LONGEST_RESOURCE else "It is cut here: read_document reads on."
         return fence_texts([Quoted(f"document {short_title(document.id)}", document.text[:LONGEST_RESOURCE])], note)
@@ -361,15 +357,13 @@ class Tools:
         collection: CollectionName = None,
     ) -> str:
         """Index a text as a document. One of the same id is replaced."""
-        library = self.library_for(ctx)
-        with _failures_as(ToolError):
+        with self._library(ctx) as library:
             name = await _collection_named(library, collection)
             return await library.add(name, Document(id, text, title))
 
     async def remove_document(self, id: DocumentName, ctx: Context[Any, Any], collection: CollectionName = None) -> str:
         """Remove a document from a collection. This cannot be undone."""
-        library = self.library_for(ctx)
-        with _failures_as(ToolError):
+        with self._library(ctx) as library:
             place = await _place(library, id, collection)
             return await library.remove(place.collection, place.doc_id)
 
