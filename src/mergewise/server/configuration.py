@@ -367,11 +367,8 @@ def _fields(
 def _value(what: str, given: object, hint: Any, base: Path) -> Any:
     """The value as the hint demands it. Paths count from `base`."""
     if isinstance(hint, UnionType):
-        kinds = [kind for kind in get_args(hint) if kind is not type(None)]
-        if len(kinds) > 1:
-            # a budget: a number, or a word
-            return given if isinstance(given, int) and not isinstance(given, bool) else value_of(what, given, str)
-        return _value(what, given, kinds[0], base)
+        # a type, or None for what is not set
+        return _value(what, given, get_args(hint)[0], base)
     if hint is Path:
         path = value_of(what, str(given) if isinstance(given, Path) else given, str)
         check_directory(what, path)

@@ -34,8 +34,6 @@ SCOPES: tuple[Scope, ...] = get_args(Scope)
 ENDED: frozenset[JobState] = frozenset({"done", "failed", "cancelled"})
 """The states that a job does not leave (a retry is another job's beginning under the same id)."""
 _TOLD_OF_JOBS = "id kind collection state progress report error created started finished attempt".split()
-REMOVING: frozenset[JobKind] = frozenset({"remove", "drop"})
-"""The kinds that go before all others."""
 
 
 @dataclass(frozen=True, slots=True)
