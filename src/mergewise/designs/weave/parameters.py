@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from mergewise.ranges import ROWS, SHARE, Range, check_fields
+from mergewise.ranges import ROWS, SHARE, CheckedFields, Range
 
 MOST_HOPS = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Weave:
+class Weave(CheckedFields):
     """What each one means is told beside it: docs/reference.md is made from these lines."""
 
     k: Annotated[int, ROWS, "leaves from the search"] = 60
@@ -51,6 +51,3 @@ class Weave:
         bool,
         "point: what the model pointed at comes before all else, in its order; a weak model then costs much at small budgets",
     ] = False
-
-    def __post_init__(self) -> None:
-        check_fields(self)
