@@ -1,4 +1,4 @@
-"""What weave can be told."""
+"""Parameters of weave."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MOST_HOPS = 3
 
 @dataclass(frozen=True, slots=True)
 class Weave(CheckedFields):
-    """What each one means is told beside it: docs/reference.md is made from these lines."""
+    """The help texts make docs/reference.md."""
 
     k: Annotated[int, ROWS, "leaves from the search"] = 60
     hops: Annotated[int, Range(0, MOST_HOPS), "how often the evidence leads on to further sections, 0 to 3"] = 2
