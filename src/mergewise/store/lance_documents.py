@@ -6,7 +6,7 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import islice, takewhile
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -22,9 +22,6 @@ from mergewise.store.mapped import IntArray
 from mergewise.store.numbers import DocumentNumbers, sql_numbers
 from mergewise.store.tables import NUMBER, rows_by_document
 from mergewise.types import Document, DocumentInfo, DocumentRows, Duplicate, Known, Rows
-
-if TYPE_CHECKING:
-    pass
 
 
 DOCUMENTS_AT_ONCE = 1000
