@@ -6,7 +6,7 @@ Ids of rows and numbers of documents have the shard in their high bits.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from functools import cache, partial
@@ -111,12 +111,9 @@ class ShardedReader:
         found = self._by_id(doc_ids, lambda reader, own: {one.document.id: one for one in reader.document_rows(own)})
         return [_rows_in(self._shard_of(doc_id), found[doc_id]) for doc_id in doc_ids if doc_id in found]
 
-    def numbers(self, where: str | None = None) -> Set[int]:
-        return self._numbers(where)
-
-    def _numbers(self, where: str | None = None) -> DocumentNumbers:
+    def numbers(self, where: str | None = None) -> DocumentNumbers:
         def join() -> DocumentNumbers:
-            parts = [shifted(reader._numbers(where).array, at) for at, reader in enumerate(self.readers)]
+            parts = [shifted(reader.numbers(where).array, at) for at, reader in enumerate(self.readers)]
             return DocumentNumbers(np.concatenate(parts))
 
         return self.once("numbers", join, where)
@@ -212,7 +209,7 @@ class ShardedReader:
         records = self._repeated_documents()
         if where is not None and records:
             numbers = np.fromiter(records, np.int64)
-            among = numbers[self._numbers(where).holds(numbers)].tolist()
+            among = numbers[self.numbers(where).holds(numbers)].tolist()
             records = {number: records[number] for number in among}
         return d.same_documents((number, statement) for number, (_, statement) in records.items())
 
