@@ -35,7 +35,7 @@ from mergewise.evaluate.question_sets import Question
 from mergewise.evaluate.run import chosen_questions
 from mergewise.models.openai_chat import OpenAIChat
 from mergewise.models.tokens import count_tokens
-from mergewise.readers import read
+from mergewise.readers import read_file
 from mergewise.retrieve.hybrid import HybridReader
 from mergewise.text.sections import paragraphs
 
@@ -157,13 +157,13 @@ def _manuals(count: int) -> Chosen:
     asked = [one.question for one in manuals.load("questions", "dev") if one.answerable]
     found: list[tuple[int, int, str]] = []
     for doc_id in sorted({min(_of(question)) for question in asked if len(_of(question)) == 1}):
-        text = read(manuals.FOLDER / doc_id, id=doc_id).text
+        text = read_file(manuals.FOLDER / doc_id, id=doc_id).document.text
         tokens = count_tokens([text])[0]
         if LEAST <= tokens <= MOST:
             found.append((-sum(_of(question) == {doc_id} for question in asked), tokens, doc_id))
     taken = [doc_id for _, _, doc_id in sorted(found)[:count]]
     return Chosen(
-        tuple(_named("manuals", read(manuals.FOLDER / doc_id, id=doc_id)) for doc_id in taken),
+        tuple(_named("manuals", read_file(manuals.FOLDER / doc_id, id=doc_id).document) for doc_id in taken),
         tuple(_placed(question, "manuals") for question in asked if _of(question) <= set(taken)),
     )
 

@@ -27,8 +27,8 @@ from mergewise.designs.weave import ranking, strategy
 from mergewise.designs.weave.evidence import FEATURES, WEIGHTS
 from mergewise.designs.weave.parameters import Weave
 from mergewise.designs.weave.ranking import SECTION_FEATURES, SECTION_WEIGHTS, best_by_section, section_features
-from mergewise.designs.weave.reranking import is_mostly
 from mergewise.designs.weave.selection import select
+from mergewise.designs.weave.weights import is_mostly
 from mergewise.engine import Index
 from mergewise.evaluate.loaders import load_question_set
 from mergewise.evaluate.question_sets import Question, QuestionSet

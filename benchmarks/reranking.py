@@ -22,8 +22,8 @@ import numpy as np
 import mergewise
 from benchmarks.corpus import bench_folder
 from mergewise.designs.weave.parameters import Weave
-from mergewise.designs.weave.reranking import scored_sentences
 from mergewise.designs.weave.strategy import gather
+from mergewise.designs.weave.weights import scored_sentences
 from mergewise.engine import Index
 from mergewise.evaluate.loaders import load_question_set
 from mergewise.evaluate.question_sets import Question, QuestionSet

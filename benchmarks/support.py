@@ -26,7 +26,7 @@ from tests.text import support_cases
 
 from benchmarks import manuals
 from benchmarks.corpus import bench_folder
-from mergewise.readers import read
+from mergewise.readers import read_file
 from mergewise.text.markup import readable
 from mergewise.text.sentences import split_sentences
 from mergewise.text.support.judge import Judge
@@ -78,7 +78,7 @@ def documents(group: str) -> Iterator[tuple[str, str, str]]:
     """(id, title, text) of a set, of a language, or of the manuals."""
     if group == "manuals":
         for path in sorted(p for p in manuals.FOLDER.rglob("*") if p.suffix in (".md", ".rst")):
-            document = read(path)
+            document = read_file(path).document
             yield str(path.relative_to(manuals.FOLDER)), document.title, document.text
         return
     folder = bench_folder() / group if group in SETS else bench_folder().parent / "languages" / group

@@ -17,6 +17,7 @@ from mergewise.models.minilm import MAX_TOKENS, load_session, truncate
 from mergewise.models.record import Models
 from mergewise.models.tokens import count_tokens, encode
 from mergewise.protocols import Embedder, FloatArray, OrderedBy, SearchKind, Store
+from mergewise.readers import read_file
 from mergewise.retrieve.hybrid import HybridReader
 from mergewise.store.lance import LanceStore
 from mergewise.store.manifest import Manifest, ViewState
@@ -29,6 +30,10 @@ SMALL = TreeSettings(leaf_tokens=18, max_leaf_tokens=36, section_tokens=90, min_
 
 
 _session = cache(load_session)
+
+
+def read(path: Path, *, id: str | None = None) -> Document:
+    return read_file(path, id=id).document
 
 
 def token_vectors(text: str) -> tuple[FloatArray, Sequence[tuple[int, int]]]:

@@ -109,7 +109,7 @@ def test_an_origin_says_where_a_document_came_from(index: mw.Index, docs: Path) 
     assert origins["docs/cats.md"] == Origin("docs/cats.md", status.st_size, int(status.st_mtime))
     assert origins["own"] is None
     assert index.document("docs/cats.md").metadata == {}
-    with pytest.raises(mw.UsageError, match=r"\(columns: id, title\)"):
+    with pytest.raises(mw.UsageError, match=r"unknown key .source.*\(keys: id, title\)"):
         index.context("cats", where="source = 'docs/cats.md'")
 
 

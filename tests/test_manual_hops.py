@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from mergewise.evaluate.words import normalise
-from mergewise.readers import read
+from tests.support import read
 
 HOPS = Path(__file__).parents[1] / "benchmarks/manuals/hops.jsonl"
 ROWS: list[dict[str, Any]] = [json.loads(line) for line in HOPS.read_text(encoding="utf-8").splitlines()]

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from mergewise.evaluate.words import normalise
-from mergewise.readers import read
 from mergewise.types import Document
+from tests.support import read
 
 QUESTIONS = Path(__file__).parents[1] / "benchmarks/manuals/questions.jsonl"
 RESERVED = Path(__file__).parents[1] / "../shared/data/reserved-questions.txt"

@@ -15,7 +15,7 @@ from mergewise.evaluate.metrics import Score, score_context
 from mergewise.evaluate.question_sets import Question
 from mergewise.evaluate.run import Split
 from mergewise.models.tokens import count_tokens
-from mergewise.readers import read
+from mergewise.readers import read_file
 from mergewise.types import Context
 
 FOLDER = Path(__file__).parents[2] / "../shared/data/files/manuals"
@@ -63,7 +63,7 @@ def opened(cache: Path, embedder: str = "minilm") -> Index:
     documents = []
     for path in sorted(FOLDER.rglob("*")):
         if path.suffix in (".md", ".rst") and path.parent != FOLDER:
-            documents.append(read(path, id=path.relative_to(FOLDER).as_posix()))
+            documents.append(read_file(path, id=path.relative_to(FOLDER).as_posix()).document)
     index.add(documents)
     return index
 

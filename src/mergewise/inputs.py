@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
+from hashlib import blake2b
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeAlias
@@ -19,7 +20,6 @@ from mergewise.errors import ReadError, UsageError
 from mergewise.ranges import short_repr, text_or_none
 from mergewise.readers import UNTRIED, FileReader, FolderSearch, ReadFile, digest_of, file_bytes, find_files, read_file
 from mergewise.readers.builder import whole_number
-from mergewise.readers.frameworks import document_of
 from mergewise.types import Document, File, FileMetadata, Metadata, Origin
 
 Source: TypeAlias = str | os.PathLike[str] | Document | File
@@ -27,6 +27,9 @@ Source: TypeAlias = str | os.PathLike[str] | Document | File
 NAMED = "named "
 """How the digest begins of a file that was read under another name than its own: no file of a folder is taken for it."""
 _SURROGATE = re.compile("[\ud800-\udfff]")
+# the text, the metadata and the id: LangChain, Haystack, LlamaIndex
+_FOREIGN_FIELDS = (("page_content", "metadata", "id"), ("content", "meta", "id"), ("text", "metadata", "node_id"))
+_FILE_FIELDS = ("source", "file_path", "file_name")
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,6 +277,31 @@ def _flat(sources: Iterable[Any]) -> Iterator[Source]:
             raise UsageError(f"{short_repr(source)} cannot be indexed", "give files, folders or documents")
         else:
             yield from _flat(source)
+
+
+def document_of(foreign: object) -> Document | None:
+    """Convert a document of LangChain, LlamaIndex or Haystack, known by its fields; None for any other object.
+
+    Its id is the object's own. An object without one is called by the file that its metadata name, with the page, if any, and a
+    digest of its text, so that the pieces of a file are apart. Metadata that an index cannot hold are left out.
+    """
+    for text_field, metadata_field, id_field in _FOREIGN_FIELDS:
+        text, metadata = getattr(foreign, text_field, None), getattr(foreign, metadata_field, None)
+        if isinstance(text, str) and isinstance(metadata, Mapping) and hasattr(foreign, id_field):
+            title = metadata.get("title")
+            return Document(
+                id=getattr(foreign, id_field) or _foreign_id(text, metadata),
+                text=text,
+                title=title if isinstance(title, str) else "",
+                metadata=FileMetadata({key: value for key, value in metadata.items() if key != "title"}),
+            )
+    return None
+
+
+def _foreign_id(text: str, metadata: Mapping[str, object]) -> str:
+    file = next((str(metadata[name]) for name in _FILE_FIELDS if metadata.get(name)), "text")
+    digest = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=4).hexdigest()
+    return "#".join([file, *(str(metadata[key]) for key in ("page",) if key in metadata), digest])
 
 
 def _document_digest(document: Document) -> str:

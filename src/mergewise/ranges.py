@@ -88,6 +88,15 @@ def check_fields(record: Any) -> None:
             object.__setattr__(record, field.name, value)
 
 
+class CheckedFields:
+    """A base for frozen dataclasses. It checks the fields of a record when the record is made, as `check_fields` does."""
+
+    __slots__ = ()
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+
 def hints_of(kind: type) -> dict[str, Any]:
     """The types of a class's fields, with what stands beside them. Python compiles each of them, so that is done once."""
     return _hints(kind)

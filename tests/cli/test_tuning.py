@@ -20,7 +20,7 @@ from mergewise.evaluate import tuning
 from mergewise.evaluate.tuning import HeldOut, TuningReport, WeightsReport
 from mergewise.evaluate.tuning.space import Point
 from mergewise.retrieve.hybrid import SearchSettings
-from mergewise.server.mcp import stdio
+from mergewise.server.mcp import library
 from mergewise.types import Document
 
 TOWNS = tuple(
@@ -136,7 +136,7 @@ def test_fitted_weights_are_a_file_that_questions_take(
     monkeypatch.setenv("MERGEWISE_WEIGHTS", str(file))
     run("context", "Who designed the tower of Arden?", "-i", "mine")
     served = []
-    monkeypatch.setattr(stdio, "serve_index", lambda index, *more, **options: served.append(index.state()))
+    monkeypatch.setattr(library, "serve_index", lambda index, *more, **options: served.append(index.state()))
     run("mcp", "-i", "mine", "--search", "weight=0.5")
     assert served[0].models.weights == pytest.approx(weights, rel=1e-3) and served[0].settings.weight == 0.5
     with pytest.raises(UsageError, match="is there already"):

@@ -24,7 +24,6 @@ from mergewise.models.record import Models
 from mergewise.models.tokens import count_tokens
 from mergewise.prompting.records import records_in
 from mergewise.prompting.replies import json_in
-from mergewise.readers import read
 from mergewise.retrieve.hybrid import HybridReader, SearchSettings
 from mergewise.store.audit import document_problems, with_settings
 from mergewise.text.sentences import split_sentences
@@ -35,6 +34,7 @@ from mergewise.types import Document, DocumentRows, Message
 from tests.memory_store import MemoryStore
 from tests.readers.conftest import check
 from tests.readers.test_read_epub import CHAPTERS, book
+from tests.support import read
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,12 +7,13 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support import read
 
 from mergewise.designs import VIEWS
 from mergewise.evaluate.loaders import load_question_set
 from mergewise.index.tree import Tree, TreeSettings, build_trees
 from mergewise.models.tokens import count_tokens
-from mergewise.readers import find_files, read
+from mergewise.readers import find_files
 from mergewise.store.audit import document_problems, with_settings
 from mergewise.text.keys import LONGEST_NAME
 from mergewise.text.languages import document_language, neutral_lengths

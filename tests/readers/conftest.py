@@ -8,9 +8,9 @@ from pathlib import Path
 from types import MappingProxyType
 
 import pytest
+from tests.support import read
 
 from mergewise.errors import ReadError
-from mergewise.readers import read
 from mergewise.types import Document
 
 PdfLine = tuple[str, float, float, float, str]  # font (F1 regular, F2 bold), size, x, y, text

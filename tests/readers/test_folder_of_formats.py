@@ -9,10 +9,11 @@ from pathlib import Path
 
 import openpyxl
 import pytest
+from tests.support import read
 
 import mergewise as mw
 from mergewise.inputs import Input
-from mergewise.readers import SUFFIXES, WALKED, find_files, read
+from mergewise.readers import SUFFIXES, WALKED, find_files
 from mergewise.types import Document
 
 FILES = {

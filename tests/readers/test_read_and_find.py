@@ -6,10 +6,11 @@ import os
 from pathlib import Path
 
 import pytest
+from tests.support import read
 
 from mergewise import readers
 from mergewise.errors import ReadError
-from mergewise.readers import SUFFIXES, find_files, read
+from mergewise.readers import SUFFIXES, find_files
 
 PNG = b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR\x00\x00"
 PDF = b"%PDF-1.4\n%\xe2\xe3\xcf\xd3\n"

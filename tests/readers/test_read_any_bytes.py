@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.support import read
 
 from mergewise.errors import ReadError
-from mergewise.readers import SUFFIXES, read
+from mergewise.readers import SUFFIXES
 from mergewise.types import Document
 
 MAGIC = [b"", b"%PDF-1.4\n", b"PK\x03\x04", b"\xff\xfe"]

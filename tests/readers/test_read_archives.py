@@ -13,9 +13,9 @@ import docx
 import openpyxl
 import pytest
 from tests.readers.test_read_epub import CHAPTERS, CONTAINER, OPF
+from tests.support import read
 
 from mergewise.errors import ReadError
-from mergewise.readers import read
 
 TEXT = "Owls eat mice."
 OUTSIDE = (

@@ -11,12 +11,12 @@ import docx
 import pytest
 from docx.oxml import parse_xml
 from docx.oxml.ns import nsdecls
+from tests.support import read
 
 from mergewise.errors import ReadError
 from mergewise.readers import archive as zip_reader
-from mergewise.readers import read
+from mergewise.readers.docx import formula
 from mergewise.readers.numbering import Level, Numbering
-from mergewise.readers.omml import formula
 from mergewise.types import Document
 
 Read = Callable[[str, "bytes | str"], Document]

@@ -9,8 +9,7 @@ import pytest
 
 import mergewise as mw
 from mergewise.errors import UsageError
-from mergewise.inputs import inputs_of
-from mergewise.readers.frameworks import document_of
+from mergewise.inputs import document_of, inputs_of
 
 TEXT = "Owls eat mice."
 METADATA = {"source": "owls.pdf", "page": 3, "title": "Owls", "tags": ["a"], "year": 1902, "nothing": None}

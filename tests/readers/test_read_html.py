@@ -6,9 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.support import read
 
 from mergewise.errors import ReadError
-from mergewise.readers import read
 from mergewise.types import Document
 
 Read = Callable[[str, "bytes | str"], Document]

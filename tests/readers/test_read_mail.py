@@ -9,8 +9,8 @@ from email.message import EmailMessage
 from pathlib import Path
 
 import pytest
+from tests.support import read
 
-from mergewise.readers import read
 from mergewise.readers.mail import _word_text
 from mergewise.types import Document
 

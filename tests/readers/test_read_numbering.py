@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from mergewise.readers.docx import formula
 from mergewise.readers.numbering import Level, Numbering
-from mergewise.readers.omml import formula
 from mergewise.readers.xml import parse_xml
 
 OUTER, INNER = Level("decimal", "%1."), Level("lowerLetter", "%1.%2)")

@@ -7,9 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from tests.support import read
 
 from mergewise.errors import ReadError
-from mergewise.readers import read
 from mergewise.types import Document
 
 Read = Callable[[str, "bytes | str"], Document]

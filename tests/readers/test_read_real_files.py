@@ -6,8 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.support import read
 
-from mergewise.readers import find_files, read
+from mergewise.readers import find_files
 from mergewise.types import Document
 
 FILES = (Path(__file__).parents[2] / "../shared/data/files").resolve()

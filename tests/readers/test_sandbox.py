@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 from docx import Document as Docx
+from tests.support import read
 
 import mergewise
 from mergewise.errors import ReadError, UsageError
-from mergewise.readers import SUFFIXES, read, read_file
+from mergewise.readers import SUFFIXES, read_file
 from mergewise.readers.sandbox import SANDBOXED, Limits, SandboxedReader, reader_within
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals and limits are those of POSIX")

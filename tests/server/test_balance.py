@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from mergewise.server import balance, memory
+from mergewise.server import balance, supervisor
 from mergewise.server.balance import ABSENT, ConnectionCounts, SharedListener, ending_connections
 
 
@@ -132,10 +132,10 @@ def test_a_worker_with_too_many_ends_some(status: int, ended: int) -> None:
 
 
 def test_freed_memory_goes_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    own = memory.allocator_trim()
+    own = supervisor.allocator_trim()
     assert own is None or own(0) in (0, 1)
     called = threading.Event()
-    monkeypatch.setattr(memory, "SECONDS", 0.001)
-    monkeypatch.setattr(memory, "allocator_trim", lambda: lambda kept: called.set())
-    memory.give_back_at_times()
+    monkeypatch.setattr(supervisor, "TRIM_SECONDS", 0.001)
+    monkeypatch.setattr(supervisor, "allocator_trim", lambda: lambda kept: called.set())
+    supervisor.give_back_at_times()
     assert called.wait(20)

@@ -12,7 +12,8 @@ from typing import Any
 import httpx2 as httpx
 import pytest
 
-from mergewise.server.guard import CONTENT_SECURITY, host_name
+from mergewise.server.guard import host_name
+from mergewise.server.web import POLICY
 from tests.server.conftest import LiveServer
 
 EVERYWHERE = ["/", "/web/api.js", "/livez", "/readyz", "/metrics", "/api/v1/collections", "/api/v1/openapi.json",
@@ -276,7 +277,7 @@ def test_every_answer_is_held_by_headers(server: LiveServer, path: str) -> None:
     # `/mcp` is a stream without an end
     with server.client("read").stream("GET", path) as answer:
         headers = answer.headers
-    assert headers["Content-Security-Policy"] == CONTENT_SECURITY
+    assert headers["Content-Security-Policy"] == POLICY
     assert headers["X-Content-Type-Options"] == "nosniff" and headers["Referrer-Policy"] == "no-referrer"
     assert headers["Cross-Origin-Resource-Policy"] == "same-origin"
     assert headers["Cache-Control"] == ("no-cache" if path.startswith(("/web", "/?")) or path == "/" else "no-store")

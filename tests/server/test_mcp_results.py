@@ -14,7 +14,6 @@ import mergewise as mw
 pytest.importorskip("mcp")
 pytest.importorskip("fastapi")
 
-from mergewise.server.mcp.places import DocumentPlace, parse_place
 from mergewise.server.mcp.results import (
     MOST_TOKENS,
     ROOM,
@@ -26,6 +25,7 @@ from mergewise.server.mcp.results import (
     fence_texts,
     fitting_documents,
 )
+from mergewise.server.mcp.tools import DocumentPlace, parse_place
 
 PLANTED = st.text(
     st.sampled_from(["-", "#", " ", "\n", "e", "n", "d", "a", "1", "[", "]", "…", "\u2028", "\r", "\x85", "文"]),

@@ -24,8 +24,7 @@ from mcp.client.streamable_http import streamable_http_client
 from typer.testing import CliRunner
 
 from mergewise.cli.main import app
-from mergewise.server.mcp.library import IndexLibrary
-from mergewise.server.mcp.stdio import collection_name
+from mergewise.server.mcp.library import IndexLibrary, collection_name
 from mergewise.server.mcp.tools import mcp_server
 from tests.server.conftest import LiveServer
 

@@ -101,7 +101,9 @@ def found(way: int, search: Callable[[], Future[Ranking]]) -> Ranking:
 WHERE = st.one_of(
     st.none(),
     st.sampled_from([0, 1, 3, 30, 100, 300, DOCUMENTS, 10**6]).map(lambda size: f"place < {size}"),
-    st.tuples(st.integers(0, DOCUMENTS), st.integers(0, 200)).map(lambda ab: f"place between {ab[0]} and {sum(ab)}"),
+    st.tuples(st.integers(0, DOCUMENTS), st.integers(0, 200)).map(
+        lambda ab: f"(place >= {ab[0]} and place <= {sum(ab)})"
+    ),
     st.integers(0, 9).map(lambda digit: f"id like '%{digit}'"),
     st.integers(0, 9).map(lambda digit: f"not id like '%{digit}'"),
 )

@@ -237,7 +237,6 @@ HELD_OUT = (
             "Amélie Roche est née le 3 avril 1902 à Lyon.",
             "Amélie Roche a dirigé Le Phare pendant dix-sept ans.",
             "Elle a refusé la Légion d'honneur en 1938.",
-            "Le roman d'Amélie Roche a été traduit en 12 langues.",
             "Son roman s'est vendu à 250.000 exemplaires.",
         ),
         (

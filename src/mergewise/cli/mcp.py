@@ -44,7 +44,7 @@ def mcp(
 ) -> None:
     """Serve an index to a program that starts this command itself, such as Claude Desktop, VS Code or Cursor."""
     check_extra()
-    from mergewise.server.mcp.stdio import serve_index
+    from mergewise.server.mcp.library import serve_index
 
     # the SDK's own log, beside ours on standard error
     log = logging.StreamHandler()

@@ -26,7 +26,7 @@ def assemble(
 ) -> Context:
     """Run the strategy of this spec, `name` or `name(parameter=value, ...)`; `parameters` override those of the spec."""
     strategy, chosen = resolve(spec, parameters)
-    _demand_views(strategy, reader)
+    _check_views(strategy, reader)
     if strategy.needs is not None and strategy.needs.of(models) is None:
         raise UsageError(f"the strategy {split_spec(spec)[0]!r} needs {strategy.needs.what}", strategy.needs.hint)
     context = strategy.assemble(question, reader, budget, models, chosen)
@@ -90,7 +90,7 @@ def _merging(then: str) -> tuple[Callable[[Context, int, Models, Any], Context],
     return strategy.merge, parameters
 
 
-def _demand_views(strategy: Strategy, reader: IndexReader) -> None:
+def _check_views(strategy: Strategy, reader: IndexReader) -> None:
     for view in strategy.views:
         if not reader.has(view):
             raise UsageError(f"this index has no {view} view", f"build it: mergewise index PATH... --views leaf,{view}")

@@ -102,11 +102,12 @@ def signals_of(context: Context, quotes: Sequence[Quote], first: Quotation) -> S
     best, spans = first.best.evidence, [citation.span for citation in first.citations]
     others = (quote for quote in quotes if not any(quote.evidence.span.overlaps(span) for span in spans))
     second = next(others, None)
+    paths = (heading_path(citation.title, citation.headings) for citation in first.citations)
     cosines = [quote.evidence.cosine for quote in quotes if quote.evidence.cosine is not None]
     return Signals.of(
         context.question,
         "\n".join(citation.text for citation in first.citations),
-        "\n".join([best.span.doc_id, *map(_path, first.citations), *_lead(best, quotes, context)]),
+        "\n".join([best.span.doc_id, *paths, *_lead(best, quotes, context)]),
         cosine=best.cosine,
         nearest=None if best.cosine is None else float(best.cosine >= max(cosines)),
         missing=1 - best.document_terms,
@@ -121,10 +122,6 @@ def _lead(best: Evidence, quotes: Sequence[Quote], context: Context) -> list[str
         return []
     passage = context.passages[lead.number - 1]
     return [lead.evidence.text, lead.evidence.span.doc_id, heading_path(passage.title, passage.headings)]
-
-
-def _path(citation: Citation) -> str:
-    return heading_path(citation.title, citation.headings)
 
 
 def _spans_to_quote(quotes: Sequence[Quote], texts: QuotableTexts) -> Iterator[tuple[Quote, list[Span]]]:

@@ -60,7 +60,8 @@ class QuotableTexts:
         low, high = min(span.start for span in spans), max(span.end for span in spans)
         for start, end in ((start, end) for start, end in self._code(doc_id) if start < high and end > low):
             rest = Span(doc_id, start, start + len(text[start:end].rstrip()))
-            if any(start < at < end for span in spans for at in (span.start, span.end)) and self._holds(rest):
+            is_held = any(held.contains(rest) for held in self._held)
+            if is_held and any(start < at < end for span in spans for at in (span.start, span.end)):
                 joined = self.merged([*wider, rest])
                 free = not any(rest.overlaps(span) for span in quoted)
                 wider = joined if free and sum(map(len, joined)) <= LONGEST_CODE else wider
@@ -80,10 +81,6 @@ class QuotableTexts:
         said = laid_out(text[start : span.end], inside)
         before = "…\n" if cuts_code(text, code, span.start) else ""
         return before + said + ("\n…" if cuts_code(text, code, span.end) else "")
-
-    def _holds(self, span: Span) -> bool:
-        """Whether a passage of the context holds the span."""
-        return any(held.contains(span) for held in self._held)
 
     def _whole(self, doc_id: str) -> str:
         document = self.document(doc_id)

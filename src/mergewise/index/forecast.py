@@ -41,14 +41,11 @@ def forecast(
     replaced = {task.id for task in tasks}
     for view in asking:
         assert view.writing is not None
-        due = dict.fromkeys([*missing.get(view.name, ()), *_unfinished_documents(view, reader)])
+        unfinished = view.writing.unfinished(reader) if view.name in reader.views else ()
+        due = dict.fromkeys([*missing.get(view.name, ()), *unfinished])
         for ids in batches((doc_id for doc_id in due if doc_id not in replaced), AT_ONCE):
             total += _cost(view, reader.document_rows(ids), settings, models)
     return total
-
-
-def _unfinished_documents(view: View, reader: StoreReader) -> Sequence[str]:
-    return () if view.writing is None or view.name not in reader.views else view.writing.unfinished(reader)
 
 
 def _cost(view: View, rows: Sequence[DocumentRows], settings: Mapping[str, Any], models: Models) -> Estimate:

@@ -242,7 +242,7 @@ class _BatchWriter:
         self._take(task, _read(task))
 
     def _begin(self, task: IndexingTask) -> None:
-        if _is_full(self._batch):
+        if len(self._batch) >= BATCH_DOCUMENTS or _characters(self._batch) >= BATCH_CHARACTERS:
             self.flush()
         self.work.look_at(task.given.name)
 
@@ -534,10 +534,6 @@ def _models_with_progress(
     if asking:
         return models, work.shares_of(characters, asking)
     return replace(models, embedder=work.watch(models.embedder, characters, len(settings))), None
-
-
-def _is_full(batch: Sequence[DocumentRows]) -> bool:
-    return len(batch) >= BATCH_DOCUMENTS or _characters(batch) >= BATCH_CHARACTERS
 
 
 def _characters(rows: Iterable[DocumentRows]) -> int:

@@ -118,18 +118,18 @@ class CachedChat(_ChatAround[ChatModel]):
         Each statement commits by itself. The journal is SQLite's default, a rollback journal: processes that turn on the
         write-ahead log of a new file at the same moment find the file locked.
         """
-        self._demand_plain_files()
+        self._check_plain_files()
         try:
             with closing(sqlite3.connect(self.directory / FILE, timeout=_WAIT, isolation_level=None)) as database:
                 database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST_BYTES)
-                _demand_own_table(database)
+                _check_own_table(database)
                 yield database
         except sqlite3.Error as error:
             raise UsageError(
                 f"{self.directory} does not work as a cache of model calls: {error}", "delete it, or name another one"
             ) from error
 
-    def _demand_plain_files(self) -> None:
+    def _check_plain_files(self) -> None:
         """A link, a pipe or a device in the place of the file or its journal leads elsewhere."""
         for path in (self.directory / FILE, self.directory / f"{FILE}-journal"):
             with suppress(FileNotFoundError):
@@ -138,7 +138,7 @@ class CachedChat(_ChatAround[ChatModel]):
                     raise UsageError(f"{path} is no plain file", "delete it, or name another cache")
 
 
-def _demand_own_table(database: sqlite3.Connection) -> None:
+def _check_own_table(database: sqlite3.Connection) -> None:
     """A view or a trigger in a file of others would run what they wrote. Raises sqlite3.DatabaseError."""
     schema = database.execute("SELECT name, sql FROM sqlite_schema WHERE sql IS NOT NULL").fetchall()
     if schema not in ([], [("replies", f"CREATE TABLE {_COLUMNS}")]):

@@ -51,7 +51,7 @@ def cppl(
     golden = [ids for ids in map(list, dict.fromkeys(tuple(model.encode(answer)) for answer in answers)) if ids]
     if not golden:
         raise UsageError("there is no answer to measure", "give at least one gold answer that is not empty")
-    _demand_room(model, [question, *contexts], max(map(len, golden)))
+    _check_room(model, [question, *contexts], max(map(len, golden)))
     if not contexts:
         return np.zeros(0)
     without = model.start([question])
@@ -78,7 +78,7 @@ def _perplexities(
     return table
 
 
-def _demand_room(model: CausalModel[Any], prompts: Sequence[Sequence[int]], answer: int) -> None:
+def _check_room(model: CausalModel[Any], prompts: Sequence[Sequence[int]], answer: int) -> None:
     longest = max(map(len, prompts))
     if longest + answer > model.window:
         raise UsageError(

@@ -11,8 +11,9 @@ from mergewise.page.markup import Markup, join, tag
 from mergewise.page.passages import GAP_SHOWN, GOES_ON, apart, card_head, with_styles
 from mergewise.page.places import Places, Styled
 from mergewise.protocols import TokenCounter
-from mergewise.text.context_diff import OtherSpans, has_words, other_spans, unshared_texts
+from mergewise.text.context_diff import OtherSpans, other_spans, unshared_texts
 from mergewise.text.keys import heading_path
+from mergewise.text.markup import says_something
 from mergewise.types import Context, Passage, Span
 
 
@@ -107,7 +108,7 @@ def _text(passage: Passage, side: ContextColumn) -> Markup:
 def _piece(piece: Span, words: str, styles: Sequence[Styled], alone: bool) -> Markup:
     lead, inner, tail = apart(words)
     body = with_styles(Span(piece.doc_id, piece.start + len(lead), piece.end - len(tail)), inner, styles)
-    if alone and has_words(inner):
+    if alone and says_something(inner):
         body = tag("mark", body, class_="k only", title="only here")
     return join([lead, body, tail])
 

@@ -1,8 +1,8 @@
-"""Files to documents: `read` one, `find_files` many.
+"""Files to documents: `read_file` one, `find_files` many.
 
 `SUFFIXES` names the reader of each kind of file, `WALKED` the kinds that a folder is searched for. A reader is a function from
-bytes to `Parsed`. Whatever its parser raises, `read` raises a ReadError with a reason in one line. Parsers are imported at their
-first use.
+bytes to `Parsed`. Whatever its parser raises, `read_file` raises a ReadError with a reason in one line. Parsers are imported at
+their first use.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ from mergewise.errors import ReadError
 from mergewise.files import regular_bytes
 from mergewise.readers.builder import Parsed
 from mergewise.readers.decoding import decode
-from mergewise.readers.delimited import read_csv, read_tsv
 from mergewise.readers.docx import read_docx
 from mergewise.readers.epub import read_epub
 from mergewise.readers.front_matter import header_pairs, title_in
@@ -40,12 +39,13 @@ from mergewise.readers.recognition import Recognition
 from mergewise.readers.records import read_json, read_json_lines
 from mergewise.readers.rst import read_rst
 from mergewise.readers.source import LANGUAGES, reader_of
+from mergewise.readers.table import read_csv, read_tsv
 from mergewise.readers.xlsx import read_xlsx
 from mergewise.text.keys import short_name
 from mergewise.types import Document, OutwardLink
 
 __all__ = ["MAX_BYTES", "SUFFIXES", "WALKED", "FileReader", "FolderSearch", "Parsed", "ReadFile", "Reader", "digest_of"]
-__all__ += ["file_bytes", "find_files", "read", "read_file"]
+__all__ += ["file_bytes", "find_files", "read_file"]
 
 Reader: TypeAlias = Callable[[bytes], Parsed]
 
@@ -108,22 +108,19 @@ WALKED = frozenset(SUFFIXES) - _CONFIGURATION
 they mostly serve to build it, and a search would find their words in place of its text."""
 
 
-def read(path: Path, *, id: str | None = None) -> Document:
-    """The document in one file, by its suffix; a file of unknown suffix is read as plain text.
-
-    The id is the path as given, with forward slashes, unless `id` names another. A file that states no title is
-    called by its name. Raises ReadError, and nothing else, with a reason in one line.
-    """
-    return read_file(path, id=id).document
-
-
 def read_file(
     path: Path, *, id: str | None = None, name: str | None = None, recognition: Recognition | None = None
 ) -> ReadFile:
-    """What `read` reads, with a digest: the file may change meanwhile, and its bytes are asked for once.
+    """Read the document in one file, by its suffix, and the digest of its bytes, which are asked for once.
 
-    With a `name`, it is read as a file of this name. Pages without text are recognised as far as `recognition` allows. The
-    digest of a file with pages that nobody tried to recognise ends with `UNTRIED` and how many might have been tried.
+    A file of unknown suffix is read as plain text. The id is the path as given, with forward slashes, unless `id` names
+    another. A file that states no title is called by its name. With a `name`, it is read as a file of this name.
+
+    Pages without text are recognised as far as `recognition` allows. The digest of a file with pages that nobody tried to
+    recognise ends with `UNTRIED` and how many might have been tried.
+
+    Raises:
+        ReadError: with a reason in one line, whatever the parser raised.
     """
     named = path if name is None else PurePosixPath(name)
     reader = SUFFIXES.get(named.suffix.lower(), read_plain)
@@ -179,7 +176,8 @@ class FolderSearch:
         waiting = [folder]
         while waiting:
             path = waiting.pop()
-            is_folder = path is folder or _is_folder(path)
+            # `Path.is_dir` raises for a path longer than the system takes
+            is_folder = path is folder or os.path.isdir(path)  # noqa: PTH112
             if path is not folder and not self.choice.takes(path, folder, is_folder=is_folder):
                 self.excluded += 1
             elif not is_folder and (suffix := path.suffix.lower()) not in WALKED and suffix not in self.choice.suffixes:
@@ -188,14 +186,14 @@ class FolderSearch:
             elif _is_new(path, seen):
                 self._note_outward(path, folder)
                 try:
-                    entries = _entries(path) if is_folder else None
+                    entries = sorted(path.iterdir()) if is_folder else None
                 except OSError:
                     entries = None
                 if entries is None:
-                    # a pipe, a device or a link to nowhere is among them: `read` says why it cannot be read
+                    # a pipe, a device or a link to nowhere is among them: `read_file` says why it cannot be read
                     yield path
                 else:
-                    waiting += reversed(entries)
+                    waiting += (entry for entry in reversed(entries) if not entry.name.startswith("."))
 
     def _note_outward(self, path: Path, folder: Path) -> None:
         try:
@@ -204,7 +202,7 @@ class FolderSearch:
                 if not target.is_relative_to(os.path.realpath(folder)):
                     self.outward.append(OutwardLink(path.as_posix(), target.as_posix()))
         except (OSError, RuntimeError):
-            # a link to nowhere or to itself, or a path that is too long: `read` says so
+            # a link to nowhere or to itself, or a path that is too long: `read_file` says so
             return
 
 
@@ -212,7 +210,7 @@ def find_files(paths: Iterable[Path], search: FolderSearch | None = None) -> Ite
     """The files to read in `paths`, each once. Files that are named themselves are read whatever their suffix.
 
     A folder is walked in sorted order, without hidden entries; `search` says which of its files count, and notes the others.
-    A path that does not exist, and a folder that cannot be listed, is yielded as it is, so that `read` gives the reason.
+    A path that does not exist, and a folder that cannot be listed, is yielded as it is, so that `read_file` gives the reason.
     """
     search = FolderSearch() if search is None else search
     seen: set[Place] = set()
@@ -223,19 +221,6 @@ def find_files(paths: Iterable[Path], search: FolderSearch | None = None) -> Ite
             yield from search.files(path, seen)
         elif _is_new(path, seen):
             yield path
-
-
-def _entries(folder: Path) -> list[Path]:
-    """What the folder holds, sorted, without what is hidden."""
-    return sorted(entry for entry in folder.iterdir() if not entry.name.startswith("."))
-
-
-def _is_folder(path: Path) -> bool:
-    try:
-        return path.is_dir()
-    except OSError:
-        # its path is longer than the system takes
-        return False
 
 
 def _is_new(path: Path, seen: set[Place]) -> bool:

@@ -19,7 +19,6 @@ from mergewise.errors import ReadError
 from mergewise.readers.archive import core_properties, open_archive, part
 from mergewise.readers.builder import Builder, Parsed, one_line, whole_number
 from mergewise.readers.numbering import Numbering, read_numbering
-from mergewise.readers.omml import formula
 from mergewise.readers.table import Cell, fill_grid
 from mergewise.readers.xml import attribute, children, first, local, value
 from mergewise.types import FileMetadata
@@ -245,3 +244,52 @@ def _floating(element: Any, package: Package) -> Iterator[Any]:
                 yield note
         elif name not in _GONE:
             yield from _floating(child, package)
+
+
+# --- formulas -----------------------------------------------------------------------------------------------------
+
+
+def formula(element: Any) -> str:
+    """Return the linear text of an OMML element: (a)/(b), x^2, a_i, √(x). Drop accents, borders and alignment."""
+    name = local(element)
+    if name == "t":
+        return element.text or ""
+    if name == "f":
+        return f"{_formula_part(element, 'num')}/{_formula_part(element, 'den')}"
+    if name in ("sSup", "sSub", "sSubSup", "nary", "limLow", "limUpp"):
+        return _formula_scripts(element)
+    if name == "rad":
+        return f"{_formula_text(element, 'deg')}√{_formula_part(element, 'e')}"
+    if name == "d":
+        return _formula_brackets(element)
+    if name.endswith("Pr"):
+        return ""
+    return "".join(map(formula, element))
+
+
+def _formula_text(element: Any, name: str) -> str:
+    child = first(element, name)
+    return "" if child is None else formula(child)
+
+
+def _formula_part(element: Any, name: str) -> str:
+    """A part of a formula, in brackets unless it is one character, number or name, or has brackets already."""
+    text = _formula_text(element, name).strip()
+    bracketed = text[:1] == "(" and text.find(")") == len(text) - 1
+    return text if len(text) <= 1 or text.isalnum() or bracketed else f"({text})"
+
+
+def _formula_scripts(element: Any) -> str:
+    operator = first(element, "naryPr", "chr")
+    below = _formula_part(element, "sub") or _formula_part(element, "lim")
+    above = _formula_part(element, "sup")
+    scripts = (f"_{below}" if below else "") + (f"^{above}" if above else "")
+    if local(element) == "nary":
+        return f"{'∫' if operator is None else attribute(operator, 'val')}{scripts} {_formula_text(element, 'e')}"
+    return _formula_part(element, "e") + scripts
+
+
+def _formula_brackets(element: Any) -> str:
+    marks = (("(", first(element, "dPr", "begChr")), (")", first(element, "dPr", "endChr")))
+    begin, end = (usual if mark is None else attribute(mark, "val") for usual, mark in marks)
+    return begin + ", ".join(map(formula, children(element, "e"))) + end

@@ -53,7 +53,8 @@ def _slide(slide: Any, number: int, builder: Builder) -> str:
     shapes = [other for other in _flat(slide.shapes, 0) if shape is None or other.shape_id != shape.shape_id]
     notes = slide.notes_slide.notes_text_frame if slide.has_notes_slide else None
     spoken = notes.text if notes is not None else ""
-    if title or spoken.strip() or any(map(_has_text, shapes)):
+    has_text = any(not other.has_text_frame or other.text_frame.text.strip() for other in shapes)
+    if title or spoken.strip() or has_text:
         builder.heading(1, title or f"Slide {number}")
     for other in shapes:
         _shape(other, builder)
@@ -74,10 +75,6 @@ def _flat(shapes: Any, depth: int) -> Iterator[Any]:
 
 def _is_furniture(shape: Any) -> bool:
     return shape.is_placeholder and shape.placeholder_format.type.name in ("DATE", "FOOTER", "SLIDE_NUMBER")
-
-
-def _has_text(shape: Any) -> bool:
-    return not shape.has_text_frame or bool(shape.text_frame.text.strip())
 
 
 def _shape(shape: Any, builder: Builder) -> None:

@@ -3,10 +3,14 @@
 A row of data is one unit, `Header: value; Header: value`. Rows before the header (a report's title, say) are paragraphs. Empty
 cells are left out. A row that is too long for one unit becomes several, each with the row's first cell at its beginning. In a
 grid the text of a merged cell stands in its top left field; its other fields are empty.
+
+The delimiter of a CSV file is the one that divides its rows most evenly.
 """
 
 from __future__ import annotations
 
+import csv
+import io
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -14,7 +18,8 @@ from dataclasses import dataclass
 from itertools import chain, islice
 
 from mergewise.errors import ReadError
-from mergewise.readers.builder import Builder, one_line, whole_number
+from mergewise.readers.builder import Builder, Parsed, one_line, whole_number
+from mergewise.readers.decoding import decode
 
 MAX_ROWS = 200_000
 MAX_CELLS = 10_000_000
@@ -29,6 +34,10 @@ _MAX_NAME = 80
 _NUMBER = re.compile(
     r"[-+(]?[$€£¥]?\s?\d[\d.,' ]*\s?[%€$£)]?|\d{4}-\d\d-\d\d.*|\d{1,2}[./]\d{1,2}[./]\d{2,4}|true|false", re.I
 )
+_DELIMITERS = ",;\t|"
+_SAMPLE_LINES = 60
+# The limit of the csv module, a setting of the whole process, stays as it is.
+_MAX_FIELD = 131_072
 
 Row = Sequence[str]
 
@@ -108,6 +117,54 @@ def _units(header: Sequence[str], row: Sequence[str]) -> Iterator[str]:
 def _field(header: Sequence[str], column: int, value: str) -> str:
     name = header[column] if column < len(header) else ""
     return f"{name.rstrip(':')}: {value}" if name else value
+
+
+# --- CSV and TSV ---------------------------------------------------------------------------------------------------
+
+
+def read_csv(data: bytes) -> Parsed:
+    text = decode(data)
+    declared, _, rest = text.partition("\n")
+    # Excel writes the delimiter in the first line
+    if declared.lower().startswith("sep=") and len(declared.strip()) == 5:
+        return _parse(rest, declared[4])
+    return _parse(text, _delimiter(text))
+
+
+def read_tsv(data: bytes) -> Parsed:
+    text = decode(data)
+    return _parse(text, "\t" if "\t" in text else _delimiter(text))
+
+
+def _parse(text: str, delimiter: str) -> Parsed:
+    builder = Builder()
+    write_rows(_delimited_rows(text, delimiter), builder)
+    return builder.build()
+
+
+def _delimited_rows(text: str, delimiter: str) -> Iterator[list[str]]:
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, skipinitialspace=delimiter != "\t")
+    try:
+        yield from reader
+    except csv.Error as error:
+        reason = f"a field of more than {_MAX_FIELD} characters: a quotation mark is not closed"
+        raise ReadError(f"line {reader.line_num}: {reason if 'limit' in str(error) else error}") from error
+
+
+def _delimiter(text: str) -> str:
+    """The delimiter that gives most rows the same number of fields, and more than one; a comma where none does."""
+    lines = text.split("\n", _SAMPLE_LINES)[:_SAMPLE_LINES]
+    return max(_DELIMITERS, key=lambda delimiter: _evenness(lines, delimiter))
+
+
+def _evenness(lines: list[str], delimiter: str) -> tuple[float, int]:
+    try:
+        widths = [len(row) for row in csv.reader(lines, delimiter=delimiter, skipinitialspace=True) if row]
+    except csv.Error:
+        return 0.0, 0
+    counts = Counter(width for width in widths if width > 1)
+    rows, width = max(((rows, width) for width, rows in counts.items()), default=(0, 0))
+    return rows / max(1, len(widths)), width
 
 
 # --- grids --------------------------------------------------------------------------------------------------------

@@ -134,13 +134,10 @@ class ConcurrencyLimiter:
         finally:
             self.leave_place()
 
-    async def wait(self, function: Callable[[], Result]) -> Result:
-        """The function's result, computed outside of the slots: by those who have a place. Called off with the caller."""
-        return await self.awaited(function, lambda: None)
-
-    async def awaited(self, function: Callable[[], Result], then: Callable[[], None]) -> Result:
+    async def wait(self, function: Callable[[], Result], then: Callable[[], None] = lambda: None) -> Result:
         """The function's result, computed in a thread of ours; `then` is called once the thread is done with it.
 
+        Who waits outside of the slots has a place.
         When the caller is cancelled, the work is called off, which takes until its next call of a store or a model.
         """
         work = CancellableWork()
@@ -229,7 +226,7 @@ class Slot:
             Slot.current.set(self)
             return function(waited)
 
-        return await self._admission.awaited(work, self._leave)
+        return await self._admission.wait(work, self._leave)
 
     async def _take(self) -> None:
         assert self._turn is not None

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Collection as Names
-from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from mergewise.generate.marks import marked_texts
 from mergewise.jsonable import citation_json, passage_json, step_json
@@ -12,17 +12,14 @@ from mergewise.server.collections import key_of
 from mergewise.types import Answer, Citation, Context, Evidence, Location, Passage, Span
 
 
-class Addresses(Protocol):
-    """Where people see the documents of a collection."""
-
-    def url(self, doc_id: str, start: int | None = None, end: int | None = None) -> str | None: ...
-
-
 class Describer:
-    """Says where the spans of one collection's documents stand."""
+    """Says where the spans of one collection's documents stand.
 
-    def __init__(self, collection: Addresses, locations: Mapping[Span, Location]) -> None:
-        self._collection, self._locations = collection, locations
+    `url` gives the address at which people see a span of a document, if there is one.
+    """
+
+    def __init__(self, url: Callable[[str, int, int], str | None], locations: Mapping[Span, Location]) -> None:
+        self._url_of, self._locations = url, locations
 
     def context(self, context: Context, include: Names[str]) -> dict[str, Any]:
         told: dict[str, Any] = {
@@ -59,10 +56,11 @@ class Describer:
         }
 
     def _url(self, span: Span) -> str | None:
-        return self._collection.url(span.doc_id, span.start, span.end)
+        return self._url_of(span.doc_id, span.start, span.end)
 
     def answer(self, answer: Answer, include: Names[str]) -> dict[str, Any]:
         """The answer without its context."""
+        places = places_of_marks(answer.text, answer.citations)
         told: dict[str, Any] = {
             "question": answer.question,
             "searched_for": answer.context.question,
@@ -71,7 +69,7 @@ class Describer:
             "sure": answer.sure,
             "complete": answer.complete,
             "mode": answer.mode,
-            "citations": self._citations(answer),
+            "citations": [self._citation(one, places.get(one.number, [])) for one in answer.citations],
             "unverified": list(answer.unverified),
             "unsupported": answer.unsupported,
             "removed_marks": answer.removed_marks,
@@ -83,10 +81,6 @@ class Describer:
         if "trace" in include:
             told["trace"] = [step_json(step) for step in answer.trace]
         return told
-
-    def _citations(self, answer: Answer) -> list[dict[str, Any]]:
-        places = places_of_marks(answer.text, answer.citations)
-        return [self._citation(citation, places.get(citation.number, [])) for citation in answer.citations]
 
     def _citation(self, citation: Citation, places: Sequence[tuple[int, int]]) -> dict[str, Any]:
         span, told = citation.span, citation_json(citation)

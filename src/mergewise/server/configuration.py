@@ -274,12 +274,10 @@ def _valid_config(config: ServerConfig) -> ServerConfig:
     for name, collection in config.collections.items():
         if not COLLECTION_NAME.fullmatch(name):
             raise UsageError(f"a collection cannot be called {name!r}", "small letters, digits and -, at most 63")
-        _demand_named(f"collections.{name}.chat", collection.chat, config.chats)
-        check_defaults(f"collections.{name}.defaults", collection.defaults)
+        _check_asking(f"collections.{name}", collection, config.chats)
         _check_tuned(name, collection)
     for name, profile in config.profiles.items():
-        _demand_named(f"profiles.{name}.chat", profile.chat, config.chats)
-        check_defaults(f"profiles.{name}.defaults", profile.defaults)
+        _check_asking(f"profiles.{name}", profile, config.chats)
     return config
 
 
@@ -298,9 +296,12 @@ def _check_tuned(name: str, collection: CollectionConfig) -> None:
     weights_of(collection.weights)
 
 
-def _demand_named(where: str, name: str | None, among: Mapping[str, object]) -> None:
-    if name is not None and name not in among:
-        raise UsageError(f"{where} is {name!r}, which the configuration does not have", f"one of: {', '.join(among)}")
+def _check_asking(where: str, own: CollectionConfig | ProfileConfig, chats: Collection[str]) -> None:
+    if own.chat is not None and own.chat not in chats:
+        raise UsageError(
+            f"{where}.chat is {own.chat!r}, which the configuration does not have", f"one of: {', '.join(chats)}"
+        )
+    check_defaults(f"{where}.defaults", own.defaults)
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -314,10 +315,13 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _table(path: Path, tables: Mapping[str, Any], name: str) -> dict[str, Any]:
-    table = tables.get(name, {})
-    if not isinstance(table, dict):
-        raise UsageError(f"{path}: {name} is {short_repr(table)}", f"write a table [{name}]")
-    return table
+    return _demand_table(f"{path}: {name}", tables.get(name, {}))
+
+
+def _demand_table(where: str, given: object) -> dict[str, Any]:
+    if not isinstance(given, dict):
+        raise UsageError(f"{where} is {short_repr(given)}", f"write a table [{where.rpartition(': ')[2]}]")
+    return given
 
 
 def _flat(server: Mapping[str, Any]) -> dict[str, Any]:
@@ -339,13 +343,10 @@ def _from_environment(name: str, environment: Mapping[str, str]) -> object:
 
 
 def _entry(kind: type, where: str, given: object, base: Path) -> Any:
-    if not isinstance(given, dict):
-        raise UsageError(f"{where} is {short_repr(given)}", f"write a table [{where.rpartition(': ')[2]}]")
-    values = _fields(kind, f"{where}.", given, base)
-    missing = [f.name for f in fields(kind) if f.default is MISSING and f.default_factory is MISSING]
-    for name in missing:
-        if name not in values:
-            raise UsageError(f"{where} lacks {name}", f"write {name} = ... there")
+    values = _fields(kind, f"{where}.", _demand_table(where, given), base)
+    for f in fields(kind):
+        if f.name not in values and f.default is MISSING and f.default_factory is MISSING:
+            raise UsageError(f"{where} lacks {f.name}", f"write {f.name} = ... there")
     return kind(**values)
 
 
@@ -366,11 +367,8 @@ def _fields(
 def _value(what: str, given: object, hint: Any, base: Path) -> Any:
     """The value as the hint demands it. Paths count from `base`."""
     if isinstance(hint, UnionType):
-        kinds = [kind for kind in get_args(hint) if kind is not type(None)]
-        if len(kinds) > 1:
-            # a budget: a number, or a word
-            return given if isinstance(given, int) and not isinstance(given, bool) else value_of(what, given, str)
-        return _value(what, given, kinds[0], base)
+        # a type, or None for what is not set
+        return _value(what, given, get_args(hint)[0], base)
     if hint is Path:
         path = value_of(what, str(given) if isinstance(given, Path) else given, str)
         check_directory(what, path)

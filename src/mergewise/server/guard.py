@@ -31,24 +31,13 @@ from mergewise.server.metrics import Metrics
 from mergewise.server.problems import HTTPProblem, log_failure, problem_of, problem_response
 from mergewise.server.records import SCOPES, Token
 from mergewise.server.state import State
+from mergewise.server.web import SECURITY_HEADERS
 
 access = logging.getLogger("mergewise.server.access")
 
 COOKIE = "mergewise_session"
 SESSION_PATH = "/api/v1/session"
 HEALTH_PATHS = frozenset({"/livez", "/readyz", "/api/v1/livez", "/api/v1/readyz"})
-CONTENT_SECURITY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; "
-    "form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'"
-)
-_HEADERS = {
-    "content-security-policy": CONTENT_SECURITY,
-    "x-content-type-options": "nosniff",
-    "referrer-policy": "no-referrer",
-    "cross-origin-opener-policy": "same-origin",
-    "cross-origin-resource-policy": "same-origin",
-    "x-frame-options": "DENY",
-}
 _SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 # where files are sent: everywhere else a body is JSON, and smaller
 _UPLOADS = re.compile(r"/api/v1/collections/[^/]+/documents(?:/[^/]+)?|/v1/files")
@@ -74,7 +63,9 @@ class SecurityMiddleware:
         )
         self._buckets = _Buckets(config.workers)
         secure = config.tls_certificate is not None or (config.public_url or "").startswith("https:")
-        self._headers = {**_HEADERS, **({"strict-transport-security": "max-age=31536000"} if secure else {})}
+        self._headers = {name.lower(): value for name, value in SECURITY_HEADERS.items()}
+        if secure:
+            self._headers["strict-transport-security"] = "max-age=31536000"
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":

@@ -59,14 +59,11 @@ class HTTPProblem(MergewiseError):
         super().__init__(detail, hint)
         self.status, self.code = status, code
         self.retry_after, self.fields = retry_after, tuple(fields)
-        self.headers = {**(headers or {}), **_retry_headers(retry_after)}
-
-
-def _retry_headers(retry_after: float | None) -> dict[str, str]:
-    """Whole seconds for all clients, and milliseconds for those of OpenAI."""
-    if retry_after is None:
-        return {}
-    return {"Retry-After": str(math.ceil(retry_after)), "retry-after-ms": str(math.ceil(1000 * retry_after))}
+        self.headers = dict(headers or {})
+        if retry_after is not None:
+            # whole seconds for all clients, and milliseconds for those of OpenAI
+            self.headers["Retry-After"] = str(math.ceil(retry_after))
+            self.headers["retry-after-ms"] = str(math.ceil(1000 * retry_after))
 
 
 def unknown(what: str, hint: str = "") -> HTTPProblem:

@@ -20,12 +20,13 @@ from __future__ import annotations
 import asyncio
 import json
 import secrets
+from collections import OrderedDict
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing, nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar
 
 import mergewise as mw
 from mergewise.concurrency import in_thread
@@ -37,7 +38,6 @@ from mergewise.server.configuration import ServeLimits
 from mergewise.server.metrics import Metrics
 from mergewise.server.problems import HTTPProblem, invalid, problem_json, problem_of
 from mergewise.server.records import Token
-from mergewise.server.sharing import Shared, SharedWork
 from mergewise.text.context_diff import other_spans
 from mergewise.types import Answer, Context, Message
 
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from mergewise.engine import Index
 
 Include: TypeAlias = Literal["trace", "evidence", "streams"]
+Result = TypeVar("Result")
 EventName: TypeAlias = Literal["started", "context", "delta", "citations", "done"]
 
 
@@ -135,6 +136,68 @@ class _Clock:
         return {name: None if value is None else round(1000 * value, 1) for name, value in seconds.items()}
 
 
+class Shared(Generic[Result]):
+    """Work under way or done: `async with` it gives its result as a future. The last one to leave calls it off."""
+
+    def __init__(self, task: asyncio.Future[Result], was_done: bool, forget: Callable[[], object]) -> None:
+        self.was_done = was_done
+        self._task, self._forget = task, forget
+        self._waiting = 0
+
+    async def __aenter__(self) -> asyncio.Future[Result]:
+        self._waiting += 1
+        return asyncio.shield(self._task)
+
+    async def __aexit__(self, *error: object) -> None:
+        self._waiting -= 1
+        if not self._waiting and not self._task.done():
+            self._forget()
+            self._task.cancel()
+
+
+class SharedWork(Generic[Result]):
+    """Results by what was asked for. Those used last are kept, at most so many, and of so many bytes together."""
+
+    def __init__(self, most: int, most_bytes: int, size_of: Callable[[Result], int]) -> None:
+        self._most, self._most_bytes, self._size_of = most, most_bytes, size_of
+        self._under_way: dict[str, Shared[Result]] = {}
+        self._done: OrderedDict[str, Result] = OrderedDict()
+        self._bytes = 0
+
+    def join(self, key: str, begin: Callable[[], asyncio.Task[Result]]) -> Shared[Result]:
+        """The work of this key, which `begin` begins where nobody has. Raises what `begin` raises."""
+        if key in self._done:
+            self._done.move_to_end(key)
+            done: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
+            done.set_result(self._done[key])
+            return Shared(done, True, lambda: None)
+        if key not in self._under_way:
+            task = begin()
+            self._under_way[key] = Shared(task, False, partial(self._under_way.pop, key, None))
+            task.add_done_callback(partial(self._keep, key, self._under_way[key]))
+        return self._under_way[key]
+
+    def _keep(self, key: str, shared: Shared[Result], task: asyncio.Future[Result]) -> None:
+        if self._under_way.get(key) is shared:
+            del self._under_way[key]
+        if task.cancelled() or task.exception() is not None:
+            return
+        self._done[key] = task.result()
+        self._bytes += self._size_of(task.result())
+        while len(self._done) > self._most or self._bytes > self._most_bytes:
+            self._bytes -= self._size_of(self._done.popitem(last=False)[1])
+
+
+@dataclass(frozen=True, slots=True)
+class _OpenQuestion:
+    """A question with its collection's defaults, the index with the chat model, and who asks."""
+
+    collection: Collection
+    index: Index
+    question: CollectionQuery
+    token: Token
+
+
 class Questions:
     """The questions of one worker. Belongs to the event loop that it is made in."""
 
@@ -155,19 +218,19 @@ class Questions:
         Unless `streamed`, the answer comes in one piece. Closing the generator calls the work off.
         """
         clock = _Clock()
-        collection, index, question = await self._asked(question, token)
-        has_place = _may_wait(index, question)
+        asked = await self._open(question, token)
+        has_place = _may_wait(asked)
         with self._admission.place() if has_place else nullcontext():
             id = "ans_" + secrets.token_hex(12)
-            shared = self._join(collection, index, question, token, answers=True, has_place=has_place)
+            shared = self._join(asked, answers=True, has_place=has_place)
             async with shared as assembling:
-                yield QuestionEvent("started", {"id": id, "snapshot": index.snapshot})
+                yield QuestionEvent("started", {"id": id, "snapshot": asked.index.snapshot})
                 assembly = await assembling
             clock.note(assembly, shared.was_done)
             yield QuestionEvent("context", assembly.form)
             done = assembly.answer
             if done is None:
-                async with aclosing(self._written(collection, assembly, question, clock, streamed)) as pieces:
+                async with aclosing(self._written(asked, assembly, clock, streamed)) as pieces:
                     async for piece in pieces:
                         if isinstance(piece, str):
                             yield QuestionEvent("delta", {"text": piece})
@@ -235,13 +298,12 @@ class Questions:
 
     async def _assembled(self, question: CollectionQuery, token: Token) -> tuple[Assembly, bool]:
         """The context of a question, and whether it was there already."""
-        collection, index, question = await self._asked(question, token)
-        shared = self._join(collection, index, question, token, answers=False)
+        shared = self._join(await self._open(question, token), answers=False)
         async with shared as assembling:
             return await assembling, shared.was_done
 
-    async def _asked(self, question: CollectionQuery, token: Token) -> tuple[Collection, Index, CollectionQuery]:
-        """The collection, its index with the chat model, and the question with the collection's defaults."""
+    async def _open(self, question: CollectionQuery, token: Token) -> _OpenQuestion:
+        """Raises HTTPProblem 404 and 422 where it cannot be asked."""
         if not question.question.strip():
             raise invalid("/question", "the question is empty", "ask something")
         collection = self._collections.get(question.collection, token)
@@ -257,49 +319,34 @@ class Questions:
         if index is None:
             # the first question opens it
             index = await in_thread(partial(collection.asked_by, question.chat))
-        return collection, index, question
+        return _OpenQuestion(collection, index, question, token)
 
-    def _join(
-        self,
-        collection: Collection,
-        index: Index,
-        question: CollectionQuery,
-        token: Token,
-        *,
-        answers: bool,
-        has_place: bool = False,
-    ) -> Shared[Assembly]:
+    def _join(self, asked: _OpenQuestion, *, answers: bool, has_place: bool = False) -> Shared[Assembly]:
         """The assembly that is to come, or is there. Raises HTTPProblem 429 where it cannot be admitted."""
-        record, asked = collection.record, asdict(question) | {"include": sorted(question.include)}
-        same = json.dumps([record.name, record.created, asked, token.filter, answers], sort_keys=True, default=str)
-        work = partial(self._assemble, collection, index, question, token, answers)
+        record, token, options = asked.collection.record, asked.token, asdict(asked.question)
+        options |= {"include": sorted(asked.question.include)}
+        same = json.dumps([record.name, record.created, options, token.filter, answers], sort_keys=True, default=str)
+        work = partial(self._assemble, asked, answers)
         shared = self._assemblies.join(
-            f"{index.snapshot} {same}", lambda: self._admission.enter(f"{token.id} {same}", has_place).start(work)
+            f"{asked.index.snapshot} {same}", lambda: self._admission.enter(f"{token.id} {same}", has_place).start(work)
         )
         if shared.was_done:
             self._metrics.cache_hits.inc()
         return shared
 
-    def _assemble(
-        self,
-        collection: Collection,
-        index: Index,
-        question: CollectionQuery,
-        token: Token,
-        answers: bool,
-        queued: float,
-    ) -> Assembly:
+    def _assemble(self, asked: _OpenQuestion, answers: bool, queued: float) -> Assembly:
         """The assembly, in a thread that has a slot. Where no model writes the answer, it is made here too."""
         began, seconds = perf_counter(), self.limits.context_seconds
+        index, question, condition = asked.index, asked.question, asked.token.filter
         if answers:
             seconds = seconds if index.chat is None else self.limits.first_token_seconds
-            prepared = index.prepare(**question.query(token.filter, seconds).arguments())
+            prepared = index.prepare(**question.query(condition, seconds).arguments())
             context, locations = prepared.context, prepared.locations()
         else:
-            query = question.query(token.filter, seconds)
+            query = question.query(condition, seconds)
             prepared, context = None, index.context(**query.arguments(Query))
             locations = index.locations(context)
-        describer, answer = Describer(collection, locations), None
+        describer, answer = Describer(asked.collection.url, locations), None
         if prepared is not None and mw.MODES[prepared.mode].needs is mw.designs.NO_MODEL:
             answer = describer.answer(prepared.answer(deadline=seconds), question.include)
         took = perf_counter() - began
@@ -307,7 +354,7 @@ class Questions:
         return Assembly(context, describer.context(context, question.include), prepared, answer, queued, took)
 
     async def _written(
-        self, collection: Collection, assembly: Assembly, question: CollectionQuery, clock: _Clock, streamed: bool
+        self, asked: _OpenQuestion, assembly: Assembly, clock: _Clock, streamed: bool
     ) -> AsyncGenerator[str | Mapping[str, Any], None]:
         """The pieces of the answer as the model writes them, and the answer as it is sent."""
         pieces: asyncio.Queue[str] = asyncio.Queue()
@@ -315,7 +362,7 @@ class Questions:
         def show(piece: str) -> None:
             self._loop.call_soon_threadsafe(pieces.put_nowait, piece)
 
-        work = partial(self._write, collection, assembly, question, show, streamed)
+        work = partial(self._write, asked, assembly, show, streamed)
         task = asyncio.ensure_future(self._admission.wait(work))
         # an empty piece is the end
         task.add_done_callback(lambda _: pieces.put_nowait(""))
@@ -348,12 +395,7 @@ class Questions:
         return piece
 
     def _write(
-        self,
-        collection: Collection,
-        assembly: Assembly,
-        question: CollectionQuery,
-        show: Callable[[str], object],
-        streamed: bool,
+        self, asked: _OpenQuestion, assembly: Assembly, show: Callable[[str], object], streamed: bool
     ) -> dict[str, Any]:
         """The answer, in a thread of its own. What was shown is its text, also where the text would be another in the end."""
         prepared = assembly.prepared
@@ -370,13 +412,13 @@ class Questions:
         usage = answer.usage
         self._metrics.tokens.labels("input").inc(usage.input_tokens)
         self._metrics.tokens.labels("output").inc(usage.output_tokens)
-        return Describer(collection, prepared.locations()).answer(answer, question.include)
+        return Describer(asked.collection.url, prepared.locations()).answer(answer, asked.question.include)
 
 
-def _may_wait(index: Index, question: CollectionQuery) -> bool:
+def _may_wait(asked: _OpenQuestion) -> bool:
     """Whether a model may write the answer."""
-    mode = mw.MODES.get(question.options.get("mode") or "")
-    return index.chat is not None and (mode is None or mode.needs is not mw.designs.NO_MODEL)
+    mode = mw.MODES.get(asked.question.options.get("mode") or "")
+    return asked.index.chat is not None and (mode is None or mode.needs is not mw.designs.NO_MODEL)
 
 
 def _as_shown(answer: Answer, shown: str, show: Callable[[str], None]) -> Answer:

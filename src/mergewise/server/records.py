@@ -33,8 +33,7 @@ KINDS: tuple[JobKind, ...] = get_args(JobKind)
 SCOPES: tuple[Scope, ...] = get_args(Scope)
 ENDED: frozenset[JobState] = frozenset({"done", "failed", "cancelled"})
 """The states that a job does not leave (a retry is another job's beginning under the same id)."""
-REMOVING: frozenset[JobKind] = frozenset({"remove", "drop"})
-"""The kinds that go before all others."""
+_TOLD_OF_JOBS = "id kind collection state progress report error created started finished attempt".split()
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,19 +86,9 @@ class Job:
     def as_dict(self) -> dict[str, Any]:
         """The job as clients are told of it. What an evaluation found, row by row, is asked for by itself."""
         found = None if self.report is None else {k: v for k, v in self.report.items() if k not in ("rows", "report")}
-        return {
-            "id": self.id,
-            "kind": self.kind,
-            "collection": self.collection,
-            "state": self.state,
-            "progress": asdict(self.progress),
-            "report": found,
-            "error": None if self.error is None else dict(self.error),
-            "created": self.created,
-            "started": self.started,
-            "finished": self.finished,
-            "attempt": self.attempt,
-        }
+        told = {name: getattr(self, name) for name in _TOLD_OF_JOBS}
+        error = None if self.error is None else dict(self.error)
+        return {**told, "progress": asdict(self.progress), "report": found, "error": error}
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,6 +34,7 @@ LONGEST_WAIT = 5.0
 """Seconds after which uploads that do not cease are taken as they are."""
 ALONE_AFTER = 2
 """Deaths of the writer at one document after which the jobs that were under way are run one by one."""
+_OF_UPLOADS = ("name", "title", "metadata", "blob", "bytes", "media_type", "is_document")
 UNDER_WAY = ("waiting_lock", "running", "cancelling")
 WAITS_FOR_WRITER = ("queued", *UNDER_WAY)
 
@@ -193,25 +194,16 @@ def queue_document(rows: sqlite3.Connection, job: Job, upload: Upload) -> None:
             [job.id, job.collection, upload.id],
         )
     else:
-        insert(rows, "documents", columns(_document(job, upload, "queued")), "REPLACE")
+        put_document(rows, _document(job, upload, "queued"))
 
 
 def _document(job: Job, upload: Upload, status: DocumentStatus, indexed_at: float | None = None) -> DocumentState:
-    return DocumentState(
-        job.collection,
-        upload.id,
-        status,
-        job.id,
-        None,
-        upload.name,
-        upload.title,
-        upload.metadata,
-        upload.blob,
-        upload.bytes,
-        upload.media_type,
-        upload.is_document,
-        indexed_at,
-    )
+    told = {name: getattr(upload, name) for name in _OF_UPLOADS}
+    return DocumentState(job.collection, upload.id, status, job.id, indexed_at=indexed_at, **told)
+
+
+def put_document(rows: sqlite3.Connection, document: DocumentState) -> None:
+    insert(rows, "documents", columns(document), "REPLACE")
 
 
 def settle(
@@ -222,12 +214,7 @@ def settle(
     if upload is None:
         if problem is not None:
             # a file of a folder
-            insert(
-                rows,
-                "documents",
-                columns(DocumentState(row["collection"], doc_id, "failed", row["id"], problem)),
-                "REPLACE",
-            )
+            put_document(rows, DocumentState(row["collection"], doc_id, "failed", row["id"], problem))
         return
     standing = rows.execute(
         "SELECT * FROM documents WHERE collection = ? AND id = ?", [row["collection"], doc_id]
@@ -244,7 +231,7 @@ def settle(
     if not is_newest:
         # a later upload waits already
         indexed = replace(indexed, status=standing["status"], job=standing["job"])
-    insert(rows, "documents", columns(indexed), "REPLACE")
+    put_document(rows, indexed)
     rows.execute("DELETE FROM uploads WHERE job = ? AND id = ?", [row["id"], doc_id])
 
 

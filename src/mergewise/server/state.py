@@ -256,10 +256,8 @@ class State:
     def forget_collection(self, name: str) -> None:
         """No record of it, nor of its documents, is left; its jobs are."""
         with self._change() as rows:
-            for table in ("collections", "documents"):
-                rows.execute(
-                    f"DELETE FROM {table} WHERE {'name' if table == 'collections' else 'collection'} = ?", [name]
-                )
+            rows.execute("DELETE FROM collections WHERE name = ?", [name])
+            rows.execute("DELETE FROM documents WHERE collection = ?", [name])
 
     # -- jobs, for those who ask
 

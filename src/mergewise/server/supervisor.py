@@ -9,6 +9,7 @@ pause that doubles; one that dies again and again at once ends the server, with 
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import logging
 import multiprocessing
@@ -16,6 +17,7 @@ import os
 import shutil
 import signal
 import socket
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -24,6 +26,7 @@ from functools import partial
 from importlib import import_module
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
+from threading import Thread
 from types import FrameType
 from typing import Any
 
@@ -32,7 +35,6 @@ from mergewise.files import write_whole
 from mergewise.server.balance import ABSENT, ConnectionCounts, SharedListener, ending_connections
 from mergewise.server.configuration import ServerConfig
 from mergewise.server.logs import log_as_json
-from mergewise.server.memory import give_back_at_times
 from mergewise.server.records import SCOPES, CollectionRecord
 from mergewise.server.state import State
 from mergewise.server.writer import collection_directory, lock_file, run_writer, waiting_lock
@@ -52,6 +54,8 @@ QUICK_SECONDS = 10.0
 """A process that lives shorter died at once."""
 QUICK_DEATHS = 5
 """Deaths at once, one after the other, with which the server gives up."""
+TRIM_SECONDS = 10.0
+"""After which a process gives freed memory back to the system, again and again."""
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 15.0
 _LOOK_SECONDS = 0.2
 _START_SECONDS = 120.0
@@ -386,3 +390,27 @@ def _send(messages: Connection, what: str, text: str = "") -> None:
     # a supervisor that was killed does not listen
     with suppress(OSError):
         messages.send((what, text))
+
+
+def give_back_at_times() -> None:
+    """Give freed memory back to the system every few seconds from now on, where the allocator can do so.
+
+    Questions and changes leave many small gaps in glibc's heaps, of which each thread may have one of its own. With a change a
+    second, a worker grew by 30 MB and the writer by 100 MB in some minutes, while what they used stayed the same.
+    """
+    if (give_back := allocator_trim()) is not None:
+        Thread(target=_give_back_again, args=(give_back,), name="memory", daemon=True).start()
+
+
+def allocator_trim() -> Callable[[int], object] | None:
+    """glibc's `malloc_trim`, which keeps so many bytes at the end of the heap; None with another allocator."""
+    if sys.platform != "linux":
+        return None
+    trim: Callable[[int], object] | None = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    return trim
+
+
+def _give_back_again(give_back: Callable[[int], object]) -> None:
+    while True:
+        time.sleep(TRIM_SECONDS)
+        give_back(0)

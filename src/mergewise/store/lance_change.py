@@ -404,7 +404,8 @@ class Change:
                 if self._attempt == 1 and tells_full_disk(error):
                     raise
                 log.warning("rows of %s are not mapped, which makes questions slower: %s", name, error)
-                self._drop_begun_files(self.reader.manifest.mapped, mapped)
+                # the room that begun files take may be what a commit needs
+                self.place.drop_unnamed(_mapped_files(self.reader.manifest.mapped) | _mapped_files(mapped))
                 if moved:
                     # its addresses are those of before
                     mapped.pop(name, None)
@@ -413,11 +414,6 @@ class Change:
                 mapped[name] = written.as_dict()
         self.manifest = replace(self.manifest, mapped=mapped)
         return mapped != before
-
-    def _drop_begun_files(self, *mappings: Mapping[str, Mapping[str, Any]]) -> None:
-        """Those that none of these mappings names: the room that they take may be what a commit needs."""
-        named = {file for mapping in mappings for raw in mapping.values() for file in Mapped.of(raw).files}
-        self.place.drop_unnamed(named)
 
     def _write_files(self, name: str, mapped: Mapped, compacted: bool) -> Mapped | None:
         table = self.table(name)

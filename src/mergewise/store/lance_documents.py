@@ -6,7 +6,7 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import islice, takewhile
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -22,10 +22,6 @@ from mergewise.store.mapped import IntArray
 from mergewise.store.numbers import DocumentNumbers, sql_numbers
 from mergewise.store.tables import NUMBER, rows_by_document
 from mergewise.types import Document, DocumentInfo, DocumentRows, Duplicate, Known, Rows
-
-if TYPE_CHECKING:
-    pass
-
 
 DOCUMENTS_AT_ONCE = 1000
 # documents read last, and their characters at most
@@ -96,7 +92,7 @@ class LanceDocuments(LanceState):
             return []
         rows = run(scan(table, ["_number", "id"])).sort_by("_number")
         if where is not None:
-            rows = rows.filter(pa.array(self._numbers(where).holds(rows["_number"].to_numpy())))
+            rows = rows.filter(pa.array(self.numbers(where).holds(rows["_number"].to_numpy())))
         return rows["id"].to_pylist()  # type: ignore[no-any-return]
 
     def sizes(self, doc_ids: Collection[str] | None = None) -> tuple[int, int]:
@@ -168,7 +164,7 @@ class LanceDocuments(LanceState):
         if where is None or not repeated.records:
             return repeated.copies
         numbers = np.fromiter(repeated.records, np.int64)
-        among = numbers[self._numbers(where).holds(numbers)].tolist()
+        among = numbers[self.numbers(where).holds(numbers)].tolist()
         return d.same_documents((number, repeated.records[number][1]) for number in among)
 
     def _repeated_texts(self) -> RepeatedTexts:

@@ -84,9 +84,6 @@ class LanceReader(LanceSearch):
                 by_id |= zip(rows[ID].to_numpy()[known].tolist(), vectors[known], strict=True)
         return {row: by_id[row] for row in ids if row in by_id}
 
-    def whole(self, table: str, columns: Sequence[str]) -> pa.Table:
-        return self._whole(table, columns)
-
     def _parts(self, table: str, columns: Sequence[str], ids: Sequence[int]) -> Iterator[pa.Table]:
         """Rows by id: those that mapped files hold, then the others."""
         opened = self._table(table)
@@ -102,7 +99,7 @@ class LanceReader(LanceSearch):
                 blocks.append(rows)
             # as one: records are made faster from many rows at once
             if blocks:
-                living = self._numbers().array
+                living = self.numbers().array
                 yield rows_of_documents(pa.concat_tables(blocks) if len(blocks) > 1 else blocks[0], living)
             wanted = wanted[missing]
         if len(wanted):

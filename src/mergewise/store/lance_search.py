@@ -132,7 +132,7 @@ class LanceSearch(LanceDocuments):
             vectors[at] = some
         later = Later(ids, mapped.documents_of(ids), vectors)
         # mapped files hold rows of documents that are gone for a while
-        return later.where(self._numbers().holds(later.documents))
+        return later.where(self.numbers().holds(later.documents))
 
     def _has_few_rows(self, table: str, documents: DocumentFilter, wanted: int) -> bool:
         """Whether to compare all rows of the documents costs less than a search that finds the `wanted` ones among others."""
@@ -143,7 +143,7 @@ class LanceSearch(LanceDocuments):
         """The ids of their rows."""
         mapped = self.mapped_rows(table)
         parts = [ids[documents.holds(numbers)] for ids, numbers in mapped.by_document()]
-        others = self._whole(table, [ID, NUMBER], f"{ID} >= {mapped.end}" if mapped.is_whole else None)
+        others = self.whole(table, [ID, NUMBER], f"{ID} >= {mapped.end}" if mapped.is_whole else None)
         parts.append(others[ID].to_numpy()[documents.holds(others[NUMBER].to_numpy())])
         return sorted_once(np.concatenate(parts))
 
@@ -236,8 +236,8 @@ class LanceSearch(LanceDocuments):
         return self.once("filter", lambda: self._made_filter(where), where)
 
     def _made_filter(self, where: str | None) -> DocumentFilter | None:
-        standing, copies = self._numbers(), DocumentNumbers.of(self.copies(where))
-        wanted = self._numbers(where).without(copies)
+        standing, copies = self.numbers(), DocumentNumbers.of(self.copies(where))
+        wanted = self.numbers(where).without(copies)
         if len(wanted) == len(standing):
             return None
         share = len(wanted) / len(standing)

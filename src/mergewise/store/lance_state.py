@@ -7,7 +7,7 @@ wrapping. Searches are awaited in the thread that asks, all else on an event loo
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -83,7 +83,7 @@ class LanceState:
         # of the same table, in whatever version
         if documents is not None and self._stands(d.DOCUMENTS, before.manifest.tables[d.DOCUMENTS], documents):
             self._kept = SnapshotCache(before._kept)
-            self._older = before._basis() if before._has_numbers() else before._older
+            self._older = before._basis() if before._kept.has("numbers") else before._older
 
     def _is_same(self, name: str, version: int, stamp: Stamp) -> bool:
         return self.manifest.tables.get(name) == version and self._stands(name, version, stamp)
@@ -98,19 +98,13 @@ class LanceState:
     def _grown(self, name: str, make: Callable[[], Kept], extend: Callable[[Kept, Changes], Kept | None]) -> Kept:
         return self._kept.grown(name, self._basis, make, extend)
 
-    def _has_numbers(self) -> bool:
-        return self._kept.has("numbers")
-
     def _basis(self) -> SnapshotRange:
-        return SnapshotRange(self._numbers(), self.manifest.next_number, self.manifest.next_id)
+        return SnapshotRange(self.numbers(), self.manifest.next_number, self.manifest.next_id)
 
     # -- documents
 
-    def numbers(self, where: str | None = None) -> Set[int]:
+    def numbers(self, where: str | None = None) -> DocumentNumbers:
         """The numbers of the documents, or of those that meet a condition."""
-        return self._numbers(where)
-
-    def _numbers(self, where: str | None = None) -> DocumentNumbers:
         return self.once("numbers", lambda: self._read_numbers(where), where)
 
     def _read_numbers(self, where: str | None) -> DocumentNumbers:
@@ -165,7 +159,7 @@ class LanceState:
 
     # -- tables
 
-    def _whole(self, table: str, columns: Sequence[str], condition: str | None = None) -> pa.Table:
+    def whole(self, table: str, columns: Sequence[str], condition: str | None = None) -> pa.Table:
         opened = self._table(table)
         if opened is None:
             return self._specs[table].table.schema(0).empty_table().select(list(columns))
@@ -177,12 +171,12 @@ class LanceState:
 
         def extend(older: SortedColumns, changes: Changes) -> SortedColumns | None:
             added = f"{ID} >= {changes.first_id}" if by_id else f"{NUMBER} >= {changes.first_number}"
-            grown = older.with_changes(self._whole(table, wanted, added), changes.gone)
+            grown = older.with_changes(self.whole(table, wanted, added), changes.gone)
             # rows may have gone or come otherwise, by a repair
             return grown if len(grown) == self._row_count(table) else None
 
         return self._grown(
-            f"sorted {table} {wanted}", lambda: SortedColumns.of(self._whole(table, wanted)), extend
+            f"sorted {table} {wanted}", lambda: SortedColumns.of(self.whole(table, wanted)), extend
         ).columns
 
     def _row_count(self, table: str) -> int:

@@ -10,6 +10,7 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
+from mergewise.text.markup import says_something
 from mergewise.text.sentences import strip_span
 from mergewise.text.spans import union
 from mergewise.types import Context, Span
@@ -56,9 +57,4 @@ def unshared_texts(context: Context, others: OtherSpans, text_of: Callable[[Span
     own = ((span, piece) for span in sorted(texts) for piece, alone in others.pieces(span) if alone)
     bounds = ((s, *strip_span(texts[s], piece.start - s.start, piece.end - s.start)) for s, piece in own)
     pieces = ((Span(s.doc_id, s.start + a, s.start + b), texts[s][a:b]) for s, a, b in bounds)
-    return [(span, text) for span, text in pieces if has_words(text)]
-
-
-def has_words(text: str) -> bool:
-    """Whether there is a letter or a digit."""
-    return any(map(str.isalnum, text))
+    return [(span, text) for span, text in pieces if says_something(text)]

@@ -116,13 +116,16 @@ class TermFinder:
 
 
 @cache
-def _stemmer() -> Any:
-    """PyStemmer is written in C and holds the interpreter's lock while it stems a word, so that threads may share one stemmer."""
+def stemmer(algorithm: str) -> Any:
+    """Return the Snowball stemmer of a language.
+
+    PyStemmer is written in C and holds the interpreter's lock while it stems a word, so that threads may share one stemmer.
+    """
     import Stemmer
 
-    return Stemmer.Stemmer("english", 0)
+    return Stemmer.Stemmer(algorithm, 0)
 
 
 @lru_cache(100_000)
 def _stem(word: str) -> str:
-    return str(_stemmer().stemWord(word.replace("’", "'")))
+    return str(stemmer("english").stemWord(word.replace("’", "'")))

@@ -27,8 +27,8 @@ from mergewise.models.record import Models
 from mergewise.models.scripted import ScriptedChat, Turn
 from mergewise.models.tokens import count_tokens
 from mergewise.types import Document, Message
-from tests.designs.aed.tripling import answer, asked, good, triplets
-from tests.designs.mrag.marking import shown
+from tests.designs.aed.tripling import ASKED, answer, good, triplets
+from tests.designs.mrag.marking import asked, shown
 from tests.support import SMALL, memory_store, reader_of
 
 SETTINGS = TripletSettings(made="model", longest=80, window=300)
@@ -163,7 +163,7 @@ def test_sentences_are_right_for_any_text_and_any_answer(text: str, seed: int, m
                 "relation": draw.choice(["is", "", part(texts[number])]),
                 "tail": part(texts[number]),
             }
-            for number in asked(messages)
+            for number in asked(messages, ASKED)
         ]
         said = answer(listed)
         return Turn(draw.choice([said, said[: draw.randrange(len(said) + 1)], said.replace(",", ",,")]))

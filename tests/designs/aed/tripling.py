@@ -7,23 +7,12 @@ import re
 from collections.abc import Sequence
 
 from mergewise.types import Message
-from tests.designs.mrag.marking import shown
+from tests.designs.mrag.marking import asked, shown
 
-_ASKED = re.compile(r"Write the triplets of paragraphs? ([\d, to]+) of this text")
+ASKED = re.compile(r"Write the triplets of paragraphs? ([\d, to]+) of this text")
 _COST = re.compile(
     r"bridge number (\d+) over the river (\w+).*?Its master was (\w+ \w+).*?It cost (\d+) thousand crowns", re.DOTALL
 )
-
-
-def asked(messages: Sequence[Message]) -> list[int]:
-    """The numbers of the paragraphs that a prompt asks about."""
-    match = _ASKED.search(messages[-1].text)
-    assert match is not None, messages[-1].text[-200:]
-    numbers: list[int] = []
-    for part in match[1].strip().split(", "):
-        first, _, last = part.partition(" to ")
-        numbers += range(int(first), int(last or first) + 1)
-    return numbers
 
 
 def triplets_of(number: int, text: str) -> list[dict[str, object]]:
@@ -44,7 +33,7 @@ def triplets_of(number: int, text: str) -> list[dict[str, object]]:
 
 def triplets(messages: Sequence[Message]) -> list[dict[str, object]]:
     texts = shown(messages)
-    return [one for number in asked(messages) for one in triplets_of(number, texts[number])]
+    return [one for number in asked(messages, ASKED) for one in triplets_of(number, texts[number])]
 
 
 def answer(listed: Sequence[object]) -> str:

@@ -22,9 +22,9 @@ def shown(messages: Sequence[Message]) -> dict[int, str]:
     return {int(number): text for number, text in _PARAGRAPH.findall(messages[-1].text)}
 
 
-def asked(messages: Sequence[Message]) -> list[int]:
+def asked(messages: Sequence[Message], wish: re.Pattern[str] = _ASKED) -> list[int]:
     """The numbers of the paragraphs that a prompt asks about."""
-    match = _ASKED.search(messages[-1].text)
+    match = wish.search(messages[-1].text)
     assert match is not None, messages[-1].text[-200:]
     numbers: list[int] = []
     for part in match[1].strip().split(", "):

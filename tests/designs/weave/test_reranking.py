@@ -11,8 +11,9 @@ import pytest
 from mergewise.designs import VIEWS
 from mergewise.designs.strategies import assemble
 from mergewise.designs.weave.parameters import Weave
-from mergewise.designs.weave.reranking import SPREAD, scale_to_fitted, scored_sentences
+from mergewise.designs.weave.reranking import SPREAD, scale_to_fitted
 from mergewise.designs.weave.strategy import gather
+from mergewise.designs.weave.weights import scored_sentences
 from mergewise.models.calibration import Calibrated, Calibration, calibrate
 from mergewise.models.record import Models
 from mergewise.models.scores import RememberingReranker

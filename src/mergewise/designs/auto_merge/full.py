@@ -15,7 +15,7 @@ from mergewise.assemble.budget import pack
 from mergewise.assemble.fragments import Candidate, fragment_of
 from mergewise.models.record import Models
 from mergewise.protocols import IndexReader
-from mergewise.ranges import SHARE, check_fields
+from mergewise.ranges import SHARE, CheckedFields
 from mergewise.types import Cause, Context, Leaf, Span, Step
 
 _AT_ONCE = 16  # documents that are read together
@@ -23,13 +23,10 @@ _WHOLE = 1 << 62
 
 
 @dataclass(frozen=True, slots=True)
-class Full:
+class Full(CheckedFields):
     beginning: Annotated[
         float, SHARE, "share of the budget that is filled from the beginning; all else from the end"
     ] = 0.5
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
 
 def assemble(question: str, reader: IndexReader, budget: int, models: Models, parameters: Full) -> Context:

@@ -33,14 +33,14 @@ from mergewise.assemble.render import Order
 from mergewise.errors import UsageError
 from mergewise.models.record import Models
 from mergewise.protocols import IndexReader
-from mergewise.ranges import ROWS, SHARE, Range, check_fields
+from mergewise.ranges import ROWS, SHARE, CheckedFields, Range
 from mergewise.types import Cause, Context, Hit, Leaf, Section, Span, Step
 
 Mode: TypeAlias = Literal["auto", "always", "never", "semantic"]
 
 
 @dataclass(frozen=True, slots=True)
-class AutoMerge:
+class AutoMerge(CheckedFields):
     mode: Annotated[
         Mode,
         "`auto` merges by share and score; `always` gives parents only; `never` leaves only; `semantic` clusters of leaves "
@@ -63,9 +63,6 @@ class AutoMerge:
     merged_score: Annotated[
         Literal["mean", "max"], "the score of what was merged: the mean of its parts', or the best part's"
     ] = "max"
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
     order: Order = "document"
 

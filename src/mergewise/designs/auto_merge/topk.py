@@ -19,12 +19,12 @@ from mergewise.assemble.passages import SEARCHED, search_passages
 from mergewise.assemble.render import Order
 from mergewise.models.record import Models
 from mergewise.protocols import IndexReader, OrderedBy, SearchKind
-from mergewise.ranges import MOST_ROWS, ROWS, Range, check_fields
+from mergewise.ranges import MOST_ROWS, ROWS, CheckedFields, Range
 from mergewise.types import Context, Step
 
 
 @dataclass(frozen=True, slots=True)
-class TopK:
+class TopK(CheckedFields):
     k: Annotated[int, ROWS, "leaves that are looked at; the budget usually ends the selection first"] = 100
     order: Order = "document"
     longest: Annotated[
@@ -34,9 +34,6 @@ class TopK:
     by: Annotated[
         OrderedBy, "what orders the leaves where a reranker is named: the search and the reranker, or one of them alone"
     ] = "both"
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
 
 BASELINES = {

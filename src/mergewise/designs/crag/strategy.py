@@ -30,7 +30,7 @@ from mergewise.designs.crag.evaluator import evaluations, evaluator_name
 from mergewise.designs.crag.keywords import keywords
 from mergewise.models.record import Models
 from mergewise.protocols import IndexReader
-from mergewise.ranges import MOST_ROWS, Range, check_fields
+from mergewise.ranges import MOST_ROWS, CheckedFields, Range
 from mergewise.text.keys import search_key
 from mergewise.types import Context, LeafSentences, Step, Usage
 
@@ -42,7 +42,7 @@ _SCORE = Range(-1, 1)
 
 
 @dataclass(frozen=True, slots=True)
-class CRAG:
+class CRAG(CheckedFields):
     k: Annotated[int, Range(1, MOST_ROWS // SEARCHED), "passages of each search"] = 10
     upper: Annotated[float, _SCORE, "the evaluator's score from which on a passage answers"] = -0.3
     lower: Annotated[float, _SCORE, "the score below which no passage helps"] = -0.75
@@ -51,9 +51,6 @@ class CRAG:
     ] = "sentences"
     n: Annotated[int, Range(1, MOST_ROWS), "strips that are kept of the first search"] = 6
     order: Order = "score"
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
 
 def assemble(question: str, reader: IndexReader, budget: int, models: Models, parameters: CRAG) -> Context:

@@ -19,13 +19,13 @@ from mergewise.designs.macrag.chunks import ScoredChunk, parents, rerank, slice_
 from mergewise.designs.macrag.slices import Chunk
 from mergewise.models.record import Models
 from mergewise.protocols import IndexReader
-from mergewise.ranges import MOST_ROWS, Range, check_fields
+from mergewise.ranges import MOST_ROWS, CheckedFields, Range
 from mergewise.store.views import Presets
 from mergewise.types import Context, LeafSentences, Section, Step
 
 
 @dataclass(frozen=True, slots=True)
-class LongRAG:
+class LongRAG(CheckedFields):
     k1: Annotated[int, Range(1, MOST_ROWS), "slices retrieved"] = 100
     k2: Annotated[int, Range(1, MOST_ROWS), "chunks kept, after reranking"] = 7
     unit: Annotated[
@@ -35,9 +35,6 @@ class LongRAG:
         Literal["hybrid", "vectors"], "how slices are searched: by full text and vectors, or by vectors alone"
     ] = "hybrid"
     order: Order = "document"
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
 
 PRESETS: Presets = {"paper": {"search": "vectors"}}

@@ -29,7 +29,7 @@ from mergewise.designs.macrag.ranked_sentences import ranked_sentences, sentence
 from mergewise.designs.macrag.slices import ChunkBounds
 from mergewise.models.record import Models
 from mergewise.protocols import IndexReader
-from mergewise.ranges import MOST_ROWS, Range, check_fields
+from mergewise.ranges import MOST_ROWS, CheckedFields, Range
 from mergewise.store.views import Presets
 from mergewise.text.spans import Part, union
 from mergewise.types import Context, Span, Step, Usage
@@ -38,7 +38,7 @@ DocumentRank: TypeAlias = Literal["max", "mean", "sum", "llm"]
 
 
 @dataclass(frozen=True, slots=True)
-class MacRAG:
+class MacRAG(CheckedFields):
     k1: Annotated[int, Range(1, MOST_ROWS), "slices retrieved"] = 100
     k2: Annotated[int, Range(1, MOST_ROWS), "documents kept, and merged chunks of them"] = 7
     alpha: Annotated[
@@ -60,9 +60,6 @@ class MacRAG:
     ] = "sentences"
     reach: Annotated[float, Range(1, 1000), "how many times the budget is read of what was merged; 1 or more"] = 4.0
     order: Order = "document"
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
 
 PRESETS: Presets = {"paper": {"search": "vectors", "narrow": "chunks", "reach": 1000.0}}

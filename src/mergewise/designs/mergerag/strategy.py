@@ -55,7 +55,7 @@ from mergewise.designs.mergerag.relevance import Floors, relevance
 from mergewise.errors import UsageError
 from mergewise.models.record import Models
 from mergewise.protocols import FloatArray, IndexReader, NLLScorer
-from mergewise.ranges import AT_ONCE, SHARE, Range, check_fields
+from mergewise.ranges import AT_ONCE, SHARE, CheckedFields, Range
 from mergewise.store.views import Presets
 from mergewise.types import Cause, Context, Span, Step, Usage
 
@@ -63,7 +63,7 @@ REFILL = 40  # sentences that are tried, at most
 
 
 @dataclass(frozen=True, slots=True)
-class MergeRAG:
+class MergeRAG(CheckedFields):
     pairs: Annotated[
         Literal["symmetric", "asymmetric"],
         "the weakest chunk is fused with the next weakest, or onto the anchor that makes it least surprising",
@@ -95,9 +95,6 @@ class MergeRAG:
         int, Range(0, 100), "after another strategy (`--merge-with`): that one selects so many budgets' worth of text"
     ] = 4
     order: Order = "document"
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
 
 PRESETS: Presets = {"paper": {"fusion": "copy", "scores": "chunk", "guard": False, "refill": False}}

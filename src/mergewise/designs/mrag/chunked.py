@@ -21,14 +21,14 @@ from mergewise.assemble.render import Order
 from mergewise.designs.mrag.chunks import ChunkReader, TextChunk
 from mergewise.models.record import Models
 from mergewise.protocols import IndexReader
-from mergewise.ranges import ROWS, check_fields
+from mergewise.ranges import ROWS, CheckedFields
 from mergewise.store.views import Presets
 from mergewise.text.markup import readable, says_something
 from mergewise.types import Context, Step
 
 
 @dataclass(frozen=True, slots=True)
-class Chunked:
+class Chunked(CheckedFields):
     k: Annotated[int, ROWS, "chunks that are looked at; the budget usually ends the selection first"] = 50
     order: Order = "document"
     search: Annotated[
@@ -40,9 +40,6 @@ class Chunked:
         "what becomes of a chunk that does not fit: `cut` goes on to chunks that fit, and gives the rest of the budget to the "
         "first sentences of the others; `end` ends the selection there, with its first sentences",
     ] = "cut"
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
 
 PRESETS: Presets = {"paper": {"k": 1000, "order": "score", "search": "vectors", "headings": False, "last": "end"}}

@@ -26,13 +26,13 @@ from mergewise.designs.mrag.notes import GroundingNote, MarkerNote
 from mergewise.designs.mrag.pieces import ReadingOrder, ValuePiece, passages, piece_of
 from mergewise.models.record import Models
 from mergewise.protocols import IndexReader
-from mergewise.ranges import MOST_ROWS, Range, check_fields
+from mergewise.ranges import MOST_ROWS, CheckedFields, Range
 from mergewise.store.views import Presets
 from mergewise.types import Cause, Context, Step
 
 
 @dataclass(frozen=True, slots=True)
-class MRAG:
+class MRAG(CheckedFields):
     k: Annotated[
         int, Range(1, MOST_ROWS), "markers that are looked at; the budget usually ends the selection first"
     ] = 100
@@ -54,9 +54,6 @@ class MRAG:
         "without; `skip` goes on to values that fit; `cut` does so too, and gives the rest of the budget to the first "
         "sentences of the others",
     ] = "cut"
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
 
 PRESETS: Presets = {"paper": {"k": 1000, "search": "vectors", "merge": False, "headings": False, "last": "end"}}

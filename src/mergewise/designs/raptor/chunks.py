@@ -14,7 +14,7 @@ from mergewise.designs.raptor.clusters import Reduce
 from mergewise.index.tree.tables import KEY
 from mergewise.index.windows import windows
 from mergewise.models.record import Models, embed_groups
-from mergewise.ranges import Range, check_fields
+from mergewise.ranges import CheckedFields, Range
 from mergewise.store.tables import Table
 from mergewise.store.views import Presets, ViewRows
 from mergewise.text.keys import search_key
@@ -23,7 +23,7 @@ from mergewise.types import DocumentRows, Leaf, LeafId, RowId, Rows, Span
 
 
 @dataclass(frozen=True, slots=True)
-class RaptorSettings:
+class RaptorSettings(CheckedFields):
     """As in RAPTOR's code, but for what needs further packages or a chat model."""
 
     chunk: Annotated[int, Range(1, 1_000_000), "tokens of a chunk; a longer sentence is a chunk of its own"] = 100
@@ -36,9 +36,6 @@ class RaptorSettings:
     reduce: Annotated[
         Reduce, "how vectors are projected before they are clustered; `umap` needs the extra `raptor`"
     ] = "pca"
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
 
 PRESETS: Presets = {"paper": {"summary": "abstractive", "reduce": "umap"}}

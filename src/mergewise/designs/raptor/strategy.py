@@ -28,23 +28,20 @@ from mergewise.designs.raptor.chunks import RaptorChunk
 from mergewise.designs.raptor.tree import RaptorReader, SummaryTree
 from mergewise.models.record import Models
 from mergewise.protocols import FloatArray, IndexReader
-from mergewise.ranges import MOST_ROWS, Range, check_fields
+from mergewise.ranges import MOST_ROWS, CheckedFields, Range
 from mergewise.store.views import Presets
 from mergewise.text.sentences import split_sentences
 from mergewise.types import Cause, Context, Passage, Span, Step
 
 
 @dataclass(frozen=True, slots=True)
-class Raptor:
+class Raptor(CheckedFields):
     tree: Annotated[Literal["collapsed", "traverse"], "all nodes at once, or from the highest layer downward"] = (
         "collapsed"
     )
     k: Annotated[int, Range(1, MOST_ROWS), "nodes that are looked at; of each layer where the tree is traversed"] = 40
     layers: Annotated[int, Range(0, 20), "of summaries, from the chunks up; 0: chunks alone"] = 20
     order: Order = "document"
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
 
 PRESETS: Presets = {"paper": {"k": 10}}

@@ -322,7 +322,7 @@ def _stored_tree(path: Path, numbers: Mapping[int, int], dimension: int) -> Summ
             for layer, text, children, places in raw["nodes"]
         )
         vectors = np.frombuffer(base64.b64decode(raw["vectors"]), "<f2").reshape(len(nodes), dimension)
-        _demand_tree(nodes, numbers)
+        _check_tree(nodes, numbers)
         return SummaryTree(nodes, vectors.astype(np.float32), numbers, str(raw["made"]))
     except FileNotFoundError:
         return None
@@ -331,7 +331,7 @@ def _stored_tree(path: Path, numbers: Mapping[int, int], dimension: int) -> Summ
         return None
 
 
-def _demand_tree(nodes: Sequence[SummaryNode], numbers: Mapping[int, int]) -> None:
+def _check_tree(nodes: Sequence[SummaryNode], numbers: Mapping[int, int]) -> None:
     """Raises ValueError where a child is none: each lies one layer below, chunks in layer 0."""
     before = 1
     for node in nodes:

@@ -213,7 +213,7 @@ def _best(
     if not graded:
         raise ModelError(f"{spec} answered with nothing", "raise --max-tokens, or try another model")
     best, score = chosen(graded, weights)
-    told = [
+    grade_steps = [
         Step(
             "grade",
             f"[{one.source.number}] “{' '.join(one.text.split())}”: likely {one.likely:.2f}, relevant {one.relevant:.2f}, "
@@ -224,7 +224,7 @@ def _best(
         for one in graded
     ]
     last = Step("best", f"[{best.source.number}], by {spec}", score=score)
-    return _cited_answer(request, best.text, (best.source,), usage, best.complete, (*steps, *told, last))
+    return _cited_answer(request, best.text, (best.source,), usage, best.complete, (*steps, *grade_steps, last))
 
 
 def _cited_answer(

@@ -14,12 +14,12 @@ from mergewise.assemble.passages import SEARCHED, search_passages
 from mergewise.defaults import PASSAGE_TOKENS
 from mergewise.models.record import Models
 from mergewise.protocols import IndexReader
-from mergewise.ranges import MOST_ROWS, SHARE, Range, check_fields
+from mergewise.ranges import MOST_ROWS, SHARE, CheckedFields, Range
 from mergewise.types import Context, Reading, Step
 
 
 @dataclass(frozen=True, slots=True)
-class SelfRAG:
+class SelfRAG(CheckedFields):
     k: Annotated[int, Range(1, MOST_ROWS // SEARCHED), "passages, of which each is answered from"] = 5
     threshold: Annotated[
         float,
@@ -30,9 +30,6 @@ class SelfRAG:
     support: Annotated[float, Range(0, 100), "weight of whether the passage supports the answer"] = 1.0
     use: Annotated[float, Range(0, 100), "weight of whether the answer is useful"] = 0.5
     closed: Annotated[bool, "whether the scores of equal answers are added up"] = True
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from typing import Annotated
 from mergewise.index.tree.tables import KEY
 from mergewise.models.record import Models, embed_groups
 from mergewise.protocols import RowReader
-from mergewise.ranges import Range, check_fields
+from mergewise.ranges import CheckedFields, Range
 from mergewise.store.tables import Table
 from mergewise.store.views import ViewRows
 from mergewise.text.keys import search_key
@@ -20,11 +20,8 @@ from mergewise.types import DocumentRows, LeafId, RowId, Rows, Section
 
 
 @dataclass(frozen=True, slots=True)
-class OutlineSettings:
+class OutlineSettings(CheckedFields):
     sentences: Annotated[int, Range(0, 100), "of a section that are searched and embedded with its headings"] = 1
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,18 +23,15 @@ from mergewise.assemble.render import Order
 from mergewise.designs.tree_rag.outline import OutlineNode, OutlineReader
 from mergewise.models.record import Models
 from mergewise.protocols import IndexReader
-from mergewise.ranges import MOST_ROWS, Range, check_fields
+from mergewise.ranges import MOST_ROWS, CheckedFields, Range
 from mergewise.types import Cause, Context, Hit, Leaf, Section, Step
 
 
 @dataclass(frozen=True, slots=True)
-class TreeRAG:
+class TreeRAG(CheckedFields):
     k: Annotated[int, Range(1, MOST_ROWS), "leaves that are looked at, and as many inner nodes"] = 20
     ways: Annotated[Literal["both", "down", "up"], "root to leaves, leaf to root, or both"] = "both"
     order: Order = "document"
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
 
 def assemble(question: str, reader: IndexReader, budget: int, models: Models, parameters: TreeRAG) -> Context:

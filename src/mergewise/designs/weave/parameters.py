@@ -1,18 +1,18 @@
-"""What weave can be told."""
+"""Parameters of weave."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from mergewise.ranges import ROWS, SHARE, Range, check_fields
+from mergewise.ranges import ROWS, SHARE, CheckedFields, Range
 
 MOST_HOPS = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Weave:
-    """What each one means is told beside it: docs/reference.md is made from these lines."""
+class Weave(CheckedFields):
+    """The help texts make docs/reference.md."""
 
     k: Annotated[int, ROWS, "leaves from the search"] = 60
     hops: Annotated[int, Range(0, MOST_HOPS), "how often the evidence leads on to further sections, 0 to 3"] = 2
@@ -51,6 +51,3 @@ class Weave:
         bool,
         "point: what the model pointed at comes before all else, in its order; a weak model then costs much at small budgets",
     ] = False
-
-    def __post_init__(self) -> None:
-        check_fields(self)

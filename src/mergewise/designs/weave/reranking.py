@@ -2,35 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import numpy as np
 
-from mergewise.errors import UsageError
-from mergewise.models.calibration import Calibration, ScoredTexts, calibration_of, evidence
-from mergewise.models.record import Models
-from mergewise.models.scores import logits_of
+from mergewise.models.calibration import Calibration, evidence
 from mergewise.protocols import FloatArray
-from mergewise.text.keys import heading_path
-from mergewise.types import Span, Step
-
-if TYPE_CHECKING:
-    from mergewise.designs.weave.evidence import Candidates
-
-
-def ask_reranker(
-    candidates: Candidates, models: Models | None, count: int, trace: list[Step], weights: Mapping[str, float]
-) -> None:
-    """Ask about the `count` most relevant candidates, in one call, and judge all of them anew."""
-    reranker = None if models is None else models.reranker
-    if reranker is None or not count or not len(candidates):
-        return
-    asked = np.argsort(-candidates.relevance, kind="stable")[:count].tolist()
-    logits = logits_of(reranker, candidates.asked.text, [_with_headings(candidates, i) for i in asked])
-    candidates.reranked = Reranked(asked, logits, calibration_of(reranker))
-    candidates.judge(weights)
-    trace.append(Step("rerank", f"{len(asked)} sentences by {reranker.spec}"))
 
 
 class Reranked:
@@ -65,23 +42,3 @@ def scale_to_fitted(vectors: FloatArray) -> float:
     centre = vectors.mean(axis=0, dtype=np.float64)
     mean_cosine = (count * float(centre @ centre) - 1) / (count - 1)
     return SPREAD / max(1 - mean_cosine, 1e-3)
-
-
-def scored_sentences(candidates: Candidates, gold: Iterable[Span]) -> ScoredTexts:
-    """What `calibrate` learns from a question whose candidates were reranked. A sentence is needed where half of it is `gold`."""
-    reranked, spans = candidates.reranked, list(gold)
-    if reranked is None:
-        raise UsageError("nothing was reranked", "name a reranker, and let weave ask it")
-    needed = [any(is_mostly(candidates.sentences[i].span, span) for span in spans) for i in reranked.asked]
-    return ScoredTexts(candidates.log_odds()[reranked.asked], reranked.logits, np.array(needed, np.bool_))
-
-
-def is_mostly(span: Span, gold: Span) -> bool:
-    """Whether more than half of `span` lies in `gold`."""
-    return span.doc_id == gold.doc_id and 2 * (min(span.end, gold.end) - max(span.start, gold.start)) > len(span)
-
-
-def _with_headings(candidates: Candidates, candidate: int) -> str:
-    sentence = candidates.sentences[candidate]
-    path = heading_path(sentence.leaf.title, sentence.leaf.headings)
-    return "\n".join(filter(None, (path, sentence.text)))

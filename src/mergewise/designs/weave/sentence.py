@@ -23,13 +23,13 @@ from mergewise.assemble.fragments import Candidate
 from mergewise.designs.weave.evidence import Candidates, QuestionAspects
 from mergewise.models.record import Models
 from mergewise.protocols import FloatArray, IndexReader, OrderedBy
-from mergewise.ranges import MOST_ROWS, ROWS, Range, check_fields
+from mergewise.ranges import MOST_ROWS, ROWS, CheckedFields, Range
 from mergewise.text.keys import heading_path
 from mergewise.types import Context, Step
 
 
 @dataclass(frozen=True, slots=True)
-class Sentences:
+class Sentences(CheckedFields):
     k: Annotated[int, ROWS, "leaves from the search whose sentences are ranked"] = 100
     by: Annotated[
         Literal["search", "cosine", "utility"],
@@ -38,9 +38,6 @@ class Sentences:
     among: Annotated[int, Range(1, MOST_ROWS), "sentences whose utility is predicted"] = 24
     n: Annotated[int, Range(0, MOST_ROWS), "most sentences that are taken; 0: as many as the budget holds"] = 0
     least: Annotated[float, Range(-1000, 1000), "score below which no sentence is taken"] = -1000.0
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
 
 # of RECOMP's leaves the reranker alone decides, and where it predicts utilities, the search

@@ -30,11 +30,14 @@ from mergewise.designs.weave.hops import (
 from mergewise.designs.weave.parameters import Weave
 from mergewise.designs.weave.pointing import Pointed, point
 from mergewise.designs.weave.ranking import scored_passages
-from mergewise.designs.weave.reranking import ask_reranker
+from mergewise.designs.weave.reranking import Reranked
 from mergewise.designs.weave.selection import CONSIDERED, select
 from mergewise.errors import UsageError
+from mergewise.models.calibration import calibration_of
 from mergewise.models.record import Models
+from mergewise.models.scores import logits_of
 from mergewise.protocols import IndexReader
+from mergewise.text.keys import heading_path
 from mergewise.types import Cause, Context, HopNote, Step
 
 SMALLEST = 8  # sentences that are tried without their heading lines, where the budget holds none with it
@@ -158,3 +161,23 @@ def _trace_hop(hop: int, candidates: Candidates, links: Mapping[SectionKey, list
         reason = f"{hop}: the evidence names “{link.name}”"
         note = HopNote(hop, link.name)
         trace.append(Step("hop", reason, (evidence,), target, link.strength, note, Cause.LINK))
+
+
+def ask_reranker(
+    candidates: Candidates, models: Models | None, count: int, trace: list[Step], weights: Mapping[str, float]
+) -> None:
+    """Ask about the `count` most relevant candidates, in one call, and judge all of them anew."""
+    reranker = None if models is None else models.reranker
+    if reranker is None or not count or not len(candidates):
+        return
+    asked = np.argsort(-candidates.relevance, kind="stable")[:count].tolist()
+    logits = logits_of(reranker, candidates.asked.text, [_with_headings(candidates, i) for i in asked])
+    candidates.reranked = Reranked(asked, logits, calibration_of(reranker))
+    candidates.judge(weights)
+    trace.append(Step("rerank", f"{len(asked)} sentences by {reranker.spec}"))
+
+
+def _with_headings(candidates: Candidates, candidate: int) -> str:
+    sentence = candidates.sentences[candidate]
+    path = heading_path(sentence.leaf.title, sentence.leaf.headings)
+    return "\n".join(filter(None, (path, sentence.text)))

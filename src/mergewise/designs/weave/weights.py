@@ -11,13 +11,17 @@ from __future__ import annotations
 
 import os
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from mergewise.designs.weave.evidence import WEIGHTS
+import numpy as np
+
+from mergewise.designs.weave.evidence import WEIGHTS, Candidates
 from mergewise.errors import UsageError
 from mergewise.files import regular_bytes
+from mergewise.models.calibration import ScoredTexts
 from mergewise.ranges import Range, number
+from mergewise.types import Span
 
 TABLE = "weave"
 MOST = Range(-1000, 1000)
@@ -58,3 +62,20 @@ def weights_text(weights: Mapping[str, float], comments: Sequence[str] = ()) -> 
     """Such a file."""
     lines = [f"# {comment}" for comment in comments]
     return "\n".join([*lines, f"[{TABLE}]", *(f"{name} = {weights[name]:.4g}" for name in WEIGHTS)]) + "\n"
+
+
+# -- what a question teaches
+
+
+def scored_sentences(candidates: Candidates, gold: Iterable[Span]) -> ScoredTexts:
+    """What `calibrate` learns from a question whose candidates were reranked. A sentence is needed where half of it is `gold`."""
+    reranked, spans = candidates.reranked, list(gold)
+    if reranked is None:
+        raise UsageError("nothing was reranked", "name a reranker, and let weave ask it")
+    needed = [any(is_mostly(candidates.sentences[i].span, span) for span in spans) for i in reranked.asked]
+    return ScoredTexts(candidates.log_odds()[reranked.asked], reranked.logits, np.array(needed, np.bool_))
+
+
+def is_mostly(span: Span, gold: Span) -> bool:
+    """Whether more than half of `span` lies in `gold`."""
+    return span.doc_id == gold.doc_id and 2 * (min(span.end, gold.end) - max(span.start, gold.start)) > len(span)

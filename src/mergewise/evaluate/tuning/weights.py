@@ -19,9 +19,8 @@ from mergewise.asking import IndexState
 from mergewise.designs.strategies import resolve
 from mergewise.designs.weave.evidence import FEATURES, WEIGHTS, Candidates
 from mergewise.designs.weave.parameters import Weave
-from mergewise.designs.weave.reranking import is_mostly, scored_sentences
 from mergewise.designs.weave.strategy import gather
-from mergewise.designs.weave.weights import weights_text
+from mergewise.designs.weave.weights import is_mostly, scored_sentences, weights_text
 from mergewise.engine import Index
 from mergewise.errors import UsageError
 from mergewise.evaluate.loaders.rows import place_of

@@ -18,7 +18,8 @@ import logging
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Generic, TypeAlias
+from functools import partial
+from typing import Any, Generic, TypeAlias
 
 import pyarrow.compute as pc
 
@@ -30,8 +31,9 @@ from mergewise.index.writing.task import Item, Policy, Rejected, WritingRequest,
 from mergewise.models.record import Models
 from mergewise.prompting.records import records_in
 from mergewise.protocols import ChatModel, KeepsReplies, StoreReader, TokenCounter
-from mergewise.store.views import Estimate, OnShare
-from mergewise.types import Message, Reply, Usage
+from mergewise.store.tables import Table
+from mergewise.store.views import Estimate, OnShare, ViewRows, Writing
+from mergewise.types import DocumentRows, Message, Reply, Usage
 
 log = logging.getLogger("mergewise")
 
@@ -77,6 +79,23 @@ def estimate(sources: Sequence[WritingSource], task: WritingTask[Item], policy: 
     """What the first attempts cost. Further attempts are not foreseen."""
     planner = _Planner(task, policy, chat_of(models, task.name), models.count_tokens)
     return planner.cost(planner.plan(source) for source in sources)
+
+
+def written_by_chat(
+    setting: str,
+    value: str,
+    build: Callable[[Sequence[DocumentRows], Any, Models, OnShare], Sequence[ViewRows]],
+    estimate: Callable[[Sequence[DocumentRows], Any, Models], Estimate],
+    table: Table | None = None,
+) -> dict[str, Any]:
+    """Return the fields of a `View` whose rows a chat model writes if this setting has this value.
+
+    The rows of `table` say which documents are not complete.
+    """
+    writing = Writing(lambda settings: bool(getattr(settings, setting) == value), build, estimate)
+    if table is not None:
+        writing = replace(writing, unfinished=partial(unfinished_documents, table=table.name))
+    return {"build": build, "with_chat": {setting: value}, "writing": writing}
 
 
 def unfinished_documents(reader: StoreReader, table: str) -> list[str]:

@@ -72,7 +72,7 @@ def transport_security(config: ServerConfig) -> TransportSecuritySettings:
 
 @dataclass(frozen=True, slots=True)
 class TokenLibrary:
-    """The collections that a token may read."""
+    """The library of the collections that a token may read: it answers what `IndexLibrary` answers."""
 
     service: Service
     token: Token
@@ -102,16 +102,13 @@ class TokenLibrary:
 
     def _document(self, collection: Collection, doc_id: str) -> Document:
         missing = unknown("document", "list_documents lists them")
-        if not collection.is_made or not self._may_read(collection, doc_id):
+        may_read = self.token.filter is None or doc_id in collection.ids_within(self.token.filter)
+        if not collection.is_made or not may_read:
             raise missing
         try:
             return collection.index.document(doc_id)
         except UsageError:
             raise missing from None
-
-    def _may_read(self, collection: Collection, doc_id: str) -> bool:
-        """Whether the token's condition is met."""
-        return self.token.filter is None or doc_id in collection.ids_within(self.token.filter)
 
     async def add(self, collection: str, document: Document) -> str:
         named = self._writable(collection)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -87,20 +88,19 @@ def list_models(service: Server, token: Caller) -> dict[str, list[dict[str, Any]
     }
 
 
-def _model_entries(models: Any, is_admin: bool) -> list[dict[str, Any]]:
-    def form(name: str, model: ModelConfig) -> dict[str, Any]:
-        if not is_admin:
-            return {"name": name}
-        has_key = model.key_env is not None or model.key_file is not None
-        return {
+def _model_entries(models: Mapping[str, ModelConfig], is_admin: bool) -> list[dict[str, Any]]:
+    if not is_admin:
+        return [{"name": name} for name in models]
+    return [
+        {
             "name": name,
             "spec": model.spec,
             "base_url": model.base_url,
             "window": model.window,
-            "has_key": has_key,
+            "has_key": model.key_env is not None or model.key_file is not None,
         }
-
-    return [form(name, model) for name, model in models.items()]
+        for name, model in models.items()
+    ]
 
 
 @router.get("/settings", openapi_extra=ADMIN)

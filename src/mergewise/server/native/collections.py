@@ -11,7 +11,7 @@ import mergewise as mw
 from mergewise.defaults import SHIPPED_EMBEDDERS
 from mergewise.server.configuration import DEFAULTS
 from mergewise.server.native.forms import AskForm, CollectionChangeForm, CollectionForm, Name, validated
-from mergewise.server.native.pages import Cursor, Limit, cursor_position, page
+from mergewise.server.native.pages import Cursor, Limit, page_behind
 from mergewise.server.native.responses import CollectionReply, PageOf, StartedReply
 from mergewise.server.problems import HTTPProblem, invalid
 from mergewise.server.records import CollectionRecord
@@ -23,9 +23,8 @@ router = APIRouter(prefix="/api/v1/collections", tags=["collections"], route_cla
 @router.get("", response_model=PageOf[CollectionReply], openapi_extra=READ)
 def list_collections(service: Server, token: Caller, limit: Limit = 50, cursor: Cursor = None) -> dict[str, Any]:
     """The collections that the token may know of, by name."""
-    after = cursor_position(cursor) or ""
-    visible = [collection for collection in service.collections.visible(token) if collection.name > after]
-    return page(visible, limit, lambda one: one.name, lambda one: one.info())
+    visible = service.collections.visible(token)
+    return page_behind(visible, cursor, limit, lambda one: one.name, lambda one: one.info())
 
 
 @router.post("", status_code=201, response_model=CollectionReply, openapi_extra=ADMIN)

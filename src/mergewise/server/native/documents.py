@@ -165,9 +165,7 @@ def _row(doc_id: str, info: DocumentInfo | None, state: DocumentState | None) ->
 @router.get("/documents/{key}", response_model=OutlinedDocumentReply, openapi_extra=READ)
 def get_document(c: Name, key: Key, service: Server, token: Caller) -> dict[str, Any]:
     """A document with its outline and pages; of one that is not indexed, what is known so far."""
-    collection = service.collections.get(c, token)
-    doc_id = _visible_id(collection, key, token)
-    info, state = _known(service, collection, doc_id)
+    collection, doc_id, info, state = _known(service, token, c, key)
     document = None if info is None else collection.index.document(doc_id)
     return {
         **_row(doc_id, info, state),
@@ -184,21 +182,21 @@ def _outline(document: Document | None) -> Sequence[Heading]:
     return markdown_headings(document.text) if document.outline is None else document.outline
 
 
-def _known(service: Service, collection: Collection, doc_id: str) -> tuple[DocumentInfo | None, DocumentState | None]:
-    """What the index and the state know of a document. Raises HTTPProblem 404 where neither does."""
+def _known(
+    service: Service, token: Token, c: str, key: str
+) -> tuple[Collection, str, DocumentInfo | None, DocumentState | None]:
+    """A document: its collection, its id, and what the index and the state know of it.
+
+    Raises HTTPProblem 404 where neither knows it, or the token may not know of it.
+    """
+    collection, doc_id = service.collections.get(c, token), id_of(key)
+    if token.filter is not None and doc_id not in collection.ids_within(token.filter):
+        raise unknown("document")
     info = _indexed(collection, doc_id)
     state = next(iter(service.state.document_states(collection.name, ids=[doc_id])), None)
     if info is None and (state is None or state.status == "indexed"):
         raise unknown("document")
-    return info, state
-
-
-def _visible_id(collection: Collection, key: str, token: Token) -> str:
-    """The id of a document that the token may know of. Raises HTTPProblem 404 for any other."""
-    doc_id = id_of(key)
-    if token.filter is not None and doc_id not in collection.ids_within(token.filter):
-        raise unknown("document")
-    return doc_id
+    return collection, doc_id, info, state
 
 
 @router.get("/documents/{key}/text", response_model=TextReply, openapi_extra=READ)
@@ -211,9 +209,7 @@ def get_text(
     end: Annotated[int | None, Query(ge=0, le=10**12)] = None,
 ) -> dict[str, Any]:
     """The text of a document from `start` to `end`, in code points, at most 200,000 of them."""
-    collection = service.collections.get(c, token)
-    doc_id = _visible_id(collection, key, token)
-    info, _ = _known(service, collection, doc_id)
+    collection, doc_id, info, _ = _known(service, token, c, key)
     if info is None:
         raise HTTPProblem(409, "not-indexed", "the document is not indexed yet", "look at its job")
     text = collection.index.document(doc_id).text
@@ -225,9 +221,7 @@ def get_text(
 @router.get("/documents/{key}/original", openapi_extra=READ, response_class=FileResponse)
 def get_original(c: Name, key: Key, service: Server, token: Caller) -> FileResponse:
     """The bytes that were sent, to be saved: no browser shows them here."""
-    collection = service.collections.get(c, token)
-    doc_id = _visible_id(collection, key, token)
-    _, state = _known(service, collection, doc_id)
+    collection, doc_id, _, state = _known(service, token, c, key)
     if state is None or state.blob is None or state.is_document:
         raise unknown("original", "it was sent as text, or read from a folder")
     path = blob_path(collection.blobs, state.blob)
@@ -289,7 +283,7 @@ async def _files(service: Service, collection: Collection, request: Request) -> 
                 raise invalid(f"/options/{field}", "there is not one for each file", "as many as files, in their order")
         uploads = []
         for file, name, doc_id, own in zip(files, names, ids, metadata, strict=True):
-            blob = await receive(service.config.spool, collection.blobs, _chunks(file), limits.body_bytes)
+            blob = await receive(service.config.spool, collection.blobs, chunks_of(file), limits.body_bytes)
             kind = _media_type(file.content_type)
             uploads.append(
                 Upload(doc_id or name, blob.sha256, name, blob.bytes, None, own, kind, False, options.on_conflict)
@@ -297,7 +291,7 @@ async def _files(service: Service, collection: Collection, request: Request) -> 
         return uploads, options.on_conflict
 
 
-async def _chunks(file: UploadFile) -> AsyncIterator[bytes]:
+async def chunks_of(file: UploadFile) -> AsyncIterator[bytes]:
     while chunk := await file.read(_CHUNK):
         yield chunk
 
@@ -388,9 +382,7 @@ def _file_name(disposition: str | None) -> str:
 @router.patch("/documents/{key}", status_code=202, response_model=StartedReply, openapi_extra=WRITE)
 def describe_document(c: Name, key: Key, form: MetadataForm, service: Server, token: Caller) -> dict[str, Any]:
     """Other metadata for a document: those that are named; the others stay."""
-    collection = service.collections.get(c, token)
-    doc_id = _visible_id(collection, key, token)
-    _known(service, collection, doc_id)
+    _, doc_id, _, _ = _known(service, token, c, key)
     job = _enqueue(service, token, "metadata", c, {"id": doc_id, "metadata": form.metadata})
     return {"job": job.as_dict()}
 
@@ -398,9 +390,7 @@ def describe_document(c: Name, key: Key, form: MetadataForm, service: Server, to
 @router.delete("/documents/{key}", status_code=202, response_model=StartedReply, openapi_extra=WRITE)
 def remove_document(c: Name, key: Key, service: Server, token: Caller) -> dict[str, Any]:
     """Remove a document, whatever its state."""
-    collection = service.collections.get(c, token)
-    doc_id = _visible_id(collection, key, token)
-    _known(service, collection, doc_id)
+    _, doc_id, _, _ = _known(service, token, c, key)
     return {"job": _enqueue(service, token, "remove", c, {"ids": [doc_id]}).as_dict()}
 
 

@@ -12,13 +12,13 @@ from fastapi import APIRouter, Header, Path, Query, Request, Response
 import mergewise as mw
 from mergewise.concurrency import in_thread
 from mergewise.jsonable import report_json
-from mergewise.server.collections import Collection, key_of, knows_of
+from mergewise.server.collections import Collection, knows_of
 from mergewise.server.native.forms import JobForm, Name
-from mergewise.server.native.pages import Cursor, Limit, cursor_position
+from mergewise.server.native.pages import Cursor, Limit, cursor_position, page
 from mergewise.server.native.questions import event_bytes, failure_event
 from mergewise.server.native.responses import EstimateReply, EvaluationReply, JobReply, PageOf, StartedReply
 from mergewise.server.problems import invalid, unknown
-from mergewise.server.records import ENDED, Job, JobState, Token
+from mergewise.server.records import Job, JobState, Token
 from mergewise.server.routing import READ, WRITE, Caller, ScopedRoute, Server, Service
 from mergewise.server.streams import EventStream
 
@@ -95,8 +95,7 @@ def list_jobs(
         if len(jobs) <= limit:
             break
         before = jobs[-1].number
-    following = key_of(str(found[limit - 1].number)) if len(found) > limit else None
-    return {"items": [job.as_dict() for job in found[:limit]], "next": following}
+    return page(found, limit, lambda job: str(job.number), Job.as_dict)
 
 
 def _job(service: Service, id: str, token: Token) -> Job:
@@ -141,14 +140,12 @@ async def watch_job(
     async def events() -> AsyncGenerator[bytes, None]:
         after = last_event_id or 0
         while True:
+            # the job first: of one that has ended, all events are there then
+            job = service.state.job(id)
             for event in service.state.events(id, after):
                 after = event.number
                 yield event_bytes("job", event.job, event.number)
-            job = service.state.job(id)
-            if job is None or job.state in ENDED:
-                # what came between the two looks
-                for event in service.state.events(id, after):
-                    yield event_bytes("job", event.job, event.number)
+            if job is None or job.has_ended:
                 return
             await asyncio.sleep(_LOOK)
 

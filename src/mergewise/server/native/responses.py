@@ -136,10 +136,7 @@ class CollectionReply(TypedDict):
     snapshot: str | None
 
 
-class DocumentReply(TypedDict):
-    key: str
-    id: str
-    title: str
+class DocumentReply(DocumentName):
     metadata: dict[str, str | int | float | bool]
     status: Literal["queued", "indexing", "indexed", "failed"]
     error: dict[str, Any] | None
@@ -171,10 +168,7 @@ class OutlinedDocumentReply(DocumentReply):
     language: str
 
 
-class TextReply(TypedDict):
-    key: str
-    start: int
-    end: int
+class TextReply(SpanReply):
     characters: int
     text: str
 

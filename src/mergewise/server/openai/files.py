@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Annotated, Any, Literal
 
@@ -18,7 +18,7 @@ from fastapi.responses import FileResponse
 
 from mergewise.concurrency import in_thread
 from mergewise.server.collections import Collection, id_of
-from mergewise.server.native.documents import list_documents
+from mergewise.server.native.documents import chunks_of, list_documents
 from mergewise.server.native.responses import DocumentReply
 from mergewise.server.openai.conversations import refused
 from mergewise.server.openai.file_store import Attachment, FileStore, ReceivedFile
@@ -32,7 +32,6 @@ from mergewise.text.printable import on_one_line
 
 router = APIRouter(route_class=ScopedRoute)
 
-_CHUNK = 1 << 20
 _LONGEST_NAME = 255
 _STATUS = {"queued": "in_progress", "indexing": "in_progress", "indexed": "completed", "failed": "failed"}
 _ENDED = {"done": "completed", "failed": "failed", "cancelled": "cancelled"}
@@ -53,7 +52,7 @@ async def send_file(
     """Keep a file, to be attached to a vector store within a day."""
     store = _file_store(service)
     await in_thread(store.sweep)
-    blob = await receive(service.config.spool, store.folder, _chunks(file), service.config.limits.body_bytes)
+    blob = await receive(service.config.spool, store.folder, chunks_of(file), service.config.limits.body_bytes)
     kept = ReceivedFile(
         "file-" + secrets.token_hex(16),
         label(file.filename),
@@ -65,11 +64,6 @@ async def send_file(
     )
     await in_thread(partial(store.keep, kept))
     return kept.as_dict()
-
-
-async def _chunks(file: UploadFile) -> AsyncIterator[bytes]:
-    while chunk := await file.read(_CHUNK):
-        yield chunk
 
 
 def label(name: str | None) -> str:
@@ -159,7 +153,7 @@ def list_store_files(
 def get_store_file(c: str, id: str, service: Server, token: Caller) -> dict[str, Any]:
     """A document, by the id of the file that it was, or by its key."""
     attachment = _file_store(service).attachment(id, c)
-    row = _row(service, token, c, id_of(id) if attachment is None else attachment.document)
+    row = _row(service, token, c, id)
     job = None if attachment is None else service.state.job(attachment.job)
     if row is None and job is None:
         raise unknown("file")
@@ -187,16 +181,20 @@ def remove_store_file(c: str, id: str, service: Server, token: Caller) -> dict[s
 
 
 def _existing_row(service: Service, token: Token, c: str, id: str) -> DocumentReply:
-    """The document that an id means: that of a file that was attached, or a key. Raises HTTPProblem 404 without one."""
-    attachment = _file_store(service).attachment(id, c)
-    row = _row(service, token, c, id_of(id) if attachment is None else attachment.document)
+    """What `_row` finds. Raises HTTPProblem 404 where it finds nothing."""
+    row = _row(service, token, c, id)
     if row is None:
         raise unknown("file")
     return row
 
 
-def _row(service: Service, token: Token, c: str, doc_id: str) -> DocumentReply | None:
-    """What index and state know of a document, as far as the token may see it."""
+def _row(service: Service, token: Token, c: str, id: str) -> DocumentReply | None:
+    """What index and state know of a document, as far as the token may see it.
+
+    `id` is that of a file that was attached, or the key of a document.
+    """
+    attachment = _file_store(service).attachment(id, c)
+    doc_id = id_of(id) if attachment is None else attachment.document
     rows = list_documents(c, service, token, prefix=doc_id, limit=1)["items"]
     return rows[0] if rows and rows[0]["id"] == doc_id else None
 

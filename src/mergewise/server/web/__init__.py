@@ -13,20 +13,20 @@ from functools import cache
 from importlib.resources import files
 from types import MappingProxyType
 
-POLICY = "; ".join(
-    (
-        "default-src 'none'",
-        "script-src 'self'",
-        "style-src 'self'",
-        "img-src 'self'",
-        "connect-src 'self'",
-        "base-uri 'none'",
-        "form-action 'none'",
-        "frame-ancestors 'none'",
-        "require-trusted-types-for 'script'",
-    )
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; "
+    "form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'"
 )
-"""The Content-Security-Policy of every file of the page."""
+"""The Content-Security-Policy of every response."""
+SECURITY_HEADERS = {
+    "Content-Security-Policy": POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "X-Frame-Options": "DENY",
+}
+"""The headers of every response of a server."""
 
 _TYPES = {
     "html": "text/html; charset=utf-8",
@@ -48,16 +48,7 @@ class PageFile:
     @property
     def headers(self) -> dict[str, str]:
         """The headers of the response. A browser asks each time, and gets 304 where the tag is the same."""
-        return {
-            "Content-Type": self.media_type,
-            "Content-Security-Policy": POLICY,
-            "Cache-Control": "no-cache",
-            "ETag": self.etag,
-            "X-Content-Type-Options": "nosniff",
-            "Referrer-Policy": "no-referrer",
-            "Cross-Origin-Opener-Policy": "same-origin",
-            "Cross-Origin-Resource-Policy": "same-origin",
-        }
+        return {"Content-Type": self.media_type, "Cache-Control": "no-cache", "ETag": self.etag, **SECURITY_HEADERS}
 
 
 @cache

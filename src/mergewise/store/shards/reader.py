@@ -6,7 +6,7 @@ Ids of rows and numbers of documents have the shard in their high bits.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from functools import cache, partial
@@ -108,19 +108,12 @@ class ShardedReader:
         return [known for reader in self.readers for known in reader.known_documents(doc_ids, sources)]
 
     def document_rows(self, doc_ids: Sequence[str]) -> list[DocumentRows]:
-        ids = list(doc_ids)
-        found: dict[str, DocumentRows] = {}
-        for at, own in _grouped(ids, self._shard_of).items():
-            rows = self.readers[at].document_rows(own)
-            found |= {one.document.id: _rows_in(at, one) for one in rows}
-        return [found[doc_id] for doc_id in ids if doc_id in found]
+        found = self._by_id(doc_ids, lambda reader, own: {one.document.id: one for one in reader.document_rows(own)})
+        return [_rows_in(self._shard_of(doc_id), found[doc_id]) for doc_id in doc_ids if doc_id in found]
 
-    def numbers(self, where: str | None = None) -> Set[int]:
-        return self._numbers(where)
-
-    def _numbers(self, where: str | None = None) -> DocumentNumbers:
+    def numbers(self, where: str | None = None) -> DocumentNumbers:
         def join() -> DocumentNumbers:
-            parts = [shifted(reader._numbers(where).array, at) for at, reader in enumerate(self.readers)]
+            parts = [shifted(reader.numbers(where).array, at) for at, reader in enumerate(self.readers)]
             return DocumentNumbers(np.concatenate(parts))
 
         return self.once("numbers", join, where)
@@ -166,17 +159,20 @@ class ShardedReader:
     # -- rows
 
     def rows(self, table: str, record: type[Row], ids: Sequence[int]) -> dict[int, Row]:
-        found: dict[int, Row] = {}
-        for at, local in _grouped(ids, _shard).items():
-            rows = self.readers[at].rows(table, record, [row & _LOW for row in local])
-            found |= {(at << BITS) + row: record_in(at, one) for row, one in rows.items()}
-        return {row: found[row] for row in ids if row in found}
+        found = self._by_row(ids, lambda reader, own: reader.rows(table, record, own))
+        return {row: record_in(_shard(row), one) for row, one in found.items()}
 
     def vectors(self, ids: Sequence[int], table: str | None = None, column: str = "vector") -> dict[int, FloatArray]:
-        found: dict[int, FloatArray] = {}
-        for at, local in _grouped(ids, _shard).items():
-            vectors = self.readers[at].vectors([row & _LOW for row in local], table, column)
-            found |= {(at << BITS) + row: vector for row, vector in vectors.items()}
+        return self._by_row(ids, lambda reader, own: reader.vectors(own, table, column))
+
+    def _by_row(
+        self, ids: Sequence[int], ask: Callable[[LanceReader, list[int]], Mapping[int, Result]]
+    ) -> dict[int, Result]:
+        """What the shards have of these rows, each asked for its own."""
+        found: dict[int, Result] = {}
+        for at, own in _grouped(ids, _shard).items():
+            rows = ask(self.readers[at], [row & _LOW for row in own])
+            found |= {(at << BITS) + row: one for row, one in rows.items()}
         return {row: found[row] for row in ids if row in found}
 
     def whole(self, table: str, columns: Sequence[str]) -> pa.Table:
@@ -213,7 +209,7 @@ class ShardedReader:
         records = self._repeated_documents()
         if where is not None and records:
             numbers = np.fromiter(records, np.int64)
-            among = numbers[self._numbers(where).holds(numbers)].tolist()
+            among = numbers[self.numbers(where).holds(numbers)].tolist()
             records = {number: records[number] for number in among}
         return d.same_documents((number, statement) for number, (_, statement) in records.items())
 

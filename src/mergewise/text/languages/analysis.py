@@ -11,9 +11,9 @@ import re
 import unicodedata
 from collections.abc import Iterable, Mapping
 from functools import cache, lru_cache
-from typing import Any
 
-from mergewise.text.terms import MARKS
+from mergewise.text.names import without_accents
+from mergewise.text.terms import MARKS, stemmer
 
 VERSION = 1
 GRAM, RUN = 4, 3  # letters
@@ -69,7 +69,7 @@ def _words_of(word: str, languages: tuple[str, ...]) -> tuple[str, ...]:
     forms: dict[str, None] = {}
     for language in languages:
         lowered = lower_case(unicodedata.normalize("NFC", word), language)
-        stem = _stemmer(STEMMERS[language]).stemWord(lowered) if language in STEMMERS else lowered
+        stem = stemmer(STEMMERS[language]).stemWord(lowered) if language in STEMMERS else lowered
         forms |= dict.fromkeys(
             (_fold(stem, language), *("#" + gram for gram in _grams(_fold(lowered, language), GRAM)))
         )
@@ -86,17 +86,8 @@ def lower_case(word: str, language: str) -> str:
 def _fold(word: str, language: str) -> str:
     if word.isascii() or language in _UNFOLDED or not _FOLDED.match(word):
         return word
-    letters = unicodedata.normalize("NFKD", word.replace("ß", "ss").replace("ı", "i"))
-    return "".join(letter for letter in letters if not unicodedata.combining(letter))
+    return without_accents(word.replace("ß", "ss").replace("ı", "i"))
 
 
 def _grams(text: str, size: int) -> list[str]:
     return [text[at : at + size] for at in range(len(text) - size + 1)]
-
-
-@cache
-def _stemmer(algorithm: str) -> Any:
-    """Written in C; it holds the interpreter's lock while it stems a word, so that threads may share one."""
-    import Stemmer
-
-    return Stemmer.Stemmer(algorithm, 0)

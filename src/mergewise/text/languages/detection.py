@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache, lru_cache
 
 from mergewise.text.languages.words import ARABIC, CYRILLIC, DEVANAGARI, LATIN, MARKS
@@ -121,7 +121,8 @@ def question_languages(question: str, among: Mapping[str, int]) -> tuple[str, ..
     ]
     if len(same) < 2:
         return tuple(same or sorted(languages))
-    scores = _scores(_words(question), dict.fromkeys(same, "") | _pick(_WORDS.get(script, {}), same))
+    lists = _WORDS.get(script, {})
+    scores = _scores(_words(question), {language: lists.get(language, "") for language in same})
     ranked = sorted(
         same, key=lambda language: (-scores.get(language, 0), language != ENGLISH, -among[language], language)
     )
@@ -208,7 +209,3 @@ def _telling(languages: tuple[str, ...], lists: tuple[str, ...]) -> Mapping[str,
         for word in set(words.split()):
             by_word[word].append(language)
     return {word: tuple(found) for word, found in by_word.items()}
-
-
-def _pick(lists: Mapping[str, str], languages: Collection[str]) -> dict[str, str]:
-    return {language: words for language, words in lists.items() if language in languages}

@@ -32,7 +32,7 @@ def prompt_length(causal: CausalModel[Any]) -> Callable[[Sequence[Message]], int
     return lambda messages: len(causal.prompt(messages))
 
 
-def demand_streams(question: StreamedQuestion, spec: str) -> None:
+def check_streams(question: StreamedQuestion, spec: str) -> None:
     if not question.readings:
         problem = f"no passage fits into the window of {spec}, and there is no background"
         raise UsageError(problem, "lower --budget or --max-tokens")

@@ -18,8 +18,8 @@ from mergewise.designs.aed.ensemble import prompts
 from mergewise.designs.aed.ensemble.answering import (
     by_chat,
     chat_prompt_length,
+    check_streams,
     decode_answers,
-    demand_streams,
     limit_of,
     prompt_length,
     room_of,
@@ -48,7 +48,7 @@ def aed_all(requests: Sequence[Request], causal: CausalModel[Any]) -> list[Answe
     before = [backgrounds.get(question.text) if question.ensemble.memory else None for question in asked]
     for question, background in zip(asked, before, strict=True):
         question.read(None if background is None else background.text, causal.window - limit, prompt_length(causal))
-        demand_streams(question, causal.spec)
+        check_streams(question, causal.spec)
     return decode_answers(asked, causal, limit, before)
 
 
@@ -80,7 +80,7 @@ def answer_by_best(request: Request, chat: ChatModel) -> Answer:
         reply = run(chat.complete(prompts.background(question.text), max_tokens=prompts.BACKGROUND_TOKENS))
         usage, background = reply.usage, reply.text
     question.read(background, room_of(chat, request.max_tokens)[0], chat_prompt_length(request))
-    demand_streams(question, chat.spec)
+    check_streams(question, chat.spec)
     best = max(question.readings, key=lambda reading: question.utilities[reading.name])
     question.steps.append(Step("best", f"{chat.spec} answers from the stream of the highest utility, {best.name}"))
     question.weights = {name: float(name == best.name) for name in question.weights}
@@ -109,7 +109,7 @@ def _one_stream_a_passage(request: Request, causal: CausalModel[Any], limit: int
             question.utilities[name] = source.score
         else:
             question.steps.append(Step("skip", f"passage {source.number} does not fit into the window"))
-    demand_streams(question, causal.spec)
+    check_streams(question, causal.spec)
     if len(sources) > MOST_STREAMS:
         question.steps.append(Step("skip", f"{len(sources) - MOST_STREAMS} passages: {MOST_STREAMS} streams at most"))
     question.weights = weights_of(question.utilities)

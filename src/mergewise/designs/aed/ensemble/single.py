@@ -19,8 +19,8 @@ from mergewise.designs.aed.ensemble import prompts
 from mergewise.designs.aed.ensemble.answering import (
     by_chat,
     chat_prompt_length,
+    check_streams,
     decode_answers,
-    demand_streams,
     limit_of,
     prompt_length,
     room_of,
@@ -99,7 +99,7 @@ def _question_and_sources(
     if len(kept) < len(sources):
         question.steps.append(Step("skip", f"{len(sources) - len(kept)} passages do not fit into the window"))
     if sources and not kept:
-        demand_streams(question, spec)
+        check_streams(question, spec)
     return question, kept, code
 
 

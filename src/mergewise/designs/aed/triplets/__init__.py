@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 from mergewise.designs.aed.triplets.build import build, estimate
 from mergewise.designs.aed.triplets.extract import RULES
 from mergewise.designs.aed.triplets.reader import TripletReader
@@ -16,8 +14,8 @@ from mergewise.designs.aed.triplets.records import (
     problems,
     tables,
 )
-from mergewise.index.writing.write import unfinished_documents
-from mergewise.store.views import View, Writing
+from mergewise.index.writing.write import written_by_chat
+from mergewise.store.views import View
 
 __all__ = ["VIEW", "Triplet", "TripletExtraction", "TripletReader", "TripletSet", "TripletSettings"]
 
@@ -25,16 +23,9 @@ VIEW = View(
     name="triplet",
     settings=TripletSettings,
     tables=tables,
-    build=build,
     problems=problems,
     reader=TripletReader,
-    with_chat={"made": "model"},
-    writing=Writing(
-        lambda settings: bool(settings.made == "model"),
-        build,
-        estimate,
-        partial(unfinished_documents, table=EXTRACTION.name),
-    ),
     prompt=RULES.name,
     report=TripletReader.report,
+    **written_by_chat("made", "model", build, estimate, EXTRACTION),
 )

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
 import pyarrow as pa
 
 from mergewise.defaults import PASSAGE_TOKENS
-from mergewise.ranges import SHARE, Range, check_fields
+from mergewise.ranges import SHARE, CheckedFields, Range
 from mergewise.store.tables import SerializedColumn, Table
 from mergewise.types import DocumentRows, LeafId, RowId, Span
 
@@ -22,7 +22,7 @@ SEPARATOR = " | "
 
 
 @dataclass(frozen=True, slots=True)
-class TripletSettings:
+class TripletSettings(CheckedFields):
     """Where a chat model is named, it writes the triplets. AED-RAG gives no figures but one: a passage has a hundred words."""
 
     made: Annotated[Literal["rules", "model"], "who makes the triplets: rules, or the chat model"] = "rules"
@@ -43,9 +43,6 @@ class TripletSettings:
     prompt: Annotated[
         str, "hash of the prompt of one's own by which its rows are written; none: the one that ships"
     ] = ""
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
 
 class Triplet(NamedTuple):

@@ -15,7 +15,8 @@ from mergewise.designs.macrag.slices.records import (
     tables,
 )
 from mergewise.designs.macrag.slices.summaries import INSTRUCTIONS
-from mergewise.store.views import View, Writing
+from mergewise.index.writing.write import written_by_chat
+from mergewise.store.views import View
 
 __all__ = ["VIEW", "Chunk", "ChunkBounds", "Slice", "SliceHit", "SliceReader", "SliceSettings"]
 
@@ -23,11 +24,9 @@ VIEW = View(
     name="slice",
     settings=SliceSettings,
     tables=tables,
-    build=build,
     problems=problems,
     reader=SliceReader,
-    with_chat={"summary": "abstractive"},
     prompt=INSTRUCTIONS.name,
     presets=PRESETS,
-    writing=Writing(lambda settings: bool(settings.summary == "abstractive"), build, estimate),
+    **written_by_chat("summary", "abstractive", build, estimate),
 )

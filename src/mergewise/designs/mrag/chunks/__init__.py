@@ -24,8 +24,9 @@ from mergewise.designs.mrag.chunks.records import (
     problems,
 )
 from mergewise.designs.mrag.chunks.summaries import INSTRUCTIONS
+from mergewise.index.writing.write import written_by_chat
 from mergewise.store.tables import Table
-from mergewise.store.views import View, Writing
+from mergewise.store.views import View
 
 __all__ = ["VIEWS", "ChunkReader", "FixedSettings", "PICSettings", "SemanticSettings", "TextChunk"]
 
@@ -40,7 +41,6 @@ def _view(table: Table, **beside: Any) -> View:
     )
 
 
-_PIC_WRITING = Writing(lambda settings: bool(settings.summary == "abstractive"), pic.build, pic.estimate)
 VIEWS = {
     "fixed": _view(FIXED, settings=FixedSettings, build=fixed.build),
     "semantic": _view(
@@ -49,11 +49,9 @@ VIEWS = {
     "pic": _view(
         PIC,
         settings=PICSettings,
-        build=pic.build,
-        with_chat={"summary": "abstractive"},
-        writing=_PIC_WRITING,
         needs_embedder=True,
         prompt=INSTRUCTIONS.name,
         presets=PIC_PRESETS,
+        **written_by_chat("summary", "abstractive", pic.build, pic.estimate),
     ),
 }

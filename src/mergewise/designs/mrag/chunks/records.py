@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 from mergewise.index.tree.tables import SPANNED_KEY
 from mergewise.models.record import Models, embed_groups
 from mergewise.protocols import RowReader, TokenCounter
-from mergewise.ranges import Range, check_fields
+from mergewise.ranges import CheckedFields, Range
 from mergewise.store.tables import Table
 from mergewise.store.views import Presets, ViewRows
 from mergewise.text.keys import search_key, short_name
@@ -24,25 +24,19 @@ _Most = Annotated[int, _SIZE, "tokens; a chunk above this size is divided betwee
 
 
 @dataclass(frozen=True, slots=True)
-class FixedSettings:
+class FixedSettings(CheckedFields):
     """M-RAG's Fixed-Size RAG has 128 tokens."""
 
     size: Annotated[int, _SIZE, "tokens of a chunk; the last one of a document has what is left"] = 128
 
-    def __post_init__(self) -> None:
-        check_fields(self)
-
 
 @dataclass(frozen=True, slots=True)
-class SemanticSettings:
+class SemanticSettings(CheckedFields):
     """As Kamradt proposed it: a neighbour on each side, the 95th percentile."""
 
     neighbours: Annotated[int, Range(0, 10), "sentences on each side that a sentence is embedded with"] = 1
     percentile: Annotated[float, Range(0, 100), "of the document's distances: above it lies a breakpoint"] = 95.0
     most: _Most = 2000
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
 
 SEMANTIC_PRESETS: Presets = {"paper": {"most": 1_000_000}}
@@ -51,7 +45,7 @@ PIC_PRESETS: Presets = {"paper": {"summary": "abstractive", "most": 1_000_000}}
 
 
 @dataclass(frozen=True, slots=True)
-class PICSettings:
+class PICSettings(CheckedFields):
     """As in Wang et al. 2025, whose summaries a chat model writes."""
 
     summary: Annotated[
@@ -67,9 +61,6 @@ class PICSettings:
     prompt: Annotated[
         str, "hash of the prompt of one's own by which its rows are written; none: the one that ships"
     ] = ""
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
 
 @dataclass(frozen=True, slots=True)

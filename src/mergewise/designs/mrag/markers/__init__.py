@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 from mergewise.designs.mrag.markers.build import build, estimate
 from mergewise.designs.mrag.markers.extract import RULES
 from mergewise.designs.mrag.markers.reader import MarkerReader
@@ -18,8 +16,8 @@ from mergewise.designs.mrag.markers.records import (
     problems,
     tables,
 )
-from mergewise.index.writing.write import unfinished_documents
-from mergewise.store.views import View, Writing
+from mergewise.index.writing.write import written_by_chat
+from mergewise.store.views import View
 
 __all__ = ["VIEW", "Draft", "Marker", "MarkerExtraction", "MarkerReader", "MarkerSettings", "ValueSentence"]
 
@@ -27,17 +25,10 @@ VIEW = View(
     name="marker",
     settings=MarkerSettings,
     tables=tables,
-    build=build,
     problems=problems,
     reader=MarkerReader,
-    with_chat={"made": "model"},
-    writing=Writing(
-        lambda settings: bool(settings.made == "model"),
-        build,
-        estimate,
-        partial(unfinished_documents, table=EXTRACTION.name),
-    ),
     prompt=RULES.name,
     presets=PRESETS,
     report=MarkerReader.report,
+    **written_by_chat("made", "model", build, estimate, EXTRACTION),
 )

@@ -12,7 +12,7 @@ import pyarrow as pa
 from mergewise.designs.mrag.markers.grounding import Ungrounded
 from mergewise.designs.mrag.markers.paragraphs import paragraphs_of
 from mergewise.index.writing.segments import TextSegment
-from mergewise.ranges import SHARE, Range, check_fields
+from mergewise.ranges import SHARE, CheckedFields, Range
 from mergewise.store.tables import SerializedColumn, Table
 from mergewise.store.views import Presets
 from mergewise.text.spans import Part
@@ -26,7 +26,7 @@ COPY = "copy"
 
 
 @dataclass(frozen=True, slots=True)
-class MarkerSettings:
+class MarkerSettings(CheckedFields):
     """Sizes and shares as in M-RAG section 2.1. Where a chat model is named, it writes the markers."""
 
     made: Annotated[Literal["rules", "model"], "who makes the markers: rules, or the chat model"] = "rules"
@@ -63,9 +63,6 @@ class MarkerSettings:
     prompt: Annotated[
         str, "hash of the prompt of one's own by which its rows are written; none: the one that ships"
     ] = ""
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
     def paragraphs(self, document: DocumentRows) -> list[TextSegment]:
         """The numbered paragraphs of a document."""
