@@ -97,7 +97,7 @@ def test_questions_of_ones_own(tmp_path: Path, reader: Reader) -> None:
     assert (row["dataset"], row["em"], row["evidence"]) == ("own", 1.0, None)
 
 
-def test_what_does_not_go_together(tmp_path: Path, reader: Reader) -> None:
+def test_what_does_not_go_together(tmp_path: Path, reader: Reader, monkeypatch: pytest.MonkeyPatch) -> None:
     bench = str(saved_task(tmp_path / "towns"))
     for words, reason in (
         (("--shard", "1/2"), "--shard goes with --out"),
@@ -114,3 +114,6 @@ def test_what_does_not_go_together(tmp_path: Path, reader: Reader) -> None:
     ):
         with pytest.raises(UsageError, match=reason):
             run(bench, "-e", "none", *words)
+    monkeypatch.setenv("MERGEWISE_GPUS_PER_WORKER", "1")
+    with pytest.raises(UsageError, match="GPUs of a worker go with a cluster"):
+        run(bench, "-e", "none")
