@@ -58,7 +58,7 @@ def profiles(service: Service, token: Token) -> list[Profile]:
     return [
         Profile(
             id,
-            ProfileConfig(name, defaults=_strategy_defaults(strategy), title=collection.record.title),
+            ProfileConfig(name, defaults=_defaults_of(strategy), title=collection.record.title),
             collection.record.created,
         )
         for name, collection in visible.items()
@@ -70,7 +70,7 @@ def profile_named(service: Service, token: Token, id: str) -> Profile:
     """The profile of this id. Raises HTTPProblem 404, as clients of OpenAI expect it, also where the token may not see it."""
     known = service.config.profiles
     name, colon, strategy = id.partition(":")
-    config = known.get(id) if known else ProfileConfig(name, defaults=_strategy_defaults(strategy))
+    config = known.get(id) if known else ProfileConfig(name, defaults=_defaults_of(strategy))
     visible = {collection.name: collection for collection in service.collections.visible(token)}
     collection = None if config is None else visible.get(config.collection)
     if config is None or collection is None or (not known and colon and strategy not in collection.strategies()):
@@ -78,5 +78,5 @@ def profile_named(service: Service, token: Token, id: str) -> Profile:
     return Profile(id, config, collection.record.created)
 
 
-def _strategy_defaults(strategy: str | None) -> dict[str, str]:
+def _defaults_of(strategy: str | None) -> dict[str, str]:
     return {"strategy": strategy} if strategy else {}
