@@ -1,5 +1,6 @@
 # make demo          index the manual (or DOCS=path) and answer a question (QUESTION="...") with cited sentences
 # make test          lint, types and all tests but those of integrations and causal models; CI runs this and the next three
+# make quick         lint, types and every test that starts no process or server and opens no database: a minute on two cores
 # make wheel         the wheel, installed into an empty environment, where `mergewise demo` runs from an empty folder
 # make integrations  the retrievers for LangChain, LlamaIndex and Haystack, and a Ray cluster of two nodes, tested with these packages (some 500 MB)
 # make causal        causal models and training, tested with torch on tiny models (TORCH=..., some 220 MB)
@@ -18,7 +19,7 @@ MINUTES ?= 60
 # the build for processors alone, from PyTorch's own index or a local one: that of PyPI brings gigabytes of CUDA along
 TORCH  ?= torch==2.13.0+cpu
 
-.PHONY: demo test tests lint wheel integrations integrations-environment causal causal-environment attack fuzz bench chaos mutants clean
+.PHONY: demo quick test tests lint wheel integrations integrations-environment causal causal-environment attack fuzz bench chaos mutants clean
 
 $(VENV)/.installed: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || python3 -m venv $(VENV)
@@ -34,6 +35,14 @@ test: $(VENV)/.installed
 
 tests: $(VENV)/.installed
 	$(BIN)/python -m pytest --numprocesses auto --dist worksteal
+
+quick: export MERGEWISE_QUICK := 1
+quick: export PYTHONDONTWRITEBYTECODE :=
+quick: $(VENV)/.installed
+	$(MAKE) --jobs=2 lint quick-tests
+
+quick-tests:
+	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal -m "not process and not slow"
 
 lint: $(VENV)/.installed
 	$(BIN)/ruff check .

@@ -13,12 +13,15 @@ from hypothesis import HealthCheck, settings
 pytest_plugins = ("tests.scripted_chat",)
 
 settings.register_profile("mergewise", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("mergewise")
+# `make quick`: a tenth of the examples, the same ones each time
+settings.register_profile("quick", settings.get_profile("mergewise"), max_examples=10, derandomize=True, database=None)
+QUICK = "MERGEWISE_QUICK" in os.environ
+settings.load_profile("quick" if QUICK else "mergewise")
 
 DATA = Path(__file__).parents[1] / "../shared/data"
 
 # no test may meet the configuration of the person who runs it
-CAMPAIGNS = {"MERGEWISE_KILLS", "MERGEWISE_DAMAGES", "MERGEWISE_ATTACK"}  # how long `make chaos`, `make attack` go on
+CAMPAIGNS = {"MERGEWISE_KILLS", "MERGEWISE_DAMAGES", "MERGEWISE_ATTACK", "MERGEWISE_QUICK"}  # set by `make` alone
 for name in [name for name in os.environ if name.startswith("MERGEWISE_") and name not in CAMPAIGNS]:
     del os.environ[name]
 # nor write into what that person's programs remember
@@ -30,9 +33,16 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 # What a test module that starts processes has among its names, and the fixtures that start servers or lead to outside data.
 PROCESS_NAMES = frozenset(
     {"Browser", "LiveServer", "Popen", "Proxy", "SandboxedReader", "WorkerPool", "command", "multiprocessing"}
-    | {"reader_within", "run_text", "subprocess"}
+    | {"reader_within", "run_text", "subprocess", "socket", "ChatServer", "Endpoint", "HTTPServer", "ThreadingHTTPServer"}
+    | {"TestClient", "Writer"}
 )
-PROCESS_FIXTURES = frozenset({"browser", "formats", "live", "manuals", "pool", "server", "start_server"})
+PROCESS_FIXTURES = frozenset({"browser", "formats", "live", "manuals", "pool", "serve", "server", "start_server"})
+
+
+if QUICK:  # a test that opens a database is left out then
+    from mergewise.store.lance import LanceStore
+
+    LanceStore.__init__ = lambda *_, **__: pytest.skip("opens a database")  # type: ignore[method-assign]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
