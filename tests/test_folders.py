@@ -9,11 +9,9 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
 import mergewise as mw
@@ -25,7 +23,6 @@ from mergewise.index.work import IndexingProgress
 from mergewise.inputs import Input, inputs_of
 from mergewise.models.record import Models
 from mergewise.models.tokens import count_tokens
-from mergewise.store import documents as document_table
 from mergewise.types import DocumentChange, Duplicate, Origin
 from tests.support import SMALL, HashEmbedder, new_store, rows_of
 
@@ -117,23 +114,19 @@ def test_an_origin_says_where_a_document_came_from(index: mw.Index, docs: Path) 
 
 
 @pytest.fixture
-def older(tmp_path: Path, docs: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[mw.Index]:
+def older(tmp_path: Path, docs: Path, monkeypatch: pytest.MonkeyPatch) -> mw.Index:
     """An index of a version that named files as they were given and kept no origins: two from here, one by its full path."""
     monkeypatch.chdir(tmp_path)
     store = new_store("lance", tmp_path / "index", settings={"leaf": SMALL})
-    with monkeypatch.context() as patched:
-        kept = [field for field in document_table.SCHEMA if field.name not in document_table.LATER]
-        patched.setattr(document_table, "SCHEMA", pa.schema(kept))
-        patched.setattr(document_table, "LATER", {})
-        for given, name in [
-            (docs / "cats.md", "docs/cats.md"),
-            (docs / "birds.txt", "birds.txt"),  # indexed from within the folder
-            (docs / "sub/dogs.md", (docs / "sub/dogs.md").as_posix()),
-        ]:
-            document, digest, _ = Input(name, given).read()
-            store.write(rows_of([document], digest=digest))
-        store.write(rows_of([mw.Document(id="docs/own.md", text="A document of the caller's own.")]))
-    yield mw.open(tmp_path / "index")
+    for given, name in [
+        (docs / "cats.md", "docs/cats.md"),
+        (docs / "birds.txt", "birds.txt"),  # indexed from within the folder
+        (docs / "sub/dogs.md", (docs / "sub/dogs.md").as_posix()),
+    ]:
+        document, digest, _ = Input(name, given).read()
+        store.write(rows_of([document], digest=digest))
+    store.write(rows_of([mw.Document(id="docs/own.md", text="A document of the caller's own.")]))
+    return mw.open(tmp_path / "index")
 
 
 def test_documents_of_an_older_index_are_recognised(

@@ -50,15 +50,6 @@ SCHEMA = pa.schema(
         pa.field("_language", pa.string()),
     ]
 )
-LATER = {
-    "_content": "md5(_text)",
-    "_source": pa.string(),
-    "_bytes": pa.int64(),
-    "_modified": pa.int64(),
-    "_units": pa.string(),
-    "_language": pa.string(),
-}
-"""Columns that indexes of older versions lack: what they are made of, or their type where they begin empty."""
 OF_TEXTS = ("_number", "_content", "_language")
 """What a document's text alone tells: they stay as they are for as long as the document stands under its number."""
 UNLISTED = frozenset({"_text", "_outline", "_pages", "_digest", "_content", "_units"})
@@ -67,8 +58,6 @@ _METADATA_TYPES: dict[type, pa.DataType] = {str: pa.string(), bool: pa.bool_(), 
 _RESERVED = frozenset({"id", "title"})
 _LONGEST_KEY = 200
 _SURROGATE = re.compile("[\ud800-\udfff]")
-# columns that nothing reads any more
-_OF_FORMAT_2 = {"_sections": 0}
 
 
 def document_table(rows: Sequence[tuple[int, int, DocumentRows]], first_table: str, schema: pa.Schema) -> pa.Table:
@@ -81,7 +70,6 @@ def _record(number: int, first_id: int, rows: DocumentRows, leaves: int) -> dict
     document = rows.document
     outline = document.outline
     return {
-        **_OF_FORMAT_2,
         "_number": number,
         "id": document.id,
         "title": document.title,
@@ -110,7 +98,7 @@ def origin_columns(origin: Origin | None) -> dict[str, object]:
 
 
 def origin_from(row: Mapping[str, Any]) -> Origin | None:
-    source = row.get("_source")
+    source = row["_source"]
     return None if source is None else Origin(source, row["_bytes"], row["_modified"])
 
 
@@ -144,7 +132,7 @@ def document_from(row: Mapping[str, Any]) -> Document:
         metadata=metadata_from(row),
         outline=None if outline is None else tuple(Heading(*heading) for heading in json.loads(outline)),
         pages=tuple(Page(*page) for page in json.loads(row["_pages"])),
-        units=tuple((start, end) for start, end in json.loads(row.get("_units") or "[]")),
+        units=tuple((start, end) for start, end in json.loads(row["_units"] or "[]")),
     )
 
 
@@ -156,7 +144,7 @@ def info_from(row: Mapping[str, Any]) -> DocumentInfo:
         row["_characters"],
         row["_leaves"],
         origin_from(row),
-        row.get("_language") or "",
+        row["_language"] or "",
     )
 
 

@@ -17,7 +17,7 @@ from mergewise.errors import StoreError
 from mergewise.store import documents as d
 from mergewise.store.damage import tells_full_disk
 from mergewise.store.lance_reader import LanceReader
-from mergewise.store.lance_state import specs_of, sql_strings
+from mergewise.store.lance_state import new_schema, specs_of, sql_strings
 from mergewise.store.manifest import Run, ViewState, holds, with_run, without_span
 from mergewise.store.mapped import IntArray, Mapped, MappingWriter
 from mergewise.store.numbers import sql_numbers
@@ -98,8 +98,7 @@ class Change:
     def _open_for_writing(self, name: str) -> LanceTable:
         named = self.manifest.tables.get(name)
         if named is None:
-            schema = d.SCHEMA if name == d.DOCUMENTS else self.specs[name].table.schema(self.manifest.dimension)
-            created: LanceTable = self.place.create_table(name, schema)
+            created: LanceTable = self.place.create_table(name, new_schema(name, self.specs, self.manifest.dimension))
             return created
         self.place.check_own_files(name, named)
         table: LanceTable = self.place.database().open_table(name)
@@ -172,22 +171,13 @@ class Change:
             if table.name in self.manifest.tables:
                 opened.delete(f"{NUMBER} in ({sql_numbers(numbers)})")
 
-    def _documents(self) -> LanceTable:
-        """The table of documents, with the columns that an older version did not write."""
-        documents = self.table(d.DOCUMENTS)
-        present = documents.schema.names
-        for name, made in d.LATER.items():
-            if name not in present:
-                documents.add_columns({name: made} if isinstance(made, str) else [pa.field(name, made)])
-        return documents
-
     def set_origins(self, origins: Mapping[str, Origin]) -> None:
         """Write down where documents that stand were read from."""
         self._set_columns({doc_id: d.origin_columns(origin) for doc_id, origin in origins.items()})
 
     def describe(self, metadata: Mapping[str, Metadata]) -> None:
         """Give documents that stand metadata beside their own. Raises StoreError where they cannot be stored."""
-        documents = self._documents()
+        documents = self.table(d.DOCUMENTS)
         kinds = d.metadata_kinds(documents.schema)
         values: dict[str, Metadata] = {}
         for doc_id, given in metadata.items():
@@ -201,7 +191,7 @@ class Change:
 
     def declare_metadata(self, kinds: Mapping[str, type]) -> None:
         """Give the table of documents the columns that metadata of these types need."""
-        documents = self._documents()
+        documents = self.table(d.DOCUMENTS)
         known = d.metadata_kinds(documents.schema)
         added = [d.metadata_field(name, kind) for name, kind in kinds.items() if name not in known]
         if added:
@@ -211,7 +201,7 @@ class Change:
         """Give documents that stand, by their ids, these values of columns."""
         if not values:
             return
-        documents = self._documents()
+        documents = self.table(d.DOCUMENTS)
         condition = f"id in ({sql_strings(values)})"
         rows = _scan(documents, None, condition).to_pylist()
         documents.delete(condition)
@@ -219,7 +209,7 @@ class Change:
 
     def storable(self, rows: Sequence[DocumentRows]) -> tuple[list[DocumentRows], list[Failure]]:
         """The rows that can be stored; the table of documents gets the columns that their metadata needs."""
-        kinds = d.metadata_kinds(self._documents().schema)
+        kinds = d.metadata_kinds(self.table(d.DOCUMENTS).schema)
         good, failed = d.with_checked_metadata(rows, kinds)
         self.declare_metadata(kinds)
         return good, failed

@@ -16,7 +16,7 @@ from mergewise.store import documents as d
 from mergewise.store.copies import RepeatedTexts
 from mergewise.store.damage import raising_store_errors
 from mergewise.store.kept import Changes
-from mergewise.store.lance_state import LanceState, run, scan, sql_strings
+from mergewise.store.lance_state import LanceState, sql_strings
 from mergewise.store.manifest import Run, holds
 from mergewise.store.mapped import IntArray
 from mergewise.store.numbers import DocumentNumbers, sql_numbers
@@ -37,9 +37,9 @@ class LanceDocuments(LanceState):
         return self.once("snapshot", lambda: self.manifest.snapshot)
 
     def documents(self, prefix: str = "", after: str | None = None, limit: int | None = None) -> list[DocumentInfo]:
-        columns = [name for name in self._document_columns() if name not in d.UNLISTED]
+        columns = [name for name in self._schema(d.DOCUMENTS).names if name not in d.UNLISTED]
         if not prefix and after is None and limit is None:
-            return [d.info_from(row) for row in self._scan_documents(columns, by_number=True)]
+            return [d.info_from(row) for row in self.whole(d.DOCUMENTS, columns).sort_by("_number").to_pylist()]
         ids = self.once("sorted ids", self._sorted_ids)
 
         def id_at(at: int) -> str:
@@ -50,14 +50,13 @@ class LanceDocuments(LanceState):
         following = map(id_at, range(first, len(ids)))
         page = list(islice(takewhile(lambda doc_id: doc_id.startswith(prefix), following), limit))
         few = len(page) <= DOCUMENTS_AT_ONCE
-        rows = self._document_records(page, columns) if few else self._scan_documents(columns)
+        rows = self._document_records(page, columns) if few else self.whole(d.DOCUMENTS, columns).to_pylist()
         known = {row["id"]: row for row in rows}
         return [d.info_from(known[doc_id]) for doc_id in page]
 
     def _sorted_ids(self) -> pa.Array:
-        """In the order of their characters, which is that of their bytes."""
-        table = self._table(d.DOCUMENTS)
-        ids = pa.array([], pa.string()) if table is None else run(scan(table, ["id"]))["id"].combine_chunks()
+        """Return the ids in the order of their characters, which is that of their bytes."""
+        ids = self.whole(d.DOCUMENTS, ["id"])["id"].combine_chunks()
         return ids.take(pc.sort_indices(ids))
 
     def document(self, doc_id: str) -> Document | None:
@@ -77,26 +76,19 @@ class LanceDocuments(LanceState):
         return {row["id"]: row["_digest"] for row in self._document_records(doc_ids, ["id", "_digest"])}
 
     def known_documents(self, doc_ids: Sequence[str] = (), sources: Sequence[str] = ()) -> list[Known]:
-        wanted = ["id", "_digest", "_source", "_bytes", "_modified"]
-        present = [name for name in wanted if name in self._document_columns()]
         asked = {"id": doc_ids, "_source": sources}
-        parts = [f"{name} in ({sql_strings(values)})" for name, values in asked.items() if values and name in present]
-        if not parts and (doc_ids or sources):
-            return []
-        rows = self._scan_documents(present, " or ".join(parts) or None)
-        return [Known(row["id"], row["_digest"], d.origin_from(row)) for row in rows]
+        condition = " or ".join(f"{name} in ({sql_strings(values)})" for name, values in asked.items() if values)
+        rows = self.whole(d.DOCUMENTS, ["id", "_digest", "_source", "_bytes", "_modified"], condition or None)
+        return [Known(row["id"], row["_digest"], d.origin_from(row)) for row in rows.to_pylist()]
 
     def ids(self, where: str | None = None) -> list[str]:
-        table = self._table(d.DOCUMENTS)
-        if table is None:
-            return []
-        rows = run(scan(table, ["_number", "id"])).sort_by("_number")
+        rows = self.whole(d.DOCUMENTS, ["_number", "id"]).sort_by("_number")
         if where is not None:
             rows = rows.filter(pa.array(self.numbers(where).holds(rows["_number"].to_numpy())))
         return rows["id"].to_pylist()  # type: ignore[no-any-return]
 
     def sizes(self, doc_ids: Collection[str] | None = None) -> tuple[int, int]:
-        rows = self._written_columns(["id", "_leaves", "_characters"])
+        rows = self.whole(d.DOCUMENTS, ["id", "_leaves", "_characters"])
         if doc_ids is not None:
             rows = rows.filter(pc.is_in(rows["id"], pa.array(list(doc_ids), pa.string())))
         leaves, characters = (pc.sum(rows[name], min_count=0).as_py() for name in ("_leaves", "_characters"))
@@ -107,12 +99,10 @@ class LanceDocuments(LanceState):
         columns = ["id", "_number", "_first_id", "_digest"]
         return {row["id"]: row for row in self._document_records(doc_ids, columns)}
 
-    def standing_all(self) -> list[dict[str, Any]]:
-        """Number and id of every document."""
-        return self._scan_documents(["_number", "id"])
-
     def _document_records(self, doc_ids: Sequence[str], columns: Sequence[str] | None = None) -> list[dict[str, Any]]:
-        rows = self._scan_documents(columns, f"id in ({sql_strings(doc_ids)})") if doc_ids else []
+        if not doc_ids:
+            return []
+        rows = self.whole(d.DOCUMENTS, columns, f"id in ({sql_strings(doc_ids)})").to_pylist()
         order = {doc_id: at for at, doc_id in enumerate(doc_ids)}
         return sorted(rows, key=lambda row: order[row["id"]])
 
@@ -120,10 +110,10 @@ class LanceDocuments(LanceState):
         documents = self._document_records(doc_ids)
         numbers = [row["_number"] for row in documents]
         condition = f"{NUMBER} in ({sql_numbers(numbers)})" if numbers else "false"
-        tables = {name: table for name in self._specs if (table := self._table(name)) is not None}
         rows_of = {
-            name: rows_by_document(self._specs[name].table, run(scan(table, None, condition)), numbers)
-            for name, table in tables.items()
+            name: rows_by_document(spec.table, self.whole(name, None, condition), numbers)
+            for name, spec in self._specs.items()
+            if name in self.manifest.tables
         }
         return [self._with_rows(row, rows_of) for row in documents]
 
@@ -147,12 +137,11 @@ class LanceDocuments(LanceState):
             return []
         # not a condition for each run: of very many, the database's parser does not come back
         condition = f"_number >= {runs[0][0]} and _number < {runs[-1][1]}"
-        rows = self._scan_documents(["_number", "id"], condition, by_number=True)
+        rows = self.whole(d.DOCUMENTS, ["_number", "id"], condition).sort_by("_number").to_pylist()
         return [row["id"] for row in rows if holds(runs, row["_number"])]
 
     def metadata_kinds(self) -> dict[str, type]:
-        table = self._table(d.DOCUMENTS)
-        return {} if table is None else d.metadata_kinds(run(table.schema()))
+        return d.metadata_kinds(self._schema(d.DOCUMENTS))
 
     # -- what documents have in common
 
@@ -171,7 +160,7 @@ class LanceDocuments(LanceState):
         return self._grown(
             "repeated texts",
             lambda: RepeatedTexts().with_changes(
-                self._written_columns(["_number", "_content"]), DocumentNumbers.of(()), self._statements
+                self.whole(d.DOCUMENTS, ["_number", "_content"]), DocumentNumbers.of(()), self._statements
             ),
             self._with_added_texts,
         )
@@ -180,12 +169,11 @@ class LanceDocuments(LanceState):
         return older.with_changes(self._documents_from(changes.first_number), changes.gone, self._statements)
 
     def _statements(self, numbers: IntArray) -> Iterator[tuple[int, str, d.Statement]]:
+        if not len(numbers):
+            return
         few = len(numbers) <= DOCUMENTS_AT_ONCE
         condition = f"_number in ({sql_numbers(numbers.tolist())})" if few else None
-        table = self._table(d.DOCUMENTS)
-        if table is None or not len(numbers):
-            return
-        rows = run(scan(table, ["_number", "id", "title", "_content"], condition))
+        rows = self.whole(d.DOCUMENTS, ["_number", "id", "title", "_content"], condition)
         for row in rows.filter(pa.array(DocumentNumbers(numbers).holds(rows["_number"].to_numpy()))).to_pylist():
             yield row["_number"], row["id"], d.statement_of(row["id"], row["title"], row["_content"])
 
@@ -195,9 +183,7 @@ class LanceDocuments(LanceState):
 
     def languages(self) -> Mapping[str, int]:
         return self._grown(
-            "languages",
-            lambda: _languages_of(self._written_columns(["_number", "_language"])),
-            self._with_added_languages,
+            "languages", lambda: _languages_of(self.whole(d.DOCUMENTS, ["_language"])), self._with_added_languages
         )
 
     def _with_added_languages(self, older: Counter[str], changes: Changes) -> Counter[str] | None:

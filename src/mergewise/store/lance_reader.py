@@ -17,7 +17,7 @@ from mergewise.protocols import FloatArray
 from mergewise.store import documents as d
 from mergewise.store.damage import raising_store_errors, reading
 from mergewise.store.lance_search import LanceSearch
-from mergewise.store.lance_state import ID, load_indexes, run, scan
+from mergewise.store.lance_state import ID, load_indexes, run
 from mergewise.store.manifest import Run
 from mergewise.store.mapped import IntArray, rows_of_documents
 from mergewise.store.numbers import sql_numbers
@@ -40,8 +40,7 @@ class LanceReader(LanceSearch):
         return {name: self.manifest.views[name].settings for name in self.manifest.offered}
 
     def row_counts(self) -> dict[str, int]:
-        tables = {name: self._table(name) for name in (d.DOCUMENTS, *self._specs)}
-        return {name: 0 if table is None else run(table.count_rows()) for name, table in tables.items()}
+        return {name: self._row_count(name) for name in (d.DOCUMENTS, *self._specs)}
 
     def unembedded(self, table: str | None = None) -> IntArray:
         table = table or self._first
@@ -53,11 +52,8 @@ class LanceReader(LanceSearch):
         return self.once(f"unembedded {table}", lambda: self._ids_in(table, runs)) if runs else np.empty(0, np.int64)
 
     def _ids_in(self, table: str, runs: Sequence[Run]) -> IntArray:
-        opened = self._table(table)
-        if opened is None:
-            return np.empty(0, np.int64)
-        found = run(scan(opened, [ID], f"{ID} >= {runs[0][0]} and {ID} < {runs[-1][1]}"))[ID].to_numpy()
-        ids: IntArray = np.sort(found)
+        rows = self.whole(table, [ID], f"{ID} >= {runs[0][0]} and {ID} < {runs[-1][1]}")
+        ids: IntArray = np.sort(rows[ID].to_numpy())
         bounds = np.array(runs, np.int64)
         inside: IntArray = ids[ids < bounds[np.searchsorted(bounds[:, 0], ids, "right") - 1, 1]]
         return inside
@@ -86,8 +82,7 @@ class LanceReader(LanceSearch):
 
     def _parts(self, table: str, columns: Sequence[str], ids: Sequence[int]) -> Iterator[pa.Table]:
         """Rows by id: those that mapped files hold, then the others."""
-        opened = self._table(table)
-        if opened is None or not ids:
+        if self._table(table) is None or not ids:
             return
         wanted = np.fromiter(ids, np.int64, len(ids))
         read = list(dict.fromkeys([ID, NUMBER, *columns]))
@@ -104,7 +99,8 @@ class LanceReader(LanceSearch):
             wanted = wanted[missing]
         if len(wanted):
             condition = f"{ID} in ({sql_numbers(wanted.tolist())})"
-            yield run(scan(opened, [name for name in read if name in self._columns(table)], condition))
+            present = self._schema(table).names
+            yield self.whole(table, [name for name in read if name in present], condition)
 
     # -- damage
 
@@ -139,16 +135,15 @@ class LanceReader(LanceSearch):
 
     def unreadable(self, name: str) -> list[str]:
         """The documents whose rows in this table cannot be read, found by halving."""
-        by_number = {row["_number"]: row["id"] for row in self.standing_all()}
+        documents = self.whole(d.DOCUMENTS, ["_number", "id"]).to_pylist()
+        by_number = {row["_number"]: row["id"] for row in documents}
         return [by_number[number] for number in self._unreadable(name, sorted(by_number))]
 
     def _unreadable(self, name: str, numbers: Sequence[int]) -> list[int]:
         try:
             with reading(self.place):
-                table = self._table(name)
-                if table is None or not numbers:
-                    return []
-                run(scan(table, None, f"{NUMBER} >= {numbers[0]} and {NUMBER} <= {numbers[-1]}"))
+                if numbers:
+                    self.whole(name, None, f"{NUMBER} >= {numbers[0]} and {NUMBER} <= {numbers[-1]}")
         except CorruptIndex:
             if len(numbers) == 1:
                 return [numbers[0]]
@@ -159,17 +154,13 @@ class LanceReader(LanceSearch):
     def first_free(self) -> tuple[int, int]:
         """The first id and the first document number behind all that the tables hold, of documents that are gone too."""
         columns = [(d.DOCUMENTS, "_number"), *((name, ID) for name, spec in self._specs.items() if spec.table.has_ids)]
-        tables = [(self._table(name), name, column) for name, column in columns]
-        ends = {name: _end(run(scan(table, [column]))[column]) for table, name, column in tables if table is not None}
-        number = ends.pop(d.DOCUMENTS, 0)
-        return max(ends.values(), default=0), number
+        number, *ids = (_end(self.whole(name, [column])[column]) for name, column in columns)
+        return max(ids, default=0), number
 
     def altered_documents(self) -> list[str]:
         """The documents whose text is not the one that was written."""
         table = self._table(d.DOCUMENTS)
-        if table is None or "_content" not in self._document_columns():
-            return []
-        return run(_altered_documents(table))
+        return [] if table is None else run(_altered_documents(table))
 
 
 def _end(numbers: pa.ChunkedArray) -> int:

@@ -55,7 +55,7 @@ class LanceSearch(LanceDocuments):
         table = table or self._first
         opened, spec = self._table(table), self._specs.get(table)
         column = None if spec is None else spec.table.words if words else spec.table.text
-        if opened is None or not question.strip() or (words and column not in self._columns(table)):
+        if opened is None or not question.strip() or (words and column not in self._schema(table).names):
             return start(_nothing())
         query = _query(opened).nearest_to_text(question, columns=[str(column)])
         documents = self._filter(where)

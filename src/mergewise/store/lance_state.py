@@ -108,12 +108,12 @@ class LanceState:
         return self.once("numbers", lambda: self._read_numbers(where), where)
 
     def _read_numbers(self, where: str | None) -> DocumentNumbers:
+        if where is None:
+            return DocumentNumbers(self._all_numbers())
         table = self._table(d.DOCUMENTS)
         if table is None:
             return DocumentNumbers.of(())
-        if where is None:
-            return DocumentNumbers(self._all_numbers(table))
-        condition = sql_of(parse_condition(where, d.condition_columns(run(table.schema()))))
+        condition = sql_of(parse_condition(where, d.condition_columns(self._schema(d.DOCUMENTS))))
         try:
             asked = asyncio.wait_for(scan(table, ["_number"], condition), CONDITION_SECONDS)
             return DocumentNumbers(sorted_once(run(asked)["_number"].to_numpy()))
@@ -122,48 +122,28 @@ class LanceState:
                 f"the condition {short_repr(where)} takes more than {CONDITION_SECONDS:.0f} seconds", "ask for less"
             ) from None
 
-    def _all_numbers(self, table: AsyncTable) -> IntArray:
+    def _all_numbers(self) -> IntArray:
         older = self._older
         if older is not None and older.next_number <= self.manifest.next_number:
             added = self._documents_from(older.next_number)["_number"].to_numpy()
-            if len(older.numbers) + len(added) == run(table.count_rows()):
+            if len(older.numbers) + len(added) == self._row_count(d.DOCUMENTS):
                 return np.concatenate([older.numbers.array, sorted_once(added)])
-        return sorted_once(run(scan(table, ["_number"]))["_number"].to_numpy())
+        return sorted_once(self.whole(d.DOCUMENTS, ["_number"])["_number"].to_numpy())
 
     def _documents_from(self, number: int) -> pa.Table:
-        """Number, digest of the text and language of the documents with this number and later ones."""
-        return self.once(f"documents from {number}", lambda: self._written_columns(d.OF_TEXTS, f"_number >= {number}"))
-
-    def _written_columns(self, columns: Sequence[str], condition: str | None = None) -> pa.Table:
-        """Columns of the documents that meet a condition; null where an older mergewise did not write them."""
-        table = self._table(d.DOCUMENTS)
-        present = [name for name in columns if name in self._document_columns()]
-        rows = d.SCHEMA.empty_table().select(columns) if table is None else run(scan(table, present, condition))
-        for name in columns:
-            if name not in rows.column_names:
-                rows = rows.append_column(name, pa.nulls(len(rows), pa.string()))
-        return rows
-
-    def _document_columns(self) -> tuple[str, ...]:
-        table = self._table(d.DOCUMENTS)
-        return self.once("columns", lambda: () if table is None else tuple(run(table.schema()).names))
-
-    def _scan_documents(
-        self, columns: Sequence[str] | None, condition: str | None = None, *, by_number: bool = False
-    ) -> list[dict[str, Any]]:
-        table = self._table(d.DOCUMENTS)
-        if table is None:
-            return []
-        rows = run(scan(table, columns, condition))
-        return (rows.sort_by("_number") if by_number else rows).to_pylist()  # type: ignore[no-any-return]
+        """Return number, digest of the text and language of the documents with this number and later ones."""
+        condition = f"_number >= {number}"
+        return self.once(f"documents from {number}", lambda: self.whole(d.DOCUMENTS, d.OF_TEXTS, condition))
 
     # -- tables
 
-    def whole(self, table: str, columns: Sequence[str], condition: str | None = None) -> pa.Table:
+    def whole(self, table: str, columns: Sequence[str] | None, condition: str | None = None) -> pa.Table:
+        """Return the rows that meet a condition, without `columns` with all of them."""
         opened = self._table(table)
-        if opened is None:
-            return self._specs[table].table.schema(0).empty_table().select(list(columns))
-        return run(scan(opened, columns, condition))
+        if opened is not None:
+            return run(scan(opened, columns, condition))
+        empty = self._schema(table).empty_table()
+        return empty if columns is None else empty.select(list(columns))
 
     def sorted_columns(self, table: str, columns: Sequence[str]) -> Mapping[str, IntArray]:
         wanted = all_columns(columns)
@@ -183,10 +163,11 @@ class LanceState:
         opened = self._table(table)
         return self.once(f"row count of {table}", lambda: 0 if opened is None else run(opened.count_rows()))
 
-    def _columns(self, table: str) -> frozenset[str]:
+    def _schema(self, table: str) -> pa.Schema:
+        """Return the columns of a table. One that no change has made yet has those that it is made with."""
         opened = self._table(table)
         return self.once(
-            f"columns {table}", lambda: frozenset() if opened is None else frozenset(run(opened.schema()).names)
+            f"schema of {table}", lambda: new_schema(table, self._specs, 0) if opened is None else run(opened.schema())
         )
 
     def mapped_rows(self, table: str) -> MappedRows:
@@ -281,6 +262,11 @@ def specs_of(manifest: Manifest, registry: Registry) -> dict[str, Spec]:
         if name in manifest.views
         for table in view.tables_of(manifest.views[name].settings)
     }
+
+
+def new_schema(table: str, specs: Mapping[str, Spec], dimension: int) -> pa.Schema:
+    """Return the columns that a table is made with."""
+    return d.SCHEMA if table == d.DOCUMENTS else specs[table].table.schema(dimension)
 
 
 def scan(table: AsyncTable, columns: Sequence[str] | None, condition: str | None = None) -> Coroutine[Any, Any, Any]:

@@ -21,8 +21,6 @@ from mergewise.ranges import short_repr
 FORMAT = 4
 # 5: rows wait for their vectors, which older versions would misread. The format is 4 again once none does
 WAITING = 5
-# is read, and written anew as the newest by the next change
-OLDEST = 2
 NAME = "manifest.json"
 # bytes: a million runs of numbers take less
 _LONGEST = 64_000_000
@@ -177,13 +175,13 @@ def manifest_of(raw: Mapping[str, Any], place: object) -> Manifest:
         raise NewerFormat(
             f"{place} has format {short_repr(written_by)}, this mergewise reads up to {WAITING}", "upgrade mergewise"
         )
-    if written_by < OLDEST:
+    if written_by < FORMAT:
         raise OlderFormat(
-            f"{place} has format {short_repr(written_by)}, this mergewise reads {OLDEST} to {WAITING}",
+            f"{place} has format {short_repr(written_by)}, this mergewise reads {FORMAT} and {WAITING}",
             "index the documents again into a new directory",
         )
     try:
-        manifest = _manifest(_upgrade(raw) if written_by == OLDEST else raw)
+        manifest = _manifest(raw)
         wrong = next(_faults(manifest), None)
     # what a field of another shape brings
     except (TypeError, KeyError, ValueError, AttributeError):
@@ -258,17 +256,6 @@ def _manifest(raw: Mapping[str, Any]) -> Manifest:
 
 def _runs(raw: Sequence[Sequence[int]]) -> tuple[Run, ...]:
     return tuple((first, end) for first, end in raw)
-
-
-def _upgrade(raw: Mapping[str, Any]) -> dict[str, Any]:
-    """Format 2 knew two views by name. One that was being added is begun anew: what it has is replaced."""
-    slices = raw["slices"]
-    views = {"leaf": {"settings": raw["sizes"], "missing": []}}
-    if slices is not None:
-        missing = [] if "slice" in raw["views"] else [[0, raw["next_number"]]]
-        views["slice"] = {"settings": slices, "missing": missing}
-    kept = {name: raw[name] for name in ("embedder", "dimension", "tables", "next_id", "next_number", "format")}
-    return {**kept, "views": views}
 
 
 def write_manifest(directory: Path, manifest: Manifest) -> None:
