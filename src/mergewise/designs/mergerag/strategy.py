@@ -57,7 +57,7 @@ from mergewise.models.record import Models
 from mergewise.protocols import FloatArray, IndexReader, NLLScorer
 from mergewise.ranges import AT_ONCE, SHARE, CheckedFields, Range
 from mergewise.store.views import Presets
-from mergewise.types import Cause, Context, Span, Step, Usage
+from mergewise.types import Context, Span, Step, Usage
 
 REFILL = 40  # sentences that are tried, at most
 
@@ -147,7 +147,7 @@ def merge_sources(
         parameters.guard,
     )
     notes = [chunks.note(done) for done in merged.merges]
-    steps = [*trace, *map(chunks.step, merged.merges, notes), _summary(chunks, merged, notes)]
+    steps = [*trace, *map(MergeNote.step, notes), _summary(chunks, merged, notes)]
     context = pack(question, chunks.candidates(merged), budget, models, parameters.order, steps)
     return replace(context, usage=chunks.usage)
 
@@ -226,15 +226,6 @@ class Chunks:
             taken=done.taken,
             problem=fusion.problem,
         )
-
-    def step(self, done: Merge[Content], note: MergeNote) -> Step:
-        fusion, pair = self._fusions[done.number], done.pair
-        reason = f"round {done.round}, {fusion.how}: {pair.source.length} + {pair.host.length} tokens to {done.result.length}"
-        reason += f"; {fusion.unsupported} sentences dropped that stand in neither" if fusion.unsupported else ""
-        reason += f"; the model failed: {fusion.problem}" if fusion.problem else ""
-        reason += "" if done.taken else "; not needed, the budget held"
-        inputs = (*note.source.spans, *note.host.spans)
-        return Step("merge", reason, inputs, score=done.result.score, note=note, cause=Cause.FUSION)
 
     def _node(self, chunk: MergeChunk[Content]) -> MergeNode:
         if chunk.number not in self._nodes:

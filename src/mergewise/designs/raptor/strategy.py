@@ -22,9 +22,8 @@ from typing import Annotated, Literal
 from mergewise.assemble.budget import Packer
 from mergewise.assemble.fragments import Candidate, HeadingParts
 from mergewise.assemble.render import Order, passages_of
-from mergewise.assemble.sentences import fragment_at, leaf_fragment
+from mergewise.assemble.sentences import fragment_at, fragments_within
 from mergewise.concurrency import check_time
-from mergewise.designs.raptor.chunks import RaptorChunk
 from mergewise.designs.raptor.tree import RaptorReader, SummaryTree
 from mergewise.models.record import Models
 from mergewise.protocols import FloatArray, IndexReader
@@ -162,9 +161,10 @@ def _candidates(
     leaves = reader.leaves(sorted(wanted | {leaf for node in nodes for leaf, _ in tree.nodes[node].sentences}))
     candidates: list[Candidate] = []
     for row, score in chunks.items():
-        own = [leaves[leaf] for leaf in rows[row].leaves if leaf in leaves] if row in rows else []
-        cut = (leaf_fragment(leaf).cut(*_within(rows[row], leaf.start, leaf.end)) for leaf in own)
-        candidates.append(Candidate(tuple(fragment for fragment in cut if fragment.visible[2]), score))
+        if row not in rows:
+            continue
+        own = (leaves[leaf] for leaf in rows[row].leaves if leaf in leaves)
+        candidates.append(Candidate(fragments_within(own, [(rows[row].start, rows[row].end)]), score))
     for node, score in nodes.items():
         if sentences := tree.nodes[node].sentences:
             known = ((leaves[leaf], number) for leaf, number in sentences if leaf in leaves)
@@ -174,10 +174,6 @@ def _candidates(
             spans = tuple(rows[chunk].span for chunk in sorted(tree.chunks_below[node]) if chunk in rows)
             candidates.append(WrittenSummary((), score, (), tree.nodes[node].text, spans))
     return [one for one in candidates if one.texts]
-
-
-def _within(chunk: RaptorChunk, start: int, end: int) -> tuple[int, int]:
-    return max(start, chunk.start), min(end, chunk.end)
 
 
 def _passages(chosen: Sequence[Candidate], order: Order) -> list[Passage]:

@@ -12,8 +12,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 
-import numpy as np
-
 from mergewise.assemble.budget import pack
 from mergewise.assemble.fragments import Candidate, SectionKey
 from mergewise.defaults import SHIPPED_EMBEDDERS
@@ -37,7 +35,6 @@ from mergewise.models.calibration import calibration_of
 from mergewise.models.record import Models
 from mergewise.models.scores import logits_of
 from mergewise.protocols import IndexReader
-from mergewise.text.keys import heading_path
 from mergewise.types import Cause, Context, HopNote, Step
 
 SMALLEST = 8  # sentences that are tried without their heading lines, where the budget holds none with it
@@ -67,7 +64,7 @@ def assemble(
     candidates.relevance = pointed.raise_relevance(own, parameters.trust)
     chosen, counts = select(candidates, budget, models, parameters, trace, pointed.needed)
     # no sentence fits with its heading line: those that need nothing else may fit without
-    chosen = chosen or [i for i in most_relevant(candidates, SMALLEST) if candidates.bundle(i) == (i,)]
+    chosen = chosen or [i for i in candidates.best(SMALLEST) if candidates.bundle(i) == (i,)]
     ranked = [Candidate((candidates.sentences[i].fragment,), float(candidates.relevance[i])) for i in chosen]
     context = pack(question, ranked, budget, models, "document", trace, counts)
     passages = scored_passages(context.passages, candidates, chosen)
@@ -118,7 +115,7 @@ def gather(
             break
     ask_reranker(candidates, models, parameters.asked, trace, weights)
     for _ in range(LEADS):
-        missing = candidates.missing(most_relevant(candidates, CONSIDERED))
+        missing = candidates.missing(candidates.best(CONSIDERED))
         if not missing:
             break
         candidates.add(reader.sentences(missing).values())
@@ -138,15 +135,10 @@ def search_onward(candidates: Candidates, reader: IndexReader, k: int, trace: li
     return True
 
 
-def most_relevant(candidates: Candidates, count: int) -> list[int]:
-    best: list[int] = np.argsort(-candidates.relevance, kind="stable")[:count].tolist()
-    return best
-
-
 def previous_leaves(candidates: Candidates, count: int) -> list[int]:
     """The leaves that are not known yet and whose last sentence one of the `count` most relevant candidates needs before it."""
-    sentences, best = candidates.sentences, most_relevant(candidates, count)
-    firsts = (i for i in best if sentences[i].number == 0 and candidates.needs_previous(i))
+    sentences = candidates.sentences
+    firsts = (i for i in candidates.best(count) if sentences[i].number == 0 and candidates.needs_previous(i))
     wanted = dict.fromkeys(sentences[i].leaf.id - 1 for i in firsts)
     return [leaf for leaf in wanted if leaf not in candidates.leaves]
 
@@ -170,14 +162,8 @@ def ask_reranker(
     reranker = None if models is None else models.reranker
     if reranker is None or not count or not len(candidates):
         return
-    asked = np.argsort(-candidates.relevance, kind="stable")[:count].tolist()
-    logits = logits_of(reranker, candidates.asked.text, [_with_headings(candidates, i) for i in asked])
+    asked = candidates.best(count)
+    logits = logits_of(reranker, candidates.asked.text, [candidates.sentences[i].below_path for i in asked])
     candidates.reranked = Reranked(asked, logits, calibration_of(reranker))
     candidates.judge(weights)
     trace.append(Step("rerank", f"{len(asked)} sentences by {reranker.spec}"))
-
-
-def _with_headings(candidates: Candidates, candidate: int) -> str:
-    sentence = candidates.sentences[candidate]
-    path = heading_path(sentence.leaf.title, sentence.leaf.headings)
-    return "\n".join(filter(None, (path, sentence.text)))
