@@ -114,8 +114,11 @@ class Candidates:
     `terms`, `features()` and `relevance` are in the order of `sentences`.
     """
 
-    def __init__(self, asked: QuestionAspects, scores: Mapping[int, float]) -> None:
+    def __init__(
+        self, asked: QuestionAspects, scores: Mapping[int, float], weights: Mapping[str, float] = WEIGHTS
+    ) -> None:
         self.asked = asked
+        self.weights = weights
         self.scores = scores  # of leaves, by the hybrid search
         self.sentences: list[SentenceInLeaf] = []
         self.terms: list[frozenset[str]] = []  # those of the question that the sentence holds
@@ -325,16 +328,16 @@ class Candidates:
         """The share of these terms in the question, by their weights. The sum is the same in whatever order the terms come."""
         return fsum(map(self._term_weights.__getitem__, terms))
 
-    def judge(self, weights: Mapping[str, float] = WEIGHTS) -> None:
+    def judge(self) -> None:
         """Set `relevance`, shape (candidates,), from the features as they are now, and from what a reranker says."""
-        z = self.log_odds(weights)
+        z = self.log_odds()
         if self.reranked is not None:
             z = z + self.reranked.evidence(z)
         self.relevance = np.asarray(1 / (1 + np.exp(-z)), np.float32)
 
-    def log_odds(self, weights: Mapping[str, float] = WEIGHTS) -> FloatArray:
+    def log_odds(self) -> FloatArray:
         """Log-odds that each candidate is needed, by its features alone, shape (candidates,)."""
-        z = self.features() @ np.array([weights[name] for name in FEATURES], np.float32) + weights["bias"]
+        z = self.features() @ np.array([self.weights[name] for name in FEATURES], np.float32) + self.weights["bias"]
         return np.asarray(z, np.float32)
 
     def with_neighbours(self, share: float, most: float) -> FloatArray:

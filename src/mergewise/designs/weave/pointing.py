@@ -80,13 +80,7 @@ Search = Callable[[str], Candidates]
 
 
 def point(
-    candidates: Candidates,
-    search: Search,
-    chat: ChatModel,
-    models: Models,
-    parameters: Weave,
-    weights: Mapping[str, float],
-    trace: list[Step],
+    candidates: Candidates, search: Search, chat: ChatModel, models: Models, parameters: Weave, trace: list[Step]
 ) -> Pointed:
     """What the model points at. Candidates that the second round finds are added to `candidates`."""
     pointer = _Pointer(candidates, chat, models, parameters, trace)
@@ -95,7 +89,7 @@ def point(
     if not wanted or _search_key(wanted) == _search_key(candidates.asked.text):
         return chosen
     try:
-        found = _join(search(wanted), candidates, parameters, weights)
+        found = _join(search(wanted), candidates, parameters)
     except ModelError as error:
         trace.append(Step("point", f"the search for “{wanted}” failed: {error.message}; what it chose stays"))
         return chosen
@@ -187,16 +181,14 @@ class _Pointer:
         return [i for i, tokens in zip(best, filled, strict=True) if tokens <= room]
 
 
-def _join(
-    found: Candidates, candidates: Candidates, parameters: Weave, weights: Mapping[str, float]
-) -> dict[int, float]:
+def _join(found: Candidates, candidates: Candidates, parameters: Weave) -> dict[int, float]:
     """The best of what another search found become candidates, with what they need: their numbers here, the best first, with
     their relevance there."""
     best = found.best(2 * parameters.shown)
     bundles = needed_by(found, best, parameters.previous)
     wanted = dict.fromkeys(j for i in best if i in bundles for j in (i, *bundles[i]))
     candidates.add({leaf.id: leaf for i in wanted if (leaf := found.sentences[i].leaf)}.values())
-    candidates.judge(weights)
+    candidates.judge()
     places = [(found.sentences[i], float(found.relevance[i])) for i in best if i in bundles]
     here = [(candidates.at(place.leaf.id, place.number), relevance) for place, relevance in places]
     return {i: relevance for i, relevance in here if i is not None}

@@ -59,7 +59,7 @@ def assemble(
     pointed = Pointed()
     if parameters.select == "point" and models.chat is not None:
         search = partial(gather, reader=reader, parameters=parameters, trace=[], weights=weights, models=models)
-        pointed = point(candidates, search, models.chat, models, parameters, weights, trace)
+        pointed = point(candidates, search, models.chat, models, parameters, trace)
     own = candidates.relevance
     candidates.relevance = pointed.raise_relevance(own, parameters.trust)
     chosen, counts = select(candidates, budget, models, parameters, trace, pointed.needed)
@@ -91,12 +91,12 @@ def gather(
     named = [(definition, name.name) for name in names for definition in known[name.name]]
     of_named = leaves_of([definition for definition, _ in named], ranked)
     leaves = reader.sentences(list(dict.fromkeys([*ranked, *of_named])))
-    candidates = Candidates(asked, ranked)
+    candidates = Candidates(asked, ranked, weights)
     embedder = None if models is None else models.embedder
     candidates.rescaled = embedder is not None and embedder.spec not in SHIPPED_EMBEDDERS
     candidates.add(leaves[i] for i in dict.fromkeys([*of_named, *ranked]) if i in leaves)
     candidates.named = named_sections(candidates, named)
-    candidates.judge(weights)
+    candidates.judge()
     trace.append(Step("search", f"{len(ranked)} leaves, {len(candidates)} sentences"))
     previous = previous_leaves(candidates, parameters.beam) if parameters.previous else []
     follower = Follower(candidates, reader, names, parameters.beam)
@@ -108,18 +108,18 @@ def gather(
         settled = links == candidates.links
         _trace_hop(hop, candidates, links, trace)
         candidates.links = links
-        candidates.judge(weights)
+        candidates.judge()
         if hop == 1 and search_onward(candidates, reader, parameters.onward, trace):
-            candidates.judge(weights)
+            candidates.judge()
         elif settled:
             break
-    ask_reranker(candidates, models, parameters.asked, trace, weights)
+    ask_reranker(candidates, models, parameters.asked, trace)
     for _ in range(LEADS):
         missing = candidates.missing(candidates.best(CONSIDERED))
         if not missing:
             break
         candidates.add(reader.sentences(missing).values())
-        candidates.judge(weights)
+        candidates.judge()
     return candidates
 
 
@@ -155,9 +155,7 @@ def _trace_hop(hop: int, candidates: Candidates, links: Mapping[SectionKey, list
         trace.append(Step("hop", reason, (evidence,), target, link.strength, note, Cause.LINK))
 
 
-def ask_reranker(
-    candidates: Candidates, models: Models | None, count: int, trace: list[Step], weights: Mapping[str, float]
-) -> None:
+def ask_reranker(candidates: Candidates, models: Models | None, count: int, trace: list[Step]) -> None:
     """Ask about the `count` most relevant candidates, in one call, and judge all of them anew."""
     reranker = None if models is None else models.reranker
     if reranker is None or not count or not len(candidates):
@@ -165,5 +163,5 @@ def ask_reranker(
     asked = candidates.best(count)
     logits = logits_of(reranker, candidates.asked.text, [candidates.sentences[i].below_path for i in asked])
     candidates.reranked = Reranked(asked, logits, calibration_of(reranker))
-    candidates.judge(weights)
+    candidates.judge()
     trace.append(Step("rerank", f"{len(asked)} sentences by {reranker.spec}"))
