@@ -112,7 +112,7 @@ def _nearest_of_all_layers(
     question: str, vector: FloatArray, raptor: RaptorReader, tree: SummaryTree, parameters: Raptor
 ) -> tuple[dict[int, float], dict[int, float]]:
     """The nearest of all nodes: ids of chunks and places of summaries, with their cosines."""
-    standing = _standing(raptor, tree, parameters.layers)
+    standing = raptor.standing(tree, parameters.layers)
     cosines = (tree.vectors @ vector).tolist() if standing else []
     both = [(score, 0, row) for row, score in raptor.nearest_chunks(question, vector, parameters.k).items()]
     both += [(cosines[node], 1, node) for node in standing]
@@ -124,13 +124,13 @@ def _nearest_downwards(
     question: str, vector: FloatArray, raptor: RaptorReader, tree: SummaryTree, parameters: Raptor
 ) -> tuple[dict[int, float], dict[int, float]]:
     """The nearest nodes of the highest layer, then of the children of what was chosen last, down to the chunks."""
-    standing = frozenset(_standing(raptor, tree, parameters.layers))
+    standing = raptor.standing(tree, parameters.layers)
     if not standing:
         return raptor.nearest_chunks(question, vector, parameters.k), {}
     cosines = (tree.vectors @ vector).tolist()
     chosen: dict[int, float] = {}
     highest = max(tree.nodes[node].layer for node in standing)
-    layer = [node for node in sorted(standing) if tree.nodes[node].layer == highest]
+    layer = [node for node in standing if tree.nodes[node].layer == highest]
     while True:
         best = sorted(layer, key=lambda node: (-cosines[node], node))[: parameters.k]
         chosen |= {node: cosines[node] for node in best}
@@ -141,11 +141,6 @@ def _nearest_downwards(
     known = raptor.cosines(children, vector)
     nearest = sorted(known, key=lambda row: (-known[row], row))[: parameters.k]
     return {row: known[row] for row in nearest}, chosen
-
-
-def _standing(raptor: RaptorReader, tree: SummaryTree, layers: int) -> list[int]:
-    stands = raptor.standing(tree)
-    return [i for i, node in enumerate(tree.nodes) if stands[i] and node.layer <= layers]
 
 
 def _candidates(

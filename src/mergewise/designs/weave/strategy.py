@@ -90,11 +90,10 @@ def gather(
     names, known = named_definitions(asked, reader)
     named = [(definition, name.name) for name in names for definition in known[name.name]]
     of_named = leaves_of([definition for definition, _ in named], ranked)
-    leaves = reader.sentences(list(dict.fromkeys([*ranked, *of_named])))
     candidates = Candidates(asked, ranked, weights)
     embedder = None if models is None else models.embedder
     candidates.rescaled = embedder is not None and embedder.spec not in SHIPPED_EMBEDDERS
-    candidates.add(leaves[i] for i in dict.fromkeys([*of_named, *ranked]) if i in leaves)
+    candidates.add(reader.sentences([*ranked, *of_named]).values())
     candidates.named = named_sections(candidates, named)
     candidates.judge()
     trace.append(Step("search", f"{len(ranked)} leaves, {len(candidates)} sentences"))
@@ -114,13 +113,20 @@ def gather(
         elif settled:
             break
     ask_reranker(candidates, models, parameters.asked, trace)
-    for _ in range(LEADS):
-        missing = candidates.missing(candidates.best(CONSIDERED))
-        if not missing:
-            break
-        candidates.add(reader.sentences(missing).values())
-        candidates.judge()
+    read_needed(candidates, reader, CONSIDERED)
     return candidates
+
+
+def read_needed(candidates: Candidates, reader: IndexReader, count: int, *, previous: bool = False) -> None:
+    """Read the leaves that the `count` most relevant candidates need before them, and what these need in turn."""
+    for _ in range(LEADS):
+        needed = candidates.missing(candidates.best(count))
+        needed += previous_leaves(candidates, count) if previous else []
+        further = reader.sentences(needed) if needed else {}
+        if not further:
+            return
+        candidates.add(further.values())
+        candidates.judge()
 
 
 def search_onward(candidates: Candidates, reader: IndexReader, k: int, trace: list[Step]) -> bool:
