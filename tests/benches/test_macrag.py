@@ -15,7 +15,7 @@ from mergewise.designs.macrag.slices import SliceSettings
 from mergewise.evaluate.question_sets import Question
 from mergewise.generate import prompts
 from mergewise.generate.sources import Source
-from mergewise.types import Context, Document, Message, Span
+from mergewise.types import Context, Document, Message, PromptTemplate, Span
 
 FACT = "The Quonset lamp was invented by Ada Brix."
 
@@ -62,10 +62,14 @@ def said(question: Question, messages: list[Message]) -> str:
 def test_the_script_notes_gold_and_lets_pass_what_holds_some(asked: Asked) -> None:
     question = asked.questions[0]
     right, wrong = (Source(1, "", (), text, (), 0.0) for text in (f"Once. {FACT} Later.", "The lamp was sold."))
-    assert said(question, prompts.extract(question.text, [wrong, right], "code")) == f"- {FACT}"
-    assert said(question, prompts.extract(question.text, [wrong], "code")) == prompts.NOTHING
-    assert said(question, prompts.judge(question.text, "thoughts", right, "code")) == '{"relevant": true}'
-    assert said(question, prompts.judge(question.text, "thoughts", wrong, "code")) == '{"relevant": false}'
+
+    def about(step: PromptTemplate, *sources: Source) -> str:
+        return said(question, prompts.about_sources(step, question.text, sources, "code", thoughts="thoughts"))
+
+    assert about(prompts.EXTRACT, wrong, right) == f"- {FACT}"
+    assert about(prompts.EXTRACT, wrong) == prompts.NOTHING
+    assert about(prompts.JUDGE, right) == '{"relevant": true}'
+    assert about(prompts.JUDGE, wrong) == '{"relevant": false}'
     assert said(question, prompts.answer(question.text, [right], "", "code")) == prompts.NOT_FOUND
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 
-from mergewise.assemble.fragments import Fragment
+from mergewise.assemble.fragments import Candidate, Fragment, fragment_of, split_runs
 from mergewise.assemble.sentences import fragment_at
 from mergewise.protocols import IndexReader
 from mergewise.types import Leaf, LeafSentences
@@ -25,6 +25,12 @@ class Antecedents:
             read = reader.leaves(sorted(wanted))
             self._leaves |= read
             fresh = read
+
+    def candidate(self, leaves: Sequence[Leaf], score: float, instead: tuple[Candidate, ...] = ()) -> Candidate:
+        """Return the leaves after the sentences that they need; leaves that touch are one fragment."""
+        runs = split_runs(leaves, lambda left, right: left.end == right.start)
+        before = self.before([leaf.id for leaf in leaves])
+        return Candidate((*before, *map(fragment_of, runs)), score, instead)
 
     def before(self, ids: Collection[int]) -> tuple[Fragment, ...]:
         """The sentences outside of these leaves that theirs need, in the order of the document."""

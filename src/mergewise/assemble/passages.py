@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mergewise.assemble.fragments import Candidate, fragment_of
+from mergewise.assemble.fragments import Candidate
 from mergewise.assemble.leads import Antecedents
 from mergewise.index.tree.reader import extent
 from mergewise.protocols import IndexReader, OrderedBy
-from mergewise.types import Step
+from mergewise.types import Hit, Step
 
 SEARCHED = 4  # leaves that are searched for each passage, of which many may lie in one
 
@@ -25,13 +25,18 @@ class LeafRun:
     candidate: Candidate
 
 
+def search_leaves(question: str, reader: IndexReader, k: int, trace: list[Step], by: OrderedBy = "both") -> list[Hit]:
+    """Return the hits that say something: other leaves hold mark-up alone."""
+    hits = [hit for hit in reader.search(question, k, by) if hit.row.sentences]
+    trace.append(Step("search", f"{len(hits)} leaves", tuple(hit.row.span for hit in hits)))
+    return hits
+
+
 def search_passages(
     question: str, reader: IndexReader, k: int, longest: int, trace: list[Step] | None, by: OrderedBy = "both"
 ) -> list[LeafRun]:
     """The first `k` passages that hold a hit of the search, in the order of their best hits."""
-    hits = [hit for hit in reader.search(question, k * SEARCHED, by) if hit.row.sentences]
-    if trace is not None:
-        trace.append(Step("search", f"{len(hits)} leaves", tuple(hit.row.span for hit in hits)))
+    hits = search_leaves(question, reader, k * SEARCHED, [] if trace is None else trace, by)
     sections = reader.sections(sorted({section for hit in hits for section in hit.row.ancestors}))
     held: dict[range, float] = {}
     for hit in hits:
@@ -40,7 +45,7 @@ def search_passages(
     leaves = reader.leaves(sorted({leaf for one in kept for leaf in one}))
     leads = Antecedents(leaves, reader)
     return [
-        LeafRun(one, Candidate((*leads.before(list(one)), fragment_of(rows)), score))
+        LeafRun(one, leads.candidate(rows, score))
         for one, score in kept.items()
         if (rows := [leaves[leaf] for leaf in one if leaf in leaves])
     ]

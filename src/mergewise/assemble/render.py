@@ -12,11 +12,10 @@ What a model wrote has `WRITTEN` after its headings.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import groupby
 from typing import Annotated, Literal, TypeAlias
 
-from mergewise.assemble.fragments import Candidate, Fragment, split_runs
+from mergewise.assemble.fragments import Candidate, Fragment, join_touching
 from mergewise.text.keys import heading_path
 from mergewise.types import GAP, Passage, Span
 
@@ -51,21 +50,11 @@ def _passages(pieces: Sequence[tuple[float, Fragment]]) -> list[Passage]:
     passages = []
     for (doc_id, headings), group in groupby(pieces, key=lambda p: p[1].section):
         members = sorted(group, key=lambda p: p[1].start)
-        runs = _runs([fragment for _, fragment in members])
+        runs = [fragment.visible for fragment in join_touching(fragment for _, fragment in members)]
         text, score = GAP.join(text for _, _, text in runs), max(score for score, _ in members)
         spans = tuple(Span(doc_id, start, end) for start, end, _ in runs)
         passages.append(Passage(text, score, spans, title=members[0][1].title, headings=headings))
     return passages
-
-
-def _runs(fragments: Sequence[Fragment]) -> list[tuple[int, int, str]]:
-    """Fragments of one section, in document order, as runs (start, end, text): those with nothing between them are joined."""
-    runs = split_runs(fragments, lambda left, right: left.end == right.start)
-    whole = (
-        run[0] if len(run) == 1 else replace(run[0], end=run[-1].end, text="".join(one.text for one in run))
-        for run in runs
-    )
-    return [fragment.visible for fragment in whole]
 
 
 WRITTEN = "(written, not quoted)"

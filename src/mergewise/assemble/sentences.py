@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from mergewise.assemble.fragments import Fragment, SectionKey
 from mergewise.protocols import FloatArray
+from mergewise.text.keys import heading_path
+from mergewise.text.spans import Part
 from mergewise.types import Leaf, LeafSentences, Sentence, Span
 
 
@@ -34,11 +36,17 @@ class SentenceInLeaf(NamedTuple):
 
     @property
     def section(self) -> SectionKey:
-        return self.leaf.doc_id, self.leaf.headings
+        return section_of(self.leaf)
 
     @property
     def span(self) -> Span:
         return Span(self.leaf.doc_id, self.sentence.start, self.sentence.end)
+
+    @property
+    def below_path(self) -> str:
+        """The text below the title and headings, as a reranker reads it."""
+        path = heading_path(self.leaf.title, self.leaf.headings)
+        return f"{path}\n{self.text}" if path else self.text
 
     @property
     def fragment(self) -> Fragment:
@@ -50,6 +58,10 @@ class SentenceInLeaf(NamedTuple):
         """`fragment`, but a leaf's first sentence has the headings before it too, so that it joins the leaf before."""
         start = self.leaf.start if self.number == 0 else self.sentence.start
         return leaf_fragment(self.leaf).cut(start, _next_start(self.leaf, self.number))
+
+
+def section_of(leaf: LeafSentences) -> SectionKey:
+    return leaf.doc_id, leaf.headings
 
 
 def sentence_vectors(leaves: Sequence[LeafSentences]) -> FloatArray | None:
@@ -82,6 +94,20 @@ def sentence_cosines(leaves: Sequence[LeafSentences], vectors: FloatArray, quest
 
 def leaf_fragment(leaf: LeafSentences | Leaf) -> Fragment:
     return Fragment(leaf.doc_id, leaf.title, leaf.headings, leaf.start, leaf.end, leaf.body, leaf.text)
+
+
+def fragments_within(leaves: Iterable[LeafSentences | Leaf], parts: Sequence[Part]) -> tuple[Fragment, ...]:
+    """Return the text of the leaves within these parts of their document, a fragment for each leaf and part.
+
+    Headings may change between leaves.
+    """
+    fragments = (
+        leaf_fragment(leaf).cut(max(start, leaf.start), min(end, leaf.end))
+        for leaf in leaves
+        for start, end in parts
+        if start < leaf.end and leaf.start < end
+    )
+    return tuple(fragment for fragment in fragments if fragment.visible[2])
 
 
 def fragment_at(leaf: LeafSentences | Leaf, number: int) -> Fragment:

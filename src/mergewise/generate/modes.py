@@ -7,7 +7,6 @@ from typing import Any
 from mergewise.generate import extractive, prompts
 from mergewise.generate.mode import CHAT, NO_MODEL, Mode, Request
 from mergewise.generate.writer import AnswerWriter
-from mergewise.models.record import Models
 from mergewise.protocols import ChatModel
 from mergewise.types import Answer
 
@@ -18,11 +17,12 @@ async def answer_closed_book(request: Request, chat: ChatModel) -> Answer:
     return await AnswerWriter(request, chat).finish(messages, [])
 
 
-def answer_by_quotations(request: Request, models: Models) -> Answer:
-    return extractive.answer(request)
-
-
 MODES: dict[str, Mode[Any]] = {
     "closed-book": Mode(answer_closed_book, "what the model knows", CHAT, reads_context=False),
-    "extractive": Mode(answer_by_quotations, "sentences of the passages, quoted", NO_MODEL, reads_evidence=True),
+    "extractive": Mode(
+        lambda request, models: extractive.answer(request),
+        "sentences of the passages, quoted",
+        NO_MODEL,
+        reads_evidence=True,
+    ),
 }

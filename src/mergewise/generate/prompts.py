@@ -110,20 +110,18 @@ def own_knowledge(question: str, own: Prompts = SHIPPED) -> list[Message]:
     return turn(own.fill(OWN_KNOWLEDGE), [f"Question: {question}"])
 
 
-def extract(question: str, sources: Sequence[Source], code: str, own: Prompts = SHIPPED) -> list[Message]:
-    system = _task(own.fill(EXTRACT, nothing=NOTHING), code)
-    return turn(system, [*(quoted_source(source, code) for source in sources), f"Question: {question}"])
-
-
-def think(question: str, sources: Sequence[Source], code: str, own: Prompts = SHIPPED) -> list[Message]:
-    system = _task(own.fill(THINK), code)
-    return turn(system, [*(quoted_source(source, code) for source in sources), f"Question: {question}"])
-
-
-def judge(question: str, thoughts: str, source: Source, code: str, own: Prompts = SHIPPED) -> list[Message]:
-    system = _task(own.fill(JUDGE), code)
-    texts = [quotation("thoughts", thoughts, code), quoted_source(source, code), f"Question: {question}"]
-    return turn(system, texts)
+def about_sources(
+    step: PromptTemplate,
+    question: str,
+    sources: Sequence[Source],
+    code: str,
+    own: Prompts = SHIPPED,
+    thoughts: str | None = None,
+) -> list[Message]:
+    """Return the prompt of a step before the answer: `EXTRACT`, `THINK`, or with the thoughts of that `JUDGE`."""
+    texts = [] if thoughts is None else [quotation("thoughts", thoughts, code)]
+    texts += [quoted_source(source, code) for source in sources]
+    return turn(_task(own.fill(step, nothing=NOTHING), code), [*texts, f"Question: {question}"])
 
 
 def _task(instructions: str, code: str) -> str:

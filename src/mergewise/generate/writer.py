@@ -16,7 +16,7 @@ from mergewise.generate.sources import Source
 from mergewise.prompting.quoting import code_for
 from mergewise.protocols import ChatModel
 from mergewise.text.alignment import words
-from mergewise.types import Answer, Message, Reply, Step, Usage
+from mergewise.types import Answer, Message, PromptTemplate, Reply, Step, Usage
 
 # The share of the window that is kept free, since tokens are seldom counted by the tokenizer of the model itself.
 _MARGIN = 0.05
@@ -73,6 +73,14 @@ class AnswerWriter:
         refusals = (self.prompts.fill(prompts.REFUSAL), prompts.NOT_FOUND)
         self._shown = None if request.show is None else ShownUnlessRefused(refusals, request.show)
         self._usages = [self.context.usage]
+
+    def about(self, step: PromptTemplate, sources: Sequence[Source], thoughts: str | None = None) -> list[Message]:
+        """Return the prompt of a step before the answer."""
+        return prompts.about_sources(step, self.question, sources, self.code, self.prompts, thoughts)
+
+    def from_sources(self, sources: Sequence[Source], notes: str) -> list[Message]:
+        """Return the prompt of the answer."""
+        return prompts.answer(self.question, sources, notes, self.code, self.prompts)
 
     async def ask(self, messages: Sequence[Message], schema: Mapping[str, object] | None = None) -> str:
         return (await self._complete(messages, schema)).text

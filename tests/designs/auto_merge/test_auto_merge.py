@@ -133,13 +133,6 @@ def test_never_gives_exactly_the_hits(scores: dict[int, float]) -> None:
 # -- mistakes of known implementations
 
 
-def test_a_leaf_found_twice_counts_once() -> None:
-    first = LEAVES[0]
-    context = run(ScriptedReader(STORE, [(first.id, 0.9), (first.id, 0.8), (first.id, 0.7)]))
-    assert "merge" not in actions(context)
-    assert len(spans(context)) == 1
-
-
 def test_gaps_are_filled_by_position_not_by_rank() -> None:
     first, _, third, _ = LEAVES[:4]
     other = LEAVES[9]  # ranked between the two, far away in the document

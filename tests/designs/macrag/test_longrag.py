@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from mergewise.designs import VIEWS
-from mergewise.designs.macrag.chunks import slice_view
 from mergewise.designs.strategies import assemble
 from mergewise.errors import UsageError
 from mergewise.models.record import Models
@@ -42,15 +41,15 @@ def body(doc_id: str) -> set[int]:
 def best_chunks(k2: int) -> list[int]:
     """Literally: each chunk at the score of its best slice, best first."""
     scores: dict[int, float] = {}
-    for hit in slice_view(reader()).search(QUESTION, 100):
-        scores[hit.chunk] = max(hit.score, scores.get(hit.chunk, 0.0))
+    for hit, score in reader().view("slice").search(QUESTION, 100):
+        scores[hit.chunk] = max(score, scores.get(hit.chunk, 0.0))
     return sorted(scores, key=lambda chunk: (-scores[chunk], chunk))[:k2]
 
 
 @pytest.mark.parametrize("k2", [1, 3, 7])
 def test_documents_that_fit_are_given_whole_and_no_others(k2: int) -> None:
     shown = held(ask(f"longrag(k2={k2})", 9000))
-    wanted = {chunk.doc_id for chunk in slice_view(reader()).chunks(best_chunks(k2)).values()}
+    wanted = {chunk.doc_id for chunk in reader().view("slice").chunks(best_chunks(k2)).values()}
     assert shown.keys() == wanted
     assert all(body(doc_id) <= shown[doc_id] for doc_id in wanted)
 
@@ -59,7 +58,7 @@ def test_documents_that_fit_are_given_whole_and_no_others(k2: int) -> None:
 def test_chunks_are_given_as_they_are(k2: int) -> None:
     context = ask(f"longrag(k2={k2}, unit=chunk)", 9000)
     wanted: dict[str, set[int]] = {}
-    for chunk in slice_view(reader()).chunks(best_chunks(k2)).values():
+    for chunk in reader().view("slice").chunks(best_chunks(k2)).values():
         wanted.setdefault(chunk.doc_id, set()).update(range(chunk.start, chunk.end))
     shown = held(context)
     assert shown.keys() == wanted.keys()
@@ -70,7 +69,7 @@ def test_a_document_above_the_budget_gives_its_chunks_instead() -> None:
     tokens = {rows.document.id: rows["section"][0].tokens for rows in STORE.document_rows([*TEXTS])}
     budget = min(tokens.values()) - 40
     context = ask("longrag(k2=2)", budget)
-    chunks = list(slice_view(reader()).chunks(best_chunks(2)).values())
+    chunks = list(reader().view("slice").chunks(best_chunks(2)).values())
     assert any("0 within the budget" in step.reason for step in context.trace if step.action == "parents")
     inside = {(chunk.doc_id, at) for chunk in chunks for at in range(chunk.start, chunk.end)}
     shown = {(doc_id, at) for doc_id, characters in held(context).items() for at in characters}
@@ -79,7 +78,7 @@ def test_a_document_above_the_budget_gives_its_chunks_instead() -> None:
 
 def test_a_document_that_fits_the_budget_but_not_the_rest_of_it_gives_its_chunks_instead() -> None:
     """Two documents, and room for one and a half: of the second only what was found in it."""
-    chunks = slice_view(reader()).chunks(best_chunks(40))
+    chunks = reader().view("slice").chunks(best_chunks(40))
     first, second = list(dict.fromkeys(chunks[i].doc_id for i in best_chunks(40)))[:2]
     k2 = next(n for n in range(1, 41) if any(chunks[i].doc_id == second for i in best_chunks(n)))
     alone = ask("longrag(k2=1)", 9000).tokens
@@ -102,8 +101,8 @@ def test_contexts_hold_the_budget(spec: str, budget: int) -> None:
 
 
 def test_a_reranker_decides_which_document_comes_first() -> None:
-    chunks = list(dict.fromkeys(hit.chunk for hit in slice_view(reader()).search(QUESTION, 100)))
-    last = slice_view(reader()).chunks(chunks)[chunks[-1]].doc_id
+    chunks = list(dict.fromkeys(hit.chunk for hit, _ in reader().view("slice").search(QUESTION, 100)))
+    last = reader().view("slice").chunks(chunks)[chunks[-1]].doc_id
     marks = Marks([0.0] * (len(chunks) - 1) + [1.0])
     context = ask("longrag(k2=1)", 9000, Models(count_tokens, reranker=marks))
     assert held(context).keys() == {last}

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from mergewise.designs import VIEWS, strategies
 from mergewise.designs.macrag import strategy as macrag
-from mergewise.designs.macrag.chunks import ScoredChunk, parents, rerank, slice_view
+from mergewise.designs.macrag.chunks import ScoredChunk, SliceSearch
 from mergewise.designs.macrag.slices import ChunkBounds, SliceSettings
 from mergewise.designs.macrag.strategy import (
     MacRAG,
@@ -25,9 +25,17 @@ from mergewise.models.record import Models
 from mergewise.models.scripted import ScriptedChat
 from mergewise.models.tokens import count_tokens
 from mergewise.retrieve.hybrid import HybridReader
-from mergewise.types import Document, Step
+from mergewise.types import Document
 from tests.designs.towns import DOCUMENTS, QUESTION, STORE, ask, reader, store_of
+from tests.memory_store import MemoryStore
 from tests.support import memory_store
+
+MODELS = Models(count_tokens)
+
+
+def searching(models: Models = MODELS, store: MemoryStore = STORE, question: str = QUESTION) -> SliceSearch:
+    return SliceSearch(question, HybridReader(store, None, VIEWS), models)
+
 
 # -- the five steps
 
@@ -35,9 +43,9 @@ from tests.support import memory_store
 @given(st.integers(1, 9), st.sampled_from([1, 1.5, 2, 4]), st.integers(0, 30))
 def test_scaling_takes_k2_alpha(k2: int, alpha: float, count: int) -> None:
     ranked = [ScoredChunk(i, "d", 1 - i / 100) for i in range(count)]
-    trace: list[Step] = []
-    assert macrag.scale_up(ranked, MacRAG(k2=k2, alpha=alpha), trace) == ranked[: int(k2 * alpha)]
-    assert ("all are taken" in trace[0].reason) == (int(k2 * alpha) > count)
+    search = searching()
+    assert macrag.scale_up(search, ranked, MacRAG(k2=k2, alpha=alpha)) == ranked[: int(k2 * alpha)]
+    assert ("all are taken" in search.trace[0].reason) == (int(k2 * alpha) > count)
 
 
 def test_document_scores() -> None:
@@ -53,7 +61,7 @@ def test_document_scores() -> None:
 def test_documents_are_the_best_k2(pairs: list[tuple[int, float]], k2: int, data: st.DataObject) -> None:
     how = data.draw(st.sampled_from(["max", "mean", "sum"]))
     scaled = sorted((ScoredChunk(i, f"d{doc}", score) for i, (doc, score) in enumerate(pairs)), key=lambda c: -c.score)
-    ranks, usage = macrag.rank_documents("q", scaled, reader(), MacRAG(k2=k2, documents=how), Models(count_tokens), [])
+    ranks, usage = macrag.rank_documents(searching(), scaled, MacRAG(k2=k2, documents=how))
     every = {}
     for doc in {c.doc_id for c in scaled}:
         own = [c.score for c in scaled if c.doc_id == doc]
@@ -66,16 +74,16 @@ def test_documents_are_the_best_k2(pairs: list[tuple[int, float]], k2: int, data
 
 
 def test_documents_ranked_by_a_model() -> None:
-    scaled = rerank(QUESTION, parents(slice_view(reader()).search(QUESTION, 100)), reader(), Models(count_tokens), [])
+    scaled = searching().rerank(searching().parents(100, "hybrid"))
     docs = list(dict.fromkeys(c.doc_id for c in scaled))
     chat = ScriptedChat(['Well: {"ranking": [3, 99, 1, 3, true]}'])
     models = Models(count_tokens, chat=chat)
-    ranks, usage = macrag.rank_documents(QUESTION, scaled, reader(), MacRAG(documents="llm", k2=9), models, [])
+    ranks, usage = macrag.rank_documents(searching(models), scaled, MacRAG(documents="llm", k2=9))
     assert list(ranks) == [docs[2], docs[0], docs[1], *docs[3:]]
     assert usage.calls == 1 and QUESTION in chat.asked[0].text
     assert ask("macrag(documents=llm)", models=models).usage.calls == 1
     silly = Models(count_tokens, chat=ScriptedChat(["no JSON at all"]))
-    ranks, _ = macrag.rank_documents(QUESTION, scaled, reader(), MacRAG(documents="llm", k2=9), silly, [])
+    ranks, _ = macrag.rank_documents(searching(silly), scaled, MacRAG(documents="llm", k2=9))
     assert list(ranks) == docs
     with pytest.raises(UsageError, match="chat model"):
         ask("macrag(documents=llm)")
@@ -103,8 +111,8 @@ def test_neighbours_stay_in_their_document(h: int, k2: int, picked: list[int]) -
     chunks = [chunk for rows in STORE.document_rows([d.id for d in DOCUMENTS]) for chunk in rows["chunk"]]
     own = [chunks[i % len(chunks)] for i in picked]
     scaled = [ScoredChunk(c.id, c.doc_id, 1 - rank / 40) for rank, c in enumerate(dict.fromkeys(own))]
-    documents, _ = macrag.rank_documents("q", scaled, reader(), MacRAG(k2=k2), Models(count_tokens), [])
-    final = merge_neighbours(scaled, documents, reader(), MacRAG(k2=k2, h=h), [])
+    documents, _ = macrag.rank_documents(searching(), scaled, MacRAG(k2=k2))
+    final = merge_neighbours(searching(), scaled, documents, h)
     assert [m.doc_id for m in final] == list(documents)
     for merged in final:
         core = [c for c in chunks if c.doc_id == merged.doc_id and any(s.id == c.id for s in scaled)]
@@ -133,10 +141,10 @@ def test_c_final_is_merged_from_up_to_k2_alpha_neighbourhoods(k2: int, alpha: in
     assert min(map(len, chunks)) > k2 * alpha * (2 * h + 1)
     picked = [own[h + 1 + i * (2 * h + 2)] for i in range(k2 * alpha) for own in chunks]
     ranked = [ScoredChunk(c.id, c.doc_id, 1 - rank / 99) for rank, c in enumerate(picked)]
-    parameters, own_reader = MacRAG(k2=k2, alpha=alpha, h=h), HybridReader(LONG, None, VIEWS)
-    scaled = macrag.scale_up(ranked, parameters, [])
-    documents, _ = macrag.rank_documents("q", scaled, own_reader, parameters, Models(count_tokens), [])
-    final = merge_neighbours(scaled, documents, own_reader, parameters, [])
+    parameters, search = MacRAG(k2=k2, alpha=alpha, h=h), searching(store=LONG)
+    scaled = macrag.scale_up(search, ranked, parameters)
+    documents, _ = macrag.rank_documents(search, scaled, parameters)
+    final = merge_neighbours(search, scaled, documents, h)
     inside = [
         c.id
         for own in chunks
@@ -177,7 +185,7 @@ def test_sentences_of_a_better_document_come_first_where_not_all_fit() -> None:
     final = [
         MergedChunks(n, ((0, 31),), (leaves[n].id,), 99, 0.5, rank) for n, rank in (("worse", 0.2), ("better", 0.8))
     ]
-    ranked = macrag.within_reach("Which tower?", final, HybridReader(store, None, VIEWS), 50, MacRAG(), [])
+    ranked = macrag.within_reach(searching(store=store, question="Which tower?"), final, 50, MacRAG())
     assert [c.fragments[0].doc_id for c in ranked] == ["better", "better", "worse", "worse"]
     assert ranked[0].score - ranked[2].score == pytest.approx(1 - 0.2 / 0.8)
 
@@ -230,9 +238,9 @@ def test_merged_chunks_are_given_in_the_order_of_their_documents_where_that_is_a
 def test_slices_are_searched_by_vectors_alone_where_that_is_asked() -> None:
     for spec in ("macrag(search=vectors)", "longrag(search=vectors)"):
         found = next(step for step in ask(spec).trace if step.action == "search")
-        ranked = reader().view("slice").search(QUESTION, 100, "vectors")
-        assert found.inputs == tuple(span for hit in ranked for span in hit.spans)
-        assert found.inputs != tuple(span for hit in reader().view("slice").search(QUESTION, 100) for span in hit.spans)
+        by_vectors, by_both = (reader().view("slice").search(QUESTION, 100, by) for by in ("vectors", "hybrid"))
+        assert found.inputs == tuple(span for hit, _ in by_vectors for span in hit.spans)
+        assert found.inputs != tuple(span for hit, _ in by_both for span in hit.spans)
 
 
 def test_the_best_evidence_comes_at_a_small_budget() -> None:

@@ -150,7 +150,8 @@ def test_the_best_sentence_of_a_named_section_is_marked_and_no_other() -> None:
 @pytest.mark.parametrize("weights", [WEIGHTS, {**dict.fromkeys(WEIGHTS, 0.0), "bias": -1.0, "leaf": 2.0}])
 def test_relevance_is_the_logistic_of_the_weighted_sum(weights: dict[str, float]) -> None:
     candidates = candidates_of([FILMS, MANUAL], HashEmbedder())
-    candidates.judge(weights)
+    candidates.weights = weights
+    candidates.judge()
     for row, relevance in enumerate(candidates.relevance.tolist()):
         z = sum(weights[name] * value for name, value in literal(candidates, row).items()) + weights["bias"]
         assert relevance == pytest.approx(1 / (1 + math.exp(-z)), rel=1e-3)

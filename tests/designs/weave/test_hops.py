@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
+from mergewise.assemble.sentences import section_of
 from mergewise.designs.weave.evidence import COMMON, Candidates, Link, QuestionAspects
 from mergewise.designs.weave.hops import (
     DEFINITIONS,
@@ -169,7 +170,7 @@ def test_a_hop_reads_the_strongest_definitions_and_no_faint_ones() -> None:
 
 def test_links_are_those_of_the_section_and_lead_nowhere_where_nothing_was_read() -> None:
     candidates = candidates_of(reader_of(FILMS), {})
-    sections = {section: leaf for leaf, section in sorted(candidates.leaves.items(), reverse=True)}
+    sections = {section_of(leaf): i for i, leaf in sorted(candidates.leaves.items(), reverse=True)}
     first, other = sections["films", ("Silent Rain",)], sections["films", ("Snow",)]
     document, opening, unread = Definition(0, first, 9), Definition(0, first, 1), Definition(0, 999, 1)
     reached = {
@@ -179,8 +180,8 @@ def test_links_are_those_of_the_section_and_lead_nowhere_where_nothing_was_read(
         Definition(0, other, 1): [link(0.1)],
     }
     assert by_section(candidates, reached) == {
-        candidates.leaves[first]: [link(0.5, "a"), link(0.2, "b")],
-        candidates.leaves[other]: [link(0.1)],
+        section_of(candidates.leaves[first]): [link(0.5, "a"), link(0.2, "b")],
+        section_of(candidates.leaves[other]): [link(0.1)],
     }
 
 

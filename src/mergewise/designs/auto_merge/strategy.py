@@ -27,14 +27,15 @@ from typing import Annotated, Literal, TypeAlias
 import numpy as np
 
 from mergewise.assemble.budget import pack
-from mergewise.assemble.fragments import Candidate, Fragment, fragment_of, split_runs
+from mergewise.assemble.fragments import Candidate, split_runs
 from mergewise.assemble.leads import Antecedents
+from mergewise.assemble.passages import search_leaves
 from mergewise.assemble.render import Order
 from mergewise.errors import UsageError
 from mergewise.models.record import Models
 from mergewise.protocols import IndexReader
 from mergewise.ranges import ROWS, SHARE, CheckedFields, Range
-from mergewise.types import Cause, Context, Hit, Leaf, Section, Span, Step
+from mergewise.types import Cause, Context, Hit, Section, Span, Step
 
 Mode: TypeAlias = Literal["auto", "always", "never", "semantic"]
 
@@ -79,8 +80,8 @@ class _LeafRange:
 
 
 def assemble(question: str, reader: IndexReader, budget: int, models: Models, parameters: AutoMerge) -> Context:
-    hits = _distinct(reader.search(question, parameters.k))
-    trace = [Step("search", f"{len(hits)} leaves", tuple(hit.row.span for hit in hits))]
+    trace: list[Step] = []
+    hits = search_leaves(question, reader, parameters.k, trace)
     if parameters.mode == "semantic":
         candidates = _clusters(hits, reader, models, parameters, trace)
     else:
@@ -203,15 +204,6 @@ def parents(
     return kept
 
 
-def _distinct(hits: Sequence[Hit]) -> list[Hit]:
-    """The hits that say something, a leaf that comes twice only once, at its better score."""
-    best: dict[int, Hit] = {}
-    for hit in hits:
-        if hit.row.sentences and hit.score > (best[hit.row.id].score if hit.row.id in best else -inf):
-            best[hit.row.id] = hit
-    return list(best.values())
-
-
 def _ancestors(hits: Sequence[Hit], reader: IndexReader, trace: list[Step]) -> dict[int, Section]:
     """All sections above all hits, in one call. One that is missing is noted in the trace, and done without."""
     wanted = sorted({ancestor for hit in hits for ancestor in hit.row.ancestors})
@@ -236,20 +228,15 @@ def _candidates(items: Sequence[_LeafRange], hits: Sequence[Hit], reader: IndexR
     candidates = []
     for item in sorted(items, key=lambda i: (-i.score, i.first)):
         ids = range(item.first, item.last + 1)
-        fragments = (*leads.before(ids), *_fragments([leaves[i] for i in ids if i in leaves]))
         inside = [by_id[i] for i in ids if i in by_id] if len(ids) > 1 else []
-        candidates.append(Candidate(fragments, item.score, _singles(inside, leads)))
+        own = [leaves[i] for i in ids if i in leaves]
+        candidates.append(leads.candidate(own, item.score, _singles(inside, leads)))
     return candidates
 
 
 def _singles(hits: Sequence[Hit], leads: Antecedents) -> tuple[Candidate, ...]:
     ranked = sorted(hits, key=lambda hit: -hit.score)
-    return tuple(Candidate((*leads.before([hit.row.id]), fragment_of([hit.row])), hit.score) for hit in ranked)
-
-
-def _fragments(leaves: Sequence[Leaf]) -> tuple[Fragment, ...]:
-    """One fragment for each run of leaves that touch."""
-    return tuple(map(fragment_of, split_runs(leaves, lambda left, right: left.end == right.start)))
+    return tuple(leads.candidate([hit.row], hit.score) for hit in ranked)
 
 
 def _clusters(
@@ -281,7 +268,6 @@ def _clusters(
         score = _merged_score([hits[j].score for j in members], parameters)
         if len(rows) > 1:
             trace.append(Step("cluster", "cosine above the threshold", tuple(r.span for r in rows), score=score))
-        fragments = (*leads.before([row.id for row in rows]), *_fragments(rows))
         singles = _singles([hits[j] for j in members] if len(rows) > 1 else [], leads)
-        clusters.append(Candidate(fragments, score, singles))
+        clusters.append(leads.candidate(rows, score, singles))
     return [*clusters, *alone]

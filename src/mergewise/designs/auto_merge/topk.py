@@ -13,9 +13,8 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from mergewise.assemble.budget import pack
-from mergewise.assemble.fragments import Candidate, fragment_of
 from mergewise.assemble.leads import Antecedents
-from mergewise.assemble.passages import SEARCHED, search_passages
+from mergewise.assemble.passages import SEARCHED, search_leaves, search_passages
 from mergewise.assemble.render import Order
 from mergewise.models.record import Models
 from mergewise.protocols import IndexReader, OrderedBy, SearchKind
@@ -46,14 +45,12 @@ BASELINES = {
 
 def assemble(question: str, reader: IndexReader, budget: int, models: Models, parameters: TopK) -> Context:
     reader = reader.searching_by(parameters.search)
+    trace: list[Step] = []
     if parameters.longest:
-        trace: list[Step] = []
         most = min(parameters.k, MOST_ROWS // SEARCHED)
         passages = search_passages(question, reader, most, parameters.longest, trace, parameters.by)
         return pack(question, [passage.candidate for passage in passages], budget, models, parameters.order, trace)
-    # others hold mark-up alone
-    hits = [hit for hit in reader.search(question, parameters.k, parameters.by) if hit.row.sentences]
+    hits = search_leaves(question, reader, parameters.k, trace, parameters.by)
     leads = Antecedents({hit.row.id: hit.row for hit in hits}, reader)
-    candidates = [Candidate((*leads.before([hit.row.id]), fragment_of([hit.row])), hit.score) for hit in hits]
-    trace = [Step("search", f"{len(hits)} leaves", tuple(hit.row.span for hit in hits))]
+    candidates = [leads.candidate([hit.row], hit.score) for hit in hits]
     return pack(question, candidates, budget, models, parameters.order, trace)

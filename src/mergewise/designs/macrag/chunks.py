@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import Literal
 
-from mergewise.assemble.fragments import Candidate
-from mergewise.assemble.sentences import leaf_fragment
-from mergewise.designs.macrag.slices import SliceHit, SliceReader
+from mergewise.designs.macrag.slices import SliceParts, SliceReader
 from mergewise.models.record import Models
 from mergewise.protocols import IndexReader
-from mergewise.text.spans import Part
-from mergewise.types import LeafSentences, Step
+from mergewise.types import Step
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,42 +21,45 @@ class ScoredChunk:
     score: float
 
 
-def slice_view(reader: IndexReader) -> SliceReader:
-    view: SliceReader = reader.view("slice")
-    return view
+@dataclass(frozen=True, slots=True)
+class SliceSearch:
+    """A search of the slices for one question, with the steps that its trace has so far."""
+
+    question: str
+    reader: IndexReader
+    models: Models
+    trace: list[Step] = field(default_factory=list)
+
+    @property
+    def slices(self) -> SliceReader:
+        view: SliceReader = self.reader.view("slice")
+        return view
+
+    def parents(self, k1: int, by: Literal["hybrid", "vectors"]) -> dict[int, ScoredChunk]:
+        """Search the `k1` best slices. Return C', the chunks that hold them."""
+        hits = self.slices.search(self.question, k1, by)
+        spans = tuple(span for found, _ in hits for span in found.spans)
+        self.trace.append(Step("search", f"{len(hits)} slices", spans))
+        return parents(hits)
+
+    def rerank(self, scored: Mapping[int, ScoredChunk]) -> list[ScoredChunk]:
+        """Sort by r(q, c) = ReRank(q, c) of a chunk's whole text, best first; without a reranker, by the scores they have."""
+        chunks, reranker = list(scored.values()), self.models.reranker
+        if reranker is not None and chunks:
+            texts = self.slices.chunks([chunk.id for chunk in chunks])
+            chunks = [chunk for chunk in chunks if chunk.id in texts]
+            below_titles = [f"{texts[chunk.id].title}\n{texts[chunk.id].text}".strip() for chunk in chunks]
+            scores = reranker.score(self.question, below_titles)
+            chunks = [replace(chunk, score=float(score)) for chunk, score in zip(chunks, scores, strict=True)]
+            self.trace.append(Step("rerank", f"{len(chunks)} chunks by {reranker.spec}"))
+        return sorted(chunks, key=lambda chunk: (-chunk.score, chunk.id))
 
 
-def parents(hits: Sequence[SliceHit]) -> dict[int, ScoredChunk]:
+def parents(hits: Sequence[tuple[SliceParts, float]]) -> dict[int, ScoredChunk]:
     """C' = unique(c_i | l_ij in top-k1): the chunks of the slices, each once, at the score of its best slice."""
     chunks: dict[int, ScoredChunk] = {}
-    for hit in hits:
-        standing = chunks.get(hit.chunk)
-        if standing is None or hit.score > standing.score:
-            chunks[hit.chunk] = ScoredChunk(hit.chunk, hit.doc_id, hit.score)
+    for found, score in hits:
+        standing = chunks.get(found.chunk)
+        if standing is None or score > standing.score:
+            chunks[found.chunk] = ScoredChunk(found.chunk, found.doc_id, score)
     return chunks
-
-
-def rerank(
-    question: str, scored: Mapping[int, ScoredChunk], reader: IndexReader, models: Models, trace: list[Step]
-) -> list[ScoredChunk]:
-    """The chunks by r(q, c) = ReRank(q, c) of their whole text, best first; without a reranker, by the scores they have."""
-    chunks = list(scored.values())
-    if models.reranker is not None and chunks:
-        texts = slice_view(reader).chunks([chunk.id for chunk in chunks])
-        chunks = [chunk for chunk in chunks if chunk.id in texts]
-        below_titles = [f"{texts[chunk.id].title}\n{texts[chunk.id].text}".strip() for chunk in chunks]
-        scores = models.reranker.score(question, below_titles)
-        chunks = [replace(chunk, score=float(score)) for chunk, score in zip(chunks, scores, strict=True)]
-        trace.append(Step("rerank", f"{len(chunks)} chunks by {models.reranker.spec}"))
-    return sorted(chunks, key=lambda chunk: (-chunk.score, chunk.id))
-
-
-def whole(leaves: Sequence[LeafSentences], parts: Sequence[Part], score: float) -> Candidate:
-    """The parts of a document as one candidate, with a fragment for each leaf, since headings may change between leaves."""
-    fragments = (
-        leaf_fragment(leaf).cut(max(start, leaf.start), min(end, leaf.end))
-        for leaf in sorted(leaves, key=lambda leaf: leaf.start)
-        for start, end in parts
-        if start < leaf.end and leaf.start < end
-    )
-    return Candidate(tuple(fragment for fragment in fragments if fragment.visible[2]), score)

@@ -23,7 +23,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Literal, TypeAlias
 
@@ -48,71 +47,60 @@ async def answer(
     """Extract and filter where the mode says so, then answer from what fits into the window."""
     writer = AnswerWriter(request, chat)
     base = base_sources(writer.context, writer.document)
-    notes, kept = await both(_extract(writer, base, extracts), _filter(writer, base, filters))
-    room = writer.room(prompts.answer(writer.question, [], notes.text, writer.code, writer.prompts))
+    notes, (kept, filtering) = await both(_extract(writer, base, extracts), _filter(writer, base, filters))
+    room = writer.room(writer.from_sources([], notes.text))
     if reads == "long":
         sources = long_sources(writer.context, writer.document, room, writer.measure)
     else:
-        sources = fit(kept.sources, room, writer.measure)
+        sources = fit(kept, room, writer.measure)
     if not sources:
         raise UsageError(
             f"no passage fits into the window of {writer.chat.spec}, {writer.chat.window} tokens",
             "lower --budget, or give the model's true --window",
         )
-    steps = [*notes.steps, *kept.steps, *_left_out(kept.sources if reads == "base" else (), sources)]
-    messages = prompts.answer(writer.question, sources, notes.text, writer.code, writer.prompts)
-    return await writer.finish(messages, sources, notes, steps)
+    steps = [*notes.steps, *filtering]
+    if reads == "base":
+        steps += [_step("leave out", "no room in the model's window", one) for one in kept if one not in sources]
+    return await writer.finish(writer.from_sources(sources, notes.text), sources, notes, steps)
 
 
 async def _extract(writer: AnswerWriter, base: Sequence[Source], extracts: Text | None) -> Notes:
     """I_g: what the documents, or the passages, say about the question."""
     if extracts is None:
         return Notes()
-    room = writer.room(prompts.extract(writer.question, [], writer.code, writer.prompts))
+    room = writer.room(writer.about(prompts.EXTRACT, []))
     if extracts == "long":
         sources = each_long_source(writer.context, writer.document, room, writer.measure)
     else:
         sources = [source for source, cost in zip(base, writer.measure(base), strict=True) if cost <= room]
     groups = batches(sources, room, writer.measure)
-    replies = await together(
-        *(writer.ask(prompts.extract(writer.question, group, writer.code, writer.prompts)) for group in groups)
-    )
+    replies = await together(*(writer.ask(writer.about(prompts.EXTRACT, group)) for group in groups))
     return take_notes(replies, sources, len(base) + 1, writer.window // 2, writer.count)
 
 
-@dataclass(frozen=True, slots=True)
-class _FilteredSources:
-    """What the filter let through."""
-
-    sources: tuple[Source, ...]
-    steps: tuple[Step, ...] = ()
-
-
-async def _filter(writer: AnswerWriter, base: Sequence[Source], filters: bool) -> _FilteredSources:
+async def _filter(writer: AnswerWriter, base: Sequence[Source], filters: bool) -> tuple[Sequence[Source], list[Step]]:
     """I_d: the passages that help. One call thinks, and each passage is judged by these thoughts."""
     if not filters:
-        return _FilteredSources(tuple(base))
-    room = writer.room(prompts.think(writer.question, [], writer.code, writer.prompts))
-    thoughts = await writer.ask(
-        prompts.think(writer.question, fit(base, room, writer.measure), writer.code, writer.prompts)
-    )
+        return base, []
+    room = writer.room(writer.about(prompts.THINK, []))
+    thoughts = await writer.ask(writer.about(prompts.THINK, fit(base, room, writer.measure)))
     verdicts = await together(*(_judge(writer, thoughts, source) for source in base))
     unread = [
         _step("filter", "is kept, since the judgement of it could not be read", source)
         for source, helps in zip(base, verdicts, strict=True)
         if helps is None
     ]
-    kept = tuple(source for source, helps in zip(base, verdicts, strict=True) if helps is not False)
+    kept = [source for source, helps in zip(base, verdicts, strict=True) if helps is not False]
     if not kept:
-        return _FilteredSources(tuple(base), (Step("filter", "would keep nothing, so it keeps everything"),))
+        return base, [Step("filter", "would keep nothing, so it keeps everything")]
     dropped = [_step("filter", "does not help", source) for source in base if source not in kept]
-    return _FilteredSources(kept, (*unread, *dropped))
+    return kept, [*unread, *dropped]
 
 
 async def _judge(writer: AnswerWriter, thoughts: str, source: Source) -> bool | None:
     """Whether the passage helps, None where the reply does not tell. Of a passage that does not fit into the window no model is
     asked: it is kept."""
-    messages = prompts.judge(writer.question, thoughts, source, writer.code, writer.prompts)
+    messages = writer.about(prompts.JUDGE, [source], thoughts)
     if writer.room(messages) < 0:
         return True
     helps = verdict(await writer.ask(messages, prompts.RELEVANT))
@@ -132,10 +120,6 @@ def verdict(answer: str) -> bool | None:
         said = relevant.strip().lower()
         return False if said in ("false", "no", "0") else True if said in ("true", "yes", "1") else None
     return relevant != 0 if isinstance(relevant, int | float) else None
-
-
-def _left_out(sources: Sequence[Source], kept: Sequence[Source]) -> list[Step]:
-    return [_step("leave out", "no room in the model's window", source) for source in sources if source not in kept]
 
 
 def _step(action: str, reason: str, source: Source) -> Step:

@@ -15,7 +15,8 @@ from typing import Annotated, Literal
 from mergewise.assemble.budget import pack
 from mergewise.assemble.fragments import Candidate, fragment_of
 from mergewise.assemble.render import Order
-from mergewise.designs.macrag.chunks import ScoredChunk, parents, rerank, slice_view, whole
+from mergewise.assemble.sentences import fragments_within
+from mergewise.designs.macrag.chunks import ScoredChunk, SliceSearch
 from mergewise.designs.macrag.slices import Chunk
 from mergewise.models.record import Models
 from mergewise.protocols import IndexReader
@@ -42,17 +43,16 @@ PRESETS: Presets = {"paper": {"search": "vectors"}}
 
 
 def assemble(question: str, reader: IndexReader, budget: int, models: Models, parameters: LongRAG) -> Context:
-    hits = slice_view(reader).search(question, parameters.k1, parameters.search)
-    trace = [Step("search", f"{len(hits)} slices", tuple(span for hit in hits for span in hit.spans))]
-    top = rerank(question, parents(hits), reader, models, trace)[: parameters.k2]
-    chunks = slice_view(reader).chunks([chunk.id for chunk in top])
+    search = SliceSearch(question, reader, models)
+    top = search.rerank(search.parents(parameters.k1, parameters.search))[: parameters.k2]
+    chunks = search.slices.chunks([chunk.id for chunk in top])
     leaves = reader.sentences(sorted({i for chunk in chunks.values() for i in _leaves(chunk)}))
     top = [chunk for chunk in top if chunk.id in chunks and chunks[chunk.id].first_leaf in leaves]
     candidates = {chunk.id: _candidate(chunks[chunk.id], chunk.score, leaves) for chunk in top}
     ranked = list(candidates.values())
     if parameters.unit == "document":
-        ranked = _documents(top, chunks, candidates, reader, budget, trace)
-    return pack(question, ranked, budget, models, parameters.order, trace)
+        ranked = _documents(search, top, chunks, candidates, budget)
+    return pack(question, ranked, budget, models, parameters.order, search.trace)
 
 
 def _leaves(item: Chunk | Section) -> range:
@@ -60,26 +60,27 @@ def _leaves(item: Chunk | Section) -> range:
 
 
 def _candidate(chunk: Chunk, score: float, leaves: Mapping[int, LeafSentences]) -> Candidate:
-    return whole([leaves[i] for i in _leaves(chunk) if i in leaves], [(chunk.start, chunk.end)], score)
+    own = (leaves[i] for i in _leaves(chunk) if i in leaves)
+    return Candidate(fragments_within(own, [(chunk.start, chunk.end)]), score)
 
 
 def _documents(
+    search: SliceSearch,
     top: Sequence[ScoredChunk],
     chunks: Mapping[int, Chunk],
     candidates: Mapping[int, Candidate],
-    reader: IndexReader,
     budget: int,
-    trace: list[Step],
 ) -> list[Candidate]:
-    """Each parent document once, at the rank of its best chunk; one that cannot fit is replaced by its chunks in `top`."""
-    firsts = reader.leaves(sorted({chunks[chunk.id].first_leaf for chunk in top}))
+    """Rank each parent document by its best chunk. A document that exceeds the budget is replaced by its chunks in `top`."""
+    firsts = search.reader.leaves(sorted({chunks[chunk.id].first_leaf for chunk in top}))
     families: dict[int, list[ScoredChunk]] = {}
     for chunk in top:
         families.setdefault(firsts[chunks[chunk.id].first_leaf].ancestors[0], []).append(chunk)
-    roots = reader.sections(list(families))
+    roots = search.reader.sections(list(families))
     fitting = {root: section for root, section in roots.items() if section.tokens <= budget}
-    texts = reader.leaves([i for section in fitting.values() for i in _leaves(section)])
-    trace.append(Step("parents", f"{len(families)} documents of {len(top)} chunks, {len(fitting)} within the budget"))
+    texts = search.reader.leaves([i for section in fitting.values() for i in _leaves(section)])
+    reason = f"{len(families)} documents of {len(top)} chunks, {len(fitting)} within the budget"
+    search.trace.append(Step("parents", reason))
     ranked: list[Candidate] = []
     for root, family in families.items():
         inside = tuple(candidates[chunk.id] for chunk in family)

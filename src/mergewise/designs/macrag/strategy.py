@@ -1,6 +1,6 @@
 """MacRAG: retrieve the finest slices, rise to their chunks, scale up, rank documents, merge neighbours (Algorithm 1).
 
-Steps (2.1) to (2.5) are the paper's: (2.2) and (2.3) are `parents` and `rerank` of `shared.chunks`, the others stand below.
+Steps (2.1) to (2.5) are the paper's: (2.2) and (2.3) are `parents` and `SliceSearch.rerank` of `chunks`, the others stand below.
 The result, C_final, has up to k2 merged chunks. All k2 alpha chunks may lie in documents that are kept, so that it is merged from
 up to k2 alpha (2h + 1) chunks of 400 tokens, and not from k2 (2h + 1): the paper bounds it by k2 alpha and the size of chunks
 (section 3.4). Where the budget holds all of it, C_final is the context; a smaller budget gets its sentences, best first
@@ -23,7 +23,8 @@ from typing import Annotated, Literal, TypeAlias
 from mergewise.assemble.budget import pack
 from mergewise.assemble.fragments import Candidate
 from mergewise.assemble.render import Order
-from mergewise.designs.macrag.chunks import ScoredChunk, parents, rerank, slice_view, whole
+from mergewise.assemble.sentences import fragments_within
+from mergewise.designs.macrag.chunks import ScoredChunk, SliceSearch
 from mergewise.designs.macrag.document_rank import by_chat
 from mergewise.designs.macrag.ranked_sentences import ranked_sentences, sentences_in
 from mergewise.designs.macrag.slices import ChunkBounds
@@ -84,48 +85,38 @@ class MergedChunks:
 
 def assemble(question: str, reader: IndexReader, budget: int, models: Models, parameters: MacRAG) -> Context:
     # (2.1), by r(q, l) = Rel(q, l): the hybrid of BM25 and cosine, or cosine alone
-    hits = slice_view(reader).search(question, parameters.k1, parameters.search)
-    trace = [Step("search", f"{len(hits)} slices", tuple(span for hit in hits for span in hit.spans))]
-    scored = _more_views(parents(hits), reader, question, parameters)
-    ranked = rerank(question, scored, reader, models, trace)
-    scaled = scale_up(ranked, parameters, trace)
-    documents, usage = rank_documents(question, scaled, reader, parameters, models, trace)
-    final = merge_neighbours(scaled, documents, reader, parameters, trace)
-    candidates = within_reach(question, final, reader, budget, parameters, trace)
-    return replace(pack(question, candidates, budget, models, parameters.order, trace), usage=usage)
+    search = SliceSearch(question, reader, models)
+    scored = search.parents(parameters.k1, parameters.search)
+    if parameters.views == "all":
+        scored = _more_views(search, scored, parameters.k1)
+    scaled = scale_up(search, search.rerank(scored), parameters)
+    documents, usage = rank_documents(search, scaled, parameters)
+    final = merge_neighbours(search, scaled, documents, parameters.h)
+    candidates = within_reach(search, final, budget, parameters)
+    return replace(pack(question, candidates, budget, models, parameters.order, search.trace), usage=usage)
 
 
-def _more_views(
-    scored: Mapping[int, ScoredChunk], reader: IndexReader, question: str, parameters: MacRAG
-) -> dict[int, ScoredChunk]:
+def _more_views(search: SliceSearch, scored: Mapping[int, ScoredChunk], k1: int) -> dict[int, ScoredChunk]:
     """Multi-view retrieval (section 3.1.3): the mean of a chunk's scores by slices, chunks and summaries; 0 if not found."""
-    if parameters.views == "slice":
-        return dict(scored)
-    slices = slice_view(reader)
-    others = [dict(slices.rank_chunks(question, parameters.k1, view)) for view in ("chunk", "summary")]
+    others = [dict(search.slices.rank_chunks(search.question, k1, view)) for view in ("chunk", "summary")]
     new = {chunk for other in others for chunk in other} - scored.keys()
-    known = dict(scored) | {c.id: ScoredChunk(c.id, c.doc_id, 0.0) for c in slices.chunks(sorted(new)).values()}
+    known = dict(scored) | {c.id: ScoredChunk(c.id, c.doc_id, 0.0) for c in search.slices.chunks(sorted(new)).values()}
     return {
         i: replace(chunk, score=(chunk.score + sum(other.get(i, 0.0) for other in others)) / 3)
         for i, chunk in known.items()
     }
 
 
-def scale_up(ranked: Sequence[ScoredChunk], parameters: MacRAG, trace: list[Step]) -> list[ScoredChunk]:
+def scale_up(search: SliceSearch, ranked: Sequence[ScoredChunk], parameters: MacRAG) -> list[ScoredChunk]:
     """(2.4) C'_(q,k2) = TopK_(k2 x alpha)(r(q, c))."""
     wanted = int(parameters.k2 * parameters.alpha)
     lacking = f"k2 x alpha = {wanted}, but {len(ranked)} chunks were found: all are taken"
-    trace.append(Step("scale", lacking if wanted > len(ranked) else f"{wanted} of {len(ranked)} chunks"))
+    search.trace.append(Step("scale", lacking if wanted > len(ranked) else f"{wanted} of {len(ranked)} chunks"))
     return list(ranked[:wanted])
 
 
 def rank_documents(
-    question: str,
-    scaled: Sequence[ScoredChunk],
-    reader: IndexReader,
-    parameters: MacRAG,
-    models: Models,
-    trace: list[Step],
+    search: SliceSearch, scaled: Sequence[ScoredChunk], parameters: MacRAG
 ) -> tuple[dict[str, float], Usage]:
     """(2.4) D_(q,k2): the k2 documents of the best r(q, d) = ReRankDoc({c in d, c in C'_(q,k2)}), best first."""
     families: dict[str, list[ScoredChunk]] = {}
@@ -134,15 +125,16 @@ def rank_documents(
     usage = Usage()
     if parameters.documents == "llm":
         best = {doc: family[0].id for doc, family in families.items()}
-        chunks = slice_view(reader).chunks(list(best.values()))
-        ranks, usage = by_chat(question, {doc: chunks[chunk].text for doc, chunk in best.items()}, models)
+        chunks = search.slices.chunks(list(best.values()))
+        excerpts = {doc: chunks[chunk].text for doc, chunk in best.items()}
+        ranks, usage = by_chat(search.question, excerpts, search.models)
     else:
         scores = {doc: [chunk.score for chunk in family] for doc, family in families.items()}
         ranks = {doc: document_score(own, parameters.documents) for doc, own in scores.items()}
     first = {doc: family[0].score for doc, family in families.items()}
     ordered = sorted(ranks, key=lambda doc: (-ranks[doc], -first[doc], doc))[: parameters.k2]
     reason = f"{len(ordered)} of {len(families)} by {parameters.documents}: {', '.join(ordered)}"
-    trace.append(Step("documents", reason))
+    search.trace.append(Step("documents", reason))
     return {doc: ranks[doc] for doc in ordered}, usage
 
 
@@ -154,25 +146,21 @@ def document_score(scores: Sequence[float], how: DocumentRank) -> float:
 
 
 def merge_neighbours(
-    scaled: Sequence[ScoredChunk],
-    documents: Mapping[str, float],
-    reader: IndexReader,
-    parameters: MacRAG,
-    trace: list[Step],
+    search: SliceSearch, scaled: Sequence[ScoredChunk], documents: Mapping[str, float], h: int
 ) -> list[MergedChunks]:
     """(2.5) C_final = TopK_k2 of c_merge(q, d) = Merge(N_h(c_i)), in the order of r(q, d)."""
     inside = [chunk for chunk in scaled if chunk.doc_id in documents]
-    near = slice_view(reader).bounds(sorted({i for chunk in inside for i in neighbourhood(chunk.id, parameters.h)}))
+    near = search.slices.bounds(sorted({i for chunk in inside for i in neighbourhood(chunk.id, h)}))
     final = []
     for doc_id, rank in documents.items():
         if not (chunks := [chunk for chunk in inside if chunk.doc_id == doc_id and chunk.id in near]):
             continue
-        ids = {i for chunk in chunks for i in neighbourhood(chunk.id, parameters.h)}
+        ids = {i for chunk in chunks for i in neighbourhood(chunk.id, h)}
         number = near[chunks[0].id].document
         members = sorted((near[i] for i in ids if i in near and near[i].document == number), key=lambda c: c.start)
         merged = merge(doc_id, members, max(chunk.score for chunk in chunks), rank)
         reason = f"{len(chunks)} chunks, {len(members)} with neighbours"
-        trace.append(Step("merge", reason, merged.spans, score=merged.score))
+        search.trace.append(Step("merge", reason, merged.spans, score=merged.score))
         final.append(merged)
     return final
 
@@ -192,28 +180,24 @@ def merge(doc_id: str, members: Sequence[ChunkBounds], score: float, rank: float
 
 
 def within_reach(
-    question: str,
-    final: Sequence[MergedChunks],
-    reader: IndexReader,
-    budget: int,
-    parameters: MacRAG,
-    trace: list[Step],
+    search: SliceSearch, final: Sequence[MergedChunks], budget: int, parameters: MacRAG
 ) -> list[Candidate]:
     """C_final as candidates: whole if all of it fits or `narrow` says so, else its sentences, best first."""
     read = _first_chunks(final, parameters.reach * budget)
     if len(read) < len(final):
         reason = f"{len(read)} of {len(final)} merged chunks are {parameters.reach:g} times the budget"
-        trace.append(Step("reach", reason))
-    leaves = reader.sentences(sorted({leaf for merged in read for leaf in merged.leaves}))
+        search.trace.append(Step("reach", reason))
+    leaves = search.reader.sentences(sorted({leaf for merged in read for leaf in merged.leaves}))
     if parameters.narrow == "chunks" or sum(merged.tokens for merged in final) <= budget:
-        merged = [whole([leaves[i] for i in m.leaves if i in leaves], m.parts, m.score) for m in read]
+        own = [(fragments_within((leaves[i] for i in m.leaves if i in leaves), m.parts), m.score) for m in read]
         # where one does not fit, what fits of it from its beginning
-        return [replace(one, instead=tuple(Candidate((part,), one.score) for part in one.fragments)) for one in merged]
+        return [Candidate(parts, score, tuple(Candidate((part,), score) for part in parts)) for parts, score in own]
     best = max(merged.rank for merged in read)
     inside = [(merged, sentences_in(leaves, merged.leaves, merged.parts)) for merged in read]
     shares = [merged.rank / best if best > 0 else 1.0 for merged, sentences in inside for _ in sentences]
     sentences = [sentence for _, sentences in inside for sentence in sentences]
-    return ranked_sentences(question, reader.question_vector(question), sentences, shares, budget)
+    vector = search.reader.question_vector(search.question)
+    return ranked_sentences(search.question, vector, sentences, shares, budget)
 
 
 def _first_chunks(final: Sequence[MergedChunks], tokens: float) -> list[MergedChunks]:

@@ -11,13 +11,12 @@ stands where the document has it if the host has sentences of the same section, 
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
-from mergewise import concurrency
 from mergewise.assemble.pointing import Unusable, ask
+from mergewise.concurrency import run, together
 from mergewise.designs.mergerag import fusion_prompts as prompts
 from mergewise.designs.mergerag.merging import Pair
 from mergewise.designs.mergerag.pieces import ChunkSentence
@@ -94,7 +93,7 @@ def in_reading_order(kept: Sequence[ChunkSentence], pair: Pair[Content], directi
     return tuple(sorted([*host, *rest], key=lambda s: (documents.index(s.fragment.doc_id), s.fragment.start)))
 
 
-Ask: TypeAlias = Callable[[str, ChatModel, Pair[Content], bool], Awaitable[Fusion]]
+Ask: TypeAlias = Callable[[str, ChatModel, Pair[Content], bool], Coroutine[Any, Any, Fusion]]
 """One pair, put to a model: the question, the model, the pair, and whether the merge has a direction."""
 
 
@@ -108,10 +107,7 @@ class Modelled:
     fallback: Extractive
 
     def __call__(self, pairs: Sequence[Pair[Content]]) -> list[Fusion]:
-        return concurrency.run(self._all(pairs))
-
-    async def _all(self, pairs: Sequence[Pair[Content]]) -> list[Fusion]:
-        return list(await asyncio.gather(*map(self._safely, pairs)))
+        return run(together(*map(self._safely, pairs)))
 
     async def _safely(self, pair: Pair[Content]) -> Fusion:
         """The fusion of a pair, by the fallback where the model fails. No model is asked about an empty chunk."""

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import ClassVar
 
-from mergewise.types import Note, Quoter, Span, Step
+from mergewise.types import Cause, Note, Quoter, Span, Step
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +45,13 @@ class MergeNote(Note):
     problem: str = ""
 
     def as_dict(self) -> dict[str, object]:
-        names = ("round", "how", "nll", "calls", "unsupported", "taken", "problem")
-        nodes = {"source": self.source, "host": self.host, "result": self.result}
-        return {
-            **{name: getattr(self, name) for name in names},
-            **{name: node.as_dict() for name, node in nodes.items()},
-        }
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {name: value.as_dict() if isinstance(value, MergeNode) else value for name, value in values.items()}
+
+    def step(self) -> Step:
+        """Return the step of the trace that tells this merge."""
+        inputs = (*self.source.spans, *self.host.spans)
+        return Step("merge", str(self), inputs, score=self.result.score, note=self, cause=Cause.FUSION)
 
     @property
     def covers(self) -> tuple[Span, ...]:
@@ -69,6 +70,7 @@ class MergeNote(Note):
             f"{self.calls} call{'' if self.calls == 1 else 's'}" if self.calls else "",
             f"{self.unsupported} unsupported dropped" if self.unsupported else "",
             "" if self.taken else "not needed",
+            f"the model failed: {self.problem}" if self.problem else "",
         )
         return ", ".join(filter(None, parts))
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import groupby, pairwise
 
-from mergewise.assemble.fragments import Fragment, SectionKey, fragment_of, split_runs
+from mergewise.assemble.fragments import Fragment, SectionKey, fragment_of, join_touching
 from mergewise.assemble.render import heading_cost_line
 from mergewise.protocols import TokenCounter
 from mergewise.text.keys import heading_path
@@ -41,11 +41,8 @@ class ChunkSentence:
 
 def sources_of(hits: Sequence[Hit], chunk_tokens: int) -> list[ChunkSource]:
     """A source for each leaf, best first; leaves below one parent that touch are fragments_of, up to `chunk_tokens`."""
-    distinct: dict[int, Hit] = {}
-    for hit in sorted(hits, key=lambda h: -h.score):
-        distinct.setdefault(hit.row.id, hit)
     runs: list[list[Hit]] = []
-    for hit in sorted(distinct.values(), key=lambda h: h.row.id):
+    for hit in sorted(hits, key=lambda h: h.row.id):
         if runs and _joins(runs[-1], hit.row, chunk_tokens):
             runs[-1].append(hit)
         else:
@@ -121,12 +118,8 @@ def _touch(left: ChunkSentence, right: ChunkSentence) -> bool:
 
 
 def fragments_of(sentences: Sequence[ChunkSentence]) -> tuple[Fragment, ...]:
-    """Sentences as fragments; those that follow each other in the document become one."""
-    runs = split_runs(sentences, lambda left, right: _touch(left, right) and left.section == right.section)
-    return tuple(
-        replace(run[0].fragment, end=run[-1].fragment.end, text="".join(sentence.fragment.text for sentence in run))
-        for run in runs
-    )
+    """Return the sentences as fragments; those that follow each other in the document become one."""
+    return tuple(join_touching(sentence.fragment for sentence in sentences))
 
 
 def spans_of(sentences: Sequence[ChunkSentence]) -> tuple[Span, ...]:

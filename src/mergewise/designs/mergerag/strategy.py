@@ -57,7 +57,7 @@ from mergewise.models.record import Models
 from mergewise.protocols import FloatArray, IndexReader, NLLScorer
 from mergewise.ranges import AT_ONCE, SHARE, CheckedFields, Range
 from mergewise.store.views import Presets
-from mergewise.types import Cause, Context, Span, Step, Usage
+from mergewise.types import Context, Span, Step, Usage
 
 REFILL = 40  # sentences that are tried, at most
 
@@ -147,7 +147,7 @@ def merge_sources(
         parameters.guard,
     )
     notes = [chunks.note(done) for done in merged.merges]
-    steps = [*trace, *map(chunks.step, merged.merges, notes), _summary(chunks, merged, notes)]
+    steps = [*trace, *map(MergeNote.step, notes), _summary(chunks, merged, notes)]
     context = pack(question, chunks.candidates(merged), budget, models, parameters.order, steps)
     return replace(context, usage=chunks.usage)
 
@@ -166,49 +166,47 @@ class Chunks:
         self.lengths = ChunkLengths(self.sentences, models.count_tokens)
         self.usage = Usage()
         self._question, self._models, self._parameters = question, models, parameters
-        scores = self._reranker_scores([tuple(sentences) for sentences in by_chunk]) or [
-            source.score for source in sources
-        ]
-        self._found = scores
-        self.relevance = relevance(question, self.sentences, scores)
+        contents = [tuple(sentences) for sentences in by_chunk]
+        reranked = self._reranker_scores(contents)
+        self._found = reranked or [source.score for source in sources]
+        self.relevance = relevance(question, self.sentences, self._found)
         floor = Floors(self.relevance, self.lengths, budget, parameters.keep)
         self._operator = _operator(
             question, Extractive(self.relevance, floor, parameters.pairs == "asymmetric"), models, parameters
         )
         self._fusions: list[Fusion] = []
         self._nodes: dict[int, MergeNode] = {}
+        scores = reranked or self._own_scores(contents)
         self.first = [
-            MergeChunk(number, self._score(tuple(sentences), scores[number]), self.lengths(sentences), tuple(sentences))
-            for number, sentences in enumerate(by_chunk)
-            if sentences
+            MergeChunk(number, scores[number], self.lengths(content), content)
+            for number, content in enumerate(contents)
+            if content
         ]
 
     def fuse(self, pairs: Sequence[Pair[Content]]) -> list[Fused[Content]]:
         fusions = self._operator(pairs)
         self._fusions += fusions
         self.usage = sum((fusion.usage for fusion in fusions), self.usage)
-        scores = self._reranker_scores([fusion.kept for fusion in fusions])
-        return [
-            Fused(self._score(fusion.kept, scores[i] if scores else None), self.lengths(fusion.kept), fusion.kept)
-            for i, fusion in enumerate(fusions)
-        ]
+        contents = [fusion.kept for fusion in fusions]
+        scores = self._reranker_scores(contents) or self._own_scores(contents)
+        return [Fused(score, self.lengths(kept), kept) for score, kept in zip(scores, contents, strict=True)]
 
     @property
     def repairs(self) -> int:
         """Calls beyond the first one for a pair, each because the answer before could not be used."""
         return sum(max(0, fusion.usage.calls - 1) for fusion in self._fusions)
 
-    def _score(self, content: Content, reranked: float | None) -> float:
-        """S(c; q): the reranker's where there is one, else that of the best sentence, or of the best chunk that one came in."""
-        if self._models.reranker is not None and reranked is not None:
-            return reranked
-        if self._parameters.scores == "chunk":
-            return max((self._found[sentence.chunk] for sentence in content), default=0.0)
-        return max((self.relevance[sentence] for sentence in content), default=0.0)
+    def _own_scores(self, contents: Sequence[Content]) -> list[float]:
+        """S(c; q) without a reranker: that of the best sentence, or of the best chunk that one came in."""
+        of_chunks = self._parameters.scores == "chunk"
+        return [
+            max((self._found[one.chunk] if of_chunks else self.relevance[one] for one in content), default=0.0)
+            for content in contents
+        ]
 
-    def _reranker_scores(self, contents: Sequence[Content]) -> list[float] | None:
+    def _reranker_scores(self, contents: Sequence[Content]) -> list[float]:
         if self._models.reranker is None or not contents:
-            return None
+            return []
         scores = self._models.reranker.score(self._question, [text_of(content) for content in contents])
         return [float(score) for score in scores]
 
@@ -226,15 +224,6 @@ class Chunks:
             taken=done.taken,
             problem=fusion.problem,
         )
-
-    def step(self, done: Merge[Content], note: MergeNote) -> Step:
-        fusion, pair = self._fusions[done.number], done.pair
-        reason = f"round {done.round}, {fusion.how}: {pair.source.length} + {pair.host.length} tokens to {done.result.length}"
-        reason += f"; {fusion.unsupported} sentences dropped that stand in neither" if fusion.unsupported else ""
-        reason += f"; the model failed: {fusion.problem}" if fusion.problem else ""
-        reason += "" if done.taken else "; not needed, the budget held"
-        inputs = (*note.source.spans, *note.host.spans)
-        return Step("merge", reason, inputs, score=done.result.score, note=note, cause=Cause.FUSION)
 
     def _node(self, chunk: MergeChunk[Content]) -> MergeNode:
         if chunk.number not in self._nodes:

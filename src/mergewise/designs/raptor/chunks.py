@@ -13,11 +13,11 @@ from typing import Annotated, Literal
 from mergewise.designs.raptor.clusters import Reduce
 from mergewise.index.tree.tables import KEY
 from mergewise.index.windows import windows
-from mergewise.models.record import Models, embed_groups
+from mergewise.index.writing.vectors import with_vectors
+from mergewise.models.record import Models
 from mergewise.ranges import CheckedFields, Range
 from mergewise.store.tables import Table
 from mergewise.store.views import Presets, ViewRows
-from mergewise.text.keys import search_key
 from mergewise.text.sections import shared_path
 from mergewise.types import DocumentRows, Leaf, LeafId, RowId, Rows, Span
 
@@ -71,11 +71,8 @@ CHUNKS = Table("raptor", RaptorChunk, (KEY,), vectors=("vector",), text="key", m
 
 def build(documents: Sequence[DocumentRows], settings: RaptorSettings, models: Models) -> list[ViewRows]:
     """The chunks of each document, all embedded in one call."""
-    assert models.embedder is not None
-    chunks = [_chunks(rows, settings.chunk) for rows in documents]
-    keys = [[search_key(row.title, row.headings, row.text).strip() for row in own] for own in chunks]
-    vectors = embed_groups(models.embedder, keys)
-    return [{CHUNKS.name: Rows(own, {"vector": of_own})} for own, of_own in zip(chunks, vectors, strict=True)]
+    chunks = [{CHUNKS.name: Rows(_chunks(rows, settings.chunk))} for rows in documents]
+    return with_vectors(chunks, CHUNKS.name, models.embedder)
 
 
 def _chunks(rows: DocumentRows, size: int) -> tuple[RaptorChunk, ...]:

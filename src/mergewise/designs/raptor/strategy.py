@@ -22,9 +22,8 @@ from typing import Annotated, Literal
 from mergewise.assemble.budget import Packer
 from mergewise.assemble.fragments import Candidate, HeadingParts
 from mergewise.assemble.render import Order, passages_of
-from mergewise.assemble.sentences import fragment_at, leaf_fragment
+from mergewise.assemble.sentences import fragment_at, fragments_within
 from mergewise.concurrency import check_time
-from mergewise.designs.raptor.chunks import RaptorChunk
 from mergewise.designs.raptor.tree import RaptorReader, SummaryTree
 from mergewise.models.record import Models
 from mergewise.protocols import FloatArray, IndexReader
@@ -113,7 +112,7 @@ def _nearest_of_all_layers(
     question: str, vector: FloatArray, raptor: RaptorReader, tree: SummaryTree, parameters: Raptor
 ) -> tuple[dict[int, float], dict[int, float]]:
     """The nearest of all nodes: ids of chunks and places of summaries, with their cosines."""
-    standing = _standing(raptor, tree, parameters.layers)
+    standing = raptor.standing(tree, parameters.layers)
     cosines = (tree.vectors @ vector).tolist() if standing else []
     both = [(score, 0, row) for row, score in raptor.nearest_chunks(question, vector, parameters.k).items()]
     both += [(cosines[node], 1, node) for node in standing]
@@ -125,13 +124,13 @@ def _nearest_downwards(
     question: str, vector: FloatArray, raptor: RaptorReader, tree: SummaryTree, parameters: Raptor
 ) -> tuple[dict[int, float], dict[int, float]]:
     """The nearest nodes of the highest layer, then of the children of what was chosen last, down to the chunks."""
-    standing = frozenset(_standing(raptor, tree, parameters.layers))
+    standing = raptor.standing(tree, parameters.layers)
     if not standing:
         return raptor.nearest_chunks(question, vector, parameters.k), {}
     cosines = (tree.vectors @ vector).tolist()
     chosen: dict[int, float] = {}
     highest = max(tree.nodes[node].layer for node in standing)
-    layer = [node for node in sorted(standing) if tree.nodes[node].layer == highest]
+    layer = [node for node in standing if tree.nodes[node].layer == highest]
     while True:
         best = sorted(layer, key=lambda node: (-cosines[node], node))[: parameters.k]
         chosen |= {node: cosines[node] for node in best}
@@ -142,11 +141,6 @@ def _nearest_downwards(
     known = raptor.cosines(children, vector)
     nearest = sorted(known, key=lambda row: (-known[row], row))[: parameters.k]
     return {row: known[row] for row in nearest}, chosen
-
-
-def _standing(raptor: RaptorReader, tree: SummaryTree, layers: int) -> list[int]:
-    stands = raptor.standing(tree)
-    return [i for i, node in enumerate(tree.nodes) if stands[i] and node.layer <= layers]
 
 
 def _candidates(
@@ -162,9 +156,10 @@ def _candidates(
     leaves = reader.leaves(sorted(wanted | {leaf for node in nodes for leaf, _ in tree.nodes[node].sentences}))
     candidates: list[Candidate] = []
     for row, score in chunks.items():
-        own = [leaves[leaf] for leaf in rows[row].leaves if leaf in leaves] if row in rows else []
-        cut = (leaf_fragment(leaf).cut(*_within(rows[row], leaf.start, leaf.end)) for leaf in own)
-        candidates.append(Candidate(tuple(fragment for fragment in cut if fragment.visible[2]), score))
+        if row not in rows:
+            continue
+        own = (leaves[leaf] for leaf in rows[row].leaves if leaf in leaves)
+        candidates.append(Candidate(fragments_within(own, [(rows[row].start, rows[row].end)]), score))
     for node, score in nodes.items():
         if sentences := tree.nodes[node].sentences:
             known = ((leaves[leaf], number) for leaf, number in sentences if leaf in leaves)
@@ -174,10 +169,6 @@ def _candidates(
             spans = tuple(rows[chunk].span for chunk in sorted(tree.chunks_below[node]) if chunk in rows)
             candidates.append(WrittenSummary((), score, (), tree.nodes[node].text, spans))
     return [one for one in candidates if one.texts]
-
-
-def _within(chunk: RaptorChunk, start: int, end: int) -> tuple[int, int]:
-    return max(start, chunk.start), min(end, chunk.end)
 
 
 def _passages(chosen: Sequence[Candidate], order: Order) -> list[Passage]:

@@ -115,13 +115,15 @@ class RaptorReader:
         vectors = self._rows.vectors(ids, CHUNKS.name)
         return {row: float(own @ vector) / max(float(np.linalg.norm(own)), 1e-9) for row, own in vectors.items()}
 
-    def standing(self, tree: SummaryTree) -> list[bool]:
-        """Of each node, whether the question is about all documents that it rests on."""
+    def standing(self, tree: SummaryTree, layers: int) -> list[int]:
+        """Return the places of the nodes up to this layer that rest only on documents that the question is about."""
         numbers = self._rows.numbers()
-        if numbers is None:
-            return [True] * len(tree.nodes)
-        # chunks of copies are in no tree
-        return [documents <= numbers for documents in tree.documents]
+        return [
+            place
+            for place, node in enumerate(tree.nodes)
+            # chunks of copies are in no tree
+            if node.layer <= layers and (numbers is None or tree.documents[place] <= numbers)
+        ]
 
     def tree(self, models: Models) -> SummaryTree:
         """Made by the first question that asks for it. Raises UsageError where it needs a chat model and none is named."""

@@ -18,7 +18,6 @@ Where we differ, and why:
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -28,7 +27,7 @@ from typing import Any
 
 import numpy as np
 
-from mergewise.concurrency import check_time, run
+from mergewise.concurrency import check_time, run, together
 from mergewise.designs.self_rag import prompts
 from mergewise.designs.self_rag.strategy import GradedReading, SelfRAG
 from mergewise.errors import ModelError
@@ -43,7 +42,6 @@ from mergewise.text.alignment import sentences_at, words
 from mergewise.text.terms import content_terms
 from mergewise.types import Answer, Citation, Message, Reply, Step, Usage
 
-_AT_ONCE = 8
 _GRADES_TOKENS = 256  # of JSON beside the answer
 
 
@@ -172,7 +170,7 @@ def _likely(decoded: Decoded) -> float:
 def _by_chat(request: Request, chat: ChatModel, weights: SelfRAG, sources: Sequence[Source], code: str) -> Answer:
     question, limit = request.context.question, max(1, min(request.max_tokens + _GRADES_TOKENS, chat.window // 4))
     asked = [prompts.graded(question, source, code) for source in sources]
-    replies = run(_replies(chat, asked, limit))
+    replies = run(together(*(chat.complete(one, max_tokens=limit, schema=prompts.SCHEMA) for one in asked)))
     usage = reduce(add, (reply.usage for reply in replies), request.context.usage)
     read = [_graded_answer(source, reply) for source, reply in zip(sources, replies, strict=True)]
     graded = [one for one in read if one is not None]
@@ -180,16 +178,6 @@ def _by_chat(request: Request, chat: ChatModel, weights: SelfRAG, sources: Seque
     if not graded:
         raise ModelError(f"{chat.spec} gave no answer that could be read", "raise --max-tokens, or try another model")
     return _best(request, graded, weights, usage, chat.spec, [])
-
-
-async def _replies(chat: ChatModel, asked: Sequence[list[Message]], limit: int) -> list[Reply]:
-    gate = asyncio.Semaphore(_AT_ONCE)
-
-    async def one(messages: list[Message]) -> Reply:
-        async with gate:
-            return await chat.complete(messages, max_tokens=limit, schema=prompts.SCHEMA)
-
-    return await asyncio.gather(*map(one, asked))
 
 
 def _graded_answer(source: Source, reply: Reply) -> GradedAnswer | None:

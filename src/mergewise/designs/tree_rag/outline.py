@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from mergewise.index.tree.tables import KEY
-from mergewise.models.record import Models, embed_groups
+from mergewise.index.writing.vectors import with_vectors
+from mergewise.models.record import Models
 from mergewise.protocols import RowReader
 from mergewise.ranges import CheckedFields, Range
 from mergewise.store.tables import Table
 from mergewise.store.views import ViewRows
-from mergewise.text.keys import search_key
 from mergewise.types import DocumentRows, LeafId, RowId, Rows, Section
 
 
@@ -46,12 +46,8 @@ OUTLINE = Table("outline", OutlineNode, (KEY,), vectors=("vector",), text="key",
 
 def build(documents: Sequence[DocumentRows], settings: OutlineSettings, models: Models) -> list[ViewRows]:
     """The nodes of each document, all embedded in one call."""
-    nodes = [tuple(_nodes(rows, settings)) for rows in documents]
-    if models.embedder is None:
-        return [{OUTLINE.name: Rows(own)} for own in nodes]
-    keys = [[search_key(node.title, node.headings, node.text).strip() for node in own] for own in nodes]
-    vectors = embed_groups(models.embedder, keys)
-    return [{OUTLINE.name: Rows(own, {"vector": of_own})} for own, of_own in zip(nodes, vectors, strict=True)]
+    nodes = [{OUTLINE.name: Rows(tuple(_nodes(rows, settings)))} for rows in documents]
+    return with_vectors(nodes, OUTLINE.name, models.embedder)
 
 
 def _nodes(rows: DocumentRows, settings: OutlineSettings) -> Iterator[OutlineNode]:

@@ -14,7 +14,13 @@ from math import fsum
 import numpy as np
 
 from mergewise.assemble.fragments import SectionKey
-from mergewise.assemble.sentences import SentenceInLeaf, inverse_frequency, sentence_cosines, sentence_vectors
+from mergewise.assemble.sentences import (
+    SentenceInLeaf,
+    inverse_frequency,
+    section_of,
+    sentence_cosines,
+    sentence_vectors,
+)
 from mergewise.designs.weave.reranking import Reranked, scale_to_fitted
 from mergewise.protocols import FloatArray
 from mergewise.text.keys import place_of
@@ -33,39 +39,24 @@ from mergewise.text.terms import STOP_WORDS, TermFinder, content_terms
 from mergewise.text.units import announces
 from mergewise.types import Evidence, LeafSentences
 
-FEATURES = (
-    "cosine",  # of the sentence's vector with the question's, less the best sentence's
-    "leaf",  # the leaf's score in the hybrid search
-    "terms",  # share of the question's terms in the sentence, by their weights, over the best sentence's share
-    "path_terms",  # the same share, of sentence, headings, title and the file's place together
-    "document",  # the search's scores of all candidates in this document, over those of the best document
-    "elsewhere",  # the same, without the sentence's own section
-    "first",  # the sentence opens its section
-    "named",  # the best sentence of a section that the question names
-    "length",  # tokens / 50, at most 2
-    "offers",  # it holds a number, time or place, where the question wants one
-    "link",  # strength of the chain that leads here: of the evidence that names this section
-    "near",  # the same, where the name stands beside a word of the question
-    "rest",  # the same, times the share of the question's terms that the chain lacks and the sentence has
-    "onward",  # the leaf's score in the second search, of those that the first did not find
-)
 WEIGHTS: Mapping[str, float] = {
     "bias": -7.02,
-    "cosine": 8.30,
-    "leaf": 2.30,
-    "terms": 1.03,
-    "path_terms": 2.45,
-    "document": 0.64,
-    "elsewhere": 0.75,
-    "first": 1.44,
-    "named": 2.07,
-    "length": 0.55,
-    "offers": 0.58,
-    "link": 3.23,
-    "near": 3.65,
-    "rest": 15.70,
-    "onward": 3.00,
+    "cosine": 8.30,  # of the sentence's vector with the question's, less the best sentence's
+    "leaf": 2.30,  # the leaf's score in the hybrid search
+    "terms": 1.03,  # share of the question's terms in the sentence, by their weights, over the best sentence's share
+    "path_terms": 2.45,  # the same share, of sentence, headings, title and the file's place together
+    "document": 0.64,  # the search's scores of all candidates in this document, over those of the best document
+    "elsewhere": 0.75,  # the same, without the sentence's own section
+    "first": 1.44,  # the sentence opens its section
+    "named": 2.07,  # the best sentence of a section that the question names
+    "length": 0.55,  # tokens / 50, at most 2
+    "offers": 0.58,  # it holds a number, time or place, where the question wants one
+    "link": 3.23,  # strength of the chain that leads here: of the evidence that names this section
+    "near": 3.65,  # the same, where the name stands beside a word of the question
+    "rest": 15.70,  # the same, times the share of the question's terms that the chain lacks and the sentence has
+    "onward": 3.00,  # the leaf's score in the second search, of those that the first did not find
 }
+FEATURES = tuple(WEIGHTS)[1:]
 
 COMMON = 8  # a name with more definitions tells nothing
 PREFIX = 5  # letters by which "directed" is a word of "who is the director"
@@ -111,20 +102,29 @@ class Link:
 _NONE: frozenset[str] = frozenset()
 
 
+def by_score(scores: FloatArray) -> list[int]:
+    """Return the places of the scores, highest first; of equal ones the first comes first."""
+    places: list[int] = np.argsort(-scores, kind="stable").tolist()
+    return places
+
+
 class Candidates:
     """The sentences that may be selected for one question, numbered as they came; hops bring in further leaves.
 
     `terms`, `features()` and `relevance` are in the order of `sentences`.
     """
 
-    def __init__(self, asked: QuestionAspects, scores: Mapping[int, float]) -> None:
+    def __init__(
+        self, asked: QuestionAspects, scores: Mapping[int, float], weights: Mapping[str, float] = WEIGHTS
+    ) -> None:
         self.asked = asked
+        self.weights = weights
         self.scores = scores  # of leaves, by the hybrid search
         self.sentences: list[SentenceInLeaf] = []
         self.terms: list[frozenset[str]] = []  # those of the question that the sentence holds
         # with those in the headings above it, and in the names of its file and folders
         self.covered_terms: list[frozenset[str]] = []
-        self.leaves: dict[int, SectionKey] = {}
+        self.leaves: dict[int, LeafSentences] = {}  # in the order in which their sentences came
         self.members: dict[SectionKey, list[int]] = {}  # candidates by section
         self.named: dict[SectionKey, str] = {}  # sections that define a name in the question
         self.links: dict[SectionKey, list[Link]] = {}  # sections that chains lead to
@@ -138,7 +138,6 @@ class Candidates:
         # of candidates that need another one: its leaf, and its number in it
         self._leads: dict[int, tuple[int, int]] = {}
         self._term_weights: dict[str, float] = {}
-        self._added: list[LeafSentences] = []
         # of so many leaves
         self._vectors: tuple[int, FloatArray | None] = 0, None
         self._cosines: tuple[int, FloatArray] = 0, np.empty(0, np.float32)
@@ -167,7 +166,7 @@ class Candidates:
 
     def _paths(self, leaves: Iterable[LeafSentences]) -> dict[SectionKey, str]:
         """What stands above the leaves of new sections: headings, and the names of files and folders."""
-        fresh = {(leaf.doc_id, leaf.headings): leaf.title for leaf in leaves}
+        fresh = {section_of(leaf): leaf.title for leaf in leaves}
         return {
             section: " ".join((place_of(section[0]), title, *section[1]))
             for section, title in fresh.items()
@@ -176,9 +175,8 @@ class Candidates:
 
     def _add(self, leaf: LeafSentences, places: Sequence[tuple[int, str]]) -> None:
         """A leaf; `places` says where its text holds which of the question's terms."""
-        section = leaf.doc_id, leaf.headings
-        self.leaves[leaf.id] = section
-        self._added.append(leaf)
+        section = section_of(leaf)
+        self.leaves[leaf.id] = leaf
         first, count = len(self.sentences), len(leaf.sentences)
         self.members.setdefault(section, []).extend(range(first, first + count))
         self._sections += [self._numbers.setdefault(section, len(self._numbers))] * count
@@ -194,6 +192,10 @@ class Candidates:
         self.terms += terms
         above = self._path_terms[section]
         self.covered_terms += [held | above for held in terms] if above else terms
+
+    def best(self, count: int) -> list[int]:
+        """Return the `count` most relevant candidates, best first."""
+        return by_score(self.relevance)[:count]
 
     def at(self, leaf: int, number: int) -> int | None:
         """The candidate that is sentence `number` of a leaf, counted from its end where negative; None where it is not known."""
@@ -223,9 +225,6 @@ class Candidates:
 
         Those are its lead, the lead of that one, and, with `previous`, the sentence that its first word points back to.
         """
-        if candidate not in self._leads and not (previous and self.needs_previous(candidate)):
-            following = self.leads_on(candidate)
-            return (candidate,) if following is None else (candidate, following)
         chain = [candidate]
         while (lead := self._leads.get(chain[-1])) is not None:
             found = self.at(*lead)
@@ -297,11 +296,8 @@ class Candidates:
 
     def vectors(self) -> FloatArray | None:
         """The vectors of all candidates, one row each; None without an embedder, or where no leaf has its vectors yet."""
-        known, vectors = self._vectors
-        if known < len(self._added):
-            fresh = sentence_vectors(self._added[known:])
-            joined = None if vectors is None or fresh is None else np.concatenate([vectors, fresh])
-            self._vectors = len(self._added), sentence_vectors(self._added) if joined is None else joined
+        if self._vectors[0] < len(self.leaves):
+            self._vectors = len(self.leaves), sentence_vectors(list(self.leaves.values()))
         return self._vectors[1]
 
     def cosines(self) -> FloatArray:
@@ -309,8 +305,9 @@ class Candidates:
         vectors, question = self.vectors(), self.asked.vector
         if vectors is None or question is None:
             return np.zeros(len(self), np.float32)
-        if self._cosines[0] < len(self._added):
-            self._cosines = len(self._added), sentence_cosines(self._added, vectors, question)
+        if self._cosines[0] < len(self.leaves):
+            cosines = sentence_cosines(list(self.leaves.values()), vectors, question)
+            self._cosines = len(self.leaves), cosines
         return self._cosines[1]
 
     def cosine_scale(self) -> float:
@@ -331,16 +328,16 @@ class Candidates:
         """The share of these terms in the question, by their weights. The sum is the same in whatever order the terms come."""
         return fsum(map(self._term_weights.__getitem__, terms))
 
-    def judge(self, weights: Mapping[str, float] = WEIGHTS) -> None:
+    def judge(self) -> None:
         """Set `relevance`, shape (candidates,), from the features as they are now, and from what a reranker says."""
-        z = self.log_odds(weights)
+        z = self.log_odds()
         if self.reranked is not None:
             z = z + self.reranked.evidence(z)
         self.relevance = np.asarray(1 / (1 + np.exp(-z)), np.float32)
 
-    def log_odds(self, weights: Mapping[str, float] = WEIGHTS) -> FloatArray:
+    def log_odds(self) -> FloatArray:
         """Log-odds that each candidate is needed, by its features alone, shape (candidates,)."""
-        z = self.features() @ np.array([weights[name] for name in FEATURES], np.float32) + weights["bias"]
+        z = self.features() @ np.array([self.weights[name] for name in FEATURES], np.float32) + self.weights["bias"]
         return np.asarray(z, np.float32)
 
     def with_neighbours(self, share: float, most: float) -> FloatArray:

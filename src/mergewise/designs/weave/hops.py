@@ -11,10 +11,9 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
-import numpy as np
-
 from mergewise.assemble.fragments import SectionKey
-from mergewise.designs.weave.evidence import COMMON, PREFIX, Candidates, Link, QuestionAspects
+from mergewise.assemble.sentences import section_of
+from mergewise.designs.weave.evidence import COMMON, PREFIX, Candidates, Link, QuestionAspects, by_score
 from mergewise.protocols import FloatArray, IndexReader
 from mergewise.text.names import LONGEST_TITLE, NAME_WORD, Mention, Words, mentions, possible_names, words_of
 from mergewise.text.terms import STOP_WORDS, content_terms
@@ -42,7 +41,7 @@ def named_definitions(asked: QuestionAspects, reader: IndexReader) -> tuple[list
 def named_sections(candidates: Candidates, named: Iterable[tuple[Definition, str]]) -> dict[SectionKey, str]:
     """The sections of these definitions that candidates lie in, with the names that they define."""
     known = candidates.leaves
-    return {known[found.first_leaf]: name for found, name in named if found.first_leaf in known}
+    return {section_of(known[one.first_leaf]): name for one, name in named if one.first_leaf in known}
 
 
 def strengths(candidates: Candidates) -> FloatArray:
@@ -78,7 +77,7 @@ class Follower:
     def follow(self) -> dict[Definition, list[Link]]:
         """The definitions of the names in the `beam` strongest candidates, with the links that lead there."""
         strength = strengths(self.candidates)
-        evidence = np.argsort(-strength, kind="stable")[: self.beam].tolist()
+        evidence = by_score(strength)[: self.beam]
         self._look_up(evidence)
         links: dict[Definition, list[Link]] = defaultdict(list)
         for i in evidence:
@@ -141,9 +140,9 @@ def by_section(candidates: Candidates, reached: Mapping[Definition, Sequence[Lin
     """The links by the section in which their definition begins; without definitions that were not read or have no sentences."""
     by_key: dict[SectionKey, list[Link]] = {}
     for definition, links in reached.items():
-        section = candidates.leaves.get(definition.first_leaf)
-        if section is not None and candidates.members[section]:
-            by_key.setdefault(section, []).extend(links)
+        leaf = candidates.leaves.get(definition.first_leaf)
+        if leaf is not None and candidates.members[section_of(leaf)]:
+            by_key.setdefault(section_of(leaf), []).extend(links)
     return by_key
 
 
@@ -155,7 +154,7 @@ def leaves_of(definitions: Iterable[Definition], known: Mapping[int, object]) ->
 
 def open_question(candidates: Candidates) -> str | None:
     """The question's words that the best evidence does not hold, and the names in it; None where either is lacking."""
-    leading: list[int] = np.argsort(-candidates.relevance, kind="stable")[:LEADING].tolist()
+    leading = candidates.best(LEADING)
     held = frozenset[str]().union(*(candidates.terms[i] for i in leading[:ANSWERED_BY]))
     rest = [word for word in _WORD.findall(candidates.asked.text) if not content_terms(word) & held]
     asked = {word.lower() for word in _WORD.findall(candidates.asked.text)}

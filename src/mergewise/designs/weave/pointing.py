@@ -22,12 +22,10 @@ from dataclasses import asdict, dataclass, field
 from itertools import accumulate
 from typing import ClassVar
 
-import numpy as np
-
 from mergewise import concurrency
 from mergewise.assemble.fragments import SectionKey
 from mergewise.assemble.pointing import Unusable, ask, numbered_lines
-from mergewise.designs.weave.evidence import Candidates
+from mergewise.designs.weave.evidence import Candidates, by_score
 from mergewise.designs.weave.parameters import Weave
 from mergewise.designs.weave.pointing_prompts import NeededSentences, form, messages
 from mergewise.designs.weave.selection import needed_by
@@ -82,32 +80,25 @@ Search = Callable[[str], Candidates]
 
 
 def point(
-    candidates: Candidates,
-    search: Search,
-    chat: ChatModel,
-    models: Models,
-    parameters: Weave,
-    weights: Mapping[str, float],
-    trace: list[Step],
+    candidates: Candidates, search: Search, chat: ChatModel, models: Models, parameters: Weave, trace: list[Step]
 ) -> Pointed:
     """What the model points at. Candidates that the second round finds are added to `candidates`."""
     pointer = _Pointer(candidates, chat, models, parameters, trace)
-    best = pointer.selectable(np.argsort(-candidates.relevance, kind="stable").tolist())
-    first = pointer.ask(1, best[: parameters.shown])
-    wanted = first.missing
+    first = pointer.ask(1, pointer.selectable(by_score(candidates.relevance))[: parameters.shown])
+    chosen, wanted = Pointed(first.needed, pointer.usage), first.missing
     if not wanted or _search_key(wanted) == _search_key(candidates.asked.text):
-        return Pointed(first.needed, pointer.usage)
+        return chosen
     try:
-        found = _join(search(wanted), candidates, parameters, weights)
+        found = _join(search(wanted), candidates, parameters)
     except ModelError as error:
         trace.append(Step("point", f"the search for “{wanted}” failed: {error.message}; what it chose stays"))
-        return Pointed(first.needed, pointer.usage)
+        return chosen
     room = parameters.shown - len(first.needed)
     fresh = [i for i in pointer.selectable(list(found)) if i not in pointer.seen][:room]
     spans = tuple(candidates.sentences[i].span for i in fresh)
     trace.append(Step("round", wanted, spans) if fresh else Step("point", f"nothing new was found for “{wanted}”"))
     if not fresh:
-        return Pointed(first.needed, pointer.usage)
+        return chosen
     second = pointer.ask(2, [*first.needed, *fresh])
     return Pointed(tuple(dict.fromkeys((*second.needed, *first.needed))), pointer.usage, found)
 
@@ -190,16 +181,14 @@ class _Pointer:
         return [i for i, tokens in zip(best, filled, strict=True) if tokens <= room]
 
 
-def _join(
-    found: Candidates, candidates: Candidates, parameters: Weave, weights: Mapping[str, float]
-) -> dict[int, float]:
+def _join(found: Candidates, candidates: Candidates, parameters: Weave) -> dict[int, float]:
     """The best of what another search found become candidates, with what they need: their numbers here, the best first, with
     their relevance there."""
-    best = np.argsort(-found.relevance, kind="stable")[: 2 * parameters.shown].tolist()
+    best = found.best(2 * parameters.shown)
     bundles = needed_by(found, best, parameters.previous)
     wanted = dict.fromkeys(j for i in best if i in bundles for j in (i, *bundles[i]))
     candidates.add({leaf.id: leaf for i in wanted if (leaf := found.sentences[i].leaf)}.values())
-    candidates.judge(weights)
+    candidates.judge()
     places = [(found.sentences[i], float(found.relevance[i])) for i in best if i in bundles]
     here = [(candidates.at(place.leaf.id, place.number), relevance) for place, relevance in places]
     return {i: relevance for i, relevance in here if i is not None}

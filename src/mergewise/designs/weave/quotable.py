@@ -12,11 +12,12 @@ from collections.abc import Iterable, Mapping
 from mergewise.designs.weave.evidence import Candidates, QuestionAspects
 from mergewise.designs.weave.hops import Follower, by_section, named_definitions, named_sections
 from mergewise.designs.weave.parameters import Weave
-from mergewise.designs.weave.strategy import LEADS, previous_leaves
+from mergewise.designs.weave.strategy import read_needed
 from mergewise.protocols import IndexReader
 from mergewise.types import Context, Definition, Evidence, LeafSentences
 
 PARAMETERS = Weave()
+EVERY = 1 << 62  # candidate
 
 
 def evidence_in(context: Context, reader: IndexReader) -> tuple[Evidence, ...]:
@@ -32,14 +33,7 @@ def evidence_in(context: Context, reader: IndexReader) -> tuple[Evidence, ...]:
     candidates = Candidates(asked, _scores(context, leaves.values()))
     candidates.add(leaves.values())
     _link(candidates, reader)
-    for _ in range(LEADS):
-        everything = range(len(candidates))
-        needed = [*candidates.missing(everything), *previous_leaves(candidates, len(candidates))]
-        further = reader.sentences(needed) if needed else {}
-        if not further:
-            break
-        candidates.add(further.values())
-        candidates.judge()
+    read_needed(candidates, reader, EVERY, previous=True)
     return candidates.evidence(
         i for i, sentence in enumerate(candidates.sentences) if any(span.contains(sentence.span) for span in spans)
     )

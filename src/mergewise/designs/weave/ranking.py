@@ -23,13 +23,14 @@ from mergewise.protocols import FloatArray
 from mergewise.text.names import names_of_title
 from mergewise.types import Passage
 
-SECTION_FEATURES = (
-    "evidence",  # log odds that the best sentence shown is needed
-    "named",  # share of words with a capital or a digit in the name by which the question means this opening of a document
-    "compared",  # the same, in a comparison
-    "led",  # the best relevance in a section of another document that names this one, over the sections that it names
-)
-SECTION_WEIGHTS: Mapping[str, float] = {"bias": 0.39, "evidence": 0.88, "named": 1.41, "compared": 2.23, "led": 2.81}
+SECTION_WEIGHTS: Mapping[str, float] = {
+    "bias": 0.39,
+    "evidence": 0.88,  # log odds that the best sentence shown is needed
+    "named": 1.41,  # share of words with a capital or a digit in the name by which the question means this opening of a document
+    "compared": 2.23,  # the same, in a comparison
+    "led": 2.81,  # the best relevance in a section of another document that names this one, over the sections that it names
+}
+SECTION_FEATURES = tuple(SECTION_WEIGHTS)[1:]
 
 LEAST = 1e-4  # a relevance beyond this, or beyond 1 less this, tells no more
 

@@ -10,7 +10,7 @@ import numpy as np
 from mergewise.assemble.fragments import SectionKey
 from mergewise.assemble.render import heading_cost_line
 from mergewise.assemble.sentences import SentenceInLeaf
-from mergewise.designs.weave.evidence import Candidates
+from mergewise.designs.weave.evidence import Candidates, by_score
 from mergewise.designs.weave.parameters import Weave
 from mergewise.designs.weave.submodular import Objective, Selection, maximise
 from mergewise.models.record import Models
@@ -43,7 +43,7 @@ def select(
     """
     first = pointed if parameters.first else ()
     relevance = candidates.with_neighbours(GRAIN, budget * SECTION_SHARE)
-    best = np.argsort(-relevance, kind="stable")[:CONSIDERED].tolist()
+    best = by_score(relevance)[:CONSIDERED]
     needed = needed_by(candidates, list(dict.fromkeys([*best, *first])), parameters.previous)
     considered = list(needed)
     prices = Prices([candidates.sentences[i] for i in considered], models)
@@ -171,7 +171,7 @@ def _trace_choices(
             cause = Cause.NEIGHBOUR if cause is Cause.TAKE else cause
         trace.append(step("take", why, i, cause))
     taken = set(chosen)
-    out = [i for i in np.argsort(-candidates.relevance, kind="stable").tolist() if i not in taken]
+    out = [i for i in by_score(candidates.relevance) if i not in taken]
     if selection.stopped:
         spans = tuple(candidates.sentences[i].span for i in out[:LEFT_OUT])
         trace.append(Step("stop", f"a further token gains little; {len(out)} sentences were left out", spans))

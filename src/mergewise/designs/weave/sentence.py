@@ -20,11 +20,10 @@ import numpy as np
 
 from mergewise.assemble.budget import pack
 from mergewise.assemble.fragments import Candidate
-from mergewise.designs.weave.evidence import Candidates, QuestionAspects
+from mergewise.designs.weave.evidence import Candidates, QuestionAspects, by_score
 from mergewise.models.record import Models
 from mergewise.protocols import FloatArray, IndexReader, OrderedBy
 from mergewise.ranges import MOST_ROWS, ROWS, CheckedFields, Range
-from mergewise.text.keys import heading_path
 from mergewise.types import Context, Step
 
 
@@ -67,14 +66,12 @@ def _order(candidates: Candidates, models: Models, parameters: Sentences, trace:
         trace.append(
             Step("cosine", "no vectors for this question: shares of the question's terms, without a least one")
         )
-        by_terms: list[int] = np.argsort(-_term_shares(candidates), kind="stable").tolist()
-        return by_terms
+        return by_score(_term_shares(candidates))
     scores = candidates.cosines() if parameters.by == "cosine" else _scores(candidates)
-    order: list[int] = np.argsort(-scores, kind="stable").tolist()
+    order = by_score(scores)
     if parameters.by == "utility" and models.predictor is not None:
         order = order[: parameters.among]
-        among = [candidates.sentences[i] for i in order]
-        texts = ["\n".join(filter(None, [heading_path(s.leaf.title, s.leaf.headings), s.text])) for s in among]
+        texts = [candidates.sentences[i].below_path for i in order]
         utilities = models.predictor.utilities(candidates.asked.text, texts)
         trace.append(Step("utility", f"{len(order)} sentences by {models.predictor.spec}"))
         scores = np.full(len(scores), -np.inf, np.float32)

@@ -12,8 +12,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 
-import numpy as np
-
 from mergewise.assemble.budget import pack
 from mergewise.assemble.fragments import Candidate, SectionKey
 from mergewise.defaults import SHIPPED_EMBEDDERS
@@ -37,7 +35,6 @@ from mergewise.models.calibration import calibration_of
 from mergewise.models.record import Models
 from mergewise.models.scores import logits_of
 from mergewise.protocols import IndexReader
-from mergewise.text.keys import heading_path
 from mergewise.types import Cause, Context, HopNote, Step
 
 SMALLEST = 8  # sentences that are tried without their heading lines, where the budget holds none with it
@@ -62,12 +59,12 @@ def assemble(
     pointed = Pointed()
     if parameters.select == "point" and models.chat is not None:
         search = partial(gather, reader=reader, parameters=parameters, trace=[], weights=weights, models=models)
-        pointed = point(candidates, search, models.chat, models, parameters, weights, trace)
+        pointed = point(candidates, search, models.chat, models, parameters, trace)
     own = candidates.relevance
     candidates.relevance = pointed.raise_relevance(own, parameters.trust)
     chosen, counts = select(candidates, budget, models, parameters, trace, pointed.needed)
     # no sentence fits with its heading line: those that need nothing else may fit without
-    chosen = chosen or [i for i in most_relevant(candidates, SMALLEST) if candidates.bundle(i) == (i,)]
+    chosen = chosen or [i for i in candidates.best(SMALLEST) if candidates.bundle(i) == (i,)]
     ranked = [Candidate((candidates.sentences[i].fragment,), float(candidates.relevance[i])) for i in chosen]
     context = pack(question, ranked, budget, models, "document", trace, counts)
     passages = scored_passages(context.passages, candidates, chosen)
@@ -93,13 +90,12 @@ def gather(
     names, known = named_definitions(asked, reader)
     named = [(definition, name.name) for name in names for definition in known[name.name]]
     of_named = leaves_of([definition for definition, _ in named], ranked)
-    leaves = reader.sentences(list(dict.fromkeys([*ranked, *of_named])))
-    candidates = Candidates(asked, ranked)
+    candidates = Candidates(asked, ranked, weights)
     embedder = None if models is None else models.embedder
     candidates.rescaled = embedder is not None and embedder.spec not in SHIPPED_EMBEDDERS
-    candidates.add(leaves[i] for i in dict.fromkeys([*of_named, *ranked]) if i in leaves)
+    candidates.add(reader.sentences([*ranked, *of_named]).values())
     candidates.named = named_sections(candidates, named)
-    candidates.judge(weights)
+    candidates.judge()
     trace.append(Step("search", f"{len(ranked)} leaves, {len(candidates)} sentences"))
     previous = previous_leaves(candidates, parameters.beam) if parameters.previous else []
     follower = Follower(candidates, reader, names, parameters.beam)
@@ -111,19 +107,26 @@ def gather(
         settled = links == candidates.links
         _trace_hop(hop, candidates, links, trace)
         candidates.links = links
-        candidates.judge(weights)
+        candidates.judge()
         if hop == 1 and search_onward(candidates, reader, parameters.onward, trace):
-            candidates.judge(weights)
+            candidates.judge()
         elif settled:
             break
-    ask_reranker(candidates, models, parameters.asked, trace, weights)
-    for _ in range(LEADS):
-        missing = candidates.missing(most_relevant(candidates, CONSIDERED))
-        if not missing:
-            break
-        candidates.add(reader.sentences(missing).values())
-        candidates.judge(weights)
+    ask_reranker(candidates, models, parameters.asked, trace)
+    read_needed(candidates, reader, CONSIDERED)
     return candidates
+
+
+def read_needed(candidates: Candidates, reader: IndexReader, count: int, *, previous: bool = False) -> None:
+    """Read the leaves that the `count` most relevant candidates need before them, and what these need in turn."""
+    for _ in range(LEADS):
+        needed = candidates.missing(candidates.best(count))
+        needed += previous_leaves(candidates, count) if previous else []
+        further = reader.sentences(needed) if needed else {}
+        if not further:
+            return
+        candidates.add(further.values())
+        candidates.judge()
 
 
 def search_onward(candidates: Candidates, reader: IndexReader, k: int, trace: list[Step]) -> bool:
@@ -138,15 +141,10 @@ def search_onward(candidates: Candidates, reader: IndexReader, k: int, trace: li
     return True
 
 
-def most_relevant(candidates: Candidates, count: int) -> list[int]:
-    best: list[int] = np.argsort(-candidates.relevance, kind="stable")[:count].tolist()
-    return best
-
-
 def previous_leaves(candidates: Candidates, count: int) -> list[int]:
     """The leaves that are not known yet and whose last sentence one of the `count` most relevant candidates needs before it."""
-    sentences, best = candidates.sentences, most_relevant(candidates, count)
-    firsts = (i for i in best if sentences[i].number == 0 and candidates.needs_previous(i))
+    sentences = candidates.sentences
+    firsts = (i for i in candidates.best(count) if sentences[i].number == 0 and candidates.needs_previous(i))
     wanted = dict.fromkeys(sentences[i].leaf.id - 1 for i in firsts)
     return [leaf for leaf in wanted if leaf not in candidates.leaves]
 
@@ -163,21 +161,13 @@ def _trace_hop(hop: int, candidates: Candidates, links: Mapping[SectionKey, list
         trace.append(Step("hop", reason, (evidence,), target, link.strength, note, Cause.LINK))
 
 
-def ask_reranker(
-    candidates: Candidates, models: Models | None, count: int, trace: list[Step], weights: Mapping[str, float]
-) -> None:
+def ask_reranker(candidates: Candidates, models: Models | None, count: int, trace: list[Step]) -> None:
     """Ask about the `count` most relevant candidates, in one call, and judge all of them anew."""
     reranker = None if models is None else models.reranker
     if reranker is None or not count or not len(candidates):
         return
-    asked = np.argsort(-candidates.relevance, kind="stable")[:count].tolist()
-    logits = logits_of(reranker, candidates.asked.text, [_with_headings(candidates, i) for i in asked])
+    asked = candidates.best(count)
+    logits = logits_of(reranker, candidates.asked.text, [candidates.sentences[i].below_path for i in asked])
     candidates.reranked = Reranked(asked, logits, calibration_of(reranker))
-    candidates.judge(weights)
+    candidates.judge()
     trace.append(Step("rerank", f"{len(asked)} sentences by {reranker.spec}"))
-
-
-def _with_headings(candidates: Candidates, candidate: int) -> str:
-    sentence = candidates.sentences[candidate]
-    path = heading_path(sentence.leaf.title, sentence.leaf.headings)
-    return "\n".join(filter(None, (path, sentence.text)))

@@ -8,7 +8,7 @@ from mergewise.designs.macrag.slices.records import (
     Chunk,
     ChunkBounds,
     Slice,
-    SliceHit,
+    SliceParts,
     SliceReader,
     SliceSettings,
     problems,
@@ -18,7 +18,7 @@ from mergewise.designs.macrag.slices.summaries import INSTRUCTIONS
 from mergewise.index.writing.write import written_by_chat
 from mergewise.store.views import View
 
-__all__ = ["VIEW", "Chunk", "ChunkBounds", "Slice", "SliceHit", "SliceReader", "SliceSettings"]
+__all__ = ["VIEW", "Chunk", "ChunkBounds", "Slice", "SliceParts", "SliceReader", "SliceSettings"]
 
 VIEW = View(
     name="slice",

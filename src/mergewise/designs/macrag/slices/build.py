@@ -17,15 +17,15 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import log, sqrt
 
-from mergewise.designs.macrag.slices.records import CHUNK_VECTORS, SLICE_GAP, Chunk, Slice, SliceSettings
+from mergewise.designs.macrag.slices.records import SLICE_GAP, VECTORS, Chunk, Slice, SliceSettings
 from mergewise.designs.macrag.slices.summaries import estimate as estimate_of
 from mergewise.designs.macrag.slices.summaries import summaries
 from mergewise.index.windows import windows
 from mergewise.index.writing.calls import chat_of
-from mergewise.models.record import Models, embed_groups
-from mergewise.protocols import Embedder, FloatArray, TokenCounter
+from mergewise.index.writing.vectors import with_vectors
+from mergewise.models.record import Models
+from mergewise.protocols import TokenCounter
 from mergewise.store.views import Estimate, OnShare, ViewRows
-from mergewise.text.keys import search_key
 from mergewise.text.sections import shared_path
 from mergewise.text.sentences import split_long, split_sentences, strip_span
 from mergewise.text.spans import Part, union
@@ -43,16 +43,15 @@ def build(
     texts = [chunk.text for chunks in chunked for chunk in chunks]
     asks = settings.summary == "abstractive"
     written = iter(summaries(texts, models, on_share) if asks else [None] * len(texts))
-    built = []
+    built: list[ViewRows] = []
     for document, chunks in zip(documents, chunked, strict=True):
         slicer = _Slicer(document, settings, models.count_tokens)
         summarised = [replace(chunk, summary=text, parts=()) if (text := next(written)) else chunk for chunk in chunks]
-        built.append((summarised, slicer.slices(summarised)))
-    vectors = _vectors(built, settings, models.embedder)
-    return [
-        {"chunk": Rows(tuple(chunks), of_chunks), "slice": Rows(tuple(slices), of_slices)}
-        for (chunks, slices), of_chunks, of_slices in zip(built, *vectors, strict=True)
-    ]
+        built.append({"chunk": Rows(tuple(summarised)), "slice": Rows(tuple(slicer.slices(summarised)))})
+    for name in settings.vectors:
+        table, column, text = VECTORS[name]
+        built = with_vectors(built, table, models.embedder, column, text)
+    return built
 
 
 def estimate(documents: Sequence[DocumentRows], settings: SliceSettings, models: Models) -> Estimate:
@@ -216,31 +215,3 @@ class _Slicer:
         leaf = max((i for i in touched if self.starts[i] <= start), default=chunk.first_leaf)
         headings: tuple[str, ...] = self.document["leaf"][leaf].headings
         return headings
-
-
-# -- vectors
-
-
-def _vectors(
-    built: Sequence[tuple[Sequence[Chunk], Sequence[Slice]]], settings: SliceSettings, embedder: Embedder | None
-) -> tuple[list[dict[str, FloatArray]], list[dict[str, FloatArray]]]:
-    """Columns of vectors beside the chunks, and beside the slices: e = Embed(slice), a call for each column."""
-    of_chunks: list[dict[str, FloatArray]] = [{} for _ in built]
-    of_slices: list[dict[str, FloatArray]] = [{} for _ in built]
-    if embedder is None:
-        return of_chunks, of_slices
-    chunks, slices = [rows for rows, _ in built], [rows for _, rows in built]
-    texts = {
-        "slice": (of_slices, "vector", [[_key(row, row.text) for row in rows] for rows in slices]),
-        "chunk": (of_chunks, CHUNK_VECTORS["chunk"], [[_key(row, row.text) for row in rows] for rows in chunks]),
-        "summary": (of_chunks, CHUNK_VECTORS["summary"], [[_key(row, row.summary) for row in rows] for rows in chunks]),
-    }
-    for name in settings.vectors:
-        columns, column, keys = texts[name]
-        for beside, vectors in zip(columns, embed_groups(embedder, keys), strict=True):
-            beside[column] = vectors
-    return of_chunks, of_slices
-
-
-def _key(record: Chunk | Slice, text: str) -> str:
-    return search_key(record.title, record.headings, text).strip()

@@ -17,7 +17,13 @@ from mergewise.types import DocumentRows, LeafId, RowId, Span
 
 Unit: TypeAlias = Literal["tokens", "characters"]
 
-VECTORS = ("slice", "chunk", "summary")
+VECTORS = {
+    "slice": ("slice", "vector", "text"),
+    "chunk": ("chunk", "vector", "text"),
+    "summary": ("chunk", "summary_vector", "summary"),
+}
+"""Table, column and embedded field of the vectors, by what the settings call them."""
+
 _SIZE, _SHARED = Range(1, 1_000_000), Range(0, 1_000_000)
 
 
@@ -55,7 +61,7 @@ class SliceSettings:
         for name, size, overlap in (("chunk", self.chunk, self.overlap), ("slice", self.slice, self.slice_overlap)):
             if not 0 <= overlap < size:
                 raise UsageError(f"a {name} of {size} cannot overlap by {overlap}", "overlap by less than the size")
-        if "slice" not in self.vectors or not set(self.vectors) <= set(VECTORS):
+        if "slice" not in self.vectors or not set(self.vectors) <= VECTORS.keys():
             raise UsageError(f"vectors cannot be {short_repr(self.vectors)}", "slice, and also chunk and summary")
 
 
@@ -120,17 +126,6 @@ class SliceParts:
     chunk: int
     parts: tuple[tuple[int, int], ...]
 
-
-@dataclass(frozen=True, slots=True)
-class SliceHit:
-    """A slice that a search found, without its text; `score` as in `Hit`, `parts` as in `Slice`."""
-
-    id: int
-    doc_id: str
-    chunk: int
-    parts: tuple[tuple[int, int], ...]
-    score: float
-
     @property
     def spans(self) -> tuple[Span, ...]:
         return tuple(Span(self.doc_id, start, end) for start, end in self.parts)
@@ -155,16 +150,12 @@ class ChunkBounds:
 
 def tables(settings: SliceSettings) -> tuple[Table, Table]:
     """The chunks' text is searched where chunks or summaries have vectors."""
-    of_chunks = tuple(column for name, column in CHUNK_VECTORS.items() if name in settings.vectors)
+    of_chunks = tuple(VECTORS[name][1] for name in ("chunk", "summary") if name in settings.vectors)
     text = "key" if of_chunks else None
     return (
         Table("chunk", Chunk, (KEY,), vectors=of_chunks, text=text, mapped=True),
         Table("slice", Slice, (KEY,), vectors=("vector",), text="key", mapped=True),
     )
-
-
-CHUNK_VECTORS = {"chunk": "vector", "summary": "summary_vector"}
-"""The columns of the chunks' own vectors and of their summaries', by what the settings call them."""
 
 
 class SliceReader:
@@ -173,15 +164,13 @@ class SliceReader:
     def __init__(self, rows: RowReader) -> None:
         self._rows = rows
 
-    def search(self, question: str, k: int, by: Literal["hybrid", "vectors"] = "hybrid") -> list[SliceHit]:
-        """The `k` best slices, best first, by full text and vectors, or by vectors alone."""
+    def search(
+        self, question: str, k: int, by: Literal["hybrid", "vectors"] = "hybrid"
+    ) -> list[tuple[SliceParts, float]]:
+        """Return the `k` best slices with their scores, best first, by full text and vectors, or by vectors alone."""
         ranking = (self._rows.rank_rows if by == "hybrid" else self._rows.rank_by_vectors)(question, k, "slice")
         slices = self._rows.rows("slice", SliceParts, [row for row, _ in ranking])
-        return [
-            SliceHit(row, slices[row].doc_id, slices[row].chunk, slices[row].parts, score)
-            for row, score in ranking
-            if row in slices
-        ]
+        return [(slices[row], score) for row, score in ranking if row in slices]
 
     def rank_chunks(self, question: str, k: int, by: str) -> list[tuple[int, float]]:
         """Chunk ids and scores by hybrid search of the chunks' own vectors ("chunk") or their summaries' ("summary")."""
@@ -190,7 +179,7 @@ class SliceReader:
                 f"this index has no vectors of its {by} view",
                 "make one with open(..., settings={'slice': SliceSettings(vectors=('slice', 'chunk', 'summary'))})",
             )
-        return list(self._rows.rank_rows(question, k, "chunk", CHUNK_VECTORS[by]))
+        return list(self._rows.rank_rows(question, k, "chunk", VECTORS[by][1]))
 
     def chunks(self, ids: Sequence[int]) -> dict[int, Chunk]:
         """The chunks with these ids. A missing id is missing in the result."""
