@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import Any, Literal, TypeAlias
 
-from mergewise.errors import ModelError, UsageError
+from mergewise.errors import ModelError
 from mergewise.models.clients import ANSWER_MB, PerLoop, each_in_time, in_time, quoted_message
 from mergewise.models.endpoint import UNREADABLE, Endpoint
 from mergewise.models.tokens import count_tokens
@@ -82,7 +82,9 @@ class OpenAIChat:
         seed: int | None = None,
     ) -> None:
         self.spec = f"openai:{model}"
-        self.window = whole("the window is", _window() if window is None else window, _TOKENS)
+        if window is None:
+            window = int(number("MERGEWISE_WINDOW is", os.environ.get("MERGEWISE_WINDOW") or WINDOW, int, _TOKENS))
+        self.window = whole("the window is", window, _TOKENS)
         self._model = model
         self._endpoint = Endpoint(
             self.spec, "chat completions", retries,
@@ -340,10 +342,3 @@ def _with_schema(messages: Sequence[Message], schema: Schema | None, accepted: _
         return list(messages)
     wanted = f"Answer with one JSON value of this schema and nothing else:\n{json.dumps(schema)}"
     return [Message("system", wanted), *messages]
-
-
-def _window() -> int:
-    given = os.environ.get("MERGEWISE_WINDOW") or str(WINDOW)
-    if not given.isdecimal() or int(given) < 1:
-        raise UsageError(f"MERGEWISE_WINDOW is {given!r}", "give a number of tokens")
-    return int(given)

@@ -23,6 +23,7 @@ from mergewise.errors import ReadError
 from mergewise.files import regular_bytes
 from mergewise.readers.builder import Parsed
 from mergewise.readers.decoding import decode
+from mergewise.readers.definitions import LANGUAGES
 from mergewise.readers.docx import read_docx
 from mergewise.readers.epub import read_epub
 from mergewise.readers.front_matter import header_pairs, title_in
@@ -39,7 +40,7 @@ from mergewise.readers.pptx import read_pptx
 from mergewise.readers.recognition import Recognition
 from mergewise.readers.records import read_json, read_json_lines
 from mergewise.readers.rst import read_rst
-from mergewise.readers.source import LANGUAGES, reader_of
+from mergewise.readers.source import reader_of
 from mergewise.readers.table import read_csv, read_tsv
 from mergewise.readers.xlsx import read_xlsx
 from mergewise.text.keys import short_name
