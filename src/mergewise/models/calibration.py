@@ -25,7 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mergewise.errors import UsageError
-from mergewise.models.scores import RememberingReranker, logits_of
+from mergewise.models.scores import RememberingReranker, logistic, logit, logits_of
 from mergewise.protocols import CountsCut, FloatArray, Reranker
 
 Values = npt.NDArray[np.float64]
@@ -136,10 +136,10 @@ def separated_evidence(prior: FloatArray, logits: FloatArray) -> FloatArray:
         return np.zeros(len(logits), np.float32)
     scores, d = np.asarray(logits, np.float64), np.repeat(SEPARATIONS, len(FALSE_ALARMS))[:, None]
     alarms = np.tile(FALSE_ALARMS, len(SEPARATIONS))[:, None]
-    before = np.clip(_logistic(np.asarray(prior, np.float64)), _SHARE, 1 - _SHARE)
-    odds = _logit(before)
+    before = np.clip(logistic(np.asarray(prior, np.float64)), _SHARE, 1 - _SHARE)
+    odds = logit(before)
     seen = (1 - alarms**MISSES) * before
-    looks = seen + (1 - before) * _logistic(_logit(alarms) + ALIKE * (odds - np.median(odds)))
+    looks = seen + (1 - before) * logistic(logit(alarms) + ALIKE * (odds - np.median(odds)))
 
     middle, least = float(np.median(scores)), 1e-3 * float(np.ptp(scores))
     mean = np.full(d.shape, middle)
@@ -156,7 +156,7 @@ def separated_evidence(prior: FloatArray, logits: FloatArray) -> FloatArray:
     likely = likelihood - len(scores) * np.log(deviation[:, 0]) + np.repeat(np.log(ODDS), len(FALSE_ALARMS))
     weights = np.exp(likely - likely.max())
     known = np.clip(weights / weights.sum() @ np.where(d > 0, needed, before), _SHARE**2, 1 - _SHARE**2)
-    return np.clip(_logit(known) - odds, LEAST, MOST).astype(np.float32)
+    return np.clip(logit(known) - odds, LEAST, MOST).astype(np.float32)
 
 
 def _posterior(scores: Values, looks: Values, d: Values, mean: Values, deviation: Values) -> tuple[Values, Values]:
@@ -184,7 +184,7 @@ def calibrate(questions: Sequence[ScoredTexts]) -> Calibration:
     columns = np.column_stack([np.ones(len(logits)), (logits - middle) / spread])
     weights = np.zeros(2)
     for _ in range(50):
-        p = _logistic(prior + columns @ weights)
+        p = logistic(prior + columns @ weights)
         hessian = (columns * (p * (1 - p))[:, None]).T @ columns + _RIDGE * np.eye(2)
         step = np.linalg.solve(hessian, columns.T @ (p - needed) + _RIDGE * weights)
         weights -= np.clip(step, -2, 2)
@@ -192,11 +192,3 @@ def calibrate(questions: Sequence[ScoredTexts]) -> Calibration:
         return Calibration(0.0, 0.0)
     slope = float(weights[1]) / spread
     return Calibration(slope, float(weights[0]) - slope * middle)
-
-
-def _logistic(values: Values) -> Values:
-    return np.asarray(1 / (1 + np.exp(-np.clip(values, -60, 60))), np.float64)
-
-
-def _logit(shares: Values) -> Values:
-    return np.asarray(np.log(shares) - np.log1p(-shares), np.float64)

@@ -86,34 +86,32 @@ class PerLoop(Generic[Client]):
             await close()
 
 
-async def in_time(spec: str, answer: Awaitable[Response]) -> Response:
-    """The answer. Raises ModelError where it is not there after `LONGEST` seconds."""
+async def in_time(spec: str, answer: Awaitable[Response], until: float | None = None) -> Response:
+    """Await an answer. Raises ModelError if it is not there `until` a time of the loop, or after `LONGEST` seconds."""
     try:
-        async with asyncio.timeout(LONGEST) as limit:
+        async with asyncio.timeout_at(_longest() if until is None else until) as limit:
             with _signs_of_life(spec):
                 return await answer
     except TimeoutError:
         if not limit.expired():
             raise
-        raise late(spec) from None
+        message = f"{spec} was still answering after {LONGEST:g} seconds"
+        raise ModelError(message, "ask for less, or check the endpoint") from None
 
 
 async def each_in_time(spec: str, chunks: AsyncIterable[Response]) -> AsyncIterator[Response]:
-    """The chunks of an answer. Raises ModelError where they have not all come after `LONGEST` seconds."""
-    until = asyncio.get_running_loop().time() + LONGEST
+    """Yield the chunks of an answer. Raises ModelError if they have not all come after `LONGEST` seconds."""
+    until = _longest()
     iterator = aiter(chunks)
     while True:
         try:
-            async with asyncio.timeout_at(until) as limit:
-                with _signs_of_life(spec):
-                    chunk = await anext(iterator)
+            yield await in_time(spec, anext(iterator), until)
         except StopAsyncIteration:
             return
-        except TimeoutError:
-            if not limit.expired():
-                raise
-            raise late(spec) from None
-        yield chunk
+
+
+def _longest() -> float:
+    return asyncio.get_running_loop().time() + LONGEST
 
 
 @contextmanager
@@ -139,10 +137,6 @@ def _signs_of_life(spec: str) -> Iterator[None]:
         yield
     finally:
         due.cancel()
-
-
-def late(spec: str) -> ModelError:
-    return ModelError(f"{spec} was still answering after {LONGEST:g} seconds", "ask for less, or check the endpoint")
 
 
 def quoted_message(text: str) -> str:

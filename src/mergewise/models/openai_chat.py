@@ -13,14 +13,15 @@ import os
 from collections.abc import AsyncIterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
+from types import SimpleNamespace
 from typing import Any, Literal, TypeAlias
 
-from mergewise.errors import ModelError, UsageError
+from mergewise.errors import ModelError
 from mergewise.models.clients import ANSWER_MB, PerLoop, each_in_time, in_time, quoted_message
 from mergewise.models.endpoint import UNREADABLE, Endpoint
 from mergewise.models.tokens import count_tokens
 from mergewise.ranges import AT_ONCE, Range, number, whole
-from mergewise.redaction import MaskedPieces, masked
+from mergewise.redaction import MaskedPieces
 from mergewise.types import Message, Reply, Usage
 
 log = logging.getLogger("mergewise")
@@ -81,7 +82,9 @@ class OpenAIChat:
         seed: int | None = None,
     ) -> None:
         self.spec = f"openai:{model}"
-        self.window = whole("the window is", _window() if window is None else window, _TOKENS)
+        if window is None:
+            window = int(number("MERGEWISE_WINDOW is", os.environ.get("MERGEWISE_WINDOW") or WINDOW, int, _TOKENS))
+        self.window = whole("the window is", window, _TOKENS)
         self._model = model
         self._endpoint = Endpoint(
             self.spec, "chat completions", retries,
@@ -115,41 +118,35 @@ class OpenAIChat:
         self, messages: Sequence[Message], *, max_tokens: int = 1024, schema: Schema | None = None
     ) -> Reply:
         async with self._slots.here():
-            answer = await in_time(self.spec, self._create(messages, max_tokens, schema, stream=False))
+            response = await in_time(self.spec, self._create(messages, max_tokens, schema, stream=False))
+        answer = _Answer()
         try:
-            choice = answer.choices[0]
-            written = _Delta.of(choice.message)
-            text = masked(visible(written.text))
-            bill = _Bill().with_counts(answer.usage)
-            complete = choice.finish_reason not in _CUT
+            choice = response.choices[0]
+            answer.add_bill(response.usage)
+            answer.add(choice.message, choice.finish_reason, last=True)
         except UNREADABLE as error:
-            what = (
-                f"an error: {quoted_message(str(said))}"
-                if (said := getattr(answer, "error", None))
-                else "no chat completion"
-            )
+            said = getattr(response, "error", None)
+            what = f"an error: {quoted_message(str(said))}" if said else "no chat completion"
             raise self._endpoint.nonsense(f"{what} ({type(error).__name__})") from error
-        if written.calls_tool and not text:
-            raise self._endpoint.nonsense(_TOOL)
-        self._warn_of(bill)
-        return Reply(text, bill.usage(messages, written.thoughts + written.text), complete)
+        answer.end()
+        return self._reply(answer, messages)
 
     async def stream(self, messages: Sequence[Message], *, max_tokens: int = 1024) -> AsyncIterator[str | Reply]:
         """A connection that is lost before the first piece is tried again; afterwards it is an error."""
         async with self._slots.here():
             for attempt in range(self._endpoint.retries + 1):
-                answer = _Streamed()
+                answer = _Answer()
                 chunks = await in_time(self.spec, self._create(messages, max_tokens, None, stream=True))
                 try:
                     async for chunk in each_in_time(self.spec, chunks):
-                        if piece := answer.add(chunk):
+                        if piece := answer.add_chunk(chunk):
                             yield piece
                 except UNREADABLE as error:
                     raise self._endpoint.nonsense(f"no stream of a chat completion ({type(error).__name__})") from error
                 except ModelError:
                     raise
                 except Exception as error:
-                    if not self._is_lost(error) or answer.begun or attempt == self._endpoint.retries:
+                    if not self._is_lost(error) or answer.text or attempt == self._endpoint.retries:
                         raise self._endpoint.failure(error) from error
                     log.info("%s: the stream broke (%s); asking again", self.spec, type(error).__name__)
                     await asyncio.sleep(_PAUSE * 2**attempt)
@@ -158,11 +155,7 @@ class OpenAIChat:
                         raise self._endpoint.nonsense("a stream that ends in the middle")
                     if piece := answer.end():
                         yield piece
-                    reply = answer.reply(messages)
-                    if answer.calls_tool and not reply.text:
-                        raise self._endpoint.nonsense(_TOOL)
-                    self._warn_of(answer.bill)
-                    yield reply
+                    yield self._reply(answer, messages)
                     return
                 finally:
                     await chunks.close()
@@ -204,11 +197,14 @@ class OpenAIChat:
                 options["extra_body"] = {_INSTEAD[name]: value}
         return options
 
-    def _warn_of(self, bill: _Bill) -> None:
-        """Say once that the endpoint's counts are not to be trusted."""
-        if bill.is_wrong and not self._has_warned:
+    def _reply(self, answer: _Answer, messages: Sequence[Message]) -> Reply:
+        """Return the reply of an answer that has ended. Warn once of counts that are not to be trusted."""
+        if answer.calls_tool and not answer.text:
+            raise self._endpoint.nonsense("a call of a tool, though it was offered none")
+        if answer.is_billed_wrongly and not self._has_warned:
             self._has_warned = True
             log.warning("%s sends numbers of tokens that cannot be: they are estimated instead", self.spec)
+        return Reply(answer.text, answer.usage(messages), complete=not answer.reasons & _CUT)
 
     def _is_lost(self, error: Exception) -> bool:
         """Whether a connection broke. While it streams, older versions of the SDK raise the errors of their HTTP library."""
@@ -217,52 +213,9 @@ class OpenAIChat:
 
 # finish reasons of an answer that is not whole
 _CUT = frozenset({"length", "content_filter"})
-_TOOL = "a call of a tool, though it was offered none"
+_NO_DELTA = SimpleNamespace(content="")
 MOST_TOKENS = 1_000_000_000
 """Tokens of one call that an endpoint may bill; a larger count is none."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Delta:
-    """What a message, or a piece of one, brings: a text or a refusal, thoughts that stand apart, calls of tools."""
-
-    text: str = ""
-    thoughts: str = ""
-    calls_tool: bool = False
-
-    @classmethod
-    def of(cls, message: Any) -> _Delta:
-        text = _clean(message.content or getattr(message, "refusal", None) or "")
-        thoughts = getattr(message, "reasoning_content", None) or getattr(message, "reasoning", None)
-        return cls(
-            text, _clean(thoughts) if isinstance(thoughts, str) else "", bool(getattr(message, "tool_calls", None))
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class _Bill:
-    """The tokens that an endpoint bills for a call, None where it does not say or says what is no count."""
-
-    read: int | None = None
-    written: int | None = None
-    is_wrong: bool = False
-
-    def with_counts(self, billed: Any) -> _Bill:
-        """Those of a further bill come before those of this one."""
-        counts = [getattr(billed, name, None) for name in ("prompt_tokens", "completion_tokens")]
-        read, written = map(_count, counts)
-        is_wrong = any(count is not None and _count(count) is None for count in counts)
-        return _Bill(
-            self.read if read is None else read, self.written if written is None else written, self.is_wrong or is_wrong
-        )
-
-    def usage(self, messages: Sequence[Message], written: str) -> Usage:
-        """The usage of a call. What is not billed is estimated by the vocabulary that ships with the package."""
-        if self.read is not None and self.written is not None:
-            return Usage(1, self.read, self.written)
-        *read, answered = count_tokens([*(message.text for message in messages), written])
-        tokens = sum(read) if self.read is None else self.read, answered if self.written is None else self.written
-        return Usage(1, *tokens, estimated=True)
 
 
 def _count(billed: object) -> int | None:
@@ -271,43 +224,64 @@ def _count(billed: object) -> int | None:
     return int(billed) if is_number and 0 <= billed <= MOST_TOKENS and billed == int(billed) else None  # type: ignore[operator, call-overload]
 
 
-class _Streamed:
-    """A streamed answer as it grows. Every character is looked at a bounded number of times."""
+class _Answer:
+    """An answer as it grows: pieces of a stream, or one message. Each character is looked at a bounded number of times."""
 
     def __init__(self) -> None:
         self.reasons: set[str] = set()
-        # whether a piece was shown
-        self.begun = False
         self.calls_tool = False
-        self._pieces: list[str] = []
-        # what was written, thoughts among it
-        self._all: list[str] = []
+        self.is_billed_wrongly = False
+        # what is shown, and what was written, thoughts among it
+        self._shown: list[str] = []
+        self._written: list[str] = []
+        # tokens read and written, None where the endpoint does not say or says what is no count
+        self._billed: list[int | None] = [None, None]
         self._thoughts, self._masked = _Thoughts(), MaskedPieces()
-        self.bill = _Bill()
 
-    def add(self, chunk: Any) -> str:
-        """The text that the chunk brings. A bill may come in any chunk, and more than once; the last one counts."""
-        self.bill = self.bill.with_counts(chunk.usage)
+    @property
+    def text(self) -> str:
+        """What is shown: the text without thoughts and keys."""
+        return "".join(self._shown)
+
+    def add_chunk(self, chunk: Any) -> str:
+        """Add a chunk of a stream and return the text to show."""
+        self.add_bill(chunk.usage)
         for choice in (chunk.choices or ())[:1]:
-            written = _Delta() if choice.delta is None else _Delta.of(choice.delta)
-            if choice.finish_reason:
-                self.reasons.add(str(choice.finish_reason))
-            self.calls_tool |= written.calls_tool
-            self._all += [written.thoughts, written.text]
-            return self._show(self._masked.add(self._thoughts.without(written.text, last=bool(self.reasons))))
+            return self.add(choice.delta or _NO_DELTA, choice.finish_reason)
         return ""
 
+    def add_bill(self, bill: Any) -> None:
+        """A bill may come in any chunk, and more than once; the last one counts."""
+        for place, name in enumerate(("prompt_tokens", "completion_tokens")):
+            billed = getattr(bill, name, None)
+            count = _count(billed)
+            self.is_billed_wrongly |= billed is not None and count is None
+            self._billed[place] = self._billed[place] if count is None else count
+
+    def add(self, message: Any, reason: Any, *, last: bool = False) -> str:
+        """Add a message, or a piece of one: a text or a refusal, thoughts that stand apart, calls of tools."""
+        text = _clean(message.content or getattr(message, "refusal", None) or "")
+        thoughts = getattr(message, "reasoning_content", None) or getattr(message, "reasoning", None)
+        self._written += [_clean(thoughts) if isinstance(thoughts, str) else "", text]
+        self.calls_tool |= bool(getattr(message, "tool_calls", None))
+        self.reasons |= {str(reason)} if reason else set()
+        return self._show(self._masked.add(self._thoughts.without(text, last=last or bool(self.reasons))))
+
     def end(self) -> str:
-        """What was held back."""
+        """Return what was held back."""
         return self._show(self._masked.add("", last=True))
 
-    def reply(self, messages: Sequence[Message]) -> Reply:
-        usage = self.bill.usage(messages, "".join(self._all))
-        return Reply("".join(self._pieces), usage, complete=not self.reasons & _CUT)
+    def usage(self, messages: Sequence[Message]) -> Usage:
+        """Return the usage. What is not billed is estimated by the vocabulary that ships with the package."""
+        read, written = self._billed
+        if read is not None and written is not None:
+            return Usage(1, read, written)
+        *asked, answered = count_tokens([*(message.text for message in messages), "".join(self._written)])
+        tokens = sum(asked) if read is None else read, answered if written is None else written
+        return Usage(1, *tokens, estimated=True)
 
     def _show(self, piece: str) -> str:
-        self._pieces.append(piece)
-        self.begun = self.begun or bool(piece)
+        self._shown.append(piece)
         return piece
 
 
@@ -317,7 +291,7 @@ _BEFORE_THOUGHTS = 64
 
 
 class _Thoughts:
-    """Takes the thoughts before an answer out of a text that arrives in pieces, as `visible` does of a whole one."""
+    """Takes the thoughts before an answer out of a text that arrives in pieces: some endpoints leave them in it."""
 
     def __init__(self) -> None:
         self._state: Literal["undecided", "thinking", "thought", "answering"] = "undecided"
@@ -350,11 +324,6 @@ class _Thoughts:
         return shown
 
 
-def visible(text: str) -> str:
-    """The answer without the thoughts before it, which some endpoints leave in the text of a reasoning model."""
-    return text.partition(THOUGHTS[1])[2].lstrip() if text.lstrip().startswith(THOUGHTS[0]) else text
-
-
 def _clean(text: str) -> str:
     """The text with halves of surrogate pairs replaced: JSON can hold them, but they can be neither stored nor printed."""
     return text.encode("utf-8", "replace").decode("utf-8")
@@ -373,10 +342,3 @@ def _with_schema(messages: Sequence[Message], schema: Schema | None, accepted: _
         return list(messages)
     wanted = f"Answer with one JSON value of this schema and nothing else:\n{json.dumps(schema)}"
     return [Message("system", wanted), *messages]
-
-
-def _window() -> int:
-    given = os.environ.get("MERGEWISE_WINDOW") or str(WINDOW)
-    if not given.isdecimal() or int(given) < 1:
-        raise UsageError(f"MERGEWISE_WINDOW is {given!r}", "give a number of tokens")
-    return int(given)

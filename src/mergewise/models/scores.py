@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from itertools import islice
 from threading import Lock
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -35,9 +35,7 @@ def scale_of(scores: Sequence[float]) -> Scale:
 
 def unit_interval(scores: Sequence[float], scale: Scale) -> FloatArray:
     """The scores in [0, 1]. Raises ModelError for what is no number, and for a share below 0 or above 1."""
-    raw = np.asarray(scores, np.float64)
-    if not np.all(np.isfinite(raw)):
-        raise ModelError("the reranker gave a score that is no number", "try another model")
+    raw = _finite(np.asarray(scores, np.float64))
     if scale == "logits":
         return logistic(raw).astype(np.float32)
     if scale_of(raw.tolist()) != "shares":
@@ -45,11 +43,15 @@ def unit_interval(scores: Sequence[float], scale: Scale) -> FloatArray:
             "the reranker gave a score outside of [0, 1] after scores that all lay in it",
             "let it give one kind of scores: always normalised, or never",
         )
-    return np.clip(raw, 0, 1).astype(np.float32)
+    return np.asarray(np.clip(raw, 0, 1), np.float32)
 
 
 def logistic(logits: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     return np.asarray(1 / (1 + np.exp(-np.clip(logits, -60, 60))), np.float64)
+
+
+def logit(shares: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    return np.asarray(np.log(shares) - np.log1p(-shares), np.float64)
 
 
 def logits_of(reranker: Reranker, question: str, texts: Sequence[str]) -> FloatArray:
@@ -61,11 +63,10 @@ def logits_of(reranker: Reranker, question: str, texts: Sequence[str]) -> FloatA
 
 def shares_to_logits(shares: FloatArray) -> FloatArray:
     """log(p / (1 - p)); a share of 0 or 1, which has no logit, counts as one near to it."""
-    known = np.clip(_finite(shares).astype(np.float64), _LEAST, 1 - _LEAST)
-    return np.asarray(np.log(known) - np.log1p(-known), np.float32)
+    return logit(np.clip(_finite(shares).astype(np.float64), _LEAST, 1 - _LEAST)).astype(np.float32)
 
 
-def _finite(scores: FloatArray) -> FloatArray:
+def _finite(scores: npt.NDArray[Any]) -> npt.NDArray[Any]:
     if not np.all(np.isfinite(scores)):
         raise ModelError("the reranker gave a score that is no number", "try another model")
     return scores

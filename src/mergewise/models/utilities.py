@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mergewise.concurrency import check_time
-from mergewise.models.scores import Pair, PairMemory, logits_of
+from mergewise.models.scores import RememberingReranker
 from mergewise.protocols import CountsCut, Embedder, Reranker, UtilityPredictor
 from mergewise.text.terms import content_terms
 
@@ -26,17 +26,13 @@ class RerankerUtilities:
     def __init__(self, reranker: Reranker) -> None:
         self.spec = reranker.spec
         self._reranker = reranker
-        self._memory = PairMemory(self._logits)
+        self._remembering = RememberingReranker(reranker)
 
     def utilities(self, question: str, texts: Sequence[str]) -> list[float]:
-        return self._memory.scores([(question, text) for text in texts])
+        return [float(logit) for logit in self._remembering.logits(question, texts)]
 
     def count_cut(self, question: str, texts: Sequence[str]) -> int:
         return _count_cut(self._reranker, question, texts)
-
-    def _logits(self, pairs: Sequence[Pair]) -> list[float]:
-        """Of pairs of one question."""
-        return [float(logit) for logit in logits_of(self._reranker, pairs[0][0], [text for _, text in pairs])]
 
 
 def _count_cut(model: Embedder | Reranker, question: str, texts: Sequence[str]) -> int:

@@ -11,17 +11,19 @@ import errno
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from hashlib import blake2b
 from pathlib import Path, PurePosixPath
-from stat import S_ISDIR, S_ISREG
+from stat import S_ISDIR
 from typing import NamedTuple, Protocol, TypeAlias
 
 from mergewise.errors import ReadError
 from mergewise.files import regular_bytes
 from mergewise.readers.builder import Parsed
 from mergewise.readers.decoding import decode
+from mergewise.readers.definitions import LANGUAGES
 from mergewise.readers.docx import read_docx
 from mergewise.readers.epub import read_epub
 from mergewise.readers.front_matter import header_pairs, title_in
@@ -38,7 +40,7 @@ from mergewise.readers.pptx import read_pptx
 from mergewise.readers.recognition import Recognition
 from mergewise.readers.records import read_json, read_json_lines
 from mergewise.readers.rst import read_rst
-from mergewise.readers.source import LANGUAGES, reader_of
+from mergewise.readers.source import reader_of
 from mergewise.readers.table import read_csv, read_tsv
 from mergewise.readers.xlsx import read_xlsx
 from mergewise.text.keys import short_name
@@ -70,7 +72,12 @@ class FileReader(Protocol):
 
 UNTRIED = " untried beyond "
 MAX_BYTES = 200_000_000
-_OS_REASONS: dict[type[OSError], str] = {FileNotFoundError: "no such file", PermissionError: "permission denied"}
+_OS_REASONS = {
+    errno.ENOENT: "no such file",
+    errno.EACCES: "permission denied",
+    errno.EPERM: "permission denied",
+    errno.EINVAL: "not a regular file",
+}
 
 
 def read_plain(data: bytes) -> Parsed:
@@ -224,50 +231,35 @@ def find_files(paths: Iterable[Path], search: FolderSearch | None = None) -> Ite
 
 
 def _is_new(path: Path, seen: set[Place]) -> bool:
-    """Whether this path is met for the first time. A folder is known by its number: its real path may take long to find."""
-    place = _number(path) or os.path.realpath(path)
-    if place in seen:
-        return False
+    """Note the path, and return whether it is new. A folder is known by its number: its real path may take long to find."""
+    number = 0
+    with suppress(OSError):
+        status = path.stat()
+        number = status.st_ino if S_ISDIR(status.st_mode) else 0
+    place: Place = (status.st_dev, number) if number else os.path.realpath(path)
+    is_new = place not in seen
     seen.add(place)
-    return True
-
-
-def _number(folder: Path) -> tuple[int, int] | None:
-    """The numbers of a folder's device and of itself; None for what is no folder, and where there are none."""
-    try:
-        status = folder.stat()
-    except OSError:
-        return None
-    return (status.st_dev, status.st_ino) if S_ISDIR(status.st_mode) and status.st_ino else None
+    return is_new
 
 
 def file_bytes(path: Path) -> bytes:
-    """The content of a regular file, which may be empty. Raises ReadError for any other, and for one larger than `MAX_BYTES`."""
+    """Return the content of a regular file, which may be empty.
+
+    Raises:
+        ReadError: for anything else, which might never end, and for a file larger than `MAX_BYTES`.
+    """
     try:
-        _refuse(path.stat(), path)
+        status = path.stat()
+        if S_ISDIR(status.st_mode):
+            raise ReadError("a folder, not a file" if os.access(path, os.R_OK) else "permission denied")
+        # a sparse file is not read to its end
+        if status.st_size > MAX_BYTES:
+            raise ReadError(f"larger than {MAX_BYTES // 1_000_000} MB")
         return regular_bytes(path, MAX_BYTES, follow=True)
     except OSError as error:
-        raise ReadError(_os_reason(error)) from error
+        raise ReadError(_OS_REASONS.get(error.errno or 0) or error.strerror or _first_line(error)) from error
     except ValueError as error:
         raise ReadError(f"no file can have this name: {_first_line(error)}") from error
-
-
-def _refuse(status: os.stat_result, path: Path) -> None:
-    """What is no regular file, which might never end, or is too large: a sparse file is said to be."""
-    if S_ISDIR(status.st_mode):
-        raise ReadError("a folder, not a file" if os.access(path, os.R_OK) else "permission denied")
-    if not S_ISREG(status.st_mode):
-        raise OSError(errno.EINVAL, "not a regular file")
-    if status.st_size > MAX_BYTES:
-        raise OSError(errno.EFBIG, "too large")
-
-
-def _os_reason(error: OSError) -> str:
-    if error.errno == errno.EFBIG:
-        return f"larger than {MAX_BYTES // 1_000_000} MB"
-    if error.errno == errno.EINVAL:
-        return "not a regular file"
-    return _OS_REASONS.get(type(error)) or error.strerror or _first_line(error)
 
 
 def digest_of(content: bytes) -> str:

@@ -40,8 +40,12 @@ def _begins(words: str) -> re.Pattern[str]:
 
 @dataclass(frozen=True, slots=True)
 class Language:
-    """The beginnings of definitions: the pattern `keyword`, and with `heads` also `type name(parameters) {`."""
+    """The beginnings of definitions in files of these suffixes.
 
+    They match the pattern `keyword`, and with `heads` also `type name(parameters) {`.
+    """
+
+    suffixes: str
     keyword: re.Pattern[str]
     blanked: re.Pattern[str] | None = _SLASHED
     heads: bool = False
@@ -53,12 +57,16 @@ class Language:
 
 
 SCRIPT = Language(
+    ".cjs .js .jsx .mjs .ts .tsx",
     _begins(r"function\b\s*\*?\s*[\w$]+|(?:class|interface|enum|namespace|module)\s+[\w$.]+|type\s+[\w$]+[^=]*="),
     heads=True,
     arrows=True,
 )
-JAVA = Language(_begins(r"(?:class|interface|enum|record|struct|namespace|@interface)\s+[\w.]+"), heads=True)
+JAVA = Language(
+    ".cs .java", _begins(r"(?:class|interface|enum|record|struct|namespace|@interface)\s+[\w.]+"), heads=True
+)
 C = Language(
+    ".c .cc .cpp .h .hpp",
     re.compile(
         r"(?:typedef\s+)?(?:template\s*<[^>]*>\s*)?(?:class|struct|union|namespace|enum(?:\s+class)?)\s+[\w:]+[^;()=]*\Z"
         r"|\#\s*define\s+\w+\("
@@ -66,19 +74,21 @@ C = Language(
     heads=True,
     prototypes=True,
 )
-GO = Language(re.compile(r"func\b|type\s+\w"))
+GO = Language(".go", re.compile(r"func\b|type\s+\w"))
 RUST = Language(
+    ".rs",
     re.compile(
         r"(?:pub(?:\([a-z ]*\))?\s+)?(?:(?:default|const|async|unsafe|extern)\s+)*"
         r"(?:(?:fn|struct|enum|trait|union|mod|type)\s+\w|macro_rules!|impl\b)"
-    )
+    ),
 )
-KOTLIN = Language(_begins(r"(?:suspend\s+|override\s+)*fun\b|(?:class|interface|object)\s+\w"))
-PHP = Language(_begins(r"function\s+&?\w|(?:class|interface|trait|enum|namespace)\s+[\w\\]"))
-RUBY = Language(re.compile(r"(?:class|module|def)\s+\S"), _HASHED)
-PYTHON = Language(re.compile(r"(?:async\s+)?(?:def|class)\s+\w"), _HASHED)
-SHELL = Language(re.compile(r"function\s+[\w:.-]+|[\w:.-]+\s*\(\)"), _HASHED)
+KOTLIN = Language(".kt", _begins(r"(?:suspend\s+|override\s+)*fun\b|(?:class|interface|object)\s+\w"))
+PHP = Language(".php", _begins(r"function\s+&?\w|(?:class|interface|trait|enum|namespace)\s+[\w\\]"))
+RUBY = Language(".rb", re.compile(r"(?:class|module|def)\s+\S"), _HASHED)
+PYTHON = Language(".py .pyi", re.compile(r"(?:async\s+)?(?:def|class)\s+\w"), _HASHED)
+SHELL = Language(".bash .sh", re.compile(r"function\s+[\w:.-]+|[\w:.-]+\s*\(\)"), _HASHED)
 SQL = Language(
+    ".sql",
     re.compile(
         r"create\s+(?:or\s+replace\s+)?(?:(?:temp|temporary|unique|materialized|external)\s+)*"
         r"(?:table|view|index|function|procedure|trigger|type|schema|sequence)\b",
@@ -87,8 +97,12 @@ SQL = Language(
     _DASHED,
     bodies=("(",),
 )
-INI = Language(re.compile(r"\[{1,2}[^\[\]]+\]{1,2}\s*(?:[#;].*)?\Z"), None)
-YAML = Language(re.compile(r"[\w\"'./-][^#]*:\s*(?:#.*)?\Z"), None)
+INI = Language(".cfg .ini .toml", re.compile(r"\[{1,2}[^\[\]]+\]{1,2}\s*(?:[#;].*)?\Z"), None)
+YAML = Language(".yaml .yml", re.compile(r"[\w\"'./-][^#]*:\s*(?:#.*)?\Z"), None)
+
+
+_LANGUAGES = (SCRIPT, JAVA, C, GO, RUST, KOTLIN, PHP, RUBY, PYTHON, SHELL, SQL, INI, YAML)
+LANGUAGES = {suffix: language for language in _LANGUAGES for suffix in language.suffixes.split()}
 
 
 @dataclass(frozen=True, slots=True)

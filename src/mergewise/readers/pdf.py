@@ -15,7 +15,7 @@ import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import groupby, pairwise
 from statistics import median
 from typing import Any
@@ -80,15 +80,15 @@ class HeadingLines:
     level: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class PdfContent:
     """What PDFium gives of a document. Of pages without text of their own, the numbers from 0: `textless`, and `recognised`."""
 
-    pages: list[PageLines]
     bookmarks: list[Bookmark]
     properties: dict[str, str]
-    textless: tuple[int, ...]
-    recognised: frozenset[int]
+    pages: list[PageLines] = field(default_factory=list)
+    textless: list[int] = field(default_factory=list)
+    recognised: list[int] = field(default_factory=list)
 
 
 PageLines = list[Line]
@@ -125,31 +125,26 @@ def _extract(data: bytes, recognition: Recognition | None) -> PdfContent:
                 raise ReadError("encrypted", "save it without a password") from error
             raise ReadError("damaged PDF") from error
         with closing(document):
-            pages, textless, recognised = _pages(document, recognition)
-            bookmarks = list(_bookmarks(document))
-            return PdfContent(pages, bookmarks, document.get_metadata_dict(), tuple(textless), frozenset(recognised))
+            content = PdfContent(list(_bookmarks(document)), document.get_metadata_dict())
+            _add_pages(document, recognition, content)
+            return content
 
 
-def _pages(document: Any, recognition: Recognition | None) -> tuple[list[PageLines], list[int], list[int]]:
-    """The lines of all pages; the numbers of those that show something and have no text, and of those that were recognised."""
+def _add_pages(document: Any, recognition: Recognition | None, content: PdfContent) -> None:
     from pypdfium2 import raw
 
-    pages: list[PageLines] = []
-    textless: list[int] = []
-    recognised: list[int] = []
     length = 0
     for number in range(len(document)):
         with closing(document[number]) as page:
             lines = _page_lines(page)
             if not lines and raw.FPDFPage_CountObjects(page) > 0:
                 lines = [] if recognition is None else _recognised_lines(page, recognition)
-                (recognised if lines else textless).append(number)
-        pages.append(lines)
-        length += sum(len(line.text) for line in pages[-1])
+                (content.recognised if lines else content.textless).append(number)
+        content.pages.append(lines)
+        length += sum(len(line.text) for line in lines)
         # a million pages may show one stream
         if length > MAX_CHARACTERS:
             raise ReadError(f"more than {MAX_CHARACTERS // 1_000_000} million characters of text: split it")
-    return pages, textless, recognised
 
 
 def _recognised_lines(page: Any, recognition: Recognition) -> PageLines:

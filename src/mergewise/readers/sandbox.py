@@ -18,7 +18,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict, dataclass, fields
 from functools import cache, partial
 from pathlib import Path, PurePosixPath
@@ -75,29 +75,13 @@ def reader_within(limits: Limits | None) -> Iterator[FileReader]:
         return
     if limits.ocr_pages:
         check_recognition()
-    sandbox = SandboxedReader(limits)
-    try:
-        yield LimitedReader(sandbox)
-    finally:
-        sandbox.close()
-
-
-@dataclass(frozen=True, slots=True)
-class LimitedReader:
-    """A `FileReader` of the sandboxed files, and of the others. In another process it stands for that one's own."""
-
-    sandbox: SandboxedReader
-
-    def __call__(self, path: Path, *, id: str | None = None, name: str | None = None) -> ReadFile:
-        return (self.sandbox.read if _is_sandboxed(path, name) else read_file)(path, id=id, name=name)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _reader_of_process, (self.sandbox.limits,)
+    with closing(SandboxedReader(limits)) as reader:
+        yield reader
 
 
 @cache
-def _reader_of_process(limits: Limits) -> LimitedReader:
-    return LimitedReader(SandboxedReader(limits))
+def _reader_of_process(limits: Limits) -> SandboxedReader:
+    return SandboxedReader(limits)
 
 
 def _is_sandboxed(path: Path, name: str | None) -> bool:
@@ -110,7 +94,10 @@ def _is_sandboxed(path: Path, name: str | None) -> bool:
 
 
 class SandboxedReader:
-    """Reads files in one separate process, which is started when it is needed. Safe to use from several threads."""
+    """A `FileReader` that reads large files, and those of others' formats, in one separate process.
+
+    The process is started when it is needed. Safe to use from several threads. In another process it stands for that one's own.
+    """
 
     def __init__(self, limits: Limits, function: str = _READ) -> None:
         self.limits = limits
@@ -120,8 +107,14 @@ class SandboxedReader:
         # seconds that went to files which ran into the limits
         self._lost = 0.0
 
+    def __call__(self, path: Path, *, id: str | None = None, name: str | None = None) -> ReadFile:
+        return (self.read if _is_sandboxed(path, name) else read_file)(path, id=id, name=name)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _reader_of_process, (self.limits,)
+
     def read(self, path: Path, *, id: str | None = None, name: str | None = None) -> ReadFile:
-        """The document, as `mergewise.readers.read_file` gives it. Raises ReadError, also where the process ends or is late."""
+        """Read a file in the separate process, whatever its size. Raises ReadError, also if the process ends or is late."""
         with self._lock:
             process = self._process = self._process or self._start()
             late = Event()

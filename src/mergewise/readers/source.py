@@ -18,22 +18,6 @@ from mergewise.readers.decoding import decode
 from mergewise.text.spans import line_starts
 from mergewise.types import Heading
 
-_SUFFIXES = (
-    (d.SHELL, ".bash .sh"),
-    (d.C, ".c .cc .cpp .h .hpp"),
-    (d.INI, ".cfg .ini .toml"),
-    (d.SCRIPT, ".cjs .js .jsx .mjs .ts .tsx"),
-    (d.JAVA, ".cs .java"),
-    (d.GO, ".go"),
-    (d.KOTLIN, ".kt"),
-    (d.PHP, ".php"),
-    (d.PYTHON, ".py .pyi"),
-    (d.RUBY, ".rb"),
-    (d.RUST, ".rs"),
-    (d.SQL, ".sql"),
-    (d.YAML, ".yaml .yml"),
-)
-LANGUAGES = {suffix: language for language, suffixes in _SUFFIXES for suffix in suffixes.split()}
 # Characters of a definition's head.
 MAX_TITLE = 140
 # Characters of a module: `ast` needs a hundred times the memory of its text.

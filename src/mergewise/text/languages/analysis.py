@@ -9,23 +9,15 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from functools import cache, lru_cache
 
+from mergewise.text.languages.table import language_of
 from mergewise.text.names import without_accents
 from mergewise.text.terms import MARKS, stemmer
 
 VERSION = 1
 GRAM, RUN = 4, 3  # letters
-
-# Those of Snowball 2.2, whose stems are the same in later versions.
-STEMMERS: Mapping[str, str] = {
-    "ar": "arabic", "ca": "catalan", "da": "danish", "de": "german", "el": "greek", "en": "english", "es": "spanish",
-    "eu": "basque", "fi": "finnish", "fr": "french", "ga": "irish", "hi": "hindi", "hu": "hungarian", "hy": "armenian",
-    "id": "indonesian", "it": "italian", "lt": "lithuanian", "ne": "nepali", "nl": "dutch", "no": "norwegian",
-    "pt": "portuguese", "ro": "romanian", "ru": "russian", "sr": "serbian", "sv": "swedish", "ta": "tamil", "tr": "turkish",
-    "yi": "yiddish",
-}  # fmt: skip
 
 DENSE = r"぀-ヿㇰ-ㇿ㐀-䶿一-鿿\uf900-\ufaff가-힯"
 UNSPACED = r"฀-๿຀-໿က-႟ក-៿"
@@ -69,7 +61,8 @@ def _words_of(word: str, languages: tuple[str, ...]) -> tuple[str, ...]:
     forms: dict[str, None] = {}
     for language in languages:
         lowered = lower_case(unicodedata.normalize("NFC", word), language)
-        stem = stemmer(STEMMERS[language]).stemWord(lowered) if language in STEMMERS else lowered
+        algorithm = language_of(language).stemmer
+        stem = stemmer(algorithm).stemWord(lowered) if algorithm else lowered
         forms |= dict.fromkeys(
             (_fold(stem, language), *("#" + gram for gram in _grams(_fold(lowered, language), GRAM)))
         )

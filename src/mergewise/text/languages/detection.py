@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache, lru_cache
 
-from mergewise.text.languages.words import ARABIC, CYRILLIC, DEVANAGARI, LATIN, MARKS
+from mergewise.text.languages.table import language_of, language_table
 from mergewise.text.terms import LETTERS
 from mergewise.types import Document, FileMetadata
 
@@ -19,47 +19,6 @@ ENGLISH = "en"
 UNKNOWN = "und"
 SAMPLE = 2000  # characters of a document that are looked at
 _WITH_CODE = 4  # times as many, code included
-
-_RANGES: Mapping[str, str] = {
-    "latin": r"A-Za-zÀ-ɏḀ-ỿ",
-    "cyrillic": r"Ѐ-ԯ",
-    "greek": r"Ͱ-Ͽἀ-῿",
-    "arabic": r"؀-ۿݐ-ݿﭐ-﷿ﹰ-﻿",
-    "hebrew": r"֐-׿",
-    "devanagari": r"ऀ-ॿ",
-    "bengali": r"ঀ-৿",
-    "gurmukhi": r"਀-੿",
-    "gujarati": r"઀-૿",
-    "tamil": r"஀-௿",
-    "telugu": r"ఀ-౿",
-    "kannada": r"ಀ-೿",
-    "malayalam": r"ഀ-ൿ",
-    "sinhala": r"඀-෿",
-    "thai": r"฀-๿",
-    "lao": r"຀-໿",
-    "burmese": r"က-႟",
-    "georgian": r"Ⴀ-ჿ",
-    "ethiopic": r"ሀ-፿",
-    "khmer": r"ក-៿",
-    "armenian": r"԰-֏",
-    "hangul": r"ᄀ-ᇿ㄰-㆏가-힯",
-    "kana": r"぀-ヿㇰ-ㇿ",
-    "han": r"㐀-䶿一-鿿\uf900-\ufaff",
-}
-_ONE_LANGUAGE: Mapping[str, str] = {
-    "greek": "el", "hebrew": "he", "bengali": "bn", "gurmukhi": "pa", "gujarati": "gu", "tamil": "ta", "telugu": "te",
-    "kannada": "kn", "malayalam": "ml", "sinhala": "si", "thai": "th", "lao": "lo", "burmese": "my", "georgian": "ka",
-    "ethiopic": "am",
-    "khmer": "km", "armenian": "hy", "hangul": "ko", "kana": "ja", "han": "zh",
-}  # fmt: skip
-_WORDS = {"latin": LATIN, "cyrillic": CYRILLIC, "arabic": ARABIC, "devanagari": DEVANAGARI}
-# where no word tells
-_USUAL = {"latin": UNKNOWN, "cyrillic": "ru", "arabic": "ar", "devanagari": "hi"}
-SCRIPT_OF: Mapping[str, str] = {
-    **{language: script for script, language in _ONE_LANGUAGE.items()},
-    **{language: script for script, lists in _WORDS.items() for language in lists},
-}
-"""The script of each language that is known here; all others are taken for Latin."""
 
 _WORD = re.compile(rf"{LETTERS}(?:['’]{LETTERS})*")
 _NOT_PROSE = re.compile(
@@ -81,13 +40,13 @@ def detect(text: str) -> str:
 def _detect(text: str) -> str:
     prose = _NOT_PROSE.sub(" ", text)[:SAMPLE]
     script = main_script(prose)
-    if script in _ONE_LANGUAGE:
-        return _ONE_LANGUAGE[script]
+    of_script = [code for code, language in language_table().languages.items() if language.script == script]
     words = _words(prose)
-    scores = _scores(words, _WORDS[script])
+    scores = _scores(words, of_script)
     ranked = sorted(scores, key=lambda language: (-scores[language], language))
     if not ranked or scores[ranked[0]] < max(_LEAST, _SHARE * len(words)):
-        return _USUAL[script]
+        # no word tells: the commonest language of the script
+        return UNKNOWN if script == "latin" else of_script[0]
     best = ranked[0]
     if best != ENGLISH and scores[best] < _BEATS_ENGLISH * scores.get(ENGLISH, 0):
         return ENGLISH
@@ -121,8 +80,7 @@ def question_languages(question: str, among: Mapping[str, int]) -> tuple[str, ..
     ]
     if len(same) < 2:
         return tuple(same or sorted(languages))
-    lists = _WORDS.get(script, {})
-    scores = _scores(_words(question), {language: lists.get(language, "") for language in same})
+    scores = _scores(_words(question), same)
     ranked = sorted(
         same, key=lambda language: (-scores.get(language, 0), language != ENGLISH, -among[language], language)
     )
@@ -135,7 +93,7 @@ def question_languages(question: str, among: Mapping[str, int]) -> tuple[str, ..
 def main_script(text: str, latin: float = 0.5) -> str:
     """The script of most of a text's letters. Names and terms in Latin letters stand in texts of all scripts: they count less."""
     found = Counter(str(match.lastgroup) for match in _letter().finditer(text))
-    counts: dict[str, float] = {script: found[script] * _WORTH.get(script, 1) for script in _RANGES}
+    counts: dict[str, float] = {script: found[script] * _WORTH.get(script, 1) for script in language_table().scripts}
     if counts["kana"] * 10 > counts["han"]:
         counts["kana"] += counts.pop("han")
     counts["latin"] *= latin
@@ -145,11 +103,12 @@ def main_script(text: str, latin: float = 0.5) -> str:
 @cache
 def _letter() -> re.Pattern[str]:
     """A letter of each script, by the name of its group. A question to an index in one language needs none."""
-    return re.compile("|".join(f"(?P<{script}>[{letters}])" for script, letters in _RANGES.items()))
+    return re.compile("|".join(f"(?P<{script}>[{letters}])" for script, letters in language_table().scripts.items()))
 
 
 def script_of(language: str) -> str:
-    return SCRIPT_OF.get(language, "latin")
+    """Return the script of a language; languages that the table lacks are taken for Latin."""
+    return language_of(language).script
 
 
 _EASTERN = {"han", "kana"}
@@ -161,21 +120,12 @@ def language_code(named: object) -> str:
         return ""
     first = re.split(r"[-_.\s,;]", named.strip().lower(), maxsplit=1)[0]
     two = first if len(first) == 2 and first.isascii() and first.isalpha() else ""
-    return _NAMES.get(first, two)
+    return _codes_by_name().get(first, two)
 
 
-_NAMES: Mapping[str, str] = {
-    name: code
-    for code, names in {
-        "ar": "ara arabic", "cs": "ces cze czech", "da": "dan danish", "de": "deu ger german deutsch", "el": "ell gre greek",
-        "en": "eng english", "es": "spa spanish español", "fi": "fin finnish", "fr": "fra fre french français",
-        "he": "heb hebrew iw", "hi": "hin hindi", "hu": "hun hungarian", "id": "ind indonesian", "it": "ita italian italiano",
-        "ja": "jpn japanese", "ko": "kor korean", "nl": "nld dut dutch", "no": "nor nob norwegian nb nn", "pl": "pol polish",
-        "pt": "por portuguese", "ro": "ron rum romanian", "ru": "rus russian", "sv": "swe swedish", "th": "tha thai",
-        "tr": "tur turkish", "uk": "ukr ukrainian", "vi": "vie vietnamese", "zh": "zho chi chinese",
-    }.items()
-    for name in names.split()
-}  # fmt: skip
+@cache
+def _codes_by_name() -> Mapping[str, str]:
+    return {name: code for code, language in language_table().languages.items() for name in language.names.split()}
 
 
 # -- words that tell
@@ -185,27 +135,29 @@ def _words(text: str) -> list[str]:
     return [word.replace("’", "'") for word in _WORD.findall(text.lower())]
 
 
-def _scores(words: Iterable[str], lists: Mapping[str, str]) -> dict[str, float]:
+def _scores(words: Iterable[str], among: Iterable[str]) -> dict[str, float]:
     """For each of the languages the words that tell it; one that several have counts for each as its share."""
-    telling = _telling(tuple(sorted(lists)), tuple(lists[language] for language in sorted(lists)))
-    marks = {
-        mark: [code for code in lists if mark in MARKS.get(code, "")] for code in lists for mark in MARKS.get(code, "")
-    }
+    by_word, by_letter = _telling(tuple(sorted(among)))
     scores: dict[str, float] = defaultdict(float)
     for word in words:
-        for language in (known := telling.get(word, ())):
+        for language in (known := by_word.get(word, ())):
             scores[language] += 1 / len(known)
         if not known and not word.isascii():
-            marked = {code for letter in set(word) for code in marks.get(letter, ())}
+            marked = {code for letter in set(word) for code in by_letter.get(letter, ())}
             for language in marked:
                 scores[language] += 0.5 / len(marked)
     return scores
 
 
 @cache
-def _telling(languages: tuple[str, ...], lists: tuple[str, ...]) -> Mapping[str, tuple[str, ...]]:
+def _telling(among: tuple[str, ...]) -> tuple[Mapping[str, Sequence[str]], Mapping[str, Sequence[str]]]:
+    """Return the languages that have each word, and each rare letter."""
     by_word: dict[str, list[str]] = defaultdict(list)
-    for language, words in zip(languages, lists, strict=True):
-        for word in set(words.split()):
-            by_word[word].append(language)
-    return {word: tuple(found) for word, found in by_word.items()}
+    by_letter: dict[str, list[str]] = defaultdict(list)
+    for code in among:
+        language = language_of(code)
+        for word in set(language.words.split()):
+            by_word[word].append(code)
+        for letter in language.letters:
+            by_letter[letter].append(code)
+    return by_word, by_letter

@@ -1,0 +1,43 @@
+"""The table of scripts and languages, `languages.toml`."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+_FILE = Path(__file__).parent / "languages.toml"
+
+
+@dataclass(frozen=True, slots=True)
+class Language:
+    """A row of the table. The file says what the fields mean; a language that it lacks has their defaults."""
+
+    script: str = "latin"
+    names: str = ""
+    stemmer: str = ""
+    letters: str = ""
+    words: str = ""
+
+
+class LanguageTable(NamedTuple):
+    """Ranges of letters by script, and languages by code, both in the order of the file."""
+
+    scripts: Mapping[str, str]
+    languages: Mapping[str, Language]
+
+
+@cache
+def language_table() -> LanguageTable:
+    """Read the table at its first use: an index in English needs it only while documents are added."""
+    with _FILE.open("rb") as file:
+        table = tomllib.load(file)
+    return LanguageTable(table["scripts"], {code: Language(**row) for code, row in table["languages"].items()})
+
+
+def language_of(code: str) -> Language:
+    """Return the row of a language, an empty one if the table has none."""
+    return language_table().languages.get(code, Language())
