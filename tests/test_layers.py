@@ -19,6 +19,7 @@ LEVELS = [
     {"query"},
     {"text", "prompting", "readers", "models", "page"},
     {"store", "inputs"},
+    {"indexing"},
     {"index"},
     {"retrieve", "assemble", "generate"},
     {"designs"},

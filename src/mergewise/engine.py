@@ -8,12 +8,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast, get_args
+from typing import TYPE_CHECKING, Any, Unpack, cast, get_args
 
 from mergewise.concurrency import deadline_in
 from mergewise.defaults import When
 from mergewise.designs import VIEWS
 from mergewise.errors import CorruptIndex, MergewiseError, UsageError
+from mergewise.indexing import EmbeddingOptions, IndexingOptions, takes_options
 from mergewise.models import causal_of, knows_embedder, load_chat, load_embedder, release
 from mergewise.models.cache import streaming, with_kept_answers
 from mergewise.models.embedders import QuestionVectors, demand_named
@@ -21,20 +22,7 @@ from mergewise.models.record import Models
 from mergewise.models.tokens import count_tokens
 from mergewise.protocols import CausalModel, ChatModel, Embedder, NLLScorer, Reranker, TokenCounter
 from mergewise.query import AnswerQuery, Query, takes
-from mergewise.ranges import (
-    DOCUMENTS,
-    GPUS,
-    WORKERS,
-    Ceilings,
-    Range,
-    as_list,
-    choice,
-    number,
-    short_repr,
-    text,
-    text_or_none,
-    whole,
-)
+from mergewise.ranges import DOCUMENTS, Ceilings, Range, as_list, choice, number, short_repr, text, text_or_none, whole
 from mergewise.retrieve.hybrid import SearchSettings
 from mergewise.store.filters import condition_text
 from mergewise.store.lance import ClosedStore, LanceStore
@@ -62,10 +50,9 @@ from mergewise.types import (
 if TYPE_CHECKING:
     from mergewise.asking import IndexState, PreparedAnswer
     from mergewise.generate.mode import Request
-    from mergewise.index.executors import Executors
-    from mergewise.inputs import Source
+    from mergewise.index.plan import IndexingPlan
+    from mergewise.inputs import Input, Source
     from mergewise.readers import FolderSearch
-    from mergewise.readers.sandbox import Limits
 
 # What adds and what asks is imported where it is used: either half takes longer to import than to open an index.
 
@@ -74,12 +61,6 @@ log = logging.getLogger("mergewise")
 AT_ONCE = 8  # questions of `ask_many`
 WRITTEN = ".summaries"
 """In the index's directory: what a chat model wrote for a view."""
-
-
-def _with_search(report: AddReport, search: FolderSearch) -> AddReport:
-    """The report with what was met in folders."""
-    left_out = tuple(search.left_out.most_common())
-    return replace(report, left_out=left_out, excluded=search.excluded, outward=tuple(search.outward))
 
 
 @dataclass
@@ -217,21 +198,8 @@ class Index:
             raise UsageError(f"no document has the id {doc_id!r}", "`mergewise info --documents` lists them")
         return document
 
-    def add(
-        self,
-        *sources: Source | Iterable[Source],
-        include: Iterable[str] = (),
-        exclude: Iterable[str] = (),
-        metadata: Metadata | None = None,
-        dry_run: bool = False,
-        progress: Progress | None = None,
-        limits: Limits | None = None,
-        embed: When = "now",
-        cancel: Callable[[], bool] | None = None,
-        workers: int | None = 1,
-        ray: str | None = None,
-        gpus_per_worker: float = 0.0,
-    ) -> AddReport:
+    @takes_options(IndexingOptions)
+    def add(self, *sources: Source | Iterable[Source], **options: Unpack[IndexingOptions]) -> AddReport:
         """Index files, folders and `Document`s. Unchanged content is skipped, changed content replaces the old.
 
         Documents of LangChain, LlamaIndex and Haystack are taken as they are. A `File` is read under another name than its own.
@@ -267,43 +235,18 @@ class Index:
         IndexBusy where another process writes for longer than the `lock_wait` of `open`, StoreError where it changed the views
         meanwhile, ModelError where the embedder or a model that writes summaries fails, and what `embedder` raises.
         """
-        from mergewise.index import pipeline
         from mergewise.index.plan import lost_files, plan
-        from mergewise.index.work import IndexingProgress
-        from mergewise.inputs import inputs_of
-        from mergewise.readers.sandbox import reader_within
 
-        search, described = self._folder_search(include, exclude), self._storable(metadata)
-        when = cast(When, choice("embed is", embed, get_args(When)))
-        executors = self._executors(workers, ray, gpus_per_worker)
-        with reader_within(limits) as reader:
-            inputs = inputs_of(
-                sources, self._root, search, reader, described, ocr_pages=limits.ocr_pages if limits else 0
-            )
-            work = IndexingProgress(progress, cancel)
-            report = (
-                plan(inputs, self.store.reader()).report()
-                if dry_run
-                else pipeline.add(inputs, self.store, VIEWS, self._builders(when), work, when, executors)
-            )
-        gone = lost_files(search.folders, inputs, self.store.reader(), self._root) if search.folders else ()
-        return replace(_with_search(report, search), gone=gone)
+        def plan_of(inputs: Sequence[Input], search: FolderSearch, tell: Callable[[str], None]) -> IndexingPlan:
+            planned = plan(inputs, self.store.reader(), tell)
+            gone = lost_files(search.folders, inputs, self.store.reader(), self._root) if search.folders else ()
+            return replace(planned, lost=gone)
 
-    def sync(
-        self,
-        *folders: str | os.PathLike[str],
-        include: Iterable[str] = (),
-        exclude: Iterable[str] = (),
-        metadata: Metadata | None = None,
-        dry_run: bool = False,
-        progress: Progress | None = None,
-        limits: Limits | None = None,
-        embed: When = "now",
-        cancel: Callable[[], bool] | None = None,
-        workers: int | None = 1,
-        ray: str | None = None,
-        gpus_per_worker: float = 0.0,
-    ) -> AddReport:
+        report = self._update(sources, options, plan_of)
+        return report if options["dry_run"] else replace(report, changes=())
+
+    @takes_options(IndexingOptions)
+    def sync(self, *folders: str | os.PathLike[str], **options: Unpack[IndexingOptions]) -> AddReport:
         """Make the index hold what these folders hold now: `add`, and documents whose files are gone from there leave.
 
         Documents from elsewhere, and those that you made yourself, stay. A file that is found under another path keeps its
@@ -314,39 +257,49 @@ class Index:
         Raises UsageError where a folder does not exist, or holds no file at all while the index has documents from it, and
         what `add` raises.
         """
-        from mergewise.index import pipeline
         from mergewise.index.plan import plan_sync
-        from mergewise.index.work import IndexingProgress
-        from mergewise.inputs import inputs_of
-        from mergewise.readers.sandbox import reader_within
 
         paths = [Path(os.path.normpath(folder)) for folder in folders]
-        when = cast(When, choice("embed is", embed, get_args(When)))
-        search, described = self._folder_search(include, exclude), self._storable(metadata)
-        executors = self._executors(workers, ray, gpus_per_worker)
+
+        def plan_of(inputs: Sequence[Input], search: FolderSearch, tell: Callable[[str], None]) -> IndexingPlan:
+            return plan_sync(paths, inputs, self.store.reader(), self._root, tell, search.choice)
+
+        return self._update(paths, options, plan_of)
+
+    def _update(
+        self,
+        sources: Iterable[Source | Iterable[Source]],
+        options: IndexingOptions,
+        plan_of: Callable[[Sequence[Input], FolderSearch, Callable[[str], None]], IndexingPlan],
+    ) -> AddReport:
+        """Plan what is to be done with the sources, and do it unless the options ask for a dry run."""
+        from mergewise.index import pipeline
+        from mergewise.index.cluster import executors_of
+        from mergewise.index.work import IndexingProgress
+        from mergewise.inputs import inputs_of
+        from mergewise.readers import FolderSearch
+        from mergewise.readers.patterns import FileChoice
+        from mergewise.readers.sandbox import reader_within
+
+        search = FolderSearch(FileChoice.of(options["include"], options["exclude"]), (self.store.directory,))
+        metadata, limits = self._storable(options["metadata"]), options["limits"]
+        when = cast(When, choice("embed is", options["embed"], get_args(When)))
+        executors = executors_of(options["workers"], options["ray"], options["gpus_per_worker"])
         with reader_within(limits) as reader:
-            inputs = inputs_of(
-                paths, self._root, search, reader, described, ocr_pages=limits.ocr_pages if limits else 0
-            )
-            work = IndexingProgress(progress, cancel)
-            planned = plan_sync(paths, inputs, self.store.reader(), self._root, work.look_at, search.choice)
+            pages = limits.ocr_pages if limits else 0
+            inputs = inputs_of(sources, self._root, search, reader, metadata, ocr_pages=pages)
+            work = IndexingProgress(options["progress"], options["cancel"])
+            planned = plan_of(inputs, search, work.look_at)
             report = (
                 planned.report()
-                if dry_run
+                if options["dry_run"]
                 else pipeline.carry_out(planned, self.store, VIEWS, self._builders(when), work, when, executors)
             )
-        return _with_search(report, search)
+        left_out = tuple(search.left_out.most_common())
+        return replace(report, left_out=left_out, excluded=search.excluded, outward=tuple(search.outward))
 
-    def embed(
-        self,
-        *,
-        progress: Progress | None = None,
-        seconds: float | None = None,
-        cancel: Callable[[], bool] | None = None,
-        workers: int | None = 1,
-        ray: str | None = None,
-        gpus_per_worker: float = 0.0,
-    ) -> VectorCount:
+    @takes_options(EmbeddingOptions)
+    def embed(self, *, seconds: float | None = None, **options: Unpack[EmbeddingOptions]) -> VectorCount:
         """Go on with the vectors that `add` left for later, or was killed before. How far they are then.
 
         After so many `seconds` no further change is begun, but one is always made: so a server may go on bit by bit.
@@ -354,34 +307,21 @@ class Index:
         what `add` raises.
         """
         from mergewise.index import pipeline
+        from mergewise.index.cluster import executors_of
         from mergewise.index.work import IndexingProgress
 
         longest = inf if seconds is None else number("the seconds are", seconds, float, Range(0, inf))
         if not self.store.finish_vectors() or any(map(self.store.missing, self.store.reader().views)):
-            work = IndexingProgress(progress, cancel)
-            executors = self._executors(workers, ray, gpus_per_worker)
+            work = IndexingProgress(options["progress"], options["cancel"])
+            executors = executors_of(options["workers"], options["ray"], options["gpus_per_worker"])
             pipeline.go_on(self.store, VIEWS, self._builders(), work, longest, executors)
         return self.vectors()
-
-    @staticmethod
-    def _executors(workers: int | None, ray: str | None, gpus_per_worker: float) -> Executors:
-        from mergewise.index.cluster import executors_of
-
-        count = None if workers is None else whole("the workers are", workers, WORKERS)
-        gpus = number("the GPUs of a worker are", gpus_per_worker, float, GPUS)
-        return executors_of(count, text_or_none("the cluster is", ray), gpus)
 
     def vectors(self) -> VectorCount:
         """How many leaves have their vectors, and how many wait for theirs."""
         reader = self.store.reader()
         leaves, waiting = reader.row_counts()[next(iter(VIEWS))], len(reader.unembedded())
         return VectorCount(leaves, leaves - waiting if reader.manifest.dimension else 0, waiting)
-
-    def _folder_search(self, include: Iterable[str], exclude: Iterable[str]) -> FolderSearch:
-        from mergewise.readers import FolderSearch
-        from mergewise.readers.patterns import FileChoice
-
-        return FolderSearch(FileChoice.of(include, exclude), (self.store.directory,))
 
     def _storable(self, metadata: Metadata | None) -> Metadata:
         """Metadata for the documents of a call, as the index holds them. Raises UsageError where it cannot."""

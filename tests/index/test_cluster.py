@@ -226,9 +226,7 @@ class OnOtherMachine:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    def map(
-        self, function: Any, items: Any, waiting: Callable[[], None] = lambda: None
-    ) -> Iterator[Any]:
+    def map(self, function: Any, items: Any, waiting: Callable[[], None] = lambda: None) -> Iterator[Any]:
         for item in items:
             here = Path.cwd()
             os.chdir(self._folder)
@@ -276,9 +274,7 @@ asked: list[str] = []
 class ByPickle(OnOtherMachine):
     """An executor whose workers get nothing but bytes."""
 
-    def map(
-        self, function: Any, items: Any, waiting: Callable[[], None] = lambda: None
-    ) -> Iterator[Any]:
+    def map(self, function: Any, items: Any, waiting: Callable[[], None] = lambda: None) -> Iterator[Any]:
         for item in items:
             call, sent = pickle.loads(pickle.dumps((function, item)))
             yield call(sent)

@@ -28,6 +28,7 @@ from mergewise.errors import MissingExtra, UsageError
 from mergewise.index.executors import INLINE, NO_MORE_THREADS, Executor, Executors, WorkerPool, in_workers, log_levels
 from mergewise.index.worker import LogCollector, answer_to
 from mergewise.models.minilm import cores
+from mergewise.ranges import GPUS, WORKERS, number, text_or_none, whole
 
 LOCAL = "local"
 TRIES = 3
@@ -41,12 +42,19 @@ _JOIN = "import logging, sys, ray; ray.init(address=sys.argv[1], log_to_driver=F
 
 
 def executors_of(workers: int | None, ray: str | None = None, gpus_per_worker: float = 0.0) -> Executors:
-    """Return those of `in_workers`; where `ray` names a cluster, those of `on_cluster`."""
-    if ray is not None:
-        return partial(on_cluster, address=ray, workers=workers, gpus_per_worker=gpus_per_worker)
-    if gpus_per_worker:
+    """Return those of `in_workers`; where `ray` names a cluster, those of `on_cluster`.
+
+    Raises:
+        UsageError: for a value that is out of its range, or GPUs without a cluster.
+    """
+    count = None if workers is None else whole("the workers are", workers, WORKERS)
+    gpus = number("the GPUs of a worker are", gpus_per_worker, float, GPUS)
+    address = text_or_none("the cluster is", ray)
+    if address is not None:
+        return partial(on_cluster, address=address, workers=count, gpus_per_worker=gpus)
+    if gpus:
         raise UsageError("GPUs of a worker go with a cluster", "name one: ray='local', or --ray local")
-    return partial(in_workers, workers=workers)
+    return partial(in_workers, workers=count)
 
 
 @contextmanager

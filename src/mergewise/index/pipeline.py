@@ -28,11 +28,10 @@ from mergewise.defaults import When
 from mergewise.errors import ReadError
 from mergewise.index.executors import HERE, INLINE, Executor, Executors
 from mergewise.index.moves import keeps_its_title, rename_document
-from mergewise.index.plan import IndexingPlan, IndexingTask, Move, batches, plan
+from mergewise.index.plan import IndexingPlan, IndexingTask, Move, batches
 from mergewise.index.vectors import embed_in_workers, embed_some, embedding_tables, waiting_characters
 from mergewise.index.work import IndexingProgress
 from mergewise.index.writing.calls import chat_of
-from mergewise.inputs import Input
 from mergewise.models.cache import CachedChat
 from mergewise.models.minilm import MiniLM, cores
 from mergewise.models.record import Models
@@ -95,24 +94,6 @@ def _view_tables(
     return view.build(rows, own, models)
 
 
-def add(
-    inputs: Sequence[Input],
-    store: Store,
-    registry: Registry,
-    models: Models,
-    work: IndexingProgress | None = None,
-    embed: When = "now",
-    executors: Executors = HERE,
-) -> AddReport:
-    """Add what is new or changed. What cannot be read is named in the report with its reason, and the others go on."""
-    began = perf_counter()
-    work = work or IndexingProgress()
-    planned = plan(inputs, store.reader(), work.look_at)
-    report = replace(carry_out(planned, store, registry, models, work, embed, executors), changes=())
-    log.info("added: %s, %.1f s", report, perf_counter() - began)
-    return report
-
-
 def carry_out(
     planned: IndexingPlan,
     store: Store,
@@ -126,10 +107,13 @@ def carry_out(
 
     With `embed` "later", vectors and the rows of further views are left to `catch_up`.
     """
+    began = perf_counter()
     size = sum(task.given.size for task in planned.tasks)
     waiting = waiting_characters(store) if embed == "now" else 0
     with executors(size + waiting) as executor:
-        return _carry_out(planned, store, registry, models, work, embed, executor, (size, waiting))
+        report = _carry_out(planned, store, registry, models, work, embed, executor, (size, waiting))
+    log.info("indexed: %s, %.1f s", report, perf_counter() - began)
+    return replace(report, gone=planned.lost)
 
 
 def _carry_out(
