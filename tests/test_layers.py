@@ -23,7 +23,7 @@ LEVELS = [
     {"index"},
     {"retrieve", "assemble", "generate"},
     {"designs"},
-    {"rounds", "history", "twins"},
+    {"rounds", "history", "async_api"},
     {"asking"},
     {"engine"},
     {"opening"},

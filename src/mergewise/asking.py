@@ -7,6 +7,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from time import perf_counter
 
+from mergewise.async_api import AnswerStream, AsyncAnswerStream, as_async, as_stream
 from mergewise.concurrency import check_time, deadline_in
 from mergewise.defaults import AUTO_BUDGET, AUTO_STOP, DEFAULT_BUDGET
 from mergewise.designs import MODES, VIEWS, modes, strategies
@@ -23,7 +24,6 @@ from mergewise.retrieve.hybrid import HybridReader, SearchSettings
 from mergewise.rounds import in_rounds
 from mergewise.store.filters import condition_text
 from mergewise.text.languages import ENGLISH, neutral_lengths
-from mergewise.twins import AnswerStream, AsyncAnswerStream, as_async, as_stream
 from mergewise.types import Answer, Cause, Context, Location, Span, Step, Usage, Where
 
 log = logging.getLogger("mergewise")

@@ -10,6 +10,7 @@ from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack, cast, get_args
 
+from mergewise.async_api import AnswerStream, AsyncAnswerStream, as_async, as_stream, each
 from mergewise.concurrency import deadline_in
 from mergewise.defaults import When
 from mergewise.designs import VIEWS
@@ -30,7 +31,6 @@ from mergewise.store.manifest import Manifest, check_plain
 from mergewise.store.places import root_of
 from mergewise.store.shards.store import ShardedStore
 from mergewise.store.views import Progress
-from mergewise.twins import AnswerStream, AsyncAnswerStream, as_async, as_stream, each
 from mergewise.types import (
     AddReport,
     Answer,
