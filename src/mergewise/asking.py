@@ -183,9 +183,9 @@ def _assemble_context(question: str, query: Query, state: IndexState, reader: Hy
     began = perf_counter()
     models = state.models
     if state.ceilings is not None:
-        strategies.demand_within(state.ceilings, query.strategy, query.parameters)
+        strategies.check_within(state.ceilings, query.strategy, query.parameters)
         if query.merge_with is not None:
-            strategies.demand_within(state.ceilings, query.merge_with)
+            strategies.check_within(state.ceilings, query.merge_with)
     budget, parameters = _most_tokens(question, query.budget, state, reader.languages(question)), query.parameters
     if query.budget == "auto":
         parameters = strategies.stopping(query.strategy, AUTO_STOP, parameters)

@@ -102,7 +102,7 @@ def _membership(ray: Any, address: str, workers: int | None) -> Iterator[None]:
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         options |= {"include_dashboard": False, "num_cpus": max(cores(), workers or 1)}
     else:
-        _demand_cluster(address)
+        _check_cluster(address)
     try:
         with redirect_stdout(sys.stderr):
             ray.init(address=address, **options)
@@ -130,7 +130,7 @@ class _OutputWithoutRay:
         return getattr(self._stream, name)
 
 
-def _demand_cluster(address: str) -> None:
+def _check_cluster(address: str) -> None:
     """Raises UsageError where no cluster answers."""
     try:
         tried = subprocess.run(
