@@ -171,13 +171,12 @@ def takes(
     return decorate
 
 
-def arguments_of(record: Callable[..., object], without: Sequence[str] = ()) -> list[inspect.Parameter]:
+def arguments_of(record: Callable[..., object]) -> list[inspect.Parameter]:
     """List the parameters of a record's constructor, with the types as help shows them."""
     hints = hints_of(record)  # type: ignore[arg-type]
     return [
         parameter.replace(annotation=type_text(hints[parameter.name]))
         for parameter in inspect.signature(record).parameters.values()
-        if parameter.name not in without
     ]
 
 

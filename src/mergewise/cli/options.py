@@ -375,21 +375,21 @@ _SHOWN_DEFAULTS = {
 
 def record_parameters(record: type, without: Sequence[str] = ()) -> list[Parameter]:
     """The options of a record such as `AnswerQuery`, as typer takes them. Parameters of a strategy stand in its brackets."""
-    return [option_parameter(option) for option in options_of(record, [*without, "parameters", *_SETTINGS])]
+    panel = None if is_typeddict(record) else SEARCH
+    return [option_parameter(option, panel) for option in options_of(record, [*without, "parameters", *_SETTINGS])]
 
 
 def option_parameter(option: Option, panel: str | None = None) -> Parameter:
-    """An option of a record, as typer takes it."""
+    """An option of a record, as typer takes it. With a panel it is an option of a question, which checks ranges itself."""
     name = _NAMES.get(option.name, option.name)
     default = _DEFAULTS.get(option.name, option.default)
     words = get_args(option.type) if get_origin(option.type) is Literal else ()
     parser = partial(choice, f"--{name} is", choices=words) if words else _PARSERS.get(option.name)
-    is_of_question = option.name in _OF_QUESTIONS
-    limits = option.range if parser is None else None
+    limits = option.range if panel is None else None
     described = typer.Option(
         f"--{name.replace('_', '-')}",
         *([_SHORT[name]] if name in _SHORT else []),
-        envvar=variable(name) if is_of_question and name != "where" else None,
+        envvar=variable(name) if panel is not None and name != "where" else None,
         help=f"{option.help}.",
         autocompletion=_COMPLETIONS.get(name),
         parser=parser,
@@ -397,7 +397,7 @@ def option_parameter(option: Option, panel: str | None = None) -> Parameter:
         max=None if limits is None else limits.high,
         metavar="|".join(words) or _METAVARS.get(option.name),
         show_default=_SHOWN_DEFAULTS.get(option.name, default is not None),
-        rich_help_panel=SEARCH if is_of_question else None,
+        rich_help_panel=panel,
     )
     annotation: Any = Annotated[Any if parser else _TYPES.get(option.name, option.type), described]
     return Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
@@ -405,12 +405,11 @@ def option_parameter(option: Option, panel: str | None = None) -> Parameter:
 
 # options of records that the environment and the configuration file set
 _SETTINGS: Mapping[str, Any] = {"gpus_per_worker": GPUsSetting}
-_OF_QUESTIONS = frozenset(option.name for option in options_of(AnswerQuery))
 _BY_NAME = {option.name: option for option in [*options_of(AnswerQuery), *options_of(IndexingOptions)]}
-StrategyOption = option_parameter(_BY_NAME["strategy"]).annotation
-MaxTokensOption = option_parameter(_BY_NAME["max_tokens"]).annotation
-ModeOption = option_parameter(_BY_NAME["mode"]).annotation
-WhereOption = option_parameter(_BY_NAME["where"]).annotation
+StrategyOption = option_parameter(_BY_NAME["strategy"], SEARCH).annotation
+MaxTokensOption = option_parameter(_BY_NAME["max_tokens"], SEARCH).annotation
+ModeOption = option_parameter(_BY_NAME["mode"], SEARCH).annotation
+WhereOption = option_parameter(_BY_NAME["where"], SEARCH).annotation
 RayOption = option_parameter(_BY_NAME["ray"]).annotation
 GPUsOption = option_parameter(_BY_NAME["gpus_per_worker"]).annotation
 
