@@ -203,37 +203,37 @@ class Index:
         """Index files, folders and `Document`s. Unchanged content is skipped, changed content replaces the old.
 
         Documents of LangChain, LlamaIndex and Haystack are taken as they are. A `File` is read under another name than its own.
+        A file that cannot be read is named in the report with its reason, and the others go on. Documents are written in
+        batches, each of them atomically: after a kill, the same call does the rest. If there is much to embed, all texts are
+        written first, and questions find them by their words from then on; vectors follow in changes of less than half a
+        minute. A document whose file is gone from one of the folders stays, and is named: `sync` removes it.
 
-        A file that cannot be read is named in the report with its reason, and the others go on. Documents are
-        written in batches, each of them atomically: after a kill, the same call does the rest. A document whose file is gone from
-        one of the folders stays, and is named: `sync` removes it.
+        Args:
+            include: Patterns of files in folders that are read, such as "*.md" or "2019/**/*.md".
+            exclude: Patterns of files in folders that are left out, such as "drafts/" or "*.log".
+            metadata: Metadata for all documents of the call, in place of their own under the same keys. If nothing else changed,
+                nothing is embedded.
+            dry_run: Only report what would be changed.
+            progress: Is called with the work done, the work in all and the document at hand.
+            limits: Bounds for reading files whose formats others parse (PDF, DOCX and the like). They are read in a process of
+                their own, so that one that crashes its parser, or takes more time or memory, fails alone.
+            embed: With "later", vectors are left to the next call, or to `embed`; `vectors` says how many there are.
+            cancel: Is called before each document and after every few texts, from any thread. Once it returns True, `Cancelled`
+                is raised: what was written stays, and the same call does the rest.
+            workers: Extra processes that read and split documents, make the rows of views and, with the embedder that ships,
+                vectors; this process writes. None: one a core, if there is enough to do. The rows are the same. If a worker
+                dies, the log names it, and this process does its work.
+            ray: Workers on a Ray cluster: "local" starts one on this machine, "auto" is the one that this machine is a node of,
+                "HOST:PORT" names its head. With one of `workers`, or None, they are as many as there is room for. They also embed
+                with a model of sentence-transformers, or write with a causal model. Files that a node lacks are read here.
+            gpus_per_worker: GPUs of each worker on a cluster, beside its processor.
 
-        `include` and `exclude` are patterns of files in folders, such as "drafts/", "*.log" or "2019/**/*.md" (see the guide).
-        All documents of the call get the `metadata`, in place of their own under the same keys; where nothing else changed,
-        nothing is embedded. `dry_run` only reports what would be changed.
-
-        Where there is much to embed, all texts are written first, and questions find them by their words from then on. Then
-        vectors are made, in changes of less than half a minute. `embed="later"` leaves them to the next call, or to `embed`;
-        `vectors` says how many there are.
-
-        With `limits`, files whose formats others parse (PDF, DOCX and the like) are read in a process apart, so that one that
-        crashes its parser, or takes more time or memory, fails alone.
-
-        `cancel` is asked before each document and after every few texts that are embedded or written, from any thread. Once it
-        says True, `Cancelled` is raised: what was written stays, and the same call does the rest.
-
-        With `workers`, so many processes beside this one read and split documents, make the rows of views and, with the embedder
-        that ships, vectors; this process writes. None: as many as there are cores, where there is enough to do. The rows are
-        the same. A worker that dies is named in the log, and what it had is done here.
-
-        With `ray`, workers are on a Ray cluster: "local" starts one on this machine, "auto" is the one that this machine is a
-        node of, "HOST:PORT" names its head. They are so many `workers` where these are more than one, and else as many as there
-        is room for. Each has a processor and `gpus_per_worker` GPUs, and also embeds with a model of sentence-transformers, or
-        writes with a causal model. Files that a node does not have are read here. What a worker had when it died is done again.
-
-        Raises UsageError for patterns and metadata that cannot be, and where no cluster answers, MissingExtra without Ray,
-        IndexBusy where another process writes for longer than the `lock_wait` of `open`, StoreError where it changed the views
-        meanwhile, ModelError where the embedder or a model that writes summaries fails, and what `embedder` raises.
+        Raises:
+            UsageError: for invalid patterns, metadata or options, or if no cluster answers.
+            MissingExtra: without Ray.
+            IndexBusy: if another process writes for longer than the `lock_wait` of `open`.
+            StoreError: if another process changed the views meanwhile.
+            ModelError: if the embedder or a model that writes summaries fails. What `embedder` raises is raised, too.
         """
         from mergewise.index.plan import lost_files, plan
 
@@ -249,13 +249,13 @@ class Index:
     def sync(self, *folders: str | os.PathLike[str], **options: Unpack[IndexingOptions]) -> AddReport:
         """Make the index hold what these folders hold now: `add`, and documents whose files are gone from there leave.
 
-        Documents from elsewhere, and those that you made yourself, stay. A file that is found under another path keeps its
-        rows. A file that cannot be read now stays as it was indexed, and is named in the report. What leaves, leaves in one
-        step with the last batch that comes; after a kill, the same call does the rest. `dry_run` only reports. All else is as in
-        `add`. A document whose file the patterns leave out leaves the index too.
+        Documents from elsewhere, and those that you made yourself, stay. A file that moved keeps its rows. A file that cannot
+        be read now stays as it was indexed, and is named in the report. A document whose file the patterns leave out leaves,
+        too. Removals are one step with the last batch that is written. Takes the options of `add`.
 
-        Raises UsageError where a folder does not exist, or holds no file at all while the index has documents from it, and
-        what `add` raises.
+        Raises:
+            UsageError: if a folder does not exist, or holds no file at all while the index has documents from it. What `add`
+                raises is raised, too.
         """
         from mergewise.index.plan import plan_sync
 
@@ -300,11 +300,13 @@ class Index:
 
     @takes_options(EmbeddingOptions)
     def embed(self, *, seconds: float | None = None, **options: Unpack[EmbeddingOptions]) -> VectorCount:
-        """Go on with the vectors that `add` left for later, or was killed before. How far they are then.
+        """Make vectors that `add` left for later, or was killed before. Return how many there are then.
 
-        After so many `seconds` no further change is begun, but one is always made: so a server may go on bit by bit.
-        `cancel`, `workers` and `ray` are those of `add`; a call that is to end after some `seconds` has none beside it. Raises
-        what `add` raises.
+        Args:
+            seconds: After so many seconds no further change is begun, but one is always made: a server may go on bit by bit.
+                Such a call has no workers. The other options are those of `add`.
+
+        Raises what `add` raises.
         """
         from mergewise.index import pipeline
         from mergewise.index.cluster import executors_of
