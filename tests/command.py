@@ -106,6 +106,11 @@ def run_text(
     return subprocess.CompletedProcess(done.args, done.returncode, done.stdout.decode(), done.stderr.decode())
 
 
+def run_in(cwd: Path, *words: str, **more: str) -> subprocess.CompletedProcess[str]:
+    """`run_text` in a directory, with more variables in its environment."""
+    return run_text(words, cwd, {**os.environ, **more})
+
+
 def _written(stream: IO[bytes]) -> bytes:
     stream.seek(0)
     return stream.read()

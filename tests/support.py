@@ -10,9 +10,15 @@ from typing import Any
 
 import numpy as np
 
+from mergewise.defaults import When
 from mergewise.designs import VIEWS
+from mergewise.index.executors import HERE, Executors
+from mergewise.index.pipeline import carry_out
 from mergewise.index.pipeline import rows_of as made
+from mergewise.index.plan import plan
 from mergewise.index.tree import TreeSettings
+from mergewise.index.work import IndexingProgress
+from mergewise.inputs import Input
 from mergewise.models.minilm import MAX_TOKENS, load_session, truncate
 from mergewise.models.record import Models
 from mergewise.models.tokens import count_tokens, encode
@@ -23,8 +29,24 @@ from mergewise.store.lance import LanceStore
 from mergewise.store.manifest import Manifest, ViewState
 from mergewise.store.places.place import Place
 from mergewise.store.views import Registry
-from mergewise.types import Definition, Document, DocumentRows, Hit, Leaf, LeafSentences, Section, Span
+from mergewise.types import AddReport, Definition, Document, DocumentRows, Hit, Leaf, LeafSentences, Section, Span
 from tests.memory_store import MemoryStore
+
+
+def add_inputs(
+    inputs: Sequence[Input],
+    store: Store,
+    registry: Registry,
+    models: Models,
+    work: IndexingProgress | None = None,
+    embed: When = "now",
+    executors: Executors = HERE,
+) -> AddReport:
+    """Add inputs as `Index.add` does."""
+    work = work or IndexingProgress()
+    planned = plan(inputs, store.reader(), work.look_at)
+    return carry_out(planned, store, registry, models, work, embed, executors)
+
 
 SMALL = TreeSettings(leaf_tokens=18, max_leaf_tokens=36, section_tokens=90, min_section_tokens=0)
 

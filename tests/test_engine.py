@@ -127,13 +127,6 @@ def test_wrong_budgets(index: mw.Index, budget: object) -> None:
         index.context("cats", budget=budget)  # type: ignore[arg-type]
 
 
-def test_wrong_questions_and_strategies(index: mw.Index) -> None:
-    with pytest.raises(mw.UsageError, match="question is empty"):
-        index.context("  \n")
-    with pytest.raises(mw.UsageError, match="unknown strategy"):
-        index.context("cats", strategy="nope")
-
-
 def test_questions_of_any_kind_are_answered(index: mw.Index) -> None:
     for question in (
         "?",
@@ -294,12 +287,6 @@ def test_a_chat_model_may_be_an_object_and_its_answers_are_kept(tmp_path: Path) 
     assert (citation.text, citation.title) == ("Ada Brix was born in Delft.", "")
     with pytest.raises(mw.UsageError, match="unknown mode"):
         index.ask("q", mode="quick")
-
-
-def test_a_mode_needs_a_chat_model(index: mw.Index) -> None:
-    with pytest.raises(mw.UsageError, match="needs a chat model"):
-        index.ask("What do cats eat?", mode="r&b")
-    assert index.ask("What do cats eat?").mode == "extractive"
 
 
 def test_the_budget_auto_stops_by_itself_and_says_what_it_left_out(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from mergewise.inputs import Input, inputs_of
 from mergewise.models.record import Models
 from mergewise.models.tokens import count_tokens
 from mergewise.types import DocumentChange, Duplicate, Origin
-from tests.support import SMALL, HashEmbedder, new_store, rows_of
+from tests.support import SMALL, HashEmbedder, add_inputs, new_store, rows_of
 
 EMBEDDER = HashEmbedder()
 KILLS = int(os.environ.get("MERGEWISE_KILLS", "3"))
@@ -291,7 +291,7 @@ class Refusing:
 def test_a_file_that_moved_keeps_its_rows(kind: str, docs: Path, tmp_path: Path) -> None:
     settings = {"leaf": SMALL, "slice": VIEWS["slice"].settings()}
     store = new_store(kind, tmp_path / "index", VIEWS, EMBEDDER, settings)
-    report = pipeline.add(inputs_of([docs], tmp_path), store, VIEWS, Models(count_tokens, EMBEDDER))
+    report = add_inputs(inputs_of([docs], tmp_path), store, VIEWS, Models(count_tokens, EMBEDDER))
     assert report.added == 3
     before = rebased(store, "docs/cats.md", "docs/deep/er/cats.md")
     (docs / "deep" / "er").mkdir(parents=True)
@@ -426,12 +426,12 @@ def test_progress_moves_while_a_batch_is_embedded(docs: Path, tmp_path: Path, mo
     store = new_store("memory", tmp_path, VIEWS, EMBEDDER)
     seen: list[tuple[int, int]] = []
     tell = lambda done, total, name: seen.append((done, total))  # noqa: E731
-    pipeline.add(inputs_of([docs], tmp_path), store, VIEWS, Models(count_tokens, EMBEDDER), IndexingProgress(tell))
+    add_inputs(inputs_of([docs], tmp_path), store, VIEWS, Models(count_tokens, EMBEDDER), IndexingProgress(tell))
     characters = sum(info.characters for info in store.documents())
     assert seen[-1] == (characters, characters) and [done for done, _ in seen] == sorted(done for done, _ in seen)
     assert len({done for done, _ in seen}) > 10
     plain = new_store("memory", tmp_path, VIEWS, EMBEDDER)
-    pipeline.add(inputs_of([docs], tmp_path), plain, VIEWS, Models(count_tokens, EMBEDDER))
+    add_inputs(inputs_of([docs], tmp_path), plain, VIEWS, Models(count_tokens, EMBEDDER))
     for name in ("docs/long.md", "docs/cats.md"):
         assert rebased(store, name, name) == rebased(plain, name, name)
 

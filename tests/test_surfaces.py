@@ -5,15 +5,16 @@ from __future__ import annotations
 import asyncio
 import inspect
 from dataclasses import make_dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, TypedDict
 
 import pytest
 import typer
 
 import mergewise as mw
-from mergewise.cli.main import app
-from mergewise.cli.options import query_parameters
-from mergewise.query import AnswerQuery, Query, options_of, takes
+from mergewise.cli.main import app, callbacks
+from mergewise.cli.options import record_parameters
+from mergewise.indexing import EmbeddingOptions, IndexingOptions, takes_options
+from mergewise.query import AnswerQuery, Default, Query, options_of, takes
 from mergewise.ranges import Range
 from mergewise.server.configuration import DEFAULTS
 from mergewise.server.mcp.tools import mcp_server, with_options
@@ -22,6 +23,12 @@ from mergewise.server.openai.forms import ChatExtras
 
 TONE = ("tone", Annotated[int, Range(1, 9), "Tone of the answer"], 3)
 Toned: Any = make_dataclass("Toned", [TONE], bases=(AnswerQuery,), frozen=True, kw_only=True)
+
+
+PACE = Annotated[int, Default(2), Range(1, 5), "Pace of the work"]
+Paced: Any = TypedDict("Paced", {**IndexingOptions.__annotations__, "pace": PACE}, total=False)  # type: ignore[misc]
+
+
 CONTEXT_NAMES = [option.name for option in options_of(Query)]
 ANSWER_NAMES = [option.name for option in options_of(AnswerQuery)]
 
@@ -29,7 +36,7 @@ ANSWER_NAMES = [option.name for option in options_of(AnswerQuery)]
 def test_an_option_is_one_field() -> None:
     option = options_of(Toned)[-1]
     assert (option.name, option.type, option.range, option.default) == ("tone", int, Range(1, 9), 3)
-    (parameter,) = [one for one in query_parameters(Toned) if one.name == "tone"]
+    (parameter,) = [one for one in record_parameters(Toned) if one.name == "tone"]
     described = parameter.annotation.__metadata__[0]
     assert described.help == "Tone of the answer."
     assert described.envvar == "MERGEWISE_TONE" and parameter.default == 3
@@ -51,6 +58,36 @@ def test_an_option_is_one_field() -> None:
 
     assert Owner().ask("q") == 3 and Owner().ask("q", tone=7) == 7
     assert inspect.signature(Owner.ask).parameters["tone"].default == 3
+
+
+def test_an_option_of_indexing_is_one_field() -> None:
+    @takes_options(Paced)
+    def add(*sources: str, **options: Any) -> tuple[int, object]:
+        return options["pace"], options["workers"]
+
+    assert add("a") == (2, 1) and add("a", pace=4, workers=None) == (4, None)
+    assert inspect.signature(add).parameters["pace"].annotation == "int"
+    with pytest.raises(TypeError, match="unexpected keyword argument 'haste'"):
+        add("a", haste=1)
+    (parameter,) = [one for one in record_parameters(Paced) if one.name == "pace"]
+    described = parameter.annotation.__metadata__[0]
+    assert (described.help, described.min, described.max, parameter.default) == ("Pace of the work.", 1, 5, 2)
+
+
+def test_the_surfaces_have_the_options_of_indexing() -> None:
+    commands = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+    shown = {option.name for option in options_of(IndexingOptions)}
+    names = {"meta" if name == "metadata" else name for name in shown - {"gpus_per_worker"}}
+    assert names <= {one.name for one in commands["index"].params}
+    assert "gpus_per_worker" in callbacks()["index"].settings
+    for method, record in (
+        (mw.Index.add, IndexingOptions),
+        (mw.Index.sync, IndexingOptions),
+        (mw.Index.embed, EmbeddingOptions),
+    ):
+        own = inspect.signature(method).parameters
+        given = {option.name: option.default for option in options_of(record, also_of_python=True)}
+        assert {name: own[name].default for name in given} == given
 
 
 def test_the_surfaces_have_the_options_of_the_record() -> None:

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from mergewise import protocols as protocols
     from mergewise import types as types
     from mergewise.asking import PreparedAnswer as PreparedAnswer
+    from mergewise.async_api import AnswerStream as AnswerStream
+    from mergewise.async_api import AsyncAnswerStream as AsyncAnswerStream
     from mergewise.designs import MODES as MODES
     from mergewise.designs import STRATEGIES as STRATEGIES
     from mergewise.designs import VIEWS as VIEWS
@@ -69,8 +71,6 @@ if TYPE_CHECKING:
     from mergewise.retrieve.hybrid import SearchSettings as SearchSettings
     from mergewise.store.views import Estimate as Estimate
     from mergewise.store.views import Progress as Progress
-    from mergewise.twins import AnswerStream as AnswerStream
-    from mergewise.twins import AsyncAnswerStream as AsyncAnswerStream
     from mergewise.types import AddReport as AddReport
     from mergewise.types import Answer as Answer
     from mergewise.types import Citation as Citation
@@ -113,7 +113,7 @@ _HOMES = {
     "mergewise.readers.sandbox": "Limits",
     "mergewise.retrieve.hybrid": "SearchSettings",
     "mergewise.store.views": "Estimate Progress",
-    "mergewise.twins": "AnswerStream AsyncAnswerStream",
+    "mergewise.async_api": "AnswerStream AsyncAnswerStream",
     "mergewise.types": "AddReport Answer Citation Context Document DocumentInfo File Message Passage Span",
 }
 _MODULES = frozenset({"designs", "errors", "protocols", "types"})

@@ -7,6 +7,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from time import perf_counter
 
+from mergewise.async_api import AnswerStream, AsyncAnswerStream, as_async, as_stream
 from mergewise.concurrency import check_time, deadline_in
 from mergewise.defaults import AUTO_BUDGET, AUTO_STOP, DEFAULT_BUDGET
 from mergewise.designs import MODES, VIEWS, modes, strategies
@@ -23,7 +24,6 @@ from mergewise.retrieve.hybrid import HybridReader, SearchSettings
 from mergewise.rounds import in_rounds
 from mergewise.store.filters import condition_text
 from mergewise.text.languages import ENGLISH, neutral_lengths
-from mergewise.twins import AnswerStream, AsyncAnswerStream, as_async, as_stream
 from mergewise.types import Answer, Cause, Context, Location, Span, Step, Usage, Where
 
 log = logging.getLogger("mergewise")
@@ -183,9 +183,9 @@ def _assemble_context(question: str, query: Query, state: IndexState, reader: Hy
     began = perf_counter()
     models = state.models
     if state.ceilings is not None:
-        strategies.demand_within(state.ceilings, query.strategy, query.parameters)
+        strategies.check_within(state.ceilings, query.strategy, query.parameters)
         if query.merge_with is not None:
-            strategies.demand_within(state.ceilings, query.merge_with)
+            strategies.check_within(state.ceilings, query.merge_with)
     budget, parameters = _most_tokens(question, query.budget, state, reader.languages(question)), query.parameters
     if query.budget == "auto":
         parameters = strategies.stopping(query.strategy, AUTO_STOP, parameters)

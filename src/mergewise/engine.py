@@ -8,33 +8,22 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast, get_args
+from typing import TYPE_CHECKING, Any, Unpack, cast, get_args
 
+from mergewise.async_api import AnswerStream, AsyncAnswerStream, as_async, as_stream, each
 from mergewise.concurrency import deadline_in
 from mergewise.defaults import When
 from mergewise.designs import VIEWS
 from mergewise.errors import CorruptIndex, MergewiseError, UsageError
+from mergewise.indexing import EmbeddingOptions, IndexingOptions, takes_options
 from mergewise.models import causal_of, knows_embedder, load_chat, load_embedder, release
 from mergewise.models.cache import streaming, with_kept_answers
-from mergewise.models.embedders import QuestionVectors, demand_named
+from mergewise.models.embedders import QuestionVectors, check_named
 from mergewise.models.record import Models
 from mergewise.models.tokens import count_tokens
 from mergewise.protocols import CausalModel, ChatModel, Embedder, NLLScorer, Reranker, TokenCounter
 from mergewise.query import AnswerQuery, Query, takes
-from mergewise.ranges import (
-    DOCUMENTS,
-    GPUS,
-    WORKERS,
-    Ceilings,
-    Range,
-    as_list,
-    choice,
-    number,
-    short_repr,
-    text,
-    text_or_none,
-    whole,
-)
+from mergewise.ranges import DOCUMENTS, Ceilings, Range, as_list, choice, number, short_repr, text, text_or_none, whole
 from mergewise.retrieve.hybrid import SearchSettings
 from mergewise.store.filters import condition_text
 from mergewise.store.lance import ClosedStore, LanceStore
@@ -42,7 +31,6 @@ from mergewise.store.manifest import Manifest, check_plain
 from mergewise.store.places import root_of
 from mergewise.store.shards.store import ShardedStore
 from mergewise.store.views import Progress
-from mergewise.twins import AnswerStream, AsyncAnswerStream, as_async, as_stream, each
 from mergewise.types import (
     AddReport,
     Answer,
@@ -62,10 +50,9 @@ from mergewise.types import (
 if TYPE_CHECKING:
     from mergewise.asking import IndexState, PreparedAnswer
     from mergewise.generate.mode import Request
-    from mergewise.index.executors import Executors
-    from mergewise.inputs import Source
+    from mergewise.index.plan import IndexingPlan
+    from mergewise.inputs import Input, Source
     from mergewise.readers import FolderSearch
-    from mergewise.readers.sandbox import Limits
 
 # What adds and what asks is imported where it is used: either half takes longer to import than to open an index.
 
@@ -74,12 +61,6 @@ log = logging.getLogger("mergewise")
 AT_ONCE = 8  # questions of `ask_many`
 WRITTEN = ".summaries"
 """In the index's directory: what a chat model wrote for a view."""
-
-
-def _with_search(report: AddReport, search: FolderSearch) -> AddReport:
-    """The report with what was met in folders."""
-    left_out = tuple(search.left_out.most_common())
-    return replace(report, left_out=left_out, excluded=search.excluded, outward=tuple(search.outward))
 
 
 @dataclass
@@ -158,7 +139,7 @@ class Index:
         """
         if self._models.embedder is None and self.manifest.dimension:
             spec = self.manifest.embedder
-            demand_named(self.store.directory, spec)
+            check_named(self.store.directory, spec)
             try:
                 self._models = replace(self._models, embedder=load_embedder(spec))
             except UsageError:
@@ -217,171 +198,132 @@ class Index:
             raise UsageError(f"no document has the id {doc_id!r}", "`mergewise info --documents` lists them")
         return document
 
-    def add(
-        self,
-        *sources: Source | Iterable[Source],
-        include: Iterable[str] = (),
-        exclude: Iterable[str] = (),
-        metadata: Metadata | None = None,
-        dry_run: bool = False,
-        progress: Progress | None = None,
-        limits: Limits | None = None,
-        embed: When = "now",
-        cancel: Callable[[], bool] | None = None,
-        workers: int | None = 1,
-        ray: str | None = None,
-        gpus_per_worker: float = 0.0,
-    ) -> AddReport:
+    @takes_options(IndexingOptions)
+    def add(self, *sources: Source | Iterable[Source], **options: Unpack[IndexingOptions]) -> AddReport:
         """Index files, folders and `Document`s. Unchanged content is skipped, changed content replaces the old.
 
         Documents of LangChain, LlamaIndex and Haystack are taken as they are. A `File` is read under another name than its own.
+        A file that cannot be read is named in the report with its reason, and the others go on. Documents are written in
+        batches, each of them atomically: after a kill, the same call does the rest. If there is much to embed, all texts are
+        written first, and questions find them by their words from then on; vectors follow in changes of less than half a
+        minute. A document whose file is gone from one of the folders stays, and is named: `sync` removes it.
 
-        A file that cannot be read is named in the report with its reason, and the others go on. Documents are
-        written in batches, each of them atomically: after a kill, the same call does the rest. A document whose file is gone from
-        one of the folders stays, and is named: `sync` removes it.
+        Args:
+            include: Patterns of files in folders that are read, such as "*.md" or "2019/**/*.md".
+            exclude: Patterns of files in folders that are left out, such as "drafts/" or "*.log".
+            metadata: Metadata for all documents of the call, in place of their own under the same keys. If nothing else changed,
+                nothing is embedded.
+            dry_run: Only report what would be changed.
+            progress: Is called with the work done, the work in all and the document at hand.
+            limits: Bounds for reading files whose formats others parse (PDF, DOCX and the like). They are read in a process of
+                their own, so that one that crashes its parser, or takes more time or memory, fails alone.
+            embed: With "later", vectors are left to the next call, or to `embed`; `vectors` says how many there are.
+            cancel: Is called before each document and after every few texts, from any thread. Once it returns True, `Cancelled`
+                is raised: what was written stays, and the same call does the rest.
+            workers: Extra processes that read and split documents, make the rows of views and, with the embedder that ships,
+                vectors; this process writes. None: one a core, if there is enough to do. The rows are the same. If a worker
+                dies, the log names it, and this process does its work.
+            ray: Workers on a Ray cluster: "local" starts one on this machine, "auto" is the one that this machine is a node of,
+                "HOST:PORT" names its head. With one of `workers`, or None, they are as many as there is room for. They also embed
+                with a model of sentence-transformers, or write with a causal model. Files that a node lacks are read here.
+            gpus_per_worker: GPUs of each worker on a cluster, beside its processor.
 
-        `include` and `exclude` are patterns of files in folders, such as "drafts/", "*.log" or "2019/**/*.md" (see the guide).
-        All documents of the call get the `metadata`, in place of their own under the same keys; where nothing else changed,
-        nothing is embedded. `dry_run` only reports what would be changed.
-
-        Where there is much to embed, all texts are written first, and questions find them by their words from then on. Then
-        vectors are made, in changes of less than half a minute. `embed="later"` leaves them to the next call, or to `embed`;
-        `vectors` says how many there are.
-
-        With `limits`, files whose formats others parse (PDF, DOCX and the like) are read in a process apart, so that one that
-        crashes its parser, or takes more time or memory, fails alone.
-
-        `cancel` is asked before each document and after every few texts that are embedded or written, from any thread. Once it
-        says True, `Cancelled` is raised: what was written stays, and the same call does the rest.
-
-        With `workers`, so many processes beside this one read and split documents, make the rows of views and, with the embedder
-        that ships, vectors; this process writes. None: as many as there are cores, where there is enough to do. The rows are
-        the same. A worker that dies is named in the log, and what it had is done here.
-
-        With `ray`, workers are on a Ray cluster: "local" starts one on this machine, "auto" is the one that this machine is a
-        node of, "HOST:PORT" names its head. They are so many `workers` where these are more than one, and else as many as there
-        is room for. Each has a processor and `gpus_per_worker` GPUs, and also embeds with a model of sentence-transformers, or
-        writes with a causal model. Files that a node does not have are read here. What a worker had when it died is done again.
-
-        Raises UsageError for patterns and metadata that cannot be, and where no cluster answers, MissingExtra without Ray,
-        IndexBusy where another process writes for longer than the `lock_wait` of `open`, StoreError where it changed the views
-        meanwhile, ModelError where the embedder or a model that writes summaries fails, and what `embedder` raises.
+        Raises:
+            UsageError: for invalid patterns, metadata or options, or if no cluster answers.
+            MissingExtra: without Ray.
+            IndexBusy: if another process writes for longer than the `lock_wait` of `open`.
+            StoreError: if another process changed the views meanwhile.
+            ModelError: if the embedder or a model that writes summaries fails. What `embedder` raises is raised, too.
         """
-        from mergewise.index import pipeline
         from mergewise.index.plan import lost_files, plan
-        from mergewise.index.work import IndexingProgress
-        from mergewise.inputs import inputs_of
-        from mergewise.readers.sandbox import reader_within
 
-        search, described = self._folder_search(include, exclude), self._storable(metadata)
-        when = cast(When, choice("embed is", embed, get_args(When)))
-        executors = self._executors(workers, ray, gpus_per_worker)
-        with reader_within(limits) as reader:
-            inputs = inputs_of(
-                sources, self._root, search, reader, described, ocr_pages=limits.ocr_pages if limits else 0
-            )
-            work = IndexingProgress(progress, cancel)
-            report = (
-                plan(inputs, self.store.reader()).report()
-                if dry_run
-                else pipeline.add(inputs, self.store, VIEWS, self._builders(when), work, when, executors)
-            )
-        gone = lost_files(search.folders, inputs, self.store.reader(), self._root) if search.folders else ()
-        return replace(_with_search(report, search), gone=gone)
+        def plan_of(inputs: Sequence[Input], search: FolderSearch, tell: Callable[[str], None]) -> IndexingPlan:
+            planned = plan(inputs, self.store.reader(), tell)
+            gone = lost_files(search.folders, inputs, self.store.reader(), self._root) if search.folders else ()
+            return replace(planned, lost=gone)
 
-    def sync(
-        self,
-        *folders: str | os.PathLike[str],
-        include: Iterable[str] = (),
-        exclude: Iterable[str] = (),
-        metadata: Metadata | None = None,
-        dry_run: bool = False,
-        progress: Progress | None = None,
-        limits: Limits | None = None,
-        embed: When = "now",
-        cancel: Callable[[], bool] | None = None,
-        workers: int | None = 1,
-        ray: str | None = None,
-        gpus_per_worker: float = 0.0,
-    ) -> AddReport:
+        report = self._update(sources, options, plan_of)
+        return report if options["dry_run"] else replace(report, changes=())
+
+    @takes_options(IndexingOptions)
+    def sync(self, *folders: str | os.PathLike[str], **options: Unpack[IndexingOptions]) -> AddReport:
         """Make the index hold what these folders hold now: `add`, and documents whose files are gone from there leave.
 
-        Documents from elsewhere, and those that you made yourself, stay. A file that is found under another path keeps its
-        rows. A file that cannot be read now stays as it was indexed, and is named in the report. What leaves, leaves in one
-        step with the last batch that comes; after a kill, the same call does the rest. `dry_run` only reports. All else is as in
-        `add`. A document whose file the patterns leave out leaves the index too.
+        Documents from elsewhere, and those that you made yourself, stay. A file that moved keeps its rows. A file that cannot
+        be read now stays as it was indexed, and is named in the report. A document whose file the patterns leave out leaves,
+        too. Removals are one step with the last batch that is written. Takes the options of `add`.
 
-        Raises UsageError where a folder does not exist, or holds no file at all while the index has documents from it, and
-        what `add` raises.
+        Raises:
+            UsageError: if a folder does not exist, or holds no file at all while the index has documents from it. What `add`
+                raises is raised, too.
         """
-        from mergewise.index import pipeline
         from mergewise.index.plan import plan_sync
-        from mergewise.index.work import IndexingProgress
-        from mergewise.inputs import inputs_of
-        from mergewise.readers.sandbox import reader_within
 
         paths = [Path(os.path.normpath(folder)) for folder in folders]
-        when = cast(When, choice("embed is", embed, get_args(When)))
-        search, described = self._folder_search(include, exclude), self._storable(metadata)
-        executors = self._executors(workers, ray, gpus_per_worker)
+
+        def plan_of(inputs: Sequence[Input], search: FolderSearch, tell: Callable[[str], None]) -> IndexingPlan:
+            return plan_sync(paths, inputs, self.store.reader(), self._root, tell, search.choice)
+
+        return self._update(paths, options, plan_of)
+
+    def _update(
+        self,
+        sources: Iterable[Source | Iterable[Source]],
+        options: IndexingOptions,
+        plan_of: Callable[[Sequence[Input], FolderSearch, Callable[[str], None]], IndexingPlan],
+    ) -> AddReport:
+        """Plan what is to be done with the sources, and do it unless the options ask for a dry run."""
+        from mergewise.index import pipeline
+        from mergewise.index.cluster import executors_of
+        from mergewise.index.work import IndexingProgress
+        from mergewise.inputs import inputs_of
+        from mergewise.readers import FolderSearch
+        from mergewise.readers.patterns import FileChoice
+        from mergewise.readers.sandbox import reader_within
+
+        search = FolderSearch(FileChoice.of(options["include"], options["exclude"]), (self.store.directory,))
+        metadata, limits = self._storable(options["metadata"]), options["limits"]
+        when = cast(When, choice("embed is", options["embed"], get_args(When)))
+        executors = executors_of(options["workers"], options["ray"], options["gpus_per_worker"])
         with reader_within(limits) as reader:
-            inputs = inputs_of(
-                paths, self._root, search, reader, described, ocr_pages=limits.ocr_pages if limits else 0
-            )
-            work = IndexingProgress(progress, cancel)
-            planned = plan_sync(paths, inputs, self.store.reader(), self._root, work.look_at, search.choice)
+            pages = limits.ocr_pages if limits else 0
+            inputs = inputs_of(sources, self._root, search, reader, metadata, ocr_pages=pages)
+            work = IndexingProgress(options["progress"], options["cancel"])
+            planned = plan_of(inputs, search, work.look_at)
             report = (
                 planned.report()
-                if dry_run
+                if options["dry_run"]
                 else pipeline.carry_out(planned, self.store, VIEWS, self._builders(when), work, when, executors)
             )
-        return _with_search(report, search)
+        left_out = tuple(search.left_out.most_common())
+        return replace(report, left_out=left_out, excluded=search.excluded, outward=tuple(search.outward))
 
-    def embed(
-        self,
-        *,
-        progress: Progress | None = None,
-        seconds: float | None = None,
-        cancel: Callable[[], bool] | None = None,
-        workers: int | None = 1,
-        ray: str | None = None,
-        gpus_per_worker: float = 0.0,
-    ) -> VectorCount:
-        """Go on with the vectors that `add` left for later, or was killed before. How far they are then.
+    @takes_options(EmbeddingOptions)
+    def embed(self, *, seconds: float | None = None, **options: Unpack[EmbeddingOptions]) -> VectorCount:
+        """Make vectors that `add` left for later, or was killed before. Return how many there are then.
 
-        After so many `seconds` no further change is begun, but one is always made: so a server may go on bit by bit.
-        `cancel`, `workers` and `ray` are those of `add`; a call that is to end after some `seconds` has none beside it. Raises
-        what `add` raises.
+        Args:
+            seconds: After so many seconds no further change is begun, but one is always made: a server may go on bit by bit.
+                Such a call has no workers. The other options are those of `add`.
+
+        Raises what `add` raises.
         """
         from mergewise.index import pipeline
+        from mergewise.index.cluster import executors_of
         from mergewise.index.work import IndexingProgress
 
         longest = inf if seconds is None else number("the seconds are", seconds, float, Range(0, inf))
         if not self.store.finish_vectors() or any(map(self.store.missing, self.store.reader().views)):
-            work = IndexingProgress(progress, cancel)
-            executors = self._executors(workers, ray, gpus_per_worker)
+            work = IndexingProgress(options["progress"], options["cancel"])
+            executors = executors_of(options["workers"], options["ray"], options["gpus_per_worker"])
             pipeline.go_on(self.store, VIEWS, self._builders(), work, longest, executors)
         return self.vectors()
-
-    @staticmethod
-    def _executors(workers: int | None, ray: str | None, gpus_per_worker: float) -> Executors:
-        from mergewise.index.cluster import executors_of
-
-        count = None if workers is None else whole("the workers are", workers, WORKERS)
-        gpus = number("the GPUs of a worker are", gpus_per_worker, float, GPUS)
-        return executors_of(count, text_or_none("the cluster is", ray), gpus)
 
     def vectors(self) -> VectorCount:
         """How many leaves have their vectors, and how many wait for theirs."""
         reader = self.store.reader()
         leaves, waiting = reader.row_counts()[next(iter(VIEWS))], len(reader.unembedded())
         return VectorCount(leaves, leaves - waiting if reader.manifest.dimension else 0, waiting)
-
-    def _folder_search(self, include: Iterable[str], exclude: Iterable[str]) -> FolderSearch:
-        from mergewise.readers import FolderSearch
-        from mergewise.readers.patterns import FileChoice
-
-        return FolderSearch(FileChoice.of(include, exclude), (self.store.directory,))
 
     def _storable(self, metadata: Metadata | None) -> Metadata:
         """Metadata for the documents of a call, as the index holds them. Raises UsageError where it cannot."""

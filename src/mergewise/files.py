@@ -26,17 +26,17 @@ def regular_bytes(path: Path, most: int, *, follow: bool = False) -> bytes:
 
     Raises OSError for anything else, at once: nothing is waited for.
     """
-    _demand_regular(path, (path.stat() if follow else path.lstat()).st_mode)
+    _check_regular(path, (path.stat() if follow else path.lstat()).st_mode)
     with os.fdopen(os.open(path, os.O_RDONLY | _BINARY | _NO_WAITING | (0 if follow else _NO_LINK)), "rb") as file:
         # what stands there now
-        _demand_regular(path, os.fstat(file.fileno()).st_mode)
+        _check_regular(path, os.fstat(file.fileno()).st_mode)
         content = file.read(most + 1)
     if len(content) > most:
         raise OSError(errno.EFBIG, f"it is larger than {most:,} bytes", str(path))
     return content
 
 
-def _demand_regular(path: Path, mode: int) -> None:
+def _check_regular(path: Path, mode: int) -> None:
     if not S_ISREG(mode):
         raise OSError(errno.EINVAL, f"it is {'a link' if S_ISLNK(mode) else 'no regular file'}", str(path))
 

@@ -12,7 +12,20 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import wraps
-from typing import Annotated, Any, Concatenate, Literal, NamedTuple, ParamSpec, TypeAlias, TypeVar, get_args, get_origin
+from typing import (
+    Annotated,
+    Any,
+    Concatenate,
+    ForwardRef,
+    Literal,
+    NamedTuple,
+    ParamSpec,
+    TypeAlias,
+    TypeVar,
+    get_args,
+    get_origin,
+    is_typeddict,
+)
 
 from mergewise import defaults
 from mergewise.ranges import (
@@ -28,7 +41,7 @@ from mergewise.ranges import (
     text_or_none,
     whole,
 )
-from mergewise.types import Turn, Where
+from mergewise.types import Metadata, Turn, Where
 
 Budget: TypeAlias = int | Literal["auto", "default"]
 """Maximum tokens of a context. With "auto", weave decides. "default" is 640 tokens of English, and "auto" at most 1,024; in
@@ -96,8 +109,14 @@ class AnswerQuery(Query):
 _PLACEHOLDER = re.compile(r"[:;,]? *\(?\{\w+\}\)?")
 
 
+class Default(NamedTuple):
+    """The default of an option that is a field of a `TypedDict`."""
+
+    value: Any
+
+
 class Option(NamedTuple):
-    """An option of a question as surfaces show it. `range` is None for what is no number."""
+    """An option as surfaces show it. `range` is None for what is no number, `help` is empty for an option of Python alone."""
 
     name: str
     type: Any
@@ -111,14 +130,27 @@ class Option(NamedTuple):
         return _PLACEHOLDER.sub("", self.help) + "."
 
 
-def options_of(record: type, without: Sequence[str] = ()) -> list[Option]:
-    """List the options of a record such as `AnswerQuery`, the question itself and those of `without` left out."""
+def options_of(record: type, without: Sequence[str] = (), *, also_of_python: bool = False) -> list[Option]:
+    """List the options of a record such as `AnswerQuery` or `IndexingOptions`, the question and those of `without` left out."""
+    options = []
+    for name, (hint, default) in _fields_of(record).items():
+        kind, *notes = get_args(hint) if get_origin(hint) is Annotated else (hint,)
+        help_text = next((note for note in notes if isinstance(note, str)), "")
+        if (help_text or also_of_python) and name not in ("question", *without):
+            options.append(Option(name, kind, range_of(hint), help_text, default))
+    return options
+
+
+def _fields_of(record: type) -> dict[str, tuple[Any, Any]]:
+    """The types and defaults of a dataclass, or of a `TypedDict` whose types are not texts."""
+    if is_typeddict(record):
+        hints = record.__annotations__
+        return {
+            name: (hint, next(x.value for x in get_args(hint) if isinstance(x, Default)))
+            for name, hint in hints.items()
+        }
     hints = hints_of(record)
-    return [
-        Option(one.name, get_args(hint)[0], range_of(hint), get_args(hint)[-1], one.default)
-        for one in fields(record)
-        if get_origin(hint := hints[one.name]) is Annotated and one.name not in ("question", *without)
-    ]
+    return {one.name: (hints[one.name], one.default) for one in fields(record)}
 
 
 def takes(
@@ -139,18 +171,20 @@ def takes(
     return decorate
 
 
-def arguments_of(record: Callable[..., object], without: Sequence[str] = ()) -> list[inspect.Parameter]:
+def arguments_of(record: Callable[..., object]) -> list[inspect.Parameter]:
     """List the parameters of a record's constructor, with the types as help shows them."""
     hints = hints_of(record)  # type: ignore[arg-type]
     return [
-        parameter.replace(annotation=_type_text(hints[parameter.name]))
+        parameter.replace(annotation=type_text(hints[parameter.name]))
         for parameter in inspect.signature(record).parameters.values()
-        if parameter.name not in without
     ]
 
 
-def _type_text(hint: Any) -> str:
+def type_text(hint: Any) -> str:
+    """Write a type as help shows it."""
+    if isinstance(hint, ForwardRef):
+        return hint.__forward_arg__
     shown = inspect.formatannotation(get_args(hint)[0] if get_origin(hint) is Annotated else hint)
-    for name, alias in {"Budget": Budget, "Where": Where, "Turn": Turn}.items():
+    for name, alias in {"Budget": Budget, "Where": Where, "Turn": Turn, "Metadata": Metadata}.items():
         shown = shown.replace(inspect.formatannotation(alias), name)
     return shown.replace("collections.abc.", "")

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.command import run_text
+from tests.command import run_in as run
 
 COMMAND = Path(sys.executable).parent / "mergewise"
 DOCS = {
@@ -34,27 +34,10 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def run(cwd: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    return run_text(words, cwd)
-
-
 def run_json(cwd: Path, *words: str) -> object:
     done = run(cwd, *words, "--json")
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
-
-
-def test_index_again_changes_nothing(home: Path) -> None:
-    report = run_json(home, "index", "docs")
-    assert isinstance(report, dict)
-    assert (report["added"], report["replaced"], report["unchanged"]) == (0, 0, 2)
-    assert [failure["source"] for failure in report["failed"]] == ["docs/broken.pdf"]
-
-
-def test_index_of_nothing_readable_fails(tmp_path: Path) -> None:
-    done = run(tmp_path, "index", "absent.md", "--embedder", "none")
-    assert done.returncode == 1
-    assert "absent.md" in done.stderr
 
 
 def test_ask_quotes_and_cites(home: Path) -> None:
@@ -80,13 +63,6 @@ def test_context_has_the_fields_that_scripts_read(home: Path) -> None:
     assert context["tokens"] <= context["budget"] == 60
     done = run(home, "context", "What do cats eat?", "--trace")
     assert "search: " in done.stdout and "tokens" in done.stderr
-
-
-def test_compare_shows_strategies_side_by_side(home: Path) -> None:
-    found = run_json(home, "compare", "What do cats eat?", "--strategies", "topk,auto-merge(mode=never)")
-    assert isinstance(found, list)
-    assert [entry["strategy"] for entry in found] == ["topk", "auto-merge(mode=never)"]
-    assert "auto-merge" in run(home, "compare", "What do cats eat?").stdout
 
 
 def test_info(home: Path) -> None:
@@ -151,18 +127,6 @@ def test_options_come_from_the_environment_and_the_configuration_file(home: Path
     assert "which no command knows" in run(tmp_path, "info").stderr
     (tmp_path / "mergewise.toml").write_text("index = [broken")
     assert run(tmp_path, "info").returncode == 2
-
-
-def test_eval_writes_rows(home: Path, bench: Path, tmp_path: Path) -> None:
-    rows_file = tmp_path / "rows.json"
-    done = run(
-        home, "eval", str(bench / "squad"), "--strategies", "topk", "--budgets", "128", "--limit", "5",
-        "--embedder", "none", "--json", str(rows_file),
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    (row,) = json.loads(rows_file.read_text())
-    assert (row["dataset"], row["strategy"], row["budget"]) == ("squad", "topk", 128)
-    assert 0 <= row["all"] <= row["evidence"] <= 1
 
 
 def test_demo_of_a_folder(home: Path, tmp_path: Path) -> None:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from tests.command import run_text
+from tests.command import run_in as run
 
 import mergewise
 from mergewise.cli.comparison import _marked_pieces
@@ -52,10 +51,6 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
         )
     )
     return folder
-
-
-def run(cwd: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    return run_text(words, cwd)
 
 
 def test_the_table_and_the_json_agree(home: Path) -> None:

@@ -171,8 +171,12 @@ def test_a_folder_names_no_endpoint_and_no_place_outside(
 def test_what_ships_and_what_lies_inside_may_be_set(
     folders: Path, own: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    write(folders / "home/project", 'chat = "extractive"\nreranker = "none"\nscorer = "lm"\ncache = "answers"\n')
-    asked = configured()["ask"]
+    inside = 'index = "my.index"\ncache = "answers"\nsandbox = true\nfile-seconds = 10\n'
+    write(folders / "home/project", f'chat = "extractive"\nreranker = "none"\nscorer = "lm"\n{inside}')
+    options = configured()
+    assert (options["index"]["file_seconds"], options["index"]["sandbox"]) == (10, True)
+    asked = options["ask"]
+    assert "my.index" in asked["index_dir"]
     assert (asked["chat"], asked["reranker"], asked["scorer"], asked["cache"]) == (
         "extractive",
         "none",
@@ -214,21 +218,6 @@ def test_a_folder_cannot_trust_itself(folders: Path, own: Path) -> None:
         configured()
 
 
-def test_a_command_is_not_sent_where_the_folder_says(folders: Path) -> None:
-    """Over a real command: the key of the environment never reaches the endpoint that somebody left in the folder."""
-    project = folders / "home/project"
-    (project / "cats.md").write_text("Cats eat fish.\n")
-    env = {**os.environ, "HOME": str(folders / "home"), "RERANK_API_KEY": "secret", "XDG_CONFIG_HOME": str(folders)}
-
-    def run(*words: str) -> subprocess.CompletedProcess[str]:
-        return run_text(words, project, env)
-
-    assert run("index", "cats.md", "-e", "none").returncode == 0
-    write(project, 'reranker = "http:http://127.0.0.1:9/rerank"\n')
-    done = run("context", "What do cats eat?")
-    assert done.returncode == 0 and "Cats eat fish." in done.stdout and "may not set reranker" in done.stderr
-
-
 @pytest.mark.parametrize(
     "line",
     [
@@ -253,10 +242,3 @@ def test_a_folder_names_no_place_outside_and_nothing_to_write_or_remove(folders:
     assert all(name not in options for options in configured().values())
     write(own, f'trust = ["{folders}"]\n')
     assert any(name in options for options in configured().values()), "a trusted folder may"
-
-
-def test_a_folder_may_name_its_own_index(folders: Path, own: Path) -> None:
-    write(folders / "home/project", 'index = "my.index"\nsandbox = true\nfile-seconds = 10\n')
-    options = configured()
-    assert options["index"]["file_seconds"] == 10
-    assert "my.index" in options["ask"]["index_dir"] and options["index"]["sandbox"] is True

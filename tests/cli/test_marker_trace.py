@@ -9,7 +9,6 @@ import pytest
 from typer.testing import CliRunner
 
 from mergewise.cli.main import app
-from mergewise.errors import UsageError
 
 QUESTION = "Who built the mill?"
 
@@ -46,9 +45,3 @@ def test_json_has_the_markers(home: Path) -> None:
     (grounding,) = [step["grounding"] for step in told["trace"] if "grounding" in step]
     assert grounding["unsupported_share"] == 0 and grounding["written"] == 0
     assert all(passage["verbatim"] for passage in told["passages"])
-
-
-def test_an_index_without_markers_says_what_to_do(home: Path) -> None:
-    run("index", "mill.md", "--index", "bare", "--embedder", "none")
-    failed = CliRunner().invoke(app, ["ask", QUESTION, "--strategy", "mrag", "--index", "bare"]).exception
-    assert isinstance(failed, UsageError) and "--views leaf,marker" in failed.hint

@@ -119,20 +119,26 @@ def test_merges_are_shown_as_a_tree(capsys: pytest.CaptureFixture[str]) -> None:
     ]
 
 
-def configured(tmp_path: Path, text: str) -> dict[str, dict[str, object]]:
-    file = tmp_path / "mergewise.toml"
-    file.write_text(text)
-    return configuration(file)
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The working directory."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
 
 
-def test_a_table_stands_before_what_is_for_all_commands(tmp_path: Path) -> None:
-    chosen = configured(tmp_path, 'budget = 100\nindex = "i"\n[ask]\nbudget = 200\nmax-tokens = 5\n')
+def configured(folder: Path, text: str) -> dict[str, dict[str, object]]:
+    (folder / "mergewise.toml").write_text(text)
+    return configuration()
+
+
+def test_a_table_stands_before_what_is_for_all_commands(folder: Path) -> None:
+    assert configuration() == {}
+    chosen = configured(folder, 'budget = 100\nindex = "i"\n[ask]\nbudget = 200\nmax-tokens = 5\n')
     assert chosen["ask"] == {"budget": 200, "index_dir": "i", "max_tokens": 5}
     assert chosen["context"]["budget"] == 100 and "budget" not in chosen["info"]
-    assert configuration(tmp_path / "none.toml") == {}
 
 
 @pytest.mark.parametrize("text", ["bugdet = 1", "[asks]\nbudget = 1", "budget ="])
-def test_what_no_command_knows_is_refused(tmp_path: Path, text: str) -> None:
+def test_what_no_command_knows_is_refused(folder: Path, text: str) -> None:
     with pytest.raises(UsageError):
-        configured(tmp_path, text)
+        configured(folder, text)

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.command import run_text
+from tests.command import run_in as run
 from tests.page.support import Page
 
 COMMAND = Path(sys.executable).parent / "mergewise"
@@ -23,10 +23,6 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "docs" / "cats.md").write_text(text, encoding="utf-8")
     assert run(folder, "index", "docs", "--embedder", "none").returncode == 0
     return folder
-
-
-def run(cwd: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    return run_text(words, cwd)
 
 
 @pytest.mark.parametrize("command", ["ask", "context", "compare"])

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 from pathlib import Path
 
 import pytest
-from tests.command import run_text
+from tests.command import run_in as run
 
 import mergewise
-from mergewise.cli.places import DocumentNames, file_links, path_from_here
+from mergewise.cli.places import DocumentNames, file_links
 from mergewise.cli.show import _meant_document
 from mergewise.errors import UsageError
 from mergewise.store.lance_change import Change
@@ -38,10 +37,6 @@ def indexed(folder: Path) -> Path:
     (folder / "docs" / "bits.md").write_text("# Bits\n\nBits are small.\n")
     assert run(folder, "index", "docs", "--embedder", "none").returncode == 0
     return folder
-
-
-def run(cwd: Path, *words: str, **more: str) -> subprocess.CompletedProcess[str]:
-    return run_text(words, cwd, {**os.environ, **more})
 
 
 def printed_place(out: str) -> tuple[str, int]:
@@ -97,12 +92,6 @@ def test_files_of_many_documents_are_looked_up_at_once(tmp_path: Path) -> None:
     names = DocumentNames(files)
     names.look_up(["a", "b", "a"])
     assert (names.remark("a"), names.name("b")) == (" (gone)", "b") and asked == [["a", "b"]]
-
-
-def test_a_path_is_relative_below_the_working_directory_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert path_from_here(tmp_path / "a" / "b.md") == str(Path("a/b.md"))
-    assert path_from_here(tmp_path.parent / "b.md") == str(tmp_path.parent / "b.md")
 
 
 def test_a_page_links_to_the_files(home: Path) -> None:

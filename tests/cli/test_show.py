@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import os
 import stat
-import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from tests.command import run_text
+from tests.command import run_in as run
 
 import mergewise
 from mergewise.cli import last
@@ -32,10 +31,6 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     index.add(Document(id="a.pdf", text=PAGED, pages=(Page(1, 0, 12), Page(2, 12, len(PAGED)))))
     index.add(Document(id="7", text="A document whose id is a number.\n"))
     return folder
-
-
-def run(cwd: Path, *words: str, **more: str) -> subprocess.CompletedProcess[str]:
-    return run_text(words, cwd, {**os.environ, **more})
 
 
 def test_a_number_opens_the_citation_of_the_last_answer(home: Path) -> None:

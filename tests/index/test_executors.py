@@ -17,7 +17,7 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from tests.index.errands import killed_apart, noisy, square
-from tests.support import SMALL, HashEmbedder, new_store
+from tests.support import SMALL, HashEmbedder, add_inputs, new_store
 
 import mergewise as mw
 from mergewise.designs import VIEWS
@@ -59,7 +59,7 @@ def add(
 ) -> AddReport:
     given = inputs_of(sources, Path("/"), metadata={"year": 2024})
     opening = HERE if executor is None else lambda size: nullcontext(executor)
-    return pipeline.add(given, store, VIEWS, models, executors=opening, **options)
+    return add_inputs(given, store, VIEWS, models, executors=opening, **options)
 
 
 def rows_by_table(store: Any) -> dict[str, Any]:
@@ -125,7 +125,7 @@ def test_a_worker_that_dies_is_named_and_its_items_are_done_here(caplog: pytest.
 def test_no_worker_can_be_started(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     monkeypatch.setattr(sys, "executable", "/nowhere/python")
     assert list(WorkerPool(2).map(square, [2])) == [(4, HERE_PID)]
-    assert caplog.records[0].getMessage().startswith("0 of 2 workers could be started")
+    assert [record.getMessage().partition(" (")[0] for record in caplog.records] == ["worker ended"] * 2
 
 
 def is_gone(pid: int) -> bool:
@@ -243,7 +243,7 @@ def test_what_cannot_be_read_is_told_in_order(pool: WorkerPool, tmp_path: Path) 
 def test_a_call_of_some_seconds_makes_nothing_ahead() -> None:
     store = new_store("memory", Path(), VIEWS, HashEmbedder())
     models = Models(count_tokens, HashEmbedder())
-    pipeline.add(inputs_of([Document("d", "The tower fell.")]), store, VIEWS, models, embed="later")
+    add_inputs(inputs_of([Document("d", "The tower fell.")]), store, VIEWS, models, embed="later")
     pipeline.go_on(store, VIEWS, models, seconds=0, executors=lambda size: pytest.fail("workers for one change"))
     assert not len(store.reader().unembedded())
 
@@ -291,7 +291,7 @@ def test_tables_from_files_are_the_same_to_the_last_bit(
         index = mw.open(tmp_path / name, views=("leaf", "slice") if LONG else ("leaf",))
         with reader_within(Limits()) as reader:
             inputs = inputs_of(files, tmp_path, reader=reader)
-            report = pipeline.add(
+            report = add_inputs(
                 inputs,
                 index.store,
                 VIEWS,

@@ -27,6 +27,7 @@ from tests.cli.test_eval_runs import run as run_evaluation
 from tests.evaluate.towns import saved_task
 from tests.index.errands import killed_apart, noisy, square
 from tests.index.test_executors import tables_on_disk
+from tests.support import add_inputs
 
 ray = pytest.importorskip("ray", reason="ray is not installed: pip install 'mergewise[ray]'")
 # of Ray's own making
@@ -149,7 +150,7 @@ def test_an_actor_and_a_node_are_killed(
         for share in [share for share in events if total and pools and pools[0].pids and done > share * total]:
             events.pop(share)()
 
-    report = pipeline.add(
+    report = add_inputs(
         inputs_of([folder, *notes()], tmp_path),
         index.store,
         VIEWS,

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AskingOptions:
-    """The models and the output of every command that asks; what it asks is a `Query`."""
+class IndexModelOptions:
+    """The index that is asked, and the models that find and answer."""
 
     index_dir: options.IndexOption = options.DEFAULT_INDEX
     search: options.SearchOption = None
@@ -28,10 +28,6 @@ class AskingOptions:
     chat: options.ChatOption = defaults.CHAT
     prompts: options.PromptsOption = None
     reranker: options.RerankerOption = defaults.RERANKER
-    scorer: options.ScorerOption = defaults.SCORER
-    trace: options.TraceOption = False
-    as_json: options.JsonOption = False
-    html: options.HtmlOption = None
     window: settings.WindowSetting = None
     cache: settings.CacheSetting = None
     timeout: settings.TimeoutSetting = None
@@ -39,8 +35,8 @@ class AskingOptions:
     weights: settings.WeightsSetting = None
     tokenizer: settings.TokenizerSetting = None
 
-    def open_index(self, causal: str = defaults.CAUSAL) -> Index:
-        """The index with the models that the options name."""
+    def open_index(self, *, scorer: str = defaults.SCORER, causal: str = defaults.CAUSAL) -> Index:
+        """Open the index with the models that the options name, and these."""
         import mergewise
         from mergewise.models import load_chat
         from mergewise.models.tokens import count_tokens, counter_from_file
@@ -51,17 +47,27 @@ class AskingOptions:
             embedder=permitted_embedder(self.index_dir, self.embedder),
             tokens=count_tokens if self.tokenizer is None else counter_from_file(self.tokenizer),
             chat=load_chat(self.chat, self.window) or defaults.CHAT,
-            scorer=self.scorer,
             reranker=self.reranker,
-            causal=causal,
             cache=self.cache,
             prompts=self.prompts,
             weights=self.weights,
             search_settings=options.search_settings(self.search),
             create=False,
+            scorer=scorer,
+            causal=causal,
         )
         say_waiting(index.vectors())
         return index
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskingOptions(IndexModelOptions):
+    """The models and the output of every command that asks; what it asks is a `Query`."""
+
+    scorer: options.ScorerOption = defaults.SCORER
+    trace: options.TraceOption = False
+    as_json: options.JsonOption = False
+    html: options.HtmlOption = None
 
     def write_page(self, shown: Answer | Context | Sequence[tuple[Context, float]], index: Index) -> None:
         """Write the page of an answer, a context or a comparison, where `--html` names a file, and say so."""

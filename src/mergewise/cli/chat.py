@@ -46,7 +46,7 @@ def chat(*, query: AnswerQuery, common: AnswerOptions) -> None:
 
     /help lists the commands. Ctrl-C cancels an answer, Ctrl-D leaves. Piped input is a question a line.
     """
-    conversation = Conversation(Answerer(common, query, common.open_index(common.causal)))
+    conversation = Conversation(Answerer(common, query, common.open_index(scorer=common.scorer, causal=common.causal)))
     if sys.stdin.isatty():
         _talk(conversation)
     elif not batch.ask_all(conversation.take, common.as_json):

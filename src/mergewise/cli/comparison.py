@@ -40,7 +40,7 @@ def compare(
     """The contexts of several strategies, side by side, with what only one of them shows marked."""
     from mergewise.designs.specs import split_specs
 
-    index = common.open_index()
+    index = common.open_index(scorer=common.scorer)
     timed: list[Timed] = []
     # a first question loads the models, so that no strategy is timed with that
     index.context(question, budget=1, where=query.where)

@@ -336,7 +336,7 @@ class Evaluation:
         with executors(missing) as executor, progress(f"Evaluating in {executor.workers} processes") as advance:
             compute = partial(compute_shard, list(map(str, self.sets)), plain, executor.workers)
             shards = range(1, executor.workers + 1)
-            for wrong in executor.map(compute, shards, lambda: advance(count() - before, missing, ""), each=1):
+            for wrong in executor.map(compute, shards, lambda: advance(count() - before, missing, "")):
                 if wrong:
                     say_warning(wrong)
 

@@ -177,16 +177,16 @@ def callbacks() -> dict[str, Any]:
     }
 
 
-def configuration(path: Path | None = None) -> dict[str, Any]:
-    """What files set, by command: the user's own one, and before it the nearest one. A path is read instead of both."""
+def configuration() -> dict[str, Any]:
+    """Return what files set, by command: the user's own one, and before it the nearest one."""
     merged: dict[str, Any] = {}
-    for _, options in configuration_files(path):
+    for _, options in configuration_files():
         for command, given in options.items():
             merged[command] = {**merged.get(command, {}), **given}
     return merged
 
 
-def configuration_files(path: Path | None = None) -> list[tuple[Path, dict[str, Any]]]:
+def configuration_files() -> list[tuple[Path, dict[str, Any]]]:
     """The configuration files with what each sets by command; a later one goes before an earlier one.
 
     Paths in the user's own file, and in one above the working directory, count from its folder. What the nearest file must not
@@ -198,8 +198,6 @@ def configuration_files(path: Path | None = None) -> list[tuple[Path, dict[str, 
         }
         for command, callback in callbacks().items()
     }
-    if path is not None:
-        return [(path, read_configuration(path, known))] if path.exists() else []
     own, nearest = existing_configuration(), find_configuration()
     files = [] if own is None else [(own, read_configuration(own, known, own.parent))]
     if nearest is None or (own is not None and os.path.realpath(nearest) == os.path.realpath(own)):

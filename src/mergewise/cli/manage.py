@@ -8,7 +8,7 @@ from dataclasses import asdict
 from itertools import groupby
 from pathlib import Path
 from textwrap import shorten
-from typing import TYPE_CHECKING, Annotated, cast, get_args
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
@@ -19,10 +19,9 @@ from mergewise.cli.output import say, say_aside, say_error, say_json, say_waitin
 from mergewise.cli.places import one_line
 from mergewise.cli.progress import characters, progress
 from mergewise.cli.watching import follow
-from mergewise.defaults import When
 from mergewise.errors import UsageError
+from mergewise.indexing import EmbeddingOptions, IndexingOptions
 from mergewise.jsonable import info_json, problem_json, report_json
-from mergewise.ranges import choice
 from mergewise.types import AddReport, Duplicate, MetadataValue
 
 if TYPE_CHECKING:
@@ -45,14 +44,6 @@ def index(
     ] = None,
     index_dir: options.IndexOption = options.DEFAULT_INDEX,
     embedder: options.EmbedderOption = None,
-    embed: Annotated[
-        str,
-        typer.Option(
-            "--embed",
-            metavar="now|later",
-            help="Make vectors now, or leave them to a later `mergewise index`: until then, texts are found by words.",
-        ),
-    ] = "now",
     views: options.ViewsOption = "leaf",
     assignments: Annotated[
         list[str] | None,
@@ -68,30 +59,6 @@ def index(
             "--sync", help="Remove documents whose files are gone from these folders, or left out by patterns."
         ),
     ] = False,
-    include: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--include",
-            metavar="GLOB",
-            help="Read only files of folders that a pattern means, such as '*.md' or 'manual/'.",
-        ),
-    ] = None,
-    exclude: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--exclude",
-            metavar="GLOB",
-            help="Leave out what a pattern means in folders, such as 'drafts/' or '2019/**/*.md'.",
-        ),
-    ] = None,
-    meta: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--meta",
-            metavar="KEY=VALUE",
-            help="Metadata for all documents of this run, such as team=sales or year=2024.",
-        ),
-    ] = None,
     dry_run: Annotated[
         bool,
         typer.Option(
@@ -131,18 +98,8 @@ def index(
             help="Make a new index of so many whole ones, each with the documents that a hash of their ids gives it.",
         ),
     ] = None,
-    workers: Annotated[
-        int | None,
-        typer.Option(
-            "--workers",
-            min=1,
-            max=1024,
-            help="Processes that read, split and embed documents. The default is one a core where there is much to do.",
-            show_default=False,
-        ),
-    ] = None,
-    ray: options.RayOption = None,
-    gpus_per_worker: settings.GPUsSetting = 0.0,
+    *,
+    given: IndexingOptions,
     as_json: options.JsonOption = False,
 ) -> None:
     """Index files and folders. Unchanged files are skipped, changed ones replaced; run it again after a kill."""
@@ -153,18 +110,19 @@ def index(
 
     embedder = embedder or permitted_embedder(index_dir)
     settings.set_patience(timeout, retries)
-    when = cast(When, choice("--embed is", embed, get_args(When)))
     if not paths:
         if sync or watch or dry_run:
             raise UsageError("no folder is named", "mergewise index DIR --sync")
         opened = mergewise.open(index_dir, embedder=embedder, chat=chat, prompts=prompts, create=False)
-        _go_on(opened, as_json, workers=workers, ray=ray, gpus_per_worker=gpus_per_worker)
+        _go_on(opened, as_json, given)
         return
     names = [view.strip() for view in views.split(",")]
     if ocr and not sandbox:
         raise UsageError("--ocr reads in a separate process", "leave out --no-sandbox")
     limits = Limits(seconds=file_seconds, ocr_pages=ocr_pages if ocr else 0) if sandbox else None
-    included, excluded, metadata = include or (), exclude or (), _run_metadata(meta or ())
+    include, exclude = given["include"] or (), given["exclude"] or ()
+    metadata = _run_metadata(cast("Sequence[str]", given["metadata"] or ()))
+    given = {**given, "include": include, "exclude": exclude, "metadata": metadata, "limits": limits}
     if dry_run and (watch or (chat == defaults.CHAT and not sync)):
         raise UsageError(
             "--dry-run goes with --sync, or with a chat model",
@@ -180,15 +138,15 @@ def index(
             chat=chat,
             prompts=prompts,
             limits=limits,
-            include=included,
-            exclude=excluded,
+            include=include,
+            exclude=exclude,
         )
         say_cost(cost, price_in, price_out, as_json=as_json and dry_run and not sync)
         if dry_run and not sync:
             return
     if dry_run:
         opened = mergewise.open(index_dir, embedder=embedder, create=False)
-        dry = opened.sync(*paths, include=included, exclude=excluded, metadata=metadata, dry_run=True)
+        dry = opened.sync(*paths, include=include, exclude=exclude, metadata=metadata, dry_run=True)
         say_report(dry, len(opened), opened.store.place, as_json, dry_run=True)
         return
     if not any(path.exists() for path in paths):
@@ -209,18 +167,8 @@ def index(
     def update() -> AddReport:
         with progress("Indexing", characters) as advance:
             step = opened.sync if sync or watch else opened.add
-            return step(
-                *paths,
-                include=included,
-                exclude=excluded,
-                metadata=metadata,
-                progress=advance,
-                limits=limits,
-                embed=when,
-                workers=workers,
-                ray=ray,
-                gpus_per_worker=gpus_per_worker,
-            )
+            shown: IndexingOptions = {**given, "progress": advance}
+            return step(*paths, **shown)
 
     if watch:
         follow(paths, index_dir, lambda: say_report(update(), len(opened), opened.store.place, as_json))
@@ -233,10 +181,11 @@ def index(
         raise typer.Exit(1)
 
 
-def _go_on(opened: Index, as_json: bool, *, workers: int | None, ray: str | None, gpus_per_worker: float) -> None:
+def _go_on(opened: Index, as_json: bool, given: IndexingOptions) -> None:
     """Make the vectors that are still to come, and the rows of views."""
+    own = {name: value for name, value in given.items() if name in EmbeddingOptions.__annotations__}
     with _saying_what_is_kept(opened), progress("Indexing", characters) as advance:
-        vectors = opened.embed(progress=advance, workers=workers, ray=ray, gpus_per_worker=gpus_per_worker)
+        vectors = opened.embed(**cast(EmbeddingOptions, {**own, "progress": advance}))
     if as_json:
         say_json(asdict(vectors))
         return

@@ -12,17 +12,19 @@ import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
-from functools import cache, wraps
+from functools import cache, partial, wraps
 from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin, get_type_hints, is_typeddict
 
 import typer
 from typer.core import TyperCommand, TyperGroup, TyperOption
 
-from mergewise.cli.settings import setting_of, setting_value, variable
+from mergewise.cli.settings import GPUsSetting, setting_of, setting_value, variable
 from mergewise.errors import UsageError
+from mergewise.indexing import IndexingOptions
 from mergewise.query import AnswerQuery, Option, Query, options_of
+from mergewise.ranges import choice
 from mergewise.redaction import masked
 from mergewise.text.printable import on_one_line
 
@@ -109,14 +111,14 @@ def _printable_errors() -> Iterator[None]:
 
 
 def with_options(command: Callable[..., None], without: Sequence[str] = ()) -> Callable[..., None]:
-    """The command as typer takes it: the fields of its parameters that are dataclasses become options of the command.
+    """The command as typer takes it: the fields of its parameters that are records become options of the command.
 
     A parameter or field that is a `Setting` is no option: the environment and the configuration file set it. The fields of a
-    `Query` become options as they are; those of `without` keep their defaults.
+    `Query`, and of options of indexing, become options as they are; those of `without` keep their defaults.
     """
     hints = get_type_hints(command, include_extras=True)
     own = signature(command).parameters
-    groups = {name: hints[name] for name in own if is_dataclass(hints[name])}
+    groups = {name: hints[name] for name in own if is_dataclass(hints[name]) or is_typeddict(hints[name])}
     shared = {name: _parameters_of(group, without) for name, group in groups.items()}
     settings = {name: (hints[name], own[name].default) for name in own if setting_of(hints[name])}
     settings_of_groups = {name: _settings_of(group) for name, group in groups.items()}
@@ -127,7 +129,7 @@ def with_options(command: Callable[..., None], without: Sequence[str] = ()) -> C
             return setting_value(name, hint, default, ctx.default_map or {})
 
         for name, group in groups.items():
-            given = {parameter.name: values.pop(parameter.name) for parameter in shared[name]}
+            given = {_FIELDS.get(one.name, one.name): values.pop(one.name) for one in shared[name]}
             given |= {one: value_of_setting(one, *rest) for one, rest in settings_of_groups[name].items()}
             values[name] = (
                 group("", **given) if issubclass(group, Query) and "question" not in given else group(**given)
@@ -150,8 +152,8 @@ def with_options(command: Callable[..., None], without: Sequence[str] = ()) -> C
 
 
 def _parameters_of(group: Any, without: Sequence[str]) -> list[Parameter]:
-    if issubclass(group, Query):
-        return query_parameters(group, without)
+    if is_typeddict(group) or issubclass(group, Query):
+        return record_parameters(group, without)
     hints = get_type_hints(group, include_extras=True)
     return [
         Parameter(one.name, Parameter.KEYWORD_ONLY, default=one.default, annotation=hints[one.name])
@@ -162,8 +164,8 @@ def _parameters_of(group: Any, without: Sequence[str]) -> list[Parameter]:
 
 def _settings_of(group: Any) -> dict[str, tuple[Any, Any]]:
     """The type and the default of each setting, by name."""
-    if issubclass(group, Query):
-        return {}
+    if is_typeddict(group) or issubclass(group, Query):
+        return {one.name: (_SETTINGS[one.name], one.default) for one in options_of(group) if one.name in _SETTINGS}
     hints = get_type_hints(group, include_extras=True)
     return {one.name: (hints[one.name], one.default) for one in fields(group) if setting_of(hints[one.name])}
 
@@ -347,47 +349,69 @@ def search_settings(text: str | None) -> SearchSettings:
     return specs.search_settings(text or "", "--search")
 
 
+# what the command line says of an option in its own way; typer knows no type that is a number or a word
+_NAMES = {"metadata": "meta"}
+_FIELDS = {name: field for field, name in _NAMES.items()}
 _SHORT = {"strategy": "-s", "budget": "-b", "where": "-w", "mode": "-m", "rounds": "-r"}
 _COMPLETIONS = {
     "strategy": _completion(_names_in("STRATEGIES")),
     "mode": _completion(_names_in("MODES")),
     "merge_with": _completion(_merging_strategies),
 }
-# an option's text on the command line as a value of its type; typer knows no type that is a number or a word
 _PARSERS: Mapping[str, Callable[[Any], Any]] = {"budget": _budget}
-_METAVARS = {"budget": "TOKENS|auto"}
-_SHOWN_DEFAULTS = {"budget": "640, or as many as text of this length takes in the question's language"}
+_METAVARS = {"budget": "TOKENS|auto", "include": "GLOB", "exclude": "GLOB", "metadata": "KEY=VALUE", "ray": "ADDRESS"}
+_TYPES: Mapping[str, Any] = {
+    "where": str | None,
+    "include": list[str] | None,
+    "exclude": list[str] | None,
+    "metadata": list[str] | None,
+}
+_DEFAULTS = {"include": None, "exclude": None, "workers": None}
+_SHOWN_DEFAULTS = {
+    "budget": "640, or as many as text of this length takes in the question's language",
+    "workers": "one a core where there is much to do",
+}
 
 
-def query_parameters(record: type[Query], without: Sequence[str] = ()) -> list[Parameter]:
-    """The options of a question, as typer takes them. Parameters of a strategy stand in its brackets."""
-    return [query_parameter(option) for option in options_of(record, [*without, "parameters"])]
+def record_parameters(record: type, without: Sequence[str] = ()) -> list[Parameter]:
+    """The options of a record such as `AnswerQuery`, as typer takes them. Parameters of a strategy stand in its brackets."""
+    panel = None if is_typeddict(record) else SEARCH
+    return [option_parameter(option, panel) for option in options_of(record, [*without, "parameters", *_SETTINGS])]
 
 
-def query_parameter(option: Option) -> Parameter:
-    """An option of a question, as typer takes it."""
-    name, parser = option.name, _PARSERS.get(option.name)
-    declared = [f"--{name.replace('_', '-')}", *([_SHORT[name]] if name in _SHORT else [])]
-    hint: Any = str | None if option.default is None else type(option.default)
+def option_parameter(option: Option, panel: str | None = None) -> Parameter:
+    """An option of a record, as typer takes it. With a panel it is an option of a question, which checks ranges itself."""
+    name = _NAMES.get(option.name, option.name)
+    default = _DEFAULTS.get(option.name, option.default)
+    words = get_args(option.type) if get_origin(option.type) is Literal else ()
+    parser = partial(choice, f"--{name} is", choices=words) if words else _PARSERS.get(option.name)
+    limits = option.range if panel is None else None
     described = typer.Option(
-        *declared,
-        envvar=None if name == "where" else variable(name),
+        f"--{name.replace('_', '-')}",
+        *([_SHORT[name]] if name in _SHORT else []),
+        envvar=variable(name) if panel is not None and name != "where" else None,
         help=f"{option.help}.",
         autocompletion=_COMPLETIONS.get(name),
         parser=parser,
-        metavar=_METAVARS.get(name),
-        show_default=_SHOWN_DEFAULTS.get(name, True),
-        rich_help_panel=SEARCH,
+        min=None if limits is None else limits.low,
+        max=None if limits is None else limits.high,
+        metavar="|".join(words) or _METAVARS.get(option.name),
+        show_default=_SHOWN_DEFAULTS.get(option.name, default is not None),
+        rich_help_panel=panel,
     )
-    annotation: Any = Annotated[Any if parser else hint, described]
-    return Parameter(name, Parameter.KEYWORD_ONLY, default=option.default, annotation=annotation)
+    annotation: Any = Annotated[Any if parser else _TYPES.get(option.name, option.type), described]
+    return Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 
 
-_BY_NAME = {option.name: option for option in options_of(AnswerQuery)}
-StrategyOption = query_parameter(_BY_NAME["strategy"]).annotation
-MaxTokensOption = query_parameter(_BY_NAME["max_tokens"]).annotation
-ModeOption = query_parameter(_BY_NAME["mode"]).annotation
-WhereOption = query_parameter(_BY_NAME["where"]).annotation
+# options of records that the environment and the configuration file set
+_SETTINGS: Mapping[str, Any] = {"gpus_per_worker": GPUsSetting}
+_BY_NAME = {option.name: option for option in [*options_of(AnswerQuery), *options_of(IndexingOptions)]}
+StrategyOption = option_parameter(_BY_NAME["strategy"], SEARCH).annotation
+MaxTokensOption = option_parameter(_BY_NAME["max_tokens"], SEARCH).annotation
+ModeOption = option_parameter(_BY_NAME["mode"], SEARCH).annotation
+WhereOption = option_parameter(_BY_NAME["where"], SEARCH).annotation
+RayOption = option_parameter(_BY_NAME["ray"]).annotation
+GPUsOption = option_parameter(_BY_NAME["gpus_per_worker"]).annotation
 
 
 PromptsOption = Annotated[
@@ -436,18 +460,6 @@ def _split(text: str) -> Split:
 
 
 # a value is a Split, whose module takes long to import
-RayOption = Annotated[
-    str | None,
-    typer.Option(
-        "--ray",
-        metavar="ADDRESS",
-        help="Workers on a Ray cluster (extra ray): local, auto or HOST:PORT; as many as it has room for.",
-        show_default=False,
-    ),
-]
-GPUsOption = Annotated[
-    float, typer.Option("--gpus-per-worker", min=0, max=64, help="With --ray: GPUs of a worker, such as 1 or 0.25.")
-]
 SplitOption = Annotated[
     Any,
     typer.Option(

@@ -31,7 +31,7 @@ Result = TypeVar("Result", Answer, Context)
 @partial(options.with_options, without=["question"])
 def ask(question: options.QuestionArgument, *, query: AnswerQuery, common: AnswerOptions) -> None:
     """Answer with citations: quoted sentences, or the words of a chat model. Exits with 1 where nothing was found."""
-    answerer = Answerer(common, query, common.open_index(common.causal))
+    answerer = Answerer(common, query, common.open_index(scorer=common.scorer, causal=common.causal))
     _each_question(question, query.where, common, answerer.answer, answerer.as_dict)
 
 
@@ -48,7 +48,7 @@ def context(
         raise UsageError(f"--format {form} shows one question", "give the question itself instead of -, or --json")
     if form == "json":
         common = replace(common, as_json=True)
-    index = common.open_index()
+    index = common.open_index(scorer=common.scorer)
 
     def assemble(question: str, where: Where | None) -> Context:
         context = index.context(**replace(query, question=question, where=where).arguments())

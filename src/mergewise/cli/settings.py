@@ -12,7 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, get_args, get_origin
 
-from mergewise.ranges import GPUS, PRICE, RETRYING, SECONDS, TOKENS, Range, number, text
+from mergewise.indexing import EmbeddingOptions
+from mergewise.query import options_of
+from mergewise.ranges import PRICE, RETRYING, SECONDS, TOKENS, Range, number, text
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +25,7 @@ class Setting:
     range: Range | None = None
 
 
+_GPUS = next(option for option in options_of(EmbeddingOptions) if option.name == "gpus_per_worker")
 WindowSetting = Annotated[int | None, Setting("Context window of the chat model, in tokens; 32768 without it", TOKENS)]
 TokenizerSetting = Annotated[Path | None, Setting("A tokenizer.json that counts tokens, instead of the built-in one")]
 TimeoutSetting = Annotated[
@@ -34,7 +37,7 @@ PriceInSetting = Annotated[float, Setting("Price of a million input tokens, to s
 PriceOutSetting = Annotated[float, Setting("Price of a million output tokens, to show the cost", PRICE)]
 FileSecondsSetting = Annotated[float, Setting("Seconds that reading one file may take in the sandbox", SECONDS)]
 OCRPagesSetting = Annotated[int, Setting("Scanned pages of a file that are recognized", Range(1, 10_000))]
-GPUsSetting = Annotated[float, Setting("GPUs of a worker on a Ray cluster, such as 1 or 0.25", GPUS)]
+GPUsSetting = Annotated[float, Setting(_GPUS.help, _GPUS.range)]
 WeightsSetting = Annotated[Path | None, Setting("Weights of weave's features, as `mergewise tune --fit` writes them")]
 
 

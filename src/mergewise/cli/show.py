@@ -110,7 +110,7 @@ def excerpts_of(
     number = _number(what)
     if number is None or remembered is None or number not in remembered.numbers:
         return [_document_excerpt(opened, locations, what, around, remembered)]
-    _demand_unchanged(remembered, number, locations)
+    _check_unchanged(remembered, number, locations)
     return _excerpts(locations, [span for span, _ in remembered.numbers[number]], around)
 
 
@@ -126,7 +126,7 @@ def _number(what: str) -> int | None:
     return int(bare) if bare.isascii() and bare.isdigit() else None
 
 
-def _demand_unchanged(remembered: last.Last, number: int, locations: Locations) -> None:
+def _check_unchanged(remembered: last.Last, number: int, locations: Locations) -> None:
     for span, check in remembered.numbers[number]:
         document = locations.document(span.doc_id)
         if document is None or (check is not None and check != last.checksum(document.text[span.start : span.end])):

@@ -67,7 +67,7 @@ def resolve(spec: str, parameters: Mapping[str, object] | None = None) -> tuple[
     return strategy, with_parameters(strategy.parameters, given, name, strategy.presets)
 
 
-def demand_within(ceilings: Ceilings, spec: str, parameters: Mapping[str, object] | None = None) -> None:
+def check_within(ceilings: Ceilings, spec: str, parameters: Mapping[str, object] | None = None) -> None:
     """Raises UsageError where a parameter is above its ceiling, and above what it is by default."""
     strategy, chosen = resolve(spec, parameters)
     for field in fields(chosen):

@@ -15,6 +15,7 @@ from time import perf_counter
 from typing import Any
 
 from mergewise.asking import answer_together, context, prepare_request
+from mergewise.async_api import each
 from mergewise.defaults import STRATEGY
 from mergewise.designs import MODES, modes, strategies
 from mergewise.designs.specs import search_settings
@@ -38,7 +39,6 @@ from mergewise.models.record import Models
 from mergewise.protocols import ChatModel, Reranker
 from mergewise.query import AnswerQuery, Query
 from mergewise.store.views import Progress
-from mergewise.twins import each
 from mergewise.types import Answer, Context
 
 

@@ -14,34 +14,21 @@ from __future__ import annotations
 
 import logging
 import os
-import pickle
 import subprocess
 import sys
-from collections import deque
-from collections.abc import Callable, Iterator
-from concurrent.futures import Future
+from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout, suppress
 from functools import partial
 from pathlib import Path
-from threading import Lock, current_thread
+from threading import current_thread
 from typing import Any
 
 import mergewise
 from mergewise.errors import MissingExtra, UsageError
-from mergewise.index.executors import (
-    INLINE,
-    NO_MORE_THREADS,
-    READY,
-    Executor,
-    Executors,
-    WorkerAnswers,
-    WorkerPool,
-    WorkItem,
-    in_workers,
-    log_levels,
-)
+from mergewise.index.executors import INLINE, NO_MORE_THREADS, Executor, Executors, WorkerPool, in_workers, log_levels
 from mergewise.index.worker import LogCollector, answer_to
 from mergewise.models.minilm import cores
+from mergewise.ranges import GPUS, WORKERS, number, text_or_none, whole
 
 LOCAL = "local"
 TRIES = 3
@@ -55,12 +42,19 @@ _JOIN = "import logging, sys, ray; ray.init(address=sys.argv[1], log_to_driver=F
 
 
 def executors_of(workers: int | None, ray: str | None = None, gpus_per_worker: float = 0.0) -> Executors:
-    """Return those of `in_workers`; where `ray` names a cluster, those of `on_cluster`."""
-    if ray is not None:
-        return partial(on_cluster, address=ray, workers=workers, gpus_per_worker=gpus_per_worker)
-    if gpus_per_worker:
+    """Return those of `in_workers`; where `ray` names a cluster, those of `on_cluster`.
+
+    Raises:
+        UsageError: for a value that is out of its range, or GPUs without a cluster.
+    """
+    count = None if workers is None else whole("the workers are", workers, WORKERS)
+    gpus = number("the GPUs of a worker are", gpus_per_worker, float, GPUS)
+    address = text_or_none("the cluster is", ray)
+    if address is not None:
+        return partial(on_cluster, address=address, workers=count, gpus_per_worker=gpus)
+    if gpus:
         raise UsageError("GPUs of a worker go with a cluster", "name one: ray='local', or --ray local")
-    return partial(in_workers, workers=workers)
+    return partial(in_workers, workers=count)
 
 
 @contextmanager
@@ -108,7 +102,7 @@ def _membership(ray: Any, address: str, workers: int | None) -> Iterator[None]:
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         options |= {"include_dashboard": False, "num_cpus": max(cores(), workers or 1)}
     else:
-        _demand_cluster(address)
+        _check_cluster(address)
     try:
         with redirect_stdout(sys.stderr):
             ray.init(address=address, **options)
@@ -136,7 +130,7 @@ class _OutputWithoutRay:
         return getattr(self._stream, name)
 
 
-def _demand_cluster(address: str) -> None:
+def _check_cluster(address: str) -> None:
     """Raises UsageError where no cluster answers."""
     try:
         tried = subprocess.run(
@@ -185,54 +179,28 @@ class ClusterActor:
 
 
 class _ClusterWorker:
-    """A `PoolWorker` by an actor. Answers may come in another order than they were made in: small ones travel faster."""
+    """A `PoolWorker` by an actor."""
 
-    def __init__(self, ray: Any, actor: Any, answers: WorkerAnswers) -> None:
-        self.is_ready, self.pid, self.name = False, 0, "worker"
-        self.items: deque[WorkItem] = deque()
-        self._ray, self._answers = ray, answers
-        self._lock = Lock()
-        self._replies: deque[tuple[Future[Any], Callable[[Any], Any]]] = deque()
-        self._why = "ended by this process"
+    def __init__(self, ray: Any, actor: Any) -> None:
+        self.pid, self.name = 0, "worker"
+        self._ray = ray
         self._actor = actor.remote(str(Path.cwd()), *log_levels())
-        self._call(self._actor.begin.remote(), self._begun)
 
-    def send(self, function: Callable[[Any], object], item: WorkItem) -> None:
-        request = item.request(function)
-        if request is not None:
-            self.items.append(item)
-            self._call(self._actor.answer.remote(request), pickle.loads)
-
-    def end(self) -> str:
-        with suppress(Exception):
-            self._ray.kill(self._actor)
-        return self._why
-
-    def _call(self, reply: Any, read: Callable[[Any], Any]) -> None:
-        future = reply.future()
-        with self._lock:
-            self._replies.append((future, read))
-        future.add_done_callback(self._pass_on)
-
-    def _pass_on(self, _: Future[Any]) -> None:
-        """Put what has come into the queue, as far as nothing is missing before it."""
-        with self._lock:
-            while self._replies and self._replies[0][0].done():
-                future, read = self._replies.popleft()
-                try:
-                    answer = read(future.result())
-                except Exception as error:
-                    # whatever it is, the worker is of no use any more
-                    self._why = _first_sentence(str(error))
-                    answer = None
-                self._answers.put((self, answer))
-
-    def _begun(self, said: tuple[int, str]) -> Any:
-        self.pid, version = said
-        self.name = f"worker {self.pid}"
+    def begin(self) -> None:
+        pid, version = self._actor.begin.remote().future().result()
         if version != mergewise.__version__:
             raise ValueError(f"it has mergewise {version}, this process {mergewise.__version__}")
-        return READY
+        self.pid, self.name = pid, f"worker {pid}"
+
+    def ask(self, request: bytes) -> bytes:
+        answer: bytes = self._actor.answer.remote(request).future().result()
+        return answer
+
+    def end(self, error: Exception | None = None) -> str:
+        with suppress(Exception):
+            self._ray.kill(self._actor)
+        # whatever the error is, the worker is of no use any more
+        return _first_sentence(str(error))
 
 
 def _first_sentence(text: str) -> str:

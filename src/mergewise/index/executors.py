@@ -6,7 +6,7 @@ never one that runs the caller's script again, as those of `multiprocessing` do,
 pickled, and what workers had when they died, is done in this process at its turn: results come whole and in order whatever
 becomes of the workers.
 
-    requests   two wait at each worker, so that none is idle while an answer is read
+    threads    two a worker: one waits for an answer, the other has the next request ready
     memory     `AHEAD` items a worker are under way at most, or wait for one before them
     logs       what a worker logs, and its warnings, are told here when its result is taken
     ends       workers ignore Ctrl-C, which this process gets; they end with it, also where it is killed
@@ -16,19 +16,23 @@ from __future__ import annotations
 
 import logging
 import pickle
+import subprocess
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from math import inf
-from queue import Empty, SimpleQueue
-from threading import Thread
+from queue import SimpleQueue
+from threading import Lock, Thread
 from time import monotonic
-from typing import IO, Any, Protocol, TypeAlias, TypeVar
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 from mergewise.errors import UsageError
+from mergewise.index import worker
+from mergewise.index.worker import read_frame, write_frame
 from mergewise.models.minilm import cores
 from mergewise.readers.sandbox import ending_of, start_sandbox
 
@@ -38,14 +42,13 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 AT_WORKER, AHEAD = 2, 4
-"""Items that a worker holds, and items a worker that are under way in all."""
+"""Items that a worker has or that wait for it, and items a worker that are under way in all."""
 LOOK_SECONDS = 0.2
 """Between two calls of `waiting`."""
 START_SECONDS = 60.0
 """After which it is said that no worker has started."""
 CHARACTERS_A_WORKER = 4_000_000
 """Of work, or bytes of files, for which it pays to start a worker (docs/evaluation.md)."""
-WORKER = "mergewise.index.worker"
 _END = object()
 NO_MORE_THREADS = {"TOKENIZERS_PARALLELISM": "false"}
 
@@ -64,15 +67,13 @@ class Executor(Protocol):
         ...
 
     def map(
-        self,
-        function: Callable[[Item], Result],
-        items: Iterable[Item],
-        waiting: Callable[[], None] = lambda: None,
-        each: int = AT_WORKER,
+        self, function: Callable[[Item], Result], items: Iterable[Item], waiting: Callable[[], None] = lambda: None
     ) -> Iterator[Result]:
-        """The results in the order of the items, of which only so many are taken ahead; so many wait at `each` worker.
+        """Return the results in the order of the items, of which only so many are taken ahead.
+
         `waiting` is called now and then while no result is there, and may raise. An error of the function is raised in the
-        place of its result."""
+        place of its result.
+        """
         ...
 
 
@@ -87,11 +88,7 @@ class Inline:
     is_cluster = False
 
     def map(
-        self,
-        function: Callable[[Item], Result],
-        items: Iterable[Item],
-        waiting: Callable[[], None] = lambda: None,
-        each: int = AT_WORKER,
+        self, function: Callable[[Item], Result], items: Iterable[Item], waiting: Callable[[], None] = lambda: None
     ) -> Iterator[Result]:
         return map(function, items)
 
@@ -127,205 +124,176 @@ class WorkerAnswer:
     warned: tuple[tuple[str, type[Warning], str, int], ...] = ()
 
 
-@dataclass(slots=True, eq=False)
-class WorkItem:
-    """An item on its way, with which so many workers died. It is `returned` until another one has it, and `lost` where none
-    will answer."""
-
-    item: Any
-    answer: WorkerAnswer | None = None
-    deaths: int = 0
-    is_returned: bool = False
-    is_lost: bool = False
-
-    def request(self, function: Callable[[Any], object]) -> bytes | None:
-        """What a worker is sent; None where that cannot be: the item is lost."""
-        try:
-            return pickle.dumps((function, self.item), pickle.HIGHEST_PROTOCOL)
-        except Exception as error:
-            # pickling calls what others wrote
-            log.info("it is done in this process, as it cannot be sent to a worker: %s", error)
-            self.is_lost = True
-            return None
-
-
 class PoolWorker(Protocol):
-    """A worker of a pool, with the items that it was sent and has not answered, in order."""
+    """A worker of a pool, which does one item at a time. Its `pid` is 0 until it has begun."""
 
     name: str
     pid: int
-    is_ready: bool
-    items: deque[WorkItem]
 
-    def send(self, function: Callable[[Any], object], item: WorkItem) -> None:
-        """Have an item done. One that cannot be sent is lost."""
+    def begin(self) -> None:
+        """Wait until the worker is ready. Raises an error if it never will be."""
         ...
 
-    def end(self) -> str:
-        """End the worker, unless it has ended. How it ended."""
+    def ask(self, request: bytes) -> bytes:
+        """Return the pickled fields of a `WorkerAnswer` to a pickled function and item. Raises an error if the worker ended."""
         ...
 
-
-WorkerAnswers: TypeAlias = "SimpleQueue[tuple[PoolWorker, WorkerAnswer | None]]"
-"""What workers say: `READY`, then an answer to the first of their items; None once they have ended."""
-READY = WorkerAnswer()
+    def end(self, error: Exception | None = None) -> str:
+        """End the worker, unless it has ended by this error. Return how it ended."""
+        ...
 
 
 class WorkerPool:
-    """An `Executor` of workers, which `start` with the first item. One `map` at a time.
+    """An `Executor` of workers, which start with the first item. One `map` at a time.
 
     An item with which so many workers died (`tries`) is done here. A worker of a cluster that dies is replaced.
     """
 
     def __init__(
-        self,
-        workers: int,
-        start: Callable[[WorkerAnswers], PoolWorker] | None = None,
-        tries: int = 1,
-        is_cluster: bool = False,
+        self, workers: int, new_worker: Callable[[], PoolWorker] | None = None, tries: int = 1, is_cluster: bool = False
     ) -> None:
         self.workers, self.is_cluster = workers, is_cluster
-        self._start, self._tries = start or partial(_WorkerProcess, max(1, cores() // workers)), tries
-        self._pool: list[PoolWorker] | None = None
-        self._answers: WorkerAnswers = SimpleQueue()
+        self._new_worker = new_worker or partial(_WorkerProcess, max(1, cores() // workers))
+        self._tries = tries
+        self._lock = Lock()
+        self._pool: list[PoolWorker] = []
+        # those that have nothing to do; None once all have ended
+        self._idle: SimpleQueue[PoolWorker | None] = SimpleQueue()
+        self._threads = ThreadPoolExecutor(AT_WORKER * workers, thread_name_prefix="mergewise-worker")
+        self._began = 0.0
+        self._fault: UsageError | None = None
 
     @property
     def pids(self) -> list[int]:
         """The processes that live."""
-        return [worker.pid for worker in self._pool or () if worker.is_ready]
+        return [worker.pid for worker in self._pool if worker.pid]
 
     def map(
-        self,
-        function: Callable[[Item], Result],
-        items: Iterable[Item],
-        waiting: Callable[[], None] = lambda: None,
-        each: int = AT_WORKER,
+        self, function: Callable[[Item], Result], items: Iterable[Item], waiting: Callable[[], None] = lambda: None
     ) -> Iterator[Result]:
+        if not self._began:
+            self._began = monotonic()
+            with self._lock:
+                for _ in range(self.workers):
+                    self._add_worker()
         rest = iter(items)
-        under_way: deque[WorkItem] = deque()
-        while self._hand_out(function, rest, under_way, waiting, each):
-            first = under_way[0]
-            if not (first.is_lost or first.answer):
-                self._take_answer(waiting)
-                continue
-            under_way.popleft()
-            yield function(first.item) if first.is_lost or first.answer is None else _result(first.answer)
+        under_way: deque[tuple[Any, Future[WorkerAnswer | None]]] = deque()
+        try:
+            while True:
+                while len(under_way) < AHEAD * self.workers and (item := next(rest, _END)) is not _END:
+                    under_way.append((item, self._threads.submit(self._answer, function, item)))
+                if not under_way:
+                    return
+                first, future = under_way[0]
+                while not wait([future], LOOK_SECONDS).done:
+                    self._look_at_start()
+                    waiting()
+                under_way.popleft()
+                answer = future.result()
+                yield function(first) if answer is None else _result(answer)
+        finally:
+            for _, future in under_way:
+                future.cancel()
 
     def close(self) -> None:
-        for worker in self._pool or ():
-            worker.end()
-        self._pool = []
+        with self._lock:
+            ended, self._pool = self._pool, []
+        for one in ended:
+            one.end()
+        self._idle.put(None)
+        self._threads.shutdown(cancel_futures=True)
 
-    def _hand_out(
-        self,
-        function: Callable[[Any], object],
-        rest: Iterator[Any],
-        under_way: deque[WorkItem],
-        waiting: Callable[[], None],
-        each: int,
-    ) -> bool:
-        """Give the workers what there is to do. Whether something is under way."""
-        ready = self._ready_workers(waiting)
-        while True:
-            worker = min(ready, key=lambda worker: len(worker.items), default=None)
-            item = next((item for item in under_way if item.is_returned), None)
-            if item is not None and worker is None:
-                item.is_returned, item.is_lost = False, True
-                continue
-            if under_way and (worker is None or len(worker.items) >= each):
-                break
-            if item is None:
-                if len(under_way) >= AHEAD * self.workers:
-                    break
-                item = WorkItem(next(rest, _END), is_lost=worker is None)
-                if item.item is _END:
-                    break
-                under_way.append(item)
-            if worker is not None:
-                item.is_returned = False
-                worker.send(function, item)
-        return bool(under_way)
-
-    def _ready_workers(self, waiting: Callable[[], None]) -> list[PoolWorker]:
-        """At least one, unless all have ended."""
-        if self._pool is None:
-            self._pool = []
-            try:
-                for _ in range(self.workers):
-                    self._pool.append(self._start(self._answers))
-            except OSError as error:
-                log.warning("%d of %d workers could be started: %s", len(self._pool), self.workers, error)
-        began = monotonic()
-        while self._pool and not any(worker.is_ready for worker in self._pool):
-            self._take_answer(waiting)
-            if monotonic() - began > START_SECONDS:
-                log.warning("no worker has started for %.0f seconds: is there room for one?", START_SECONDS)
-                began = inf
-        return [worker for worker in self._pool if worker.is_ready]
-
-    def _take_answer(self, waiting: Callable[[], None]) -> None:
+    def _answer(self, function: Callable[[Any], object], item: Any) -> WorkerAnswer | None:
+        """Return the answer of a worker; None if this process is to do the item."""
         try:
-            worker, answer = self._answers.get(timeout=LOOK_SECONDS)
-        except Empty:
-            waiting()
-            return
-        if self._pool is None or worker not in self._pool:
-            # others have what it had
-            return
-        if answer is READY:
-            worker.is_ready = True
-        elif answer is not None:
-            item = worker.items.popleft()
-            item.answer, item.is_lost = answer, answer.is_refused
-        else:
-            self._pool.remove(worker)
-            self._give_back(worker, worker.end())
+            request = pickle.dumps((function, item), pickle.HIGHEST_PROTOCOL)
+        except Exception as error:
+            # pickling calls what others wrote
+            log.info("it is done in this process, as it cannot be sent to a worker: %s", error)
+            return None
+        for _ in range(self._tries):
+            one = self._idle.get()
+            if one is None:
+                self._idle.put(None)
+                if self._fault is not None:
+                    raise self._fault
+                return None
+            try:
+                answer = WorkerAnswer(**pickle.loads(one.ask(request)))
+            except Exception as error:
+                self._remove(one, error, has_begun=True)
+            else:
+                self._idle.put(one)
+                return None if answer.is_refused else answer
+        return None
 
-    def _give_back(self, worker: PoolWorker, why: str) -> None:
-        """What a worker had that ended is done by others, or here."""
-        assert self._pool is not None
-        if self.is_cluster and not (worker.is_ready or self._pool):
-            raise UsageError(f"no worker can start on the cluster: {why}", "install this mergewise on every node")
-        log.warning("%s ended (%s): what it had is done %s", worker.name, why, "again" if self._tries > 1 else "here")
-        for item in worker.items:
-            item.deaths += 1
-            item.is_lost = item.deaths >= self._tries
-            item.is_returned = not item.is_lost
-        if self.is_cluster and worker.is_ready:
-            self._pool.append(self._start(self._answers))
+    def _add_worker(self) -> None:
+        one = self._new_worker()
+        self._pool.append(one)
+        Thread(target=self._begin, args=(one,), name="mergewise-worker", daemon=True).start()
+
+    def _begin(self, one: PoolWorker) -> None:
+        try:
+            one.begin()
+        except Exception as error:
+            self._remove(one, error, has_begun=False)
+            return
+        self._began = inf
+        with self._lock:
+            if one in self._pool:
+                self._idle.put(one)
+                return
+        # the pool was closed meanwhile
+        one.end()
+
+    def _remove(self, one: PoolWorker, error: Exception, *, has_begun: bool) -> None:
+        """Go on without a worker that ended; on a cluster, with another one in its place."""
+        with self._lock:
+            if one not in self._pool:
+                return
+            self._pool.remove(one)
+            why = one.end(error)
+            log.warning("%s ended (%s): what it had is done %s", one.name, why, "again" if self._tries > 1 else "here")
+            if self.is_cluster and has_begun:
+                self._add_worker()
+            elif not self._pool:
+                if self.is_cluster:
+                    hint = "install this mergewise on every node"
+                    self._fault = UsageError(f"no worker can start on the cluster: {why}", hint)
+                self._idle.put(None)
+
+    def _look_at_start(self) -> None:
+        if monotonic() - self._began > START_SECONDS:
+            log.warning("no worker has started for %.0f seconds: is there room for one?", START_SECONDS)
+            self._began = inf
 
 
 class _WorkerProcess:
     """A process of this machine. It is ready at once: what it is sent waits until it has started."""
 
-    is_ready = True
+    def __init__(self, threads: int) -> None:
+        self.name, self.pid = "worker", 0
+        self._env = {**NO_MORE_THREADS, "OMP_NUM_THREADS": str(threads)}
+        self._process: subprocess.Popen[bytes] | None = None
 
-    def __init__(self, threads: int, answers: WorkerAnswers) -> None:
-        env = {**NO_MORE_THREADS, "OMP_NUM_THREADS": str(threads)}
-        self._process = start_sandbox(WORKER, *map(str, log_levels()), stderr=None, env=env, own_group=True)
+    def begin(self) -> None:
+        self._process = start_sandbox(
+            worker.__name__, *map(str, log_levels()), stderr=None, env=self._env, own_group=True
+        )
         self.pid = self._process.pid
         self.name = f"worker {self.pid}"
-        self.items: deque[WorkItem] = deque()
-        Thread(target=self._receive, args=(answers,), name="mergewise-worker", daemon=True).start()
 
-    def send(self, function: Callable[[Any], object], item: WorkItem) -> None:
-        request = item.request(function)
-        if request is None:
-            return
-        self.items.append(item)
-        assert self._process.stdin is not None
-        # a worker that is gone is told of by `_receive`
-        with suppress(OSError):
-            write_frame(self._process.stdin, request)
+    def ask(self, request: bytes) -> bytes:
+        assert self._process is not None and self._process.stdin is not None and self._process.stdout is not None
+        write_frame(self._process.stdin, request)
+        answer = read_frame(self._process.stdout)
+        if answer is None:
+            raise EOFError
+        return answer
 
-    def _receive(self, answers: WorkerAnswers) -> None:
-        assert self._process.stdout is not None
-        with suppress(Exception):
-            while (frame := read_frame(self._process.stdout)) is not None:
-                answers.put((self, pickle.loads(frame)))
-        answers.put((self, None))
-
-    def end(self) -> str:
+    def end(self, error: Exception | None = None) -> str:
+        if self._process is None:
+            return str(error)
         with suppress(OSError):
             self._process.kill()
         code = self._process.wait()
@@ -353,19 +321,3 @@ def _result(answer: WorkerAnswer) -> Any:
     if answer.error is not None:
         raise answer.error
     return answer.value
-
-
-# -- frames, in which both sides send
-
-
-def write_frame(stream: IO[bytes], content: bytes) -> None:
-    stream.write(len(content).to_bytes(8, "little"))
-    stream.write(content)
-    stream.flush()
-
-
-def read_frame(stream: IO[bytes]) -> bytes | None:
-    """The next frame; None at the end, and where the other side died in the middle of one."""
-    size = int.from_bytes(stream.read(8), "little")
-    content = stream.read(size) if size else b""
-    return content if size and len(content) == size else None

@@ -28,11 +28,10 @@ from mergewise.defaults import When
 from mergewise.errors import ReadError
 from mergewise.index.executors import HERE, INLINE, Executor, Executors
 from mergewise.index.moves import keeps_its_title, rename_document
-from mergewise.index.plan import IndexingPlan, IndexingTask, Move, batches, plan
+from mergewise.index.plan import IndexingPlan, IndexingTask, Move, batches
 from mergewise.index.vectors import embed_in_workers, embed_some, embedding_tables, waiting_characters
 from mergewise.index.work import IndexingProgress
 from mergewise.index.writing.calls import chat_of
-from mergewise.inputs import Input
 from mergewise.models.cache import CachedChat
 from mergewise.models.minilm import MiniLM, cores
 from mergewise.models.record import Models
@@ -56,61 +55,65 @@ SENT_CHARACTERS, SENT_DOCUMENTS = 200_000, 64
 """What a worker gets at a time: about a second of work or less, so that none waits long for another in the end."""
 
 
+@dataclass(frozen=True, slots=True)
+class _ViewBuilder:
+    """Views with the settings of those that are built, and the models that their rows are made with, here or in a worker."""
+
+    registry: Registry
+    settings: Mapping[str, Mapping[str, Any]]
+    models: Models
+
+    def build(self, rows: Sequence[DocumentRows], on_share: OnShare | None = None) -> list[DocumentRows]:
+        """Add the rows of the views to those that documents have."""
+        for view in views_of(self.registry, list(self.settings)):
+            tables = self.tables(view, rows, on_share)
+            rows = [replace(row, tables={**row.tables, **own}) for row, own in zip(rows, tables, strict=True)]
+        return list(rows)
+
+    def tables(self, view: View, rows: Sequence[DocumentRows], on_share: OnShare | None = None) -> Sequence[ViewRows]:
+        view.check_prompt(self.settings[view.name], self.models.prompts)
+        own = view.load(self.settings[view.name])
+        if on_share is not None and view.writing is not None and view.writing.asks(own):
+            return view.writing.build(rows, own, self.models, on_share)
+        return view.build(rows, own, self.models)
+
+    @property
+    def asking(self) -> int:
+        """The number of views whose rows a chat model writes."""
+        return sum(self.registry[name].asks_chat(own) for name, own in self.settings.items())
+
+    def is_work_of(self, executor: Executor) -> bool:
+        """Whether workers make the rows."""
+        if self.asking and not (executor.is_cluster and _has_copies(_model_inside(self.models.chat))):
+            return False
+        no_vectors = bool(executor.workers) and self.models.embedder is None
+        return bool(self.settings) and (no_vectors or _embed_apart(executor, self.models.embedder))
+
+    def for_worker(self) -> _ViewBuilder:
+        """What workers need. Answers of a chat model of theirs are kept nowhere but in the rows."""
+        chat = _model_inside(self.models.chat) if self.asking else None
+        # the tree by itself: other views need not be imported for it
+        first = next(iter(self.registry))
+        registry = {first: self.registry[first]} if [*self.settings] == [first] else self.registry
+        return replace(self, registry=registry, models=replace(self.models, chat=chat))
+
+    def with_progress(self, work: IndexingProgress, characters: int) -> tuple[_ViewBuilder, OnShare | None]:
+        """The same, and who hears how far a batch is. Where a chat model writes, all else takes no time."""
+        if self.asking:
+            return self, work.shares_of(characters, self.asking)
+        embedder = work.watch(self.models.embedder, characters, len(self.settings))
+        return replace(self, models=replace(self.models, embedder=embedder)), None
+
+
 def rows_of(
     documents: Sequence[tuple[Document, str]],
     registry: Registry,
     settings: Mapping[str, Mapping[str, Any]],
     models: Models,
-    on_share: OnShare | None = None,
 ) -> list[DocumentRows]:
     """The rows of documents, given with their digests, in all views that have settings."""
     rows = [DocumentRows(document, digest) for document, digest in documents]
-    return _with_views(rows, registry, settings, models, on_share)
-
-
-def _with_views(
-    rows: Sequence[DocumentRows],
-    registry: Registry,
-    settings: Mapping[str, Mapping[str, Any]],
-    models: Models,
-    on_share: OnShare | None = None,
-) -> list[DocumentRows]:
-    for view in views_of(registry, list(settings)):
-        tables = _view_tables(rows, view, settings[view.name], models, on_share)
-        rows = [replace(row, tables={**row.tables, **own}) for row, own in zip(rows, tables, strict=True)]
-    return list(rows)
-
-
-def _view_tables(
-    rows: Sequence[DocumentRows],
-    view: View,
-    settings: Mapping[str, Any],
-    models: Models,
-    on_share: OnShare | None = None,
-) -> Sequence[ViewRows]:
-    view.check_prompt(settings, models.prompts)
-    own = view.load(settings)
-    if on_share is not None and view.writing is not None and view.writing.asks(own):
-        return view.writing.build(rows, own, models, on_share)
-    return view.build(rows, own, models)
-
-
-def add(
-    inputs: Sequence[Input],
-    store: Store,
-    registry: Registry,
-    models: Models,
-    work: IndexingProgress | None = None,
-    embed: When = "now",
-    executors: Executors = HERE,
-) -> AddReport:
-    """Add what is new or changed. What cannot be read is named in the report with its reason, and the others go on."""
-    began = perf_counter()
-    work = work or IndexingProgress()
-    planned = plan(inputs, store.reader(), work.look_at)
-    report = replace(carry_out(planned, store, registry, models, work, embed, executors), changes=())
-    log.info("added: %s, %.1f s", report, perf_counter() - began)
-    return report
+    return _ViewBuilder(registry, settings, models).build(rows)
 
 
 def carry_out(
@@ -126,39 +129,27 @@ def carry_out(
 
     With `embed` "later", vectors and the rows of further views are left to `catch_up`.
     """
+    began = perf_counter()
     size = sum(task.given.size for task in planned.tasks)
     waiting = waiting_characters(store) if embed == "now" else 0
-    with executors(size + waiting) as executor:
-        return _carry_out(planned, store, registry, models, work, embed, executor, (size, waiting))
-
-
-def _carry_out(
-    planned: IndexingPlan,
-    store: Store,
-    registry: Registry,
-    models: Models,
-    work: IndexingProgress,
-    embed: When,
-    executor: Executor,
-    sizes: tuple[int, int],
-) -> AddReport:
-    texts_first = embed == "later" or (models.embedder is not None and sizes[0] > SMALL)
+    texts_first = embed == "later" or (models.embedder is not None and size > SMALL)
     writer = _BatchWriter(store, registry, models, work, texts_first=texts_first)
-    work.begin(sizes)
+    work.begin((size, waiting))
     if texts_first:
         work.begin_texts()
-    writer.add_all(planned.tasks, executor)
-    for moves in batches(planned.moves, MOVES_AT_ONCE):
-        writer.move(moves)
-    for some in batches(planned.updates.items(), DESCRIBED_AT_ONCE):
-        store.describe(dict(some))
-    # with the search indexes in the same change, where nothing is left to do
-    writer.flush(remove=planned.gone, origins=planned.found, optimize=not texts_first)
-    if texts_first and writer.written:
-        store.optimize()
-    if embed == "now":
-        catch_up(store, registry, models, work, executor=executor)
-        take_up(store, registry, models, writer.written)
+    with executors(size + waiting) as executor:
+        writer.add_all(planned.tasks, executor)
+        for moves in batches(planned.moves, MOVES_AT_ONCE):
+            writer.move(moves)
+        for some in batches(planned.updates.items(), DESCRIBED_AT_ONCE):
+            store.describe(dict(some))
+        # with the search indexes in the same change, where nothing is left to do
+        writer.flush(remove=planned.gone, origins=planned.found, optimize=not texts_first)
+        if texts_first and writer.written:
+            store.optimize()
+        if embed == "now":
+            catch_up(store, registry, models, work, executor=executor)
+            take_up(store, registry, models, writer.written)
     report = AddReport(unchanged=planned.unchanged, failed=planned.failed, updated=len(planned.updates)) + writer.report
     if writer.written or report.removed or report.updated:
         store.optimize()
@@ -167,7 +158,8 @@ def _carry_out(
         changes = [change for change in planned.changes() if change.action in done or change.id in writer.written]
         report += AddReport(duplicates=tuple(doubled), changes=tuple(changes))
     work.finish()
-    return report
+    log.info("indexed: %s, %.1f s", report, perf_counter() - began)
+    return replace(report, gone=planned.lost)
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,12 +179,10 @@ def _read(task: IndexingTask) -> _ReadDocument:
         return _ReadDocument(None, failed=error.message)
 
 
-def _read_with_rows(
-    registry: Registry, settings: Mapping[str, Mapping[str, Any]], models: Models, tasks: Sequence[IndexingTask]
-) -> list[_ReadDocument | None]:
+def _read_with_rows(builder: _ViewBuilder, tasks: Sequence[IndexingTask]) -> list[_ReadDocument | None]:
     """What a worker makes of documents; None of those that are not what was planned: another machine may have other files."""
     read = [one if _is_as_planned(task, one) else None for task in tasks for one in (_read(task),)]
-    rows = iter(_with_views([one.rows for one in read if one and one.rows is not None], registry, settings, models))
+    rows = iter(builder.build([one.rows for one in read if one and one.rows is not None]))
     return [one if one is None or one.rows is None else replace(one, rows=_with_language(next(rows))) for one in read]
 
 
@@ -223,16 +213,12 @@ class _BatchWriter:
         self._moved: list[tuple[DocumentRows, str]] = []  # with the id of before
 
     def add_all(self, tasks: Sequence[IndexingTask], executor: Executor) -> None:
-        settings, models = self._settings_and_models() if tasks else ({}, self.models)
-        if not _is_work_of(executor, self.registry, settings, models):
+        builder = self._builder() if tasks else None
+        if builder is None or not builder.is_work_of(executor):
             for task in tasks:
                 self.add(task)
             return
-        # the tree by itself: other views need not be imported for it
-        first = next(iter(self.registry))
-        registry = {first: self.registry[first]} if len(settings) == 1 else self.registry
-        make = partial(_read_with_rows, registry, settings, _sendable_models(models, registry, settings))
-        read = executor.map(make, _parts_to_send(tasks), self.work.tell)
+        read = executor.map(partial(_read_with_rows, builder.for_worker()), _parts_to_send(tasks), self.work.tell)
         for task, one in zip(tasks, chain.from_iterable(read), strict=True):
             self._begin(task)
             self._take(task, one or _read(task))
@@ -307,20 +293,19 @@ class _BatchWriter:
         bare = [rows for rows in self._batch if not rows.tables]
         if not bare:
             return self._batch
-        settings, models = self._settings_and_models()
-        watched = _models_with_progress(self.work, models, self.registry, settings, _characters(bare))
-        made = iter(_with_views(bare, self.registry, settings, *watched))
+        builder, on_share = self._builder().with_progress(self.work, _characters(bare))
+        made = iter(builder.build(bare, on_share))
         return [rows if rows.tables else next(made) for rows in self._batch]
 
-    def _settings_and_models(self) -> tuple[Mapping[str, Mapping[str, Any]], Models]:
+    def _builder(self) -> _ViewBuilder:
         """Of the views that are made now. Raises UsageError where prompts are others than those of rows that stand."""
         settings = self.store.settings
         if not self.texts_first:
-            return settings, self.models
+            return _ViewBuilder(self.registry, settings, self.models)
         for name in settings:
             self.registry[name].check_prompt(settings[name], self.models.prompts)
         first = next(iter(self.registry))
-        return {first: settings[first]}, replace(self.models, embedder=None)
+        return _ViewBuilder(self.registry, {first: settings[first]}, replace(self.models, embedder=None))
 
 
 def _parts_to_send(tasks: Sequence[IndexingTask]) -> Iterator[list[IndexingTask]]:
@@ -337,16 +322,6 @@ def _parts_to_send(tasks: Sequence[IndexingTask]) -> Iterator[list[IndexingTask]
         yield part
 
 
-def _is_work_of(
-    executor: Executor, registry: Registry, settings: Mapping[str, Mapping[str, Any]], models: Models
-) -> bool:
-    """Whether these views are made by workers."""
-    if _asks_chat(registry, settings) and not (executor.is_cluster and _has_copies(_model_inside(models.chat))):
-        return False
-    no_vectors = bool(executor.workers) and models.embedder is None
-    return bool(settings) and (no_vectors or _embed_apart(executor, models.embedder))
-
-
 def _embed_apart(executor: Executor, embedder: Embedder | None) -> bool:
     """Whether workers embed, each with a copy. On this machine only the shipped embedder is copied, with one thread, where that
     keeps as many cores busy as it would here.
@@ -360,15 +335,6 @@ def _has_copies(model: object) -> bool:
     """Whether other processes load the model themselves: its class says how, where it reads a file. One that somebody gave has no
     copies, nor has one that asks an endpoint."""
     return type(model).__reduce__ is not object.__reduce__
-
-
-def _sendable_models(models: Models, registry: Registry, settings: Mapping[str, Mapping[str, Any]]) -> Models:
-    """What workers need for these views. Answers of a chat model of theirs are kept nowhere but in the rows."""
-    return replace(models, chat=_model_inside(models.chat) if _asks_chat(registry, settings) else None)
-
-
-def _asks_chat(registry: Registry, settings: Mapping[str, Mapping[str, Any]]) -> bool:
-    return any(registry[name].asks_chat(own) for name, own in settings.items())
 
 
 def _model_inside(chat: ChatModel | None) -> ChatModel | None:
@@ -435,8 +401,7 @@ def _build_missing(
     executor: Executor = INLINE,
 ) -> None:
     """In batches, of which one is made at least."""
-    settings = {name: store.settings[name]}
-    is_apart = _is_work_of(executor, registry, settings, models)
+    builder = _ViewBuilder(registry, {name: store.settings[name]}, models)
     begun: deque[list[DocumentRows]] = deque()
 
     def begin_batches() -> Iterator[list[DocumentRows]]:
@@ -446,12 +411,12 @@ def _build_missing(
             yield begun[-1]
 
     def build(rows: Sequence[DocumentRows]) -> Sequence[ViewRows]:
-        watched = _models_with_progress(work, models, registry, settings, _characters(rows))
-        return _view_tables(rows, registry[name], settings[name], *watched)
+        watched, on_share = builder.with_progress(work, _characters(rows))
+        return watched.tables(registry[name], rows, on_share)
 
-    apart = partial(_named_view_tables, registry, settings, _sendable_models(models, registry, settings))
+    apart = partial(_tables_of_view, builder.for_worker(), name) if builder.is_work_of(executor) else None
     while not store.finish_view(name):
-        for tables in executor.map(apart, begin_batches(), work.tell) if is_apart else map(build, begin_batches()):
+        for tables in map(build, begin_batches()) if apart is None else executor.map(apart, begin_batches(), work.tell):
             rows = begun.popleft()
             store.write_view(
                 name, [replace(row, tables={**row.tables, **own}) for row, own in zip(rows, tables, strict=True)]
@@ -461,12 +426,8 @@ def _build_missing(
                 return
 
 
-def _named_view_tables(
-    registry: Registry, settings: Mapping[str, Mapping[str, Any]], models: Models, rows: Sequence[DocumentRows]
-) -> Sequence[ViewRows]:
-    """Of the one view that has settings, as a worker makes them."""
-    ((name, own),) = settings.items()
-    return _view_tables(rows, registry[name], own, models)
+def _tables_of_view(builder: _ViewBuilder, name: str, rows: Sequence[DocumentRows]) -> Sequence[ViewRows]:
+    return builder.tables(builder.registry[name], rows)
 
 
 def go_on(
@@ -520,20 +481,6 @@ def catch_up(
         if goes_on() or not (tables or stage):
             work.begin_stage(_characters_of(store, store.missing(name)), len(late) - stage)
             _build_missing(store, registry, name, models, work, goes_on, executor)
-
-
-def _models_with_progress(
-    work: IndexingProgress,
-    models: Models,
-    registry: Registry,
-    settings: Mapping[str, Mapping[str, Any]],
-    characters: int,
-) -> tuple[Models, OnShare | None]:
-    """The models, and who hears how far a batch is. Where a chat model writes, all else takes no time."""
-    asking = sum(registry[name].asks_chat(own) for name, own in settings.items())
-    if asking:
-        return models, work.shares_of(characters, asking)
-    return replace(models, embedder=work.watch(models.embedder, characters, len(settings))), None
 
 
 def _characters(rows: Iterable[DocumentRows]) -> int:

@@ -44,7 +44,8 @@ class Move:
 class IndexingPlan:
     """`found` are origins of documents that stand, and whose files an older mergewise did not write down.
 
-    `updates` are unchanged documents with metadata which they have not and now get.
+    `updates` are unchanged documents with metadata which they have not and now get. `gone` leave the index; those that are
+    `lost` stay, though their files are no longer there.
     """
 
     tasks: tuple[IndexingTask, ...] = ()
@@ -54,6 +55,7 @@ class IndexingPlan:
     moves: tuple[Move, ...] = ()
     gone: tuple[str, ...] = ()
     updates: Mapping[str, Metadata] = field(default_factory=dict)
+    lost: tuple[str, ...] = ()
 
     def report(self) -> AddReport:
         """What would come of it, if everything can be read."""
@@ -69,6 +71,7 @@ class IndexingPlan:
             moved=len(self.moves),
             changes=tuple(self.changes()),
             updated=len(self.updates),
+            gone=self.lost,
         )
 
     def changes(self) -> Iterator[DocumentChange]:

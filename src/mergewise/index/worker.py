@@ -14,8 +14,6 @@ from queue import SimpleQueue
 from threading import Thread
 from typing import IO, Any
 
-from mergewise.index.executors import WorkerAnswer, read_frame, write_frame
-
 
 class LogCollector(logging.Handler):
     """Keeps the records of a process, by `executors.log_levels`, in a form that can be pickled, until they are sent."""
@@ -57,7 +55,7 @@ def _receive(stream: IO[bytes], requests: SimpleQueue[bytes]) -> None:
 
 
 def answer_to(request: bytes, collector: LogCollector) -> bytes:
-    """A pickled `WorkerAnswer`. Errors that are no fault of the function's, and what cannot be pickled, are refusals."""
+    """Return the pickled fields of a `WorkerAnswer`. A failure outside the function, or of pickling, is a refusal."""
     try:
         function, item = pickle.loads(request)
         with warnings.catch_warnings(record=True) as caught:
@@ -65,14 +63,14 @@ def answer_to(request: bytes, collector: LogCollector) -> bytes:
             outcome = _outcome(function, item)
         logged, collector.records = tuple(collector.records), []
         warned = tuple((str(w.message), w.category, w.filename, w.lineno) for w in caught)
-        answer = pickle.dumps(WorkerAnswer(**outcome, logged=logged, warned=warned), pickle.HIGHEST_PROTOCOL)
+        answer = pickle.dumps({**outcome, "logged": logged, "warned": warned}, pickle.HIGHEST_PROTOCOL)
         if "error" in outcome:
             # some errors are pickled, and cannot be made again
             pickle.loads(answer)
         return answer
     except Exception:
         collector.records = []
-        return pickle.dumps(WorkerAnswer(is_refused=True))
+        return pickle.dumps({"is_refused": True})
 
 
 def _outcome(function: Any, item: Any) -> dict[str, Any]:
@@ -82,6 +80,22 @@ def _outcome(function: Any, item: Any) -> dict[str, Any]:
         raise
     except Exception as error:
         return {"error": error}
+
+
+# -- frames, in which both sides send
+
+
+def write_frame(stream: IO[bytes], content: bytes) -> None:
+    stream.write(len(content).to_bytes(8, "little"))
+    stream.write(content)
+    stream.flush()
+
+
+def read_frame(stream: IO[bytes]) -> bytes | None:
+    """The next frame; None at the end, and where the other side died in the middle of one."""
+    size = int.from_bytes(stream.read(8), "little")
+    content = stream.read(size) if size else b""
+    return content if size and len(content) == size else None
 
 
 if __name__ == "__main__":

@@ -31,11 +31,10 @@ _ENDING = re.compile(r"[\s,;}\])`]*\Z")
 
 @dataclass(frozen=True, slots=True)
 class Records:
-    """`items` are the values in order; those that are no objects are there as they are. `sound` is false where the answer was
-    not JSON as it stood, `cut` true where it ends in the middle of a record, which is left out."""
+    """The values of an answer in order, also those that are not objects. `cut` is true if the answer ends in the middle of a
+    record, which is left out."""
 
     items: tuple[Any, ...]
-    sound: bool = True
     cut: bool = False
 
 
@@ -48,7 +47,7 @@ def records_in(answer: str, fields: Fields) -> Records:
         known = ({names.get(k, k): v for k, v in i.items()} if isinstance(i, dict) else i for i in items)
         return Records(tuple(known))
     items, cut = _salvage(answer, fields, names)
-    return Records(tuple(items), sound=False, cut=cut)
+    return Records(tuple(items), cut)
 
 
 def _items(value: Any, names: Mapping[str, str]) -> Sequence[Any] | None:

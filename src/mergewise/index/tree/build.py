@@ -14,7 +14,7 @@ from itertools import groupby, pairwise
 from typing import Annotated, NamedTuple
 
 from mergewise.protocols import TokenCounter
-from mergewise.ranges import Range, check_fields
+from mergewise.ranges import CheckedFields, Range
 from mergewise.text.keys import short_name
 from mergewise.text.languages import ENGLISH, UNKNOWN, document_language, neutral_lengths
 from mergewise.text.markup import readable, says_something
@@ -27,7 +27,7 @@ _SIZE = Range(1, 1_000_000)
 
 
 @dataclass(frozen=True, slots=True)
-class TreeSettings:
+class TreeSettings(CheckedFields):
     """Sizes in tokens of the shipped counter; docs/evaluation.md has the measurements behind the defaults.
 
     In other languages than English, they are those of English text of the same length (`text.languages.sizes`).
@@ -40,9 +40,6 @@ class TreeSettings:
     max_leaf_tokens: Annotated[int, _SIZE, "a sentence above this size is split"] = 160
     section_tokens: Annotated[int, _SIZE, "a stretch without headings above this size is divided at blank lines"] = 384
     min_section_tokens: Annotated[int, Range(0, 1_000_000), "neighbouring sections are joined up to this size"] = 96
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
 
 @dataclass(frozen=True, slots=True)

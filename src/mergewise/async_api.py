@@ -1,4 +1,4 @@
-"""The other forms of a question: awaited, as_stream, or many at once. Each is made from the ordinary method.
+"""The other forms of a question: awaited, streamed, or many at once. Each is made from the ordinary method.
 
 A stream and an awaited question do their work in another thread. Whoever stops listening calls the work off: a chat model's
 call is then cancelled, and the thread ends.
