@@ -54,7 +54,8 @@ def kendall(first: Sequence[float], second: Sequence[float]) -> float:
 
 
 def scores(measure: ContextMeasure, question: Question) -> Cell:
-    return {name: measure(point, question).score for name, point in POINTS.items()}
+    scores = measure(list(POINTS.values()), question)
+    return {name: one.score for name, one in zip(POINTS, scores, strict=True)}
 
 
 def means(cells: Sequence[Cell]) -> list[float]:

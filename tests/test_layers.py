@@ -14,7 +14,8 @@ import mergewise
 SOURCE = Path(mergewise.__file__).parent
 LEVELS = [
     {"redaction"},
-    {"types", "errors", "defaults", "files"},
+    {"errors"},
+    {"types", "defaults", "files"},
     {"protocols", "jsonable", "ranges", "concurrency"},
     {"query"},
     {"text", "prompting", "readers", "models", "page"},

@@ -11,14 +11,19 @@ import errno
 import os
 import secrets
 import sys
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from stat import S_ISLNK, S_ISREG
+from typing import Any
 from weakref import finalize
+
+from mergewise.errors import UsageError
 
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0)
 _NO_WAITING = getattr(os, "O_NONBLOCK", 0)
 _BINARY = getattr(os, "O_BINARY", 0)
+_LONGEST_TOML = 200_000
 
 
 def regular_bytes(path: Path, most: int, *, follow: bool = False) -> bytes:
@@ -39,6 +44,21 @@ def regular_bytes(path: Path, most: int, *, follow: bool = False) -> bytes:
 def _check_regular(path: Path, mode: int) -> None:
     if not S_ISREG(mode):
         raise OSError(errno.EINVAL, f"it is {'a link' if S_ISLNK(mode) else 'no regular file'}", str(path))
+
+
+def load_toml(path: Path, hint: str = "it is a TOML file") -> dict[str, Any]:
+    """Load a TOML file. A link is followed: users keep such files elsewhere.
+
+    Raises:
+        UsageError: if the file cannot be read, or is invalid.
+    """
+    try:
+        return tomllib.loads(regular_bytes(path, _LONGEST_TOML, follow=True).decode("utf-8"))
+    except RecursionError:
+        raise UsageError(f"{path} cannot be read: it is nested too deeply", hint) from None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise UsageError(f"{path} cannot be read: {reason}", hint) from None
 
 
 def new_file(folder: Path, prefix: str, suffix: str = "", mode: int = 0o666) -> tuple[int, Path]:

@@ -13,7 +13,7 @@ import pytest
 
 import mergewise
 from mergewise.errors import UsageError
-from mergewise.evaluate.loaders import LOADERS, find_tasks, form_of, load_question_set
+from mergewise.evaluate.loaders import find_tasks, form_of, load_question_set
 from mergewise.evaluate.loaders.rows import HEAD
 from mergewise.evaluate.question_sets import Question, QuestionSet, clusters
 from mergewise.evaluate.rows import mean_row
@@ -445,10 +445,6 @@ def test_another_form_can_be_named(tmp_path: Path) -> None:
     path = write(tmp_path / "x.jsonl", {**FLASHRAG, "answer": "Anna"})
     assert load_question_set(path).questions[0].answers == ("Anna Berg",)
     assert load_question_set(path, "table").questions[0].answers == ("Anna",)
-
-
-def test_every_form_says_what_it_is() -> None:
-    assert all(loader.summary and "\n" not in loader.summary for loader in LOADERS.values())
 
 
 @dataclass

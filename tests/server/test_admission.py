@@ -14,7 +14,7 @@ import pytest
 
 from mergewise.concurrency import run
 from mergewise.server import admission as admission_room
-from mergewise.server.admission import LONGEST_WAIT, ConcurrencyLimiter, PausingChat, RetryLedger
+from mergewise.server.admission import LONGEST_WAIT, ConcurrencyLimiter, RetryLedger, SlotReleasingChat
 from mergewise.server.configuration import ServeLimits
 from mergewise.server.metrics import Metrics
 from mergewise.server.problems import HTTPProblem
@@ -140,7 +140,7 @@ def test_clients_that_heed_the_time_are_spread_over_it(metrics: Metrics, monkeyp
         for number in range(3 * RetryLedger.MOST):
             full.now += 0.01
             full.refused(f"impatient {number}")
-        assert len(full.admission._appointments._due) <= RetryLedger.MOST + 1
+        assert len(full.admission._retries._due) <= RetryLedger.MOST + 1
         assert full.refused("late") == pytest.approx(0.8, abs=0.01)
         full.admission.close()
 
@@ -207,7 +207,7 @@ class SlowChat:
 def test_who_waits_for_a_model_gives_up_the_slot(metrics: Metrics) -> None:
     async def ask() -> None:
         admission, slow = ConcurrencyLimiter(ServeLimits(streams=2), metrics), SlowChat()
-        chat = PausingChat(slow)
+        chat = SlotReleasingChat(slow)
 
         def work(waited: float) -> str:
             return run(chat.complete([Message("user", "x")])).text

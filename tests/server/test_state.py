@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from mergewise.errors import StoreError, UsageError
-from mergewise.server import rows, state
+from mergewise.server import state, transactions
 from mergewise.server.records import CollectionRecord, Job, JobProgress, Upload
 from mergewise.server.schema import MIGRATIONS, demand_local_disk
 from mergewise.server.state import Conflict, State
@@ -62,13 +62,13 @@ def test_a_token_may_what_it_was_given(own: State) -> None:
 def test_a_token_and_its_sessions_end(own: State, monkeypatch: pytest.MonkeyPatch) -> None:
     token, secret = own.add_token(["read"], expires=1000.0)
     monkeypatch.setattr(state.time, "time", lambda: 999.0)
-    monkeypatch.setattr(rows.time, "time", lambda: 999.0)
+    monkeypatch.setattr(transactions.time, "time", lambda: 999.0)
     lasting = own.add_token(["read"])[0]
     cookies = [own.open_session(token, 60), own.open_session(lasting, 60), own.open_session(lasting, 60)]
     assert [own.session_token(cookie) for cookie in cookies] == [token, lasting, lasting]
     own.close_session(cookies[2])
     assert own.session_token(cookies[2]) is None and own.session_token("") is None
-    monkeypatch.setattr(rows.time, "time", lambda: 1001.0)
+    monkeypatch.setattr(transactions.time, "time", lambda: 1001.0)
     assert own.authenticate(secret) is None and own.session_token(cookies[0]) is None
     assert own.remove_token(lasting.id) and not own.remove_token(lasting.id)
     assert own.session_token(cookies[1]) is None

@@ -11,14 +11,13 @@ are read without the bounds of a process apart, unless the user's own configurat
 from __future__ import annotations
 
 import os
-import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mergewise.defaults import FILE_SECONDS, SHIPPED_EMBEDDERS
 from mergewise.errors import UsageError
-from mergewise.files import regular_bytes, user_directory
+from mergewise.files import load_toml, user_directory
 
 if TYPE_CHECKING:
     from mergewise.engine import Index
@@ -72,7 +71,6 @@ _FOR_PEOPLE = {
 """What no folder may say: files that are written over, what is removed, what is read, what documents are said to be, what chat
 models are told, who gets documents and runs programs here (the nodes of a cluster), who may reach a server."""
 TRUST = "trust"
-_LONGEST = 50_000
 """Bytes of a configuration file: Python's reader of TOML takes a time that grows with the square of a dotted key."""
 
 
@@ -220,22 +218,6 @@ def read_configuration(path: Path, known: Mapping[str, Mapping[str, bool]], base
         }
         for name, parameters in known.items()
     }
-
-
-def load_toml(path: Path) -> dict[str, Any]:
-    """Load a TOML file.
-
-    Raises:
-        UsageError: if the file cannot be read, or is invalid.
-    """
-    try:
-        # where people keep such files elsewhere, this one is a link
-        return tomllib.loads(regular_bytes(path, _LONGEST, follow=True).decode("utf-8"))
-    except RecursionError:
-        raise UsageError(f"{path} cannot be read: it is nested too deeply", "it is a TOML file") from None
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise UsageError(f"{path} cannot be read: {reason}", "it is a TOML file") from None
 
 
 def _by_parameter(options: Mapping[str, Any]) -> dict[str, Any]:

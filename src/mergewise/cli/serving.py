@@ -17,9 +17,9 @@ from mergewise.errors import MissingExtra, UsageError
 
 if TYPE_CHECKING:
     from mergewise.server.configuration import ServerConfig
-    from mergewise.server.places import ServedPlace
     from mergewise.server.records import Scope
     from mergewise.server.state import State
+    from mergewise.server.targets import ServedPlace
 
 app = typer.Typer(name="server", help="Look after a server's data: tokens, backup and restore.", no_args_is_help=True)
 _DAY = 86_400.0
@@ -138,7 +138,7 @@ def _named_chat(spec: str) -> tuple[str, str]:
 
 def _place(data: Path | None, docs: list[Path]) -> ServedPlace:
     from mergewise.server.configuration import check_directory
-    from mergewise.server.places import served_place
+    from mergewise.server.targets import served_place
 
     for path in (*docs, *([] if data is None else [data])):
         check_directory("what is to be served is", path)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mergewise.cli.configuration import load_toml, open_permitted
+from mergewise.cli.configuration import open_permitted
 from mergewise.cli.options import (
     DEFAULT_INDEX,
     EmbedderOption,
@@ -24,6 +24,7 @@ from mergewise.cli.options import (
 from mergewise.cli.output import say, say_warning
 from mergewise.cli.progress import characters, progress
 from mergewise.errors import UsageError
+from mergewise.files import load_toml
 
 if TYPE_CHECKING:
     from mergewise.designs.aed.training.candidates import Example, LabelSource

@@ -2,7 +2,7 @@
 
 Assembling takes a processor, so a worker has one slot; more threads would only slow each other down. The queue for it is as
 long as it can be served in time: by the mean time that a slot was held lately. Whoever waits for a chat model within a slot gives
-the slot up meanwhile (`PausingChat`).
+the slot up meanwhile (`SlotReleasingChat`).
 
 A question that is refused is told when to come again (`RetryLedger`). If it does, it finds a longer queue than one that is
 asked for the first time: so all who heed the time are answered, and who asks again at once gains nothing.
@@ -89,7 +89,7 @@ class ConcurrencyLimiter:
         self._queue: deque[asyncio.Future[None]] = deque()
         self._streams = 0
         self._mean = _FIRST_MEAN
-        self._appointments = RetryLedger()
+        self._retries = RetryLedger()
         threads = slots + limits.streams + limits.queue_most
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="mergewise-question")
 
@@ -114,15 +114,15 @@ class ConcurrencyLimiter:
         place that he has already.
         """
         key, now = hash(question), monotonic()
-        again = self._appointments.is_due(key, now)
+        again = self._retries.is_due(key, now)
         if self._free <= 0 and len(self._queue) >= self.longest_queue(again=again):
             self._metrics.rejected.labels("queue").inc()
-            before = len(self._queue) + self._appointments.count_expected(now)
+            before = len(self._queue) + self._retries.count_expected(now)
             wait = min(max(_SHORTEST_WAIT, before * self._mean), LONGEST_WAIT)
             if question:
-                self._appointments.make(key, now, wait)
+                self._retries.make(key, now, wait)
             raise HTTPProblem(429, "busy", "more is asked than can be answered", "ask again later", retry_after=wait)
-        self._appointments.keep(key)
+        self._retries.keep(key)
         return Slot(self, has_place)
 
     @contextmanager
@@ -282,7 +282,7 @@ class Slot:
 
 
 @dataclass(frozen=True)
-class PausingChat:
+class SlotReleasingChat:
     """A `ChatModel` whose callers give up their slot while they wait for it."""
 
     chat: ChatModel

@@ -98,24 +98,12 @@ def _files_of(data: Path) -> Iterator[Path]:
 
 
 def _add(archive: tarfile.TarFile, path: Path, name: str) -> str:
-    """The sha256 of the file, which is now in the archive."""
+    """Add the file to the archive, and return its sha256."""
     with path.open("rb") as file:
-        reading = _Hashing(file, os.fstat(file.fileno()).st_size)
-        archive.addfile(_member(name, reading.size), reading)
-    return reading.sha256.hexdigest()
-
-
-class _Hashing(io.RawIOBase):
-    """A file that is hashed as it is read."""
-
-    def __init__(self, file: io.BufferedReader, size: int) -> None:
-        self.size, self.sha256 = size, hashlib.sha256()
-        self._file = file
-
-    def read(self, size: int = -1) -> bytes:
-        content = self._file.read(size)
-        self.sha256.update(content)
-        return content
+        sha256 = hashlib.file_digest(file, "sha256").hexdigest()
+        file.seek(0)
+        archive.addfile(_member(name, os.fstat(file.fileno()).st_size), file)
+    return sha256
 
 
 def _member(name: str, size: int) -> tarfile.TarInfo:

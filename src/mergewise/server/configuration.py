@@ -22,7 +22,6 @@ from __future__ import annotations
 
 import os
 import re
-import tomllib
 from collections.abc import Collection, Mapping
 from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
@@ -31,7 +30,7 @@ from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 from urllib.parse import urlsplit
 
 from mergewise.errors import UsageError
-from mergewise.files import regular_bytes
+from mergewise.files import load_toml, regular_bytes
 from mergewise.protocols import ChatModel
 from mergewise.query import AnswerQuery, options_of
 from mergewise.ranges import BUDGET, OUTPUT, ROUNDS, Range, short_repr, value_of
@@ -45,7 +44,6 @@ COLLECTION_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 _ENVIRONMENT = "MERGEWISE_SERVE_"
 DEFAULTS = frozenset({option.name for option in options_of(AnswerQuery, ["where"])} | {"chat"})
 """Options of a question that a collection or a profile may set for questions that say nothing."""
-_LONGEST = 200_000
 _MB = 1_000_000
 _COUNT, _SECONDS, _BYTES = Range(1, 1_000_000), Range(0, 86_400, above=True), Range(1, 10**12)
 
@@ -76,7 +74,6 @@ class ServeLimits:
     rounds: Annotated[int, ROUNDS, "of search at most"] = 4
     max_tokens: Annotated[int, OUTPUT, "of an answer at most"] = 4096
     rate: Annotated[float, Range(0, 1e6, above=True), "requests of one token in a second, over all workers"] = 20.0
-    cached_vectors: Annotated[int, Range(0, 10**7), "of questions"] = 4096
     cached_contexts: Annotated[int, Range(0, 10**6), "in number"] = 256
     cached_bytes: Annotated[int, Range(0, 10**12), "of contexts"] = 64 * _MB
 
@@ -229,7 +226,7 @@ def load_config(
     """
     environment = os.environ if environment is None else environment
     path = file or data / NAME
-    tables = _read(path) if file is not None or path.exists() else {}
+    tables = load_toml(path) if file is not None or path.exists() else {}
     unknown = tables.keys() - _TABLES.keys() - {"server", "limits"}
     if unknown:
         raise UsageError(
@@ -302,16 +299,6 @@ def _check_asking(where: str, own: CollectionConfig | ProfileConfig, chats: Coll
             f"{where}.chat is {own.chat!r}, which the configuration does not have", f"one of: {', '.join(chats)}"
         )
     check_defaults(f"{where}.defaults", own.defaults)
-
-
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        return tomllib.loads(regular_bytes(path, _LONGEST, follow=True).decode("utf-8"))
-    except RecursionError:
-        raise UsageError(f"{path} cannot be read: it is nested too deeply", "it is a TOML file") from None
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise UsageError(f"{path} cannot be read: {reason}", "it is a TOML file") from None
 
 
 def _table(path: Path, tables: Mapping[str, Any], name: str) -> dict[str, Any]:

@@ -16,13 +16,13 @@ import secrets
 from collections import OrderedDict
 from collections.abc import Collection, Mapping
 from contextlib import suppress
-from http.cookies import CookieError, SimpleCookie
 from time import monotonic, perf_counter
 from typing import Any
 from urllib.parse import urlsplit
 
 import h11
 from starlette.datastructures import Headers
+from starlette.requests import cookie_parser
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
@@ -199,12 +199,8 @@ def host_name(host: str) -> str:
 
 
 def session_cookie(headers: Headers) -> str | None:
-    """The page's cookie."""
-    try:
-        cookies = SimpleCookie("; ".join(headers.getlist("cookie")))
-    except CookieError:
-        return None
-    return cookies[COOKIE].value if COOKIE in cookies else None
+    """Return the cookie of the page."""
+    return cookie_parser("; ".join(headers.getlist("cookie"))).get(COOKIE)
 
 
 def too_large(longest: int) -> HTTPProblem:

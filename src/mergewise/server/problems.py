@@ -29,7 +29,6 @@ from mergewise.errors import (
     StoreError,
     UsageError,
 )
-from mergewise.server.spool import TooLarge
 from mergewise.server.state import Conflict
 
 log = logging.getLogger("mergewise.server")
@@ -80,7 +79,6 @@ def invalid(pointer: str, detail: str, hint: str = "") -> HTTPProblem:
 # own sentence stands here instead.
 _KINDS: dict[type[BaseException], tuple[int, str, str]] = {
     Conflict: (409, "conflict", ""),
-    TooLarge: (413, "too-large", ""),
     DeadlineExceeded: (504, "deadline", ""),
     Cancelled: (503, "cancelled", ""),
     UsageError: (422, "invalid", ""),

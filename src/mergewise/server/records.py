@@ -186,14 +186,6 @@ class Token:
         )
 
     def as_dict(self) -> dict[str, Any]:
-        """The token as clients are told of it."""
-        return {
-            "id": self.id,
-            "title": self.title,
-            "scopes": sorted(self.scopes, key=SCOPES.index),
-            "collections": None if self.collections is None else sorted(self.collections),
-            "filter": None if self.filter is None else dict(self.filter),
-            "expires": self.expires,
-            "rate": self.rate,
-            "created": self.created,
-        }
+        """Return the token as clients see it."""
+        among = None if self.collections is None else sorted(self.collections)
+        return {**asdict(self), "scopes": sorted(self.scopes, key=SCOPES.index), "collections": among}

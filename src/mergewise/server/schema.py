@@ -71,8 +71,8 @@ def connect(path: Path) -> sqlite3.Connection:
 
 def migrate(connection: sqlite3.Connection, path: Path) -> None:
     """Bring the tables up to date. Raises UsageError where a newer mergewise made them."""
-    connection.execute("BEGIN IMMEDIATE")
-    try:
+    with connection:
+        connection.execute("BEGIN IMMEDIATE")
         version = int(connection.execute("PRAGMA user_version").fetchone()[0])
         if version > len(MIGRATIONS):
             raise UsageError(f"{path} was written by a newer mergewise", "upgrade, or restore a backup of before")
@@ -80,10 +80,6 @@ def migrate(connection: sqlite3.Connection, path: Path) -> None:
             for statement in script.split(";"):
                 connection.execute(statement)
         connection.execute(f"PRAGMA user_version={len(MIGRATIONS)}")
-        connection.execute("COMMIT")
-    except BaseException:
-        connection.execute("ROLLBACK")
-        raise
 
 
 def demand_local_disk(folder: Path, mounts: Path = Path("/proc/self/mounts")) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator, Collection, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -27,10 +27,6 @@ UNNEEDED_SECONDS = 3600.0
 _AT_ONCE = 1 << 20
 
 
-class TooLarge(UsageError):
-    """More bytes came than may come."""
-
-
 @dataclass(frozen=True, slots=True)
 class Blob:
     """Received bytes: their sha256 in hexadecimal, and how many there are."""
@@ -42,106 +38,87 @@ class Blob:
 class _Receiving:
     """A file in the spool that grows, and its sha256."""
 
-    def __init__(self, spool: Path, limit: int) -> None:
+    def __init__(self, spool: Path) -> None:
         spool.mkdir(parents=True, exist_ok=True, mode=0o700)
-        handle, self.path = new_file(spool, "", mode=0o600)
+        handle, self._path = new_file(spool, "", mode=0o600)
         self._file: IO[bytes] = os.fdopen(handle, "wb")
         self._hash = sha256()
-        self._limit = limit
-        self.bytes = 0
 
-    def count(self, chunk: bytes) -> None:
-        """Raises TooLarge beyond the limit, before anything is written."""
-        self.bytes += len(chunk)
-        if self.bytes > self._limit:
-            raise TooLarge(f"more than {self._limit:,} bytes came", "send less at once, or raise limits.body_bytes")
+    def __enter__(self) -> _Receiving:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._file.close()
+        self._path.unlink(missing_ok=True)
 
     def write(self, content: bytes) -> None:
         self._hash.update(content)
         self._file.write(content)
 
     def keep(self, blobs: Path) -> Blob:
-        """Give the bytes their name. They, and the name, are on the disk then."""
+        """Give the bytes their name. When this returns, the bytes and the name are on the disk."""
         self._file.flush()
         os.fsync(self._file.fileno())
-        self._file.close()
-        blob = Blob(self._hash.hexdigest(), self.bytes)
+        blob = Blob(self._hash.hexdigest(), self._file.tell())
         place = blob_path(blobs, blob.sha256)
         place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        # the same bytes may stand there already: they take the place of themselves, and are young again for the sweep
-        self.path.replace(place)
+        # the same bytes may exist already: they are replaced, and are young again for the sweep
+        self._path.replace(place)
         for folder in (place.parent, blobs):
             _sync_folder(folder)
         return blob
 
-    def discard(self) -> None:
-        self._file.close()
-        self.path.unlink(missing_ok=True)
 
+async def receive(spool: Path, blobs: Path, chunks: AsyncIterator[bytes]) -> Blob:
+    """Store the chunks. When this returns, the bytes are on the disk under their name in `blobs`.
 
-async def receive(spool: Path, blobs: Path, chunks: AsyncIterator[bytes], limit: int) -> Blob:
-    """Keep what comes: when this returns, the bytes are on the disk under their name in `blobs`.
-
-    Raises TooLarge beyond `limit` bytes; nothing is left then, nor where the sender goes away.
+    If the sender goes away, nothing remains. `SecurityMiddleware` bounds the number of bytes.
     """
-    receiving = _Receiving(spool, limit)
-    try:
+    with _Receiving(spool) as receiving:
         waiting = bytearray()
         async for chunk in chunks:
-            receiving.count(chunk)
             waiting += chunk
             if len(waiting) >= _AT_ONCE:
                 content, waiting = bytes(waiting), bytearray()
                 await in_thread(partial(receiving.write, content))
         receiving.write(bytes(waiting))
         return await in_thread(partial(receiving.keep, blobs))
-    except BaseException:
-        receiving.discard()
-        raise
 
 
 def keep_bytes(spool: Path, blobs: Path, content: bytes) -> Blob:
-    """The same for bytes at hand."""
-    receiving = _Receiving(spool, len(content))
-    try:
-        receiving.count(content)
+    """Store bytes at hand in the same way."""
+    with _Receiving(spool) as receiving:
         receiving.write(content)
         return receiving.keep(blobs)
-    except BaseException:
-        receiving.discard()
-        raise
 
 
 def blob_path(blobs: Path, sha256: str) -> Path:
-    """Where a blob stands. Raises UsageError for what is no sha256."""
+    """Return the place of a blob. Raises UsageError for an invalid sha256."""
     if not _SHA256.fullmatch(sha256):
         raise UsageError("that is no sha256", "64 hexadecimal digits")
     return blobs / sha256[:2] / sha256
 
 
-def sweep_blobs(blobs: Path, needed: Collection[str], older_than: float = UNNEEDED_SECONDS) -> int:
-    """Drop the blobs that nobody needs and that have stood so many seconds; how many."""
-    last, dropped = time.time() - older_than, 0
-    for path in blobs.glob("??/*"):
-        if path.name not in needed:
-            with suppress(FileNotFoundError):
-                if path.stat().st_mtime <= last:
-                    path.unlink()
-                    dropped += 1
-    return dropped
+def sweep_blobs(blobs: Path, needed: Collection[str]) -> None:
+    """Delete the blobs that nobody needs, unless they are young."""
+    _drop_old(path for path in blobs.glob("??/*") if path.name not in needed)
 
 
-def sweep_spool(spool: Path, older_than: float = UNNEEDED_SECONDS) -> None:
-    """Drop what kills left."""
-    last = time.time() - older_than
-    for path in spool.glob("*"):
+def sweep_spool(spool: Path) -> None:
+    """Delete the files that kills left behind."""
+    _drop_old(spool.glob("*"))
+
+
+def _drop_old(paths: Iterable[Path]) -> None:
+    last = time.time() - UNNEEDED_SECONDS
+    for path in paths:
         with suppress(OSError):
             if path.stat().st_mtime <= last:
                 path.unlink()
 
 
 def _sync_folder(folder: Path) -> None:
-    """The names in a folder are on the disk too, where the system can do that."""
+    """Bring the names in a folder to the disk, if the system can do that."""
     if hasattr(os, "O_DIRECTORY"):
         handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
         try:

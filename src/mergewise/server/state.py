@@ -14,8 +14,8 @@ import shutil
 import sqlite3
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import asdict, replace
+from contextlib import closing, contextmanager
+from dataclasses import replace
 from hmac import compare_digest
 from pathlib import Path
 from secrets import token_hex, token_urlsafe
@@ -40,22 +40,22 @@ from mergewise.server.records import (
     Token,
     Upload,
 )
-from mergewise.server.rows import (
+from mergewise.server.schema import connect, demand_local_disk, migrate
+from mergewise.server.transactions import (
     KEY_SECONDS,
     UNDER_WAY,
     add_event,
     cancel_all,
+    change_job,
     columns,
     conditions,
     death_error,
     digest,
     end_job,
     forget_document,
-    give_state,
     groups_to_run,
     insert,
     is_ripe,
-    job_of,
     job_row,
     known_request,
     marks,
@@ -65,12 +65,11 @@ from mergewise.server.rows import (
     settle,
     store_errors,
     take_back,
-    token_of,
     token_unless_expired,
+    update,
     withdraw,
 )
-from mergewise.server.rows import Conflict as Conflict
-from mergewise.server.schema import connect, demand_local_disk, migrate
+from mergewise.server.transactions import Conflict as Conflict
 
 _TOKEN = re.compile(r"mw_([0-9a-f]{12})_([A-Za-z0-9_-]{43})")
 KEPT_SECONDS = 7 * 86_400.0
@@ -127,15 +126,9 @@ class State:
         """One transaction, whole or not at all. One that is not `lasting` survives a kill, but not the loss of power."""
         with self._changing, store_errors(self.path):
             self._changes.execute(f"PRAGMA synchronous={'FULL' if lasting else 'NORMAL'}")
-            self._changes.execute("BEGIN IMMEDIATE")
-            try:
+            with self._changes:
+                self._changes.execute("BEGIN IMMEDIATE")
                 yield self._changes
-                self._changes.execute("COMMIT")
-            except BaseException:
-                # where the disk is full, SQLite has done that already
-                if self._changes.in_transaction:
-                    self._changes.execute("ROLLBACK")
-                raise
 
     def _rows(self, query: str, values: Sequence[object] = ()) -> list[sqlite3.Row]:
         with self._reading, store_errors(self.path):
@@ -143,12 +136,8 @@ class State:
 
     def snapshot_into(self, path: Path) -> None:
         """Copy the state as it is now into the file `path`, which is whole then."""
-        with self._reading, store_errors(self.path):
-            copy = sqlite3.connect(path)
-            try:
-                self._reads.backup(copy)
-            finally:
-                copy.close()
+        with self._reading, store_errors(self.path), closing(sqlite3.connect(path)) as copy:
+            self._reads.backup(copy)
 
     # -- tokens and sessions
 
@@ -174,7 +163,7 @@ class State:
         return token, f"mw_{token.id}_{secret}"
 
     def tokens(self) -> list[Token]:
-        return [token_of(row) for row in self._rows("SELECT * FROM tokens ORDER BY created, id")]
+        return [record_of(Token, row) for row in self._rows("SELECT * FROM tokens ORDER BY created, id")]
 
     def remove_token(self, id: str) -> bool:
         """Whether there was one. Its sessions end with it."""
@@ -283,7 +272,7 @@ class State:
             if idempotency is not None:
                 known = known_request(rows, token or "", *idempotency, now)
                 if known is not None:
-                    return job_of(known)
+                    return record_of(Job, known)
             # what waits is taken back at once, so that it may go before what came earlier; a filter must see that first
             is_urgent = kind == "drop" or (kind == "remove" and "filter" not in asked)
             job = Job(f"job_{token_hex(8)}", kind, collection, "queued", now, asked, token=token)
@@ -298,11 +287,11 @@ class State:
             if idempotency is not None:
                 rows.execute("INSERT INTO idempotency VALUES (?, ?, ?, ?, ?)", [token or "", *idempotency, job.id, now])
             add_event(rows, job.id)
-            return job_of(job_row(rows, job.id))
+            return record_of(Job, job_row(rows, job.id))
 
     def job(self, id: str) -> Job | None:
         rows = self._rows("SELECT * FROM jobs WHERE id = ?", [id])
-        return job_of(rows[0]) if rows else None
+        return record_of(Job, rows[0]) if rows else None
 
     def jobs(
         self,
@@ -317,7 +306,7 @@ class State:
             ("collection", collections), ("state", states), more=[("number < ?", before)] if before is not None else []
         )
         return [
-            job_of(row)
+            record_of(Job, row)
             for row in self._rows(f"SELECT * FROM jobs{where} ORDER BY number DESC LIMIT ?", [*values, limit])
         ]
 
@@ -339,8 +328,8 @@ class State:
             if row["state"] == "queued":
                 end_job(rows, id, "cancelled")
             elif row["state"] in UNDER_WAY:
-                give_state(rows, id, "cancelling")
-            return job_of(job_row(rows, id))
+                change_job(rows, id, "cancelling")
+            return record_of(Job, job_row(rows, id))
 
     def retry(self, id: str) -> Job | None:
         """Queued once more, for what it has not done. Raises Conflict where it neither failed nor was cancelled."""
@@ -353,14 +342,11 @@ class State:
                 raise Conflict(f"the job is {row['state']}", "a job that failed or was cancelled can be tried again")
             if row["kind"] in ("add", "replace") and not waiting:
                 raise Conflict("what the job would index is no longer kept", "upload it again")
-            rows.execute(
-                "UPDATE jobs SET report = NULL, error = NULL, finished = NULL, kills = 0, killed_at = NULL WHERE id = ?",
-                [id],
-            )
-            give_state(rows, id, "queued")
+            cleared = dict.fromkeys(("report", "error", "finished", "killed_at"))
+            change_job(rows, id, "queued", {**cleared, "kills": 0})
             for upload in waiting:
-                queue_document(rows, job_of(row), record_of(Upload, upload))
-            return job_of(job_row(rows, id))
+                queue_document(rows, record_of(Job, row), record_of(Upload, upload))
+            return record_of(Job, job_row(rows, id))
 
     def uploads(self, id: str) -> list[Upload]:
         """The documents of an `add` or `replace` job that are not indexed yet, in order."""
@@ -419,14 +405,11 @@ class State:
             taken = next((group for group in groups_to_run(rows, queue) if is_ripe(group, now - coalesce, now)), [])
             for row in taken:
                 rows.execute(
-                    "UPDATE jobs SET attempt = attempt + 1, started = coalesce(started, ?), progress = ? WHERE id = ?",
-                    [now, json.dumps(asdict(JobProgress())), row["id"]],
-                )
-                rows.execute(
                     "UPDATE documents SET status = 'indexing' WHERE job = ? AND status = 'queued'", [row["id"]]
                 )
-                give_state(rows, row["id"], "running")
-            return [job_of(job_row(rows, row["id"])) for row in taken]
+                begun = {"attempt": row["attempt"] + 1, "started": row["started"] or now, "progress": JobProgress()}
+                change_job(rows, row["id"], "running", begun)
+            return [record_of(Job, job_row(rows, row["id"])) for row in taken]
 
     def set_state(self, id: str, state: JobState) -> JobState:
         """Give a job that has not ended a state, except that one that is to be cancelled stays `cancelling`. The state then."""
@@ -434,13 +417,13 @@ class State:
             standing: JobState = job_row(rows, id)["state"]
             if standing in ENDED or standing in (state, "cancelling"):
                 return standing
-            give_state(rows, id, state)
+            change_job(rows, id, state)
             return state
 
     def set_progress(self, id: str, progress: JobProgress, *, is_event: bool = True) -> JobState:
         """Tell how far a job is, its listeners too if it `is_event`. The state that it has, which may be `cancelling`."""
         with self._change(lasting=False) as rows:
-            rows.execute("UPDATE jobs SET progress = ? WHERE id = ?", [json.dumps(asdict(progress)), id])
+            update(rows, "jobs", {"id": id}, {"progress": progress})
             if is_event:
                 add_event(rows, id, is_progress=True)
             state: JobState = job_row(rows, id)["state"]
@@ -486,16 +469,14 @@ class State:
             for row in under_way:
                 document = json.loads(row["progress"])["document"]
                 deaths = row["kills"] + 1 if row["killed_at"] == json.dumps(document) else 1
-                rows.execute(
-                    "UPDATE jobs SET kills = ?, killed_at = ? WHERE id = ?", [deaths, json.dumps(document), row["id"]]
-                )
+                update(rows, "jobs", {"id": row["id"]}, {"kills": deaths, "killed_at": json.dumps(document)})
                 if row["state"] == "cancelling":
                     end_job(rows, row["id"], "cancelled")
                 elif deaths >= kills:
                     end_job(rows, row["id"], "failed", error=death_error(deaths, document))
                 else:
                     queue_again(rows, row)
-            return [job_of(job_row(rows, row["id"])) for row in under_way]
+            return [record_of(Job, job_row(rows, row["id"])) for row in under_way]
 
     def blobs_needed(self, collection: str) -> set[str]:
         """The blobs that documents, and uploads that could still be indexed, need."""

@@ -133,17 +133,21 @@ class Supervisor:
             with listening_socket(self.config) as listener:
                 spawn = multiprocessing.get_context("spawn")
 
-                def start(target: Callable[..., None], *values: object) -> Any:
-                    process = spawn.Process(target=target, args=(os.getpid(), *values))
-                    process.start()
-                    return process
+                def start(main: Callable[..., None], *more: object) -> Callable[[Connection], Any]:
+                    def begin(messages: Connection) -> Any:
+                        values = (main, os.getpid(), self.config, messages, *more)
+                        process = spawn.Process(target=_run_process, args=values)
+                        process.start()
+                        return process
+
+                    return begin
 
                 port = listener.getsockname()[1]
-                self.children = [Child("writer", lambda messages: start(_writer, self.config, messages))]
+                self.children = [Child("writer", start(_writer))]
                 counts = spawn.RawArray("i", [ABSENT] * self.config.workers)
                 for number in range(self.config.workers):
                     own = ConnectionCounts(counts, number)
-                    begin = partial(start, _worker, self.config, self.app, listener, own)
+                    begin = start(_worker, self.app, listener, own)
                     self.children.append(Child(f"worker {number + 1}", begin, partial(own.set, ABSENT)))
                 try:
                     while not self._ending:
@@ -295,41 +299,51 @@ def tell_systemd(message: str) -> None:
 # -- the processes
 
 
-def _writer(parent: int, config: ServerConfig, messages: Connection) -> None:
+def _run_process(
+    main: Callable[..., None], parent: int, config: ServerConfig, messages: Connection, *more: Any
+) -> None:
+    """Run a process, and tell the supervisor the reason of its end. Only an unforeseen one is logged with its traceback."""
     log_as_json()
+    give_back_at_times()
+    try:
+        main(parent, config, messages, *more)
+    except MergewiseError as error:
+        log.error("%s", error)
+        _send(messages, "reason", str(error))
+        raise SystemExit(1) from None
+    except Exception as error:
+        log.exception("a process ends")
+        _send(messages, "reason", f"{type(error).__name__}: {error}")
+        raise SystemExit(1) from None
+
+
+def _writer(parent: int, config: ServerConfig, messages: Connection) -> None:
     if hasattr(os, "nice"):
         os.nice(WRITER_NICE)
-    give_back_at_times()
-    with _reasons(messages):
-        _send(messages, "ready")
-        run_writer(config, parent)
+    _send(messages, "ready")
+    run_writer(config, parent)
 
 
 def _worker(
     parent: int,
     config: ServerConfig,
+    messages: Connection,
     app: str,
     listener: socket.socket,
     connections: ConnectionCounts,
-    messages: Connection,
 ) -> None:
-    log_as_json()
-    give_back_at_times()
-    with _reasons(messages):
-        import uvicorn
+    import uvicorn
 
-        room = import_module(app)
-        state = State(config.database)
-        options: dict[str, Any] = room.uvicorn_options(config) if hasattr(room, "uvicorn_options") else {}
-        options |= {"log_config": None, "access_log": False, "timeout_graceful_shutdown": 1}
-        if config.tls_certificate is not None:
-            options |= {"ssl_certfile": config.tls_certificate, "ssl_keyfile": config.tls_key}
-        uvicorn_config = uvicorn.Config(ending_connections(room.create_app(config, state), connections), **options)
-        server = draining_server(
-            uvicorn_config, state, parent, connections, on_started=partial(_send, messages, "ready")
-        )
-        server.run(sockets=[SharedListener(listener, connections)])
-        state.close()
+    room = import_module(app)
+    state = State(config.database)
+    options: dict[str, Any] = room.uvicorn_options(config) if hasattr(room, "uvicorn_options") else {}
+    options |= {"log_config": None, "access_log": False, "timeout_graceful_shutdown": 1}
+    if config.tls_certificate is not None:
+        options |= {"ssl_certfile": config.tls_certificate, "ssl_keyfile": config.tls_key}
+    uvicorn_config = uvicorn.Config(ending_connections(room.create_app(config, state), connections), **options)
+    server = draining_server(uvicorn_config, state, parent, connections, on_started=partial(_send, messages, "ready"))
+    server.run(sockets=[SharedListener(listener, connections)])
+    state.close()
 
 
 def draining_server(
@@ -371,21 +385,6 @@ def draining_server(
     return DrainingServer(config)
 
 
-@contextmanager
-def _reasons(messages: Connection) -> Iterator[None]:
-    """Tell the supervisor why a process ends. A traceback is logged for what nobody foresaw."""
-    try:
-        yield
-    except MergewiseError as error:
-        log.error("%s", error)
-        _send(messages, "reason", str(error))
-        raise SystemExit(1) from None
-    except Exception as error:
-        log.exception("a process ends")
-        _send(messages, "reason", f"{type(error).__name__}: {error}")
-        raise SystemExit(1) from None
-
-
 def _send(messages: Connection, what: str, text: str = "") -> None:
     # a supervisor that was killed does not listen
     with suppress(OSError):
@@ -393,13 +392,20 @@ def _send(messages: Connection, what: str, text: str = "") -> None:
 
 
 def give_back_at_times() -> None:
-    """Give freed memory back to the system every few seconds from now on, where the allocator can do so.
+    """Give freed memory back to the system every few seconds from now on, if the allocator can do so.
 
     Questions and changes leave many small gaps in glibc's heaps, of which each thread may have one of its own. With a change a
-    second, a worker grew by 30 MB and the writer by 100 MB in some minutes, while what they used stayed the same.
+    second, a worker grew by 30 MB and the writer by 100 MB in some minutes, while their use stayed the same.
     """
-    if (give_back := allocator_trim()) is not None:
-        Thread(target=_give_back_again, args=(give_back,), name="memory", daemon=True).start()
+    if (trim := allocator_trim()) is None:
+        return
+
+    def trim_again() -> None:
+        while True:
+            time.sleep(TRIM_SECONDS)
+            trim(0)
+
+    Thread(target=trim_again, name="memory", daemon=True).start()
 
 
 def allocator_trim() -> Callable[[int], object] | None:
@@ -408,9 +414,3 @@ def allocator_trim() -> Callable[[int], object] | None:
         return None
     trim: Callable[[int], object] | None = getattr(ctypes.CDLL(None), "malloc_trim", None)
     return trim
-
-
-def _give_back_again(give_back: Callable[[int], object]) -> None:
-    while True:
-        time.sleep(TRIM_SECONDS)
-        give_back(0)

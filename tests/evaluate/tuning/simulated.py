@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
 from mergewise.evaluate.question_sets import Question
-from mergewise.evaluate.tuning.keeping import HoldoutLog
+from mergewise.evaluate.runs.keys import digest
 from mergewise.evaluate.tuning.measuring import PointScore
 from mergewise.evaluate.tuning.space import Point
-from mergewise.evaluate.tuning.trials import run_trials
-from mergewise.evaluate.tuning.tune import TuningReport, judge_trials, split_of
+from mergewise.evaluate.tuning.tune import TuningReport, compare_points, split_of
 
 POINTS = [Point("topk"), *(Point("topk", {"strategy": {"k": k}}) for k in range(1, 48))]
+SETUP = {"metric": "evidence", "budget": 384}
 SHARE = 0.6
 """Of the questions that the default answers."""
 
@@ -45,9 +46,8 @@ def tuned(scores: npt.NDArray[np.float64], folder: Path, seed: int = 0) -> Tunin
     questions = asked(scores.shape[1])
     places = {point.key: number for number, point in enumerate(POINTS)}
 
-    def measure(point: Point, question: Question) -> PointScore:
-        return PointScore(float(scores[places[point.key], int(question.id)]), 100)
+    def measure(points: Sequence[Point], question: Question) -> list[PointScore]:
+        return [PointScore(float(scores[places[point.key], int(question.id)]), 100) for point in points]
 
-    split = split_of(questions, seed)
-    trials = run_trials(POINTS, split.tuned, measure)
-    return judge_trials(trials, split, measure, HoldoutLog(folder), {}, "evidence", 384, {})
+    setup = {**SETUP, "snapshot": digest(scores.tolist())}
+    return compare_points(POINTS, split_of(questions, seed), measure, setup, folder, {})

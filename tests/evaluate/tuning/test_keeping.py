@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -39,29 +40,31 @@ def test_an_opening_counts_though_nobody_saw_its_result(tmp_path: Path) -> None:
 def test_what_was_measured_is_not_measured_again(tmp_path: Path) -> None:
     asked_for: list[tuple[str, str]] = []
 
-    def measure(point: Point, question: Question) -> PointScore:
-        asked_for.append((point.key, question.id))
-        if len(asked_for) == 8:
+    def measure(points: Sequence[Point], question: Question) -> list[PointScore]:
+        if len(asked_for) == 6:
+            asked_for.clear()
             raise KeyboardInterrupt
-        return PointScore(0.5, 7)
+        asked_for.extend((point.key, question.id) for point in points)
+        return [PointScore(0.5, 7)] * len(points)
 
     points, questions = [Point("topk"), Point("topk", {"search": {"weight": 0.5}})], asked(5)
 
-    def all_of(kept: KeptMeasure) -> None:
+    def ask_all(metric: str = "evidence") -> None:
+        kept = KeptMeasure(measure, tmp_path, metric)
         for question in questions:
-            for point in points:
-                assert kept(point, question) == PointScore(0.5, 7)
-        kept.flush()
+            assert kept(points, question) == [PointScore(0.5, 7)] * 2
 
     with pytest.raises(KeyboardInterrupt):
-        all_of(KeptMeasure(measure, tmp_path, "evidence"))
+        ask_all()
     with (tmp_path / "rows.jsonl").open("a") as file:
         file.write('{"set": "", "question"')
-    again = KeptMeasure(measure, tmp_path, "evidence")
-    all_of(again)
-    # three questions were whole when it was stopped
-    assert again.measured == 4
-    third = KeptMeasure(measure, tmp_path, "evidence")
-    all_of(third)
-    assert third.measured == 0
-    assert KeptMeasure(measure, tmp_path, "answer")(points[0], questions[0]) == PointScore(0.5, 7)
+    ask_all()
+    # three questions were whole at the interruption
+    assert asked_for == [(point.key, id) for id in "34" for point in points]
+    ask_all()
+    assert len(asked_for) == 4
+    points.append(Point("weave"))
+    assert KeptMeasure(measure, tmp_path, "evidence")(points, questions[0]) == [PointScore(0.5, 7)] * 3
+    assert asked_for[4:] == [("weave |  | ", "0")]
+    KeptMeasure(measure, tmp_path, "answer")(points[:1], questions[0])
+    assert len(asked_for) == 6

@@ -3,31 +3,33 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from tests.evaluate.tuning.simulated import POINTS, asked, matrix, tuned
+from tests.evaluate.tuning.simulated import POINTS, SETUP, asked, matrix, tuned
 
 from mergewise.evaluate.question_sets import Question
-from mergewise.evaluate.tuning.keeping import HoldoutLog
-from mergewise.evaluate.tuning.measuring import PointScore
+from mergewise.evaluate.tuning.measuring import Measure, PointScore
 from mergewise.evaluate.tuning.space import Point
 from mergewise.evaluate.tuning.trials import run_trials, winner_of
-from mergewise.evaluate.tuning.tune import judge_trials, split_of
+from mergewise.evaluate.tuning.tune import compare_points, split_of
 
 LONG = bool(os.environ.get("MERGEWISE_ATTACK"))
 
 
-def rows_of(scores: dict[str, list[float]]) -> object:
-    return lambda point, question: PointScore(scores[point.strategy][int(question.id)], 100 + len(point.strategy))
+def measure_of(scores: dict[str, list[float]]) -> Measure:
+    return lambda points, question: [
+        PointScore(scores[point.strategy][int(question.id)], 100 + len(point.strategy)) for point in points
+    ]
 
 
 def test_all_points_answer_the_questions_that_there_is_time_for() -> None:
     scores = {"default": [1.0] * 60, "bad": [0.0] * 60}
     points = [Point("default"), Point("bad")]
     left = iter([True] * 5 + [False])
-    trials = run_trials(points, asked(60), rows_of(scores), lambda: next(left))  # type: ignore[arg-type]
-    assert trials.seen == 5 and [len(rows) for rows in trials.rows] == [5, 5]
+    trials = run_trials(points, asked(60), measure_of(scores), lambda: next(left))
+    assert trials.seen == 5 and [trials.mean(number) for number in range(2)] == [1.0, 0.0]
 
 
 def test_of_equals_the_one_with_the_fewest_changes_wins_and_then_the_shortest() -> None:
@@ -38,7 +40,7 @@ def test_of_equals_the_one_with_the_fewest_changes_wins_and_then_the_shortest() 
         Point("bb", {"search": {"weight": 0.6}}),
     ]
     scores = {point.strategy: [1.0] * 30 for point in points} | {"default": [0.0] * 30}
-    trials = run_trials(points, asked(30), rows_of(scores))  # type: ignore[arg-type]
+    trials = run_trials(points, asked(30), measure_of(scores))
     assert winner_of(trials, range(30)) == 3
 
 
@@ -68,10 +70,8 @@ def test_a_second_tuning_on_the_same_questions_is_held_to_half(tmp_path: Path) -
 
 
 def test_a_tuning_that_was_short_of_time_keeps_the_defaults(tmp_path: Path) -> None:
-    def never(point: Point, question: Question) -> PointScore:
+    def never(points: Sequence[Point], question: Question) -> list[PointScore]:
         raise AssertionError
 
-    split = split_of(asked(150))
-    trials = run_trials(POINTS, split.tuned, never, lambda: False)
-    report = judge_trials(trials, split, never, HoldoutLog(tmp_path), {}, "evidence", 384, {})
+    report = compare_points(POINTS, split_of(asked(150)), never, SETUP, tmp_path, {}, lambda: False)
     assert report.verdict() == "keep the defaults: there was time for 0 questions only: give it more (--time)"

@@ -10,7 +10,6 @@ A feature that the file does not name keeps the weight that ships.
 from __future__ import annotations
 
 import os
-import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
@@ -18,14 +17,13 @@ import numpy as np
 
 from mergewise.designs.weave.evidence import WEIGHTS, Candidates
 from mergewise.errors import UsageError
-from mergewise.files import regular_bytes
+from mergewise.files import load_toml
 from mergewise.models.calibration import ScoredTexts
 from mergewise.ranges import Range, number
 from mergewise.types import Span
 
 TABLE = "weave"
 MOST = Range(-1000, 1000)
-_LONGEST = 50_000
 
 
 def weights_of(given: str | os.PathLike[str] | Mapping[str, object] | None) -> Mapping[str, float] | None:
@@ -42,14 +40,11 @@ def weights_of(given: str | os.PathLike[str] | Mapping[str, object] | None) -> M
 
 
 def _table(path: Path) -> Mapping[str, object]:
-    try:
-        read = tomllib.loads(regular_bytes(path, _LONGEST, follow=True).decode("utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise UsageError(f"{path} cannot be read: {reason}", "`mergewise tune --fit FILE` writes such a file") from None
+    hint = "`mergewise tune --fit FILE` writes such a file"
+    read = load_toml(path, hint)
     table = read.get(TABLE)
     if not isinstance(table, dict):
-        raise UsageError(f"{path} has no table [{TABLE}]", "`mergewise tune --fit FILE` writes such a file")
+        raise UsageError(f"{path} has no table [{TABLE}]", hint)
     return table
 
 

@@ -9,41 +9,68 @@ from __future__ import annotations
 
 import csv
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from mergewise.errors import UsageError
-from mergewise.evaluate.loaders import (
-    beir,
-    bench,
-    dpr,
-    flashrag,
-    hipporag,
-    hotpotqa,
-    longbench,
-    musique,
-    qasper,
-    squad,
-    table,
+from mergewise.evaluate.loaders.articles import load_qasper, load_squad
+from mergewise.evaluate.loaders.corpora import (
+    is_beir,
+    is_bench,
+    is_hipporag,
+    is_pairs,
+    load_beir,
+    load_bench,
+    load_hipporag,
+    load_pairs,
 )
-from mergewise.evaluate.loaders.rows import Loader, SetReader, sample_of
+from mergewise.evaluate.loaders.paragraphs import (
+    dpr_question,
+    flashrag_question,
+    hotpotqa_question,
+    load_musique,
+    longbench_question,
+)
+from mergewise.evaluate.loaders.rows import Sample, SetReader, pooled, sample_of
+from mergewise.evaluate.loaders.table import is_table, load_table
 from mergewise.evaluate.question_sets import QuestionSet
 
-LOADERS: Mapping[str, Loader] = {
-    "bench": bench.LOADER,
-    "beir": beir.LOADER,
-    "hipporag": hipporag.LOADER,
-    "hotpotqa": hotpotqa.LOADER,
-    "musique": musique.LOADER,
-    "longbench": longbench.LOADER,
-    # its files look like those of SQuAD, too
-    "qasper": qasper.LOADER,
-    "squad": squad.LOADER,
-    "flashrag": flashrag.LOADER,
-    "dpr": dpr.LOADER,
-    "table": table.LOADER,
+
+def _has_fields(*names: str) -> Callable[[Sample], bool]:
+    """Return a test for files whose first record has these fields."""
+    return lambda sample: set(names) <= sample.record.keys()
+
+
+def _holds(*names: str) -> Callable[[Sample], bool]:
+    """Return a test for files that begin with an object and name these fields in their head."""
+    return lambda sample: sample.head.lstrip().startswith("{") and all(f'"{name}"' in sample.head for name in names)
+
+
+def _is_dpr(sample: Sample) -> bool:
+    if sample.record:
+        return "question" in sample.record and bool({"ctxs", "positive_ctxs"} & sample.record.keys())
+    return sample.path.is_file() and is_pairs(sample.path)
+
+
+def _load_dpr(path: Path, reader: SetReader) -> QuestionSet:
+    return load_pairs(path, reader) if is_pairs(path) else pooled(dpr_question)(path, reader)
+
+
+LOADERS: Mapping[str, tuple[Callable[[Sample], bool], Callable[[Path, SetReader], QuestionSet]]] = {
+    "bench": (is_bench, load_bench),
+    "beir": (is_beir, load_beir),
+    "hipporag": (is_hipporag, load_hipporag),
+    "hotpotqa": (_has_fields("question", "context", "supporting_facts"), pooled(hotpotqa_question)),
+    "musique": (_has_fields("question", "paragraphs"), load_musique),
+    "longbench": (_has_fields("input", "context", "answers"), pooled(longbench_question)),
+    # before SQuAD: its files hold the fields of SQuAD, too
+    "qasper": (_holds("full_text", "section_name"), load_qasper),
+    "squad": (_holds("paragraphs", "qas"), load_squad),
+    "flashrag": (_has_fields("question", "golden_answers"), pooled(flashrag_question)),
+    "dpr": (_is_dpr, _load_dpr),
+    "table": (is_table, load_table),
 }
-"""By name, in the order in which they are tried: what many files look like comes last."""
+"""A test and a loader for each form, in the order of the tests: general forms come last."""
 
 UNREADABLE = (OSError, EOFError, zlib.error, UnicodeDecodeError, csv.Error)
 
@@ -64,7 +91,8 @@ def load_question_set(path: Path, form: str | None = None, is_strict: bool = Fal
             )
         if name not in LOADERS:
             raise UsageError(f"there is no form {name!r} of question sets", f"one of: {', '.join(LOADERS)}")
-        return LOADERS[name].load(path, SetReader(is_strict))
+        _, load = LOADERS[name]
+        return load(path, SetReader(is_strict))
     except UNREADABLE as error:
         raise UsageError(
             f"{path} cannot be read as a question set: {error}", "see docs/guide.md, Public question sets"
@@ -74,7 +102,7 @@ def load_question_set(path: Path, form: str | None = None, is_strict: bool = Fal
 def form_of(path: Path) -> str | None:
     """The name of the form that a file or folder looks like. Raises what `UNREADABLE` names."""
     sample = sample_of(path)
-    return next((name for name, loader in LOADERS.items() if loader.sniff(sample)), None)
+    return next((name for name, (has_form, _) in LOADERS.items() if has_form(sample)), None)
 
 
 def find_tasks(path: Path, form: str | None = None) -> list[Path]:

@@ -1,6 +1,6 @@
-"""What all loaders share: rows of files with their places, rows that cannot be read, documents that come more than once.
+"""The base of all loaders: rows of files with their places, unreadable rows, and documents that occur more than once.
 
-Files are in UTF-8, with or without a byte order mark, packed with gzip or plain; lines end as they like.
+Files are in UTF-8, with or without a byte order mark, packed with gzip or plain, with any line ends.
 """
 
 from __future__ import annotations
@@ -42,15 +42,6 @@ class Sample:
     names: frozenset[str]
     head: str
     record: Record
-
-
-@dataclass(frozen=True, slots=True)
-class Loader:
-    """One form of question sets: whether a sample looks like it, and how it is read."""
-
-    sniff: Callable[[Sample], bool]
-    load: Callable[[Path, SetReader], QuestionSet]
-    summary: str
 
 
 @dataclass(slots=True)
@@ -138,8 +129,10 @@ class SetReader:
 
         return self.converted(path, rows, once)
 
-    def task(self, path: Path, name: str, documents: Iterable[Document], questions: Iterable[Question]) -> QuestionSet:
-        """Raises UsageError where no question could be read."""
+    def question_set(
+        self, path: Path, name: str, documents: Iterable[Document], questions: Iterable[Question]
+    ) -> QuestionSet:
+        """Return the set. Raises UsageError if no question could be read."""
         asked = tuple(questions)
         if not asked:
             first = f": {self.skipped[0]}" if self.skipped else ""
@@ -166,6 +159,18 @@ class Pool:
 
     def document(self, doc_id: str) -> Document:
         return self.documents[int(doc_id)]
+
+
+def pooled(convert: Callable[[Record, Pool, str], Question]) -> Callable[[Path, SetReader], QuestionSet]:
+    """Return a loader of files whose rows bring their documents along. `convert` gets a row, the pool, and the row's place."""
+
+    def load(path: Path, reader: SetReader) -> QuestionSet:
+        pool = Pool()
+        numbered = ((place, (row, pool, place)) for place, row in reader.records(path))
+        questions = tuple(reader.questions(path, numbered, lambda one: convert(*one)))
+        return reader.question_set(path, bare_name(path), pool.documents, questions)
+
+    return load
 
 
 def open_text(path: Path, newline: str | None = None) -> TextIO:

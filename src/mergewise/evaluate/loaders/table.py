@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from mergewise.errors import UsageError
-from mergewise.evaluate.loaders.rows import BadRow, Loader, Sample, SetReader, bare_name, is_lines, open_text
+from mergewise.evaluate.loaders.rows import BadRow, Sample, SetReader, bare_name, is_lines, open_text
 from mergewise.evaluate.question_sets import Evidence, Question, QuestionSet
 from mergewise.ranges import short_repr
 from mergewise.types import Span
@@ -32,14 +32,14 @@ _TRUE, _FALSE = {"true", "yes", "1"}, {"false", "no", "0"}
 _TABLES = (".csv", ".tsv")
 
 
-def load(path: Path, rows: SetReader) -> QuestionSet:
+def load_table(path: Path, reader: SetReader) -> QuestionSet:
     """The questions of one file."""
     try:
-        lines = list(_table(path) if _is_table(path) else rows.records(path))
+        lines = list(_table(path) if _is_table(path) else reader.records(path))
     except csv.Error as error:
         raise UsageError(f"{path} cannot be read: {error}", "a CSV table or JSON lines, in UTF-8") from None
     named = [(place, {"id": place.rsplit(" ", 1)[1], **_lower(row)}) for place, row in lines]
-    return rows.task(path, bare_name(path), (), rows.converted(path, named, _question))
+    return reader.question_set(path, bare_name(path), (), reader.converted(path, named, _question))
 
 
 def _is_table(path: Path) -> bool:
@@ -136,10 +136,7 @@ def _several(value: object, separator: str | None) -> tuple[str, ...]:
     return tuple(text for piece in value if (text := str(piece).strip()))
 
 
-def _sniff(sample: Sample) -> bool:
-    """Also lines of which the first is broken: it is named then."""
+def is_table(sample: Sample) -> bool:
+    """Check for a table or lines with questions. Also accept lines that begin with a broken one, so that it is named."""
     is_broken = not sample.record and is_lines(sample.path)
     return _is_table(sample.path) or is_broken or "question" in _lower(sample.record)
-
-
-LOADER = Loader(_sniff, load, "a CSV table or JSON lines with the columns question and answer")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Callable, Iterator, Sequence
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 from mergewise.designs.aed.triplets.records import Triplet
 from mergewise.evaluate.synthetic import lexicon
@@ -33,9 +33,11 @@ _LEADING = re.compile(
 
 
 def slots(section: SourceSection, reader: SourceReader) -> Iterator[MadeQuestion]:
-    for triplet, wording in _worded(section):
-        evidence = (section.sentence(triplet.start, triplet.end).evidence,)
-        yield MadeQuestion(wording.format(triplet.head), (triplet.tail,), evidence, "slot")
+    for triplet in _shuffled(section.triplets, section):
+        wording = lexicon.wording_of(triplet.relation, triplet.tail)
+        if wording is not None and _is_about(triplet, section) and not _contains(triplet.head, triplet.tail):
+            evidence = (section.sentence(triplet.start, triplet.end).evidence,)
+            yield MadeQuestion(wording.format(triplet.head), (triplet.tail,), evidence, "slot")
 
 
 def definitions(section: SourceSection, reader: SourceReader) -> Iterator[MadeQuestion]:
@@ -60,15 +62,8 @@ def headings(section: SourceSection, reader: SourceReader) -> Iterator[MadeQuest
         yield MadeQuestion(wording.format(_quoted(section.name), _quoted(above)), (), (first.evidence,), "heading")
 
 
-RULES: tuple[Callable[[SourceSection, SourceReader], Iterator[MadeQuestion]], ...] = (slots, definitions, headings)
-
-
-def _worded(section: SourceSection) -> Iterator[tuple[Triplet, str]]:
-    """The triplets that there are words for."""
-    for triplet in _shuffled(section.triplets, section):
-        wording = lexicon.wording_of(triplet.relation, triplet.tail)
-        if wording is not None and _is_about(triplet, section) and not _contains(triplet.head, triplet.tail):
-            yield triplet, wording
+Rule: TypeAlias = Callable[[SourceSection, SourceReader], Iterator[MadeQuestion]]
+RULES: tuple[Rule, ...] = (slots, definitions, headings)
 
 
 def _is_about(triplet: Triplet, section: SourceSection) -> bool:

@@ -1,5 +1,4 @@
-"""What a tuning keeps on the disk: its rows, so that one that was stopped goes on, and the ledger of held-out parts that were
-opened."""
+"""The files of a tuning: its rows, so that a stopped tuning goes on, and the log of opened held-out parts."""
 
 from __future__ import annotations
 
@@ -20,10 +19,7 @@ ALPHA = 0.05
 
 
 class KeptMeasure:
-    """A measure whose rows are kept in a folder, in the form of a run's rows: what was measured once is not measured again.
-
-    The rows of a question are written together, when the next one is asked, or by `flush`.
-    """
+    """A measure that keeps its rows in a folder, in the form of a run's rows, and measures nothing twice."""
 
     def __init__(self, measure: Measure, folder: Path, metric: str) -> None:
         self._measure, self._metric = measure, metric
@@ -35,30 +31,26 @@ class KeptMeasure:
             for row in known_lines(folder)
             if metric in row["scores"] and "tokens" in row["scores"]
         }
-        self._pending: list[dict[str, Any]] = []
-        self.measured = 0
 
-    def __call__(self, point: Point, question: Question) -> PointScore:
-        key = point.key, question_digest(question, with_gold=True)
-        if key not in self._known:
-            self._known[key] = found = self._measure(point, question)
-            self.measured += 1
-            scores = {self._metric: found.score, "tokens": found.tokens}
-            row = {"set": "", "question": key[1], "asked": question.text, "method": key[0], "spec": point.spec}
-            if self._pending and self._pending[0]["question"] != key[1]:
-                self.flush()
-            self._pending.append({**row, "budget": 0, "repeat": 0, "scores": scores, "error": ""})
-        return self._known[key]
+    def __call__(self, points: Sequence[Point], question: Question) -> list[PointScore]:
+        key = question_digest(question, with_gold=True)
+        missing = [point for point in points if (point.key, key) not in self._known]
+        if missing:
+            scores = self._measure(missing, question)
+            self._known |= {(point.key, key): score for point, score in zip(missing, scores, strict=True)}
+            self._lines.add(self._row(point, question, key) for point in missing)
+        return [self._known[point.key, key] for point in points]
 
-    def flush(self) -> None:
-        if self._pending:
-            self._lines.add(self._pending)
-            self._pending = []
+    def _row(self, point: Point, question: Question, key: str) -> dict[str, Any]:
+        score = self._known[point.key, key]
+        row = {"set": "", "question": key, "asked": question.text, "method": point.key, "spec": point.spec}
+        scores = {self._metric: score.score, "tokens": score.tokens}
+        return {**row, "budget": 0, "repeat": 0, "scores": scores, "error": ""}
 
 
 @dataclass(frozen=True, slots=True)
 class HoldoutAccess:
-    """A held-out part opened: the level at which a difference counts, and how often questions of it were looked at before."""
+    """An opening of a held-out part: the level of the test, and the number of earlier looks at questions of it."""
 
     key: str
     alpha: float
@@ -66,38 +58,31 @@ class HoldoutAccess:
 
 
 class HoldoutLog:
-    """The openings of held-out parts, a line each. Each look at questions that were looked at before halves the level.
+    """The openings of held-out parts, a line each. Each further look at the same questions halves the level.
 
-    To compare the same two again on the same questions is no further look: it says the same.
+    A repeated comparison of the same two on the same questions is no further look: its result is the same.
     """
 
     def __init__(self, folder: Path) -> None:
-        self._path = folder / LEDGER
-        self._lines = RowLines(self._path)
-        self._known = [
-            row
-            for row in known_lines(folder, LEDGER, {"key", "shown", "alpha", "before"})
-            if isinstance(row["shown"], list)
-        ]
+        self._lines = RowLines(folder / LEDGER)
+        rows = known_lines(folder, LEDGER, {"key", "shown", "alpha", "before"})
+        self._known = [row for row in rows if isinstance(row["shown"], list)]
 
     def open(self, compared: Mapping[str, Any], questions: Sequence[Question]) -> HoldoutAccess:
         """Enter an opening, before anything of it is looked at."""
         shown = [question_digest(question, with_gold=False) for question in questions]
         key = digest([compared, sorted(shown)])
-        for row in self._known:
-            if row["key"] == key:
-                return HoldoutAccess(key, float(row["alpha"]), int(row["before"]))
-        before = sum(not set(shown).isdisjoint(row["shown"]) for row in self._known)
-        opening = HoldoutAccess(key, ALPHA / 2**before, before)
-        self._enter({"key": key, **compared, "alpha": opening.alpha, "before": before, "shown": shown})
-        return opening
+        row = next((row for row in self._known if row["key"] == key), None)
+        if row is None:
+            before = sum(not set(shown).isdisjoint(row["shown"]) for row in self._known)
+            row = {"key": key, **compared, "alpha": ALPHA / 2**before, "before": before, "shown": shown}
+            self._known.append(row)
+            self._enter(row)
+        return HoldoutAccess(key, float(row["alpha"]), int(row["before"]))
 
     def close(self, opening: HoldoutAccess, result: Mapping[str, Any]) -> None:
-        """Enter what the opening showed."""
+        """Enter the result of an opening."""
         self._enter({"key": opening.key, "result": dict(result)})
 
     def _enter(self, row: Mapping[str, Any]) -> None:
-        row = {"time": datetime.now(UTC).isoformat(timespec="seconds"), **row}
-        self._lines.add([row])
-        if "shown" in row:
-            self._known.append(dict(row))
+        self._lines.add([{"time": datetime.now(UTC).isoformat(timespec="seconds"), **row}])

@@ -1,4 +1,4 @@
-"""Points measured: the score and the tokens of a context, for a point and a question."""
+"""The score and the tokens of a context, for a point and a question."""
 
 from __future__ import annotations
 
@@ -31,19 +31,11 @@ class PointScore:
     tokens: int
 
 
-Measure: TypeAlias = Callable[[Point, Question], PointScore]
-
-
-def context_score(metric: Metric, question: Question, context: Context) -> PointScore:
-    score = score_context(question, context.text, context.tokens, count_tokens)
-    value: float | None = getattr(score, metric)
-    if value is None:
-        raise UsageError(f"the question {question.id} has no marked evidence", "use --metric answer")
-    return PointScore(value, context.tokens)
+Measure: TypeAlias = Callable[[Sequence[Point], Question], list[PointScore]]
 
 
 def judged_questions(questions: Sequence[Question], metric: Metric) -> list[Question]:
-    """Those that the metric judges."""
+    """Return the questions that the metric can judge."""
     if metric not in METRICS:
         raise UsageError(f"unknown metric {metric!r}", f"one of: {', '.join(METRICS)}")
     wants_answer = metric == "answer"
@@ -51,7 +43,7 @@ def judged_questions(questions: Sequence[Question], metric: Metric) -> list[Ques
 
 
 class ContextMeasure:
-    """Measures points on the contexts of one state of an index. The searches of the question at hand are made once."""
+    """Measures points on the contexts of one state of an index. All points of a question share its searches."""
 
     def __init__(self, index: Index, metric: Metric, budget: int) -> None:
         state = index.state()
@@ -59,10 +51,9 @@ class ContextMeasure:
         models = replace(state.models, reranker=_remembering(state.models.reranker))
         self.state = shared_state(replace(state, models=models), self.memory)
         self._metric, self._budget = metric, budget
-        self._question = ""
 
     def with_models(self, weights: Mapping[str, float] | None, calibration: Calibration | None) -> ContextMeasure:
-        """The same, with other weights of weave's features, and another calibration of the reranker; it shares the searches."""
+        """Return a copy with other weights of weave and another calibration of the reranker. It shares the searches."""
         other, models = copy(self), self.state.models
         reranker = models.reranker
         if calibration is not None and reranker is not None:
@@ -71,20 +62,26 @@ class ContextMeasure:
         other.state = replace(self.state, models=replace(models, weights=weights or models.weights, reranker=reranker))
         return other
 
-    def __call__(self, point: Point, question: Question) -> PointScore:
-        return context_score(self._metric, question, self.context(point, question))
+    def __call__(self, points: Sequence[Point], question: Question) -> list[PointScore]:
+        self.memory.forget()
+        return [self.score(point, question) for point in points]
+
+    def score(self, point: Point, question: Question) -> PointScore:
+        context = self.context(point, question)
+        score = score_context(question, context.text, context.tokens, count_tokens)
+        value: float | None = getattr(score, self._metric)
+        if value is None:
+            raise UsageError(f"the question {question.id} has no marked evidence", "use --metric answer")
+        return PointScore(value, context.tokens)
 
     def context(self, point: Point, question: Question) -> Context:
-        if question.id != self._question:
-            self.memory.forget()
-            self._question = question.id
         state = replace(self.state, settings=point.settings(self.state.settings))
         query = Query(question.text, strategy=point.spec, budget=self._budget, where=question.where)
         return asking.context(query, state)
 
 
 def _remembering(reranker: Reranker | None) -> Reranker | None:
-    """The reranker with a memory of all questions; a calibration stays outermost, where it is looked for."""
+    """Return the reranker with a memory of all questions. A calibration stays the outermost wrapper."""
     if reranker is None:
         return None
     if isinstance(reranker, Calibrated):

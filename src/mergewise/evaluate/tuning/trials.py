@@ -18,24 +18,24 @@ Numbers = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Trials:
-    """Scores of points, question by question: `rows[i]` are those of `points[i]`. The first point is the default."""
+    """Scores of points, question by question: `rows[j][i]` is that of `points[i]`. The first point is the default."""
 
     points: Sequence[Point]
-    rows: Sequence[list[PointScore]]
+    rows: Sequence[Sequence[PointScore]]
 
     @property
     def seen(self) -> int:
         """The number of questions that each point was measured on."""
-        return len(self.rows[0])
+        return len(self.rows)
 
     def scores(self, number: int) -> Numbers:
-        return np.array([row.score for row in self.rows[number]])
+        return np.array([row[number].score for row in self.rows])
 
     def mean(self, number: int) -> float:
         return float(self.scores(number).mean()) if self.seen else 0.0
 
     def tokens(self, number: int) -> float:
-        return float(np.mean([row.tokens for row in self.rows[number]])) if self.seen else 0.0
+        return float(np.mean([row[number].tokens for row in self.rows])) if self.seen else 0.0
 
 
 def run_trials(
@@ -46,26 +46,25 @@ def run_trials(
     on_question: Callable[[int], None] = lambda seen: None,
 ) -> Trials:
     """Measure every point on one question after the other, until the last one or until there is no time for the next."""
-    trials = Trials(points, [[] for _ in points])
-    for seen, question in enumerate(questions, 1):
+    rows: list[Sequence[PointScore]] = []
+    for question in questions:
         if not has_time():
             break
-        for point, row in zip(points, trials.rows, strict=True):
-            row.append(measure(point, question))
-        on_question(seen)
-    return trials
+        rows.append(measure(points, question))
+        on_question(len(rows))
+    return Trials(points, rows)
 
 
 def winner_of(trials: Trials, clusters: Sequence[int]) -> int:
     """Choose among the points within a standard error of the best: fewest changes first, then fewest tokens."""
-    numbers = range(len(trials.points))
+    numbers, own = range(len(trials.points)), clusters[: trials.seen]
     best = max(numbers, key=lambda i: (trials.mean(i), -i))
-    near = [i for i in numbers if _is_near(trials.scores(best) - trials.scores(i), clusters[: trials.seen])]
+    near = [i for i in numbers if _is_near(trials.scores(best) - trials.scores(i), own)]
     return min(near, key=lambda i: (trials.points[i].size, trials.tokens(i), i))
 
 
 def _is_near(differences: Numbers, clusters: Sequence[int]) -> bool:
-    """Whether the mean difference is within one standard error of itself."""
+    """Test that the mean difference is within one standard error of itself."""
     if not differences.any():
         return True
     own = clusters if len(set(clusters)) > 1 else range(len(differences))

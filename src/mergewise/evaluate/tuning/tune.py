@@ -12,10 +12,10 @@ from __future__ import annotations
 import random
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from mergewise.defaults import STRATEGY
 from mergewise.engine import Index
@@ -26,9 +26,9 @@ from mergewise.evaluate.runs.keys import digest
 from mergewise.evaluate.statistics import Interval, paired_interval, sign_flip
 from mergewise.evaluate.synthetic.records import MADE
 from mergewise.evaluate.tuning.keeping import HoldoutAccess, HoldoutLog, KeptMeasure
-from mergewise.evaluate.tuning.measuring import ContextMeasure, Measure, Metric, judged_questions
+from mergewise.evaluate.tuning.measuring import ContextMeasure, Measure, Metric, PointScore, judged_questions
 from mergewise.evaluate.tuning.space import Dimension, Point, Value, dimensions_of, drawn_points
-from mergewise.evaluate.tuning.trials import Trials, run_trials, table, winner_of
+from mergewise.evaluate.tuning.trials import run_trials, table, winner_of
 from mergewise.ranges import BUDGET, Range, number, whole
 from mergewise.store.views import Progress
 
@@ -132,14 +132,11 @@ class TuningReport:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class HeldOutSplit:
-    """Questions to tune on, and questions held out, each with the numbers of their clusters; both in a drawn order."""
+class HeldOutSplit(NamedTuple):
+    """Questions to tune on, and questions held out, both in a drawn order."""
 
-    tuned: tuple[Question, ...]
-    tuned_clusters: tuple[int, ...]
-    held_out: tuple[Question, ...]
-    held_out_clusters: tuple[int, ...]
+    tuned: list[Question]
+    held_out: list[Question]
 
 
 def tune(
@@ -155,92 +152,109 @@ def tune(
     folder: Path | None = None,
     progress: Progress | None = None,
 ) -> TuningReport:
-    """Tune the parameters of a strategy, and of the search, on these questions. See the head of this module.
+    """Tune the parameters of a strategy, and of the search, on these questions.
 
-    `strategy` is a spec: what it sets is the default to be beaten. All takes about `seconds`, the trials 0.8 of them at most.
-    What was measured is kept in `folder` (by default in the index's directory): a tuning that was stopped goes on.
+    `strategy` is a spec: its parameters are the default to be beaten. A tuning takes about `seconds`, of which the trials take
+    0.8 at most. Its measurements are kept in `folder` (by default in the index's directory), so that a stopped tuning goes on.
 
-    Raises UsageError for fewer than `FEWEST` questions that the metric judges, for questions that cannot be split, for made ones
-    without `trust_made`, and where the folder cannot be written.
+    Raises:
+        UsageError: for fewer than `FEWEST` questions that the metric can judge, for questions that cannot be split, for made
+            ones without `trust_made`, and if the folder cannot be written.
     """
     budget = whole("the budget is", budget, BUDGET)
     number("the time is", seconds, float, Range(1, 1_000_000))
     started = time.monotonic()
     split = split_of(usable_questions(questions, metric, trust_made), seed)
-    place = folder or index.store.directory / FOLDER
     contexts = ContextMeasure(index, metric, budget)
     dimensions, idle = probed(dimensions_of(strategy, index.search_settings), strategy, contexts, split.tuned[:PROBED])
     points = drawn_points(strategy, dimensions, POINTS - 1, seed)
-    setup = {"snapshot": index.snapshot, "budget": budget, "metric": metric, "models": models_of(index)}
-    measure = KeptMeasure(contexts, place / digest(setup), metric)
     report = progress or (lambda done, total, item: None)
-    trials = run_trials(
+    return compare_points(
         points,
-        split.tuned,
-        measure,
+        split,
+        contexts,
+        setup_of(index, metric, budget),
+        folder or index.store.directory / FOLDER,
+        idle,
         lambda: time.monotonic() - started < TRYING * seconds,
         lambda seen: report(seen, len(split.tuned), f"{len(points)} points"),
     )
-    measure.flush()
-    return judge_trials(trials, split, measure, HoldoutLog(place), setup, metric, budget, idle)
 
 
-def judge_trials(
-    trials: Trials,
+def setup_of(index: Index, metric: Metric, budget: int) -> dict[str, Any]:
+    """Return all that scores depend on: the index, the metric, the budget, the models, and the default search."""
+    models = index.models
+    named = (models.embedder, models.chat, models.reranker, models.scorer)
+    specs = (type(model).__name__ + getattr(model, "spec", "") for model in named)
+    others = [index.manifest.embedder, *specs, digest(models.weights), str(index.search_settings)]
+    return {"snapshot": index.snapshot, "budget": budget, "metric": metric, "models": others}
+
+
+def compare_points(
+    points: Sequence[Point],
     split: HeldOutSplit,
     measure: Measure,
-    ledger: HoldoutLog,
     setup: Mapping[str, Any],
-    metric: str,
-    budget: int,
+    folder: Path,
     idle: Mapping[str, str],
+    has_time: Callable[[], bool] = lambda: True,
+    on_question: Callable[[int], None] = lambda seen: None,
 ) -> TuningReport:
-    """Compare the winner with the default on the held-out questions, unless they are the same."""
-    default, winner, held_out = trials.points[0], trials.points[winner_of(trials, split.tuned_clusters)], None
+    """Measure the points on the questions to tune on, and compare the winner with the default on the held-out ones.
+
+    Nothing is held out from a winner that is the default. Rows and the log of held-out questions are kept in `folder`.
+    """
+    measure = KeptMeasure(measure, folder / digest(setup), setup["metric"])
+    trials = run_trials(points, split.tuned, measure, has_time, on_question)
+    default, winner, held_out = points[0], points[winner_of(trials, clusters(split.tuned))], None
     reason = "nothing was better by more than chance on the questions to tune on"
-    if len(trials.points) == 1:
+    if len(points) == 1:
         reason = "no parameter changes a context here"
     elif trials.seen < min(SEEN, len(split.tuned)):
         winner, reason = default, f"there was time for {trials.seen} questions only: give it more (--time)"
     if winner is not default:
-        compared = {**setup, "default": default.key, "winner": winner.key}
-        opening = ledger.open(compared, split.held_out)
-        held_out = _opened(winner, default, split, measure, opening)
-        ledger.close(opening, asdict(held_out))
+        log = HoldoutLog(folder)
+        opening = log.open({**setup, "default": default.key, "winner": winner.key}, split.held_out)
+        held_out = _held_out([measure([default, winner], question) for question in split.held_out], split, opening)
+        log.close(opening, asdict(held_out))
     return TuningReport(
-        default.spec, metric, budget, winner, held_out, len(split.tuned), trials.seen, table(trials), idle, reason
+        default.spec,
+        setup["metric"],
+        setup["budget"],
+        winner,
+        held_out,
+        len(split.tuned),
+        trials.seen,
+        table(trials),
+        idle,
+        reason,
     )
 
 
-def _opened(winner: Point, default: Point, split: HeldOutSplit, measure: Measure, opening: HoldoutAccess) -> HeldOut:
-    rows = [(measure(default, question), measure(winner, question)) for question in split.held_out]
-    if flush := getattr(measure, "flush", None):
-        flush()
-    before, after = [row.score for row, _ in rows], [row.score for _, row in rows]
+def _held_out(rows: Sequence[Sequence[PointScore]], split: HeldOutSplit, opening: HoldoutAccess) -> HeldOut:
+    before, after = ([row[side].score for row in rows] for side in (0, 1))
     differences = [b - a for a, b in zip(before, after, strict=True)]
+    numbers = clusters(split.held_out)
     return HeldOut(
         questions=len(rows),
         default=mean(before),
         winner=mean(after),
-        default_tokens=mean([row.tokens for row, _ in rows]),
-        winner_tokens=mean([row.tokens for _, row in rows]),
+        default_tokens=mean([row[0].tokens for row in rows]),
+        winner_tokens=mean([row[1].tokens for row in rows]),
         difference=mean(differences),
-        interval=paired_interval(after, before, split.held_out_clusters),
-        p=sign_flip(differences, split.held_out_clusters),
+        interval=paired_interval(after, before, numbers),
+        p=sign_flip(differences, numbers),
         alpha=opening.alpha,
         before=opening.before,
     )
 
 
 def usable_questions(questions: Sequence[Question], metric: Metric, trust_made: bool) -> list[Question]:
-    """The questions that the metric judges. Raises UsageError where they are too few, or made ones that nobody trusts."""
+    """Return the questions that the metric can judge. Raises UsageError for too few, and for made ones without `trust_made`."""
     judged = judged_questions(questions, metric)
     if len(judged) < FEWEST:
-        left_out = (
-            f" ({len(questions) - len(judged)} have no {metric} to be judged by)"
-            if len(judged) < len(questions)
-            else ""
-        )
+        others = len(questions) - len(judged)
+        left_out = f" ({others} have no {metric} to be judged by)" if others else ""
         raise UsageError(
             f"{len(judged)} questions are too few to tune on{left_out}",
             f"{FEWEST} are the fewest; differences below 0.1 take some 200",
@@ -255,7 +269,7 @@ def usable_questions(questions: Sequence[Question], metric: Metric, trust_made: 
 
 
 def split_of(questions: Sequence[Question], seed: int = 0) -> HeldOutSplit:
-    """By cluster, in a drawn order: questions about one document are all on one side."""
+    """Split by cluster, in a drawn order: questions about one document are all on one side."""
     draw = random.Random(seed)
     numbers = clusters(questions)
     sizes = Counter(numbers)
@@ -268,26 +282,20 @@ def split_of(questions: Sequence[Question], seed: int = 0) -> HeldOutSplit:
             room -= sizes[cluster]
     places = list(range(len(questions)))
     draw.shuffle(places)
-    sides = [[i for i in places if (numbers[i] in held) is side] for side in (False, True)]
-    if len(sides[1]) < FEWEST_HELD_OUT:
-        largest = max(sizes.values())
+    split = HeldOutSplit(*([questions[i] for i in places if (numbers[i] in held) is side] for side in (False, True)))
+    if len(split.held_out) < FEWEST_HELD_OUT:
         raise UsageError(
-            f"{largest} of {len(questions)} questions hang together by their documents: too few can be held out",
+            f"{max(sizes.values())} of {len(questions)} questions hang together by their documents: "
+            "too few can be held out",
             "ask about more documents",
         )
-    tuned, apart = sides
-    return HeldOutSplit(
-        tuple(questions[i] for i in tuned),
-        tuple(numbers[i] for i in tuned),
-        tuple(questions[i] for i in apart),
-        tuple(numbers[i] for i in apart),
-    )
+    return split
 
 
 def probed(
     dimensions: Sequence[Dimension], strategy: str, contexts: ContextMeasure, questions: Sequence[Question]
 ) -> tuple[list[Dimension], dict[str, str]]:
-    """The dimensions that change a context of these questions at an end of their range, and why the others are left out."""
+    """Return the dimensions that change a context of these questions at an end of their range, and why others are left out."""
     usual = [contexts.context(Point(strategy), question).text for question in questions]
     kept, idle = [], {}
     for one in dimensions:
@@ -309,14 +317,6 @@ def probed(
         else:
             idle[one.name] = reason
     return kept, idle
-
-
-def models_of(index: Index) -> list[str]:
-    """What else contexts depend on: models, weights, and how the index is searched by default."""
-    models = index.models
-    named = (models.embedder, models.chat, models.reranker, models.scorer)
-    specs = (type(model).__name__ + getattr(model, "spec", "") for model in named)
-    return [index.manifest.embedder, *specs, digest(models.weights), str(index.search_settings)]
 
 
 def _toml(text: str) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -24,21 +24,11 @@ from mergewise.designs.weave.weights import is_mostly, scored_sentences, weights
 from mergewise.engine import Index
 from mergewise.errors import UsageError
 from mergewise.evaluate.loaders.rows import place_of
-from mergewise.evaluate.question_sets import Evidence, Question
+from mergewise.evaluate.question_sets import Evidence, Question, clusters
 from mergewise.evaluate.runs.keys import digest, question_digest
-from mergewise.evaluate.tuning.keeping import HoldoutLog, KeptMeasure
 from mergewise.evaluate.tuning.measuring import ContextMeasure, Metric, PointScore
 from mergewise.evaluate.tuning.space import Point, Value
-from mergewise.evaluate.tuning.trials import run_trials
-from mergewise.evaluate.tuning.tune import (
-    FOLDER,
-    HeldOutSplit,
-    TuningReport,
-    judge_trials,
-    models_of,
-    split_of,
-    usable_questions,
-)
+from mergewise.evaluate.tuning.tune import FOLDER, TuningReport, compare_points, setup_of, split_of, usable_questions
 from mergewise.models.calibration import Calibration, ScoredTexts, calibrate
 from mergewise.models.record import Models
 from mergewise.protocols import IndexReader, Reranker, StoreReader
@@ -144,9 +134,8 @@ def fitted_weights(cases: Sequence[Case], pull: float, standing: Mapping[str, fl
     return dict(zip(NAMES, found.tolist(), strict=True))
 
 
-@dataclass(frozen=True, slots=True)
-class FittedModels:
-    """What was fitted; None is as it stands."""
+class FittedModels(NamedTuple):
+    """Fitted weights and a fitted calibration. None stands for the present one."""
 
     weights: Mapping[str, float] | None = None
     calibration: Calibration | None = None
@@ -216,41 +205,41 @@ def fit_weights(
     standing = index.models.weights or WEIGHTS
     contexts = ContextMeasure(index, metric, budget)
     cases = _cases(split.tuned, contexts.state, parameters, advance)
-    folds = _folds(split)
+    folds = _folds(split.tuned)
     points = fitting_points(strategy, index.reranker)
     fits = {(p.key, -1): fitted_models(p, cases, standing) for p in points}
     for fold in set(folds.values()):
         others = [case for case in cases if folds[case.question.id] != fold]
         fits |= {(p.key, fold): fitted_models(p, others, standing) for p in points}
 
-    def measure(point: Point, question: Question) -> PointScore:
-        fitted = fits[point.key, folds.get(question.id, -1)]
-        return contexts.with_models(fitted.weights, fitted.calibration)(Point(strategy), question)
+    def measure(points: Sequence[Point], question: Question) -> list[PointScore]:
+        contexts.memory.forget()
+        fold = folds.get(question.id, -1)
+        return [contexts.with_models(*fits[p.key, fold]).score(Point(strategy), question) for p in points]
 
-    setup = {"snapshot": index.snapshot, "budget": budget, "metric": metric, "models": models_of(index)}
     fitted_on = digest(sorted(question_digest(question, with_gold=True) for question in split.tuned))
-    place = folder or index.store.directory / FOLDER
-    kept = KeptMeasure(measure, place / digest([setup, fitted_on]), metric)
     count = len(split.tuned)
-    trials = run_trials(
-        points, split.tuned, kept, on_question=lambda seen: advance(count + seen, 2 * count, f"{len(points)} fits")
+    report = compare_points(
+        points,
+        split,
+        measure,
+        {**setup_of(index, metric, budget), "fitted_on": fitted_on},
+        folder or index.store.directory / FOLDER,
+        {},
+        on_question=lambda seen: advance(count + seen, 2 * count, f"{len(points)} fits"),
     )
-    kept.flush()
-    setup["fitted_on"] = fitted_on
-    report = judge_trials(trials, split, kept, HoldoutLog(place), setup, metric, budget, {})
     chosen = fits[report.winner.key, -1]
-    reranker = contexts.with_models(chosen.weights, chosen.calibration).state.models.reranker
-    return WeightsReport(
-        report, chosen.weights, reranker.spec if reranker is not None and chosen.calibration is not None else ""
-    )
+    reranker = contexts.with_models(*chosen).state.models.reranker
+    spec = reranker.spec if reranker is not None and chosen.calibration is not None else ""
+    return WeightsReport(report, chosen.weights, spec)
 
 
-def _folds(split: HeldOutSplit) -> dict[str, int]:
-    """The fold of each question to tune on, by its id. Raises UsageError where all hang together."""
-    ranks = {cluster: rank for rank, cluster in enumerate(dict.fromkeys(split.tuned_clusters))}
-    if len(ranks) < 2:
+def _folds(questions: Sequence[Question]) -> dict[str, int]:
+    """Return the fold of each question by its id. Raises UsageError if all hang together."""
+    numbers = clusters(questions)
+    if not any(numbers):
         raise UsageError("the questions hang together by their documents", "ask about more documents")
-    return {q.id: ranks[cluster] % FOLDS for q, cluster in zip(split.tuned, split.tuned_clusters, strict=True)}
+    return {q.id: number % FOLDS for q, number in zip(questions, numbers, strict=True)}
 
 
 def _cases(questions: Sequence[Question], state: IndexState, parameters: Weave, advance: Progress) -> list[Case]:

@@ -283,7 +283,7 @@ async def _files(service: Service, collection: Collection, request: Request) -> 
                 raise invalid(f"/options/{field}", "there is not one for each file", "as many as files, in their order")
         uploads = []
         for file, name, doc_id, own in zip(files, names, ids, metadata, strict=True):
-            blob = await receive(service.config.spool, collection.blobs, chunks_of(file), limits.body_bytes)
+            blob = await receive(service.config.spool, collection.blobs, chunks_of(file))
             kind = _media_type(file.content_type)
             uploads.append(
                 Upload(doc_id or name, blob.sha256, name, blob.bytes, None, own, kind, False, options.on_conflict)
@@ -357,9 +357,9 @@ async def put_document(
 ) -> dict[str, Any]:
     """The body as the document of this id. The name in `Content-Disposition` says its format; without one, the id does."""
     collection = service.collections.get(c, token)
-    doc_id, limits = _valid_id(key), service.config.limits
+    doc_id = _valid_id(key)
     name = _label(_file_name(content_disposition) or doc_id)
-    blob = await receive(service.config.spool, collection.blobs, request.stream(), limits.body_bytes)
+    blob = await receive(service.config.spool, collection.blobs, request.stream())
     kind = _media_type(request.headers.get("content-type"))
     upload = Upload(doc_id, blob.sha256, name, blob.bytes, media_type=kind)
     job = await in_thread(partial(_enqueue, service, token, "replace", c, {}, [upload], idempotency_key))

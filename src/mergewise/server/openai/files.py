@@ -52,7 +52,7 @@ async def send_file(
     """Keep a file, to be attached to a vector store within a day."""
     store = _file_store(service)
     await in_thread(store.sweep)
-    blob = await receive(service.config.spool, store.folder, chunks_of(file), service.config.limits.body_bytes)
+    blob = await receive(service.config.spool, store.folder, chunks_of(file))
     kept = ReceivedFile(
         "file-" + secrets.token_hex(16),
         label(file.filename),

@@ -1,11 +1,11 @@
-"""What the transactions of a server's state are made of: rows as records, and the steps that several of them take."""
+"""The steps of the transactions of a server's state, and the rows of its tables as records."""
 
 from __future__ import annotations
 
 import json
 import sqlite3
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, fields, replace
 from hashlib import sha256
@@ -24,7 +24,7 @@ from mergewise.server.records import (
     Upload,
 )
 
-Record = TypeVar("Record", CollectionRecord, DocumentState, Token, Upload)
+Record = TypeVar("Record", CollectionRecord, DocumentState, Job, Token, Upload)
 
 KEY_SECONDS = 86_400.0
 """How long an idempotency key gives the same job."""
@@ -57,56 +57,70 @@ def digest(secret: str) -> str:
     return sha256(secret.encode()).hexdigest()
 
 
+def _columns(values: Mapping[str, Any]) -> list[Any]:
+    return [_column(value) for value in values.values()]
+
+
 def marks(values: Collection[object]) -> str:
     return ", ".join("?" * len(values))
 
 
+# the columns that hold JSON, with the types of their values
+_FROM_JSON: Mapping[str, Callable[[Any], Any]] = {
+    "scopes": frozenset,
+    "collections": frozenset,
+    "views": tuple,
+    "progress": lambda values: JobProgress(**values),
+    **dict.fromkeys(("filter", "settings", "defaults", "metadata", "error", "report", "request"), dict),
+}
+
+
 def columns(record: Any) -> dict[str, Any]:
-    """The fields of a record as SQLite takes them: collections as JSON; `number` is SQLite's own."""
-    values = {f.name: getattr(record, f.name) for f in fields(record) if f.name != "number"}
-    return {name: _column(value) for name, value in values.items()}
+    """Return the fields of a record without `number`, which SQLite counts."""
+    return {f.name: getattr(record, f.name) for f in fields(record) if f.name != "number"}
 
 
 def _column(value: Any) -> Any:
+    """Return a value as SQLite takes it: collections and records as JSON."""
     if isinstance(value, JobProgress):
-        return json.dumps(asdict(value))
+        value = asdict(value)
+    if isinstance(value, frozenset | tuple):
+        value = sorted(value)
     if isinstance(value, Mapping):
-        return json.dumps(dict(value))
-    return json.dumps(sorted(value)) if isinstance(value, frozenset | tuple) else value
+        value = dict(value)
+    return json.dumps(value) if isinstance(value, dict | list) else value
+
+
+def record_of(kind: type[Record], row: sqlite3.Row) -> Record:
+    """Return a row as a record of this kind."""
+    values: dict[str, Any] = {}
+    for f in fields(kind):
+        value = row[f.name]
+        if value is not None and f.name in _FROM_JSON:
+            value = _FROM_JSON[f.name](json.loads(value))
+        # annotations are texts here
+        values[f.name] = bool(value) if f.type == "bool" else value
+    return kind(**values)
 
 
 def insert(rows: sqlite3.Connection, table: str, values: Mapping[str, Any], or_else: str = "ABORT") -> None:
     names = ", ".join(values)
-    rows.execute(f"INSERT OR {or_else} INTO {table} ({names}) VALUES ({marks(values)})", list(values.values()))
+    rows.execute(f"INSERT OR {or_else} INTO {table} ({names}) VALUES ({marks(values)})", _columns(values))
 
 
-_JSON = {"scopes", "collections", "filter", "views", "settings", "defaults", "metadata", "error", "report", "request"}
-
-
-def _values(row: sqlite3.Row, names: Iterable[str]) -> dict[str, Any]:
-    return {name: json.loads(row[name]) if name in _JSON and row[name] is not None else row[name] for name in names}
-
-
-def record_of(kind: type[Record], row: sqlite3.Row) -> Record:
-    values = _values(row, [f.name for f in fields(kind)])
-    # annotations are texts here
-    switches = {f.name: bool(values[f.name]) for f in fields(kind) if f.type == "bool"}
-    return kind(**{**values, **switches, **({"views": tuple(values["views"])} if "views" in values else {})})
-
-
-def token_of(row: sqlite3.Row) -> Token:
-    token = record_of(Token, row)
-    among = None if token.collections is None else frozenset(token.collections)
-    return replace(token, scopes=frozenset(token.scopes), collections=among)
+def update(rows: sqlite3.Connection, table: str, key: Mapping[str, str], values: Mapping[str, Any]) -> None:
+    """Change columns of the row with this key."""
+    changes = ", ".join(f"{name} = ?" for name in values)
+    where = " AND ".join(f"{name} = ?" for name in key)
+    rows.execute(f"UPDATE {table} SET {changes} WHERE {where}", [*_columns(values), *key.values()])
 
 
 def token_unless_expired(row: sqlite3.Row) -> Token | None:
-    return token_of(row) if row["expires"] is None or row["expires"] > time.time() else None
+    return record_of(Token, row) if row["expires"] is None or row["expires"] > time.time() else None
 
 
-def job_of(row: sqlite3.Row) -> Job:
-    values = _values(row, [f.name for f in fields(Job) if f.name != "progress"])
-    return Job(**values, progress=JobProgress(**json.loads(row["progress"])))
+def document_row(rows: sqlite3.Connection, collection: str, id: str) -> Any:
+    return rows.execute("SELECT * FROM documents WHERE collection = ? AND id = ?", [collection, id]).fetchone()
 
 
 def job_row(rows: sqlite3.Connection, id: str) -> Any:
@@ -137,17 +151,18 @@ def known_request(rows: sqlite3.Connection, token: str, key: str, fingerprint: s
 
 
 def add_event(rows: sqlite3.Connection, id: str, *, is_progress: bool = False) -> None:
-    """Write the event. Of how far a job was, the last one is kept."""
+    """Write the event. Only the last one on progress is kept."""
     if is_progress:
         rows.execute("DELETE FROM events WHERE job = ? AND is_progress", [id])
-    last = rows.execute("SELECT event FROM jobs WHERE id = ?", [id]).fetchone()[0]
-    rows.execute("UPDATE jobs SET event = ? WHERE id = ?", [last + 1, id])
-    data = json.dumps(job_of(job_row(rows, id)).as_dict())
-    rows.execute("INSERT INTO events VALUES (?, ?, ?, ?, ?)", [id, last + 1, data, is_progress, time.time()])
+    rows.execute("UPDATE jobs SET event = event + 1 WHERE id = ?", [id])
+    row = job_row(rows, id)
+    data = json.dumps(record_of(Job, row).as_dict())
+    rows.execute("INSERT INTO events VALUES (?, ?, ?, ?, ?)", [id, row["event"], data, is_progress, time.time()])
 
 
-def give_state(rows: sqlite3.Connection, id: str, state: JobState) -> None:
-    rows.execute("UPDATE jobs SET state = ? WHERE id = ?", [state, id])
+def change_job(rows: sqlite3.Connection, id: str, state: JobState, values: Mapping[str, Any] | None = None) -> None:
+    """Give a job a state and other values, and write the event."""
+    update(rows, "jobs", {"id": id}, {"state": state, **(values or {})})
     add_event(rows, id)
 
 
@@ -159,14 +174,12 @@ def end_job(
     error: Mapping[str, Any] | None = None,
 ) -> None:
     """End a job, with the documents that it did not come to."""
-    texts = [None if one is None else json.dumps(dict(one)) for one in (report, error)]
-    rows.execute("UPDATE jobs SET finished = ?, report = ?, error = ? WHERE id = ?", [time.time(), *texts, id])
     waits = "job = ? AND status IN ('queued', 'indexing')"
     if state == "failed":
-        rows.execute(f"UPDATE documents SET status = 'failed', error = ? WHERE {waits}", [texts[1], id])
+        rows.execute(f"UPDATE documents SET status = 'failed', error = ? WHERE {waits}", [_column(error), id])
     else:
         withdraw(rows, waits, [id])
-    give_state(rows, id, state)
+    change_job(rows, id, state, {"finished": time.time(), "report": report, "error": error})
 
 
 def withdraw(rows: sqlite3.Connection, where: str, values: Sequence[object]) -> None:
@@ -180,26 +193,22 @@ def queue_again(rows: sqlite3.Connection, row: sqlite3.Row) -> None:
         end_job(rows, row["id"], "cancelled")
         return
     rows.execute("UPDATE documents SET status = 'queued' WHERE job = ? AND status = 'indexing'", [row["id"]])
-    give_state(rows, row["id"], "queued")
+    change_job(rows, row["id"], "queued")
 
 
 def queue_document(rows: sqlite3.Connection, job: Job, upload: Upload) -> None:
-    """The document waits for the job. What tells of its bytes are those that are indexed, as long as there are any."""
-    known = rows.execute(
-        "SELECT indexed_at FROM documents WHERE collection = ? AND id = ?", [job.collection, upload.id]
-    ).fetchone()
+    """Let the document wait for the job. Its record describes the bytes that are indexed, if there are any."""
+    known = document_row(rows, job.collection, upload.id)
     if known is not None and known["indexed_at"] is not None:
-        rows.execute(
-            "UPDATE documents SET status = 'queued', job = ?, error = NULL WHERE collection = ? AND id = ?",
-            [job.id, job.collection, upload.id],
-        )
+        key = {"collection": job.collection, "id": upload.id}
+        update(rows, "documents", key, {"status": "queued", "job": job.id, "error": None})
     else:
         put_document(rows, _document(job, upload, "queued"))
 
 
 def _document(job: Job, upload: Upload, status: DocumentStatus, indexed_at: float | None = None) -> DocumentState:
-    told = {name: getattr(upload, name) for name in _OF_UPLOADS}
-    return DocumentState(job.collection, upload.id, status, job.id, indexed_at=indexed_at, **told)
+    values = {name: getattr(upload, name) for name in _OF_UPLOADS}
+    return DocumentState(job.collection, upload.id, status, job.id, indexed_at=indexed_at, **values)
 
 
 def put_document(rows: sqlite3.Connection, document: DocumentState) -> None:
@@ -216,18 +225,14 @@ def settle(
             # a file of a folder
             put_document(rows, DocumentState(row["collection"], doc_id, "failed", row["id"], problem))
         return
-    standing = rows.execute(
-        "SELECT * FROM documents WHERE collection = ? AND id = ?", [row["collection"], doc_id]
-    ).fetchone()
+    standing = document_row(rows, row["collection"], doc_id)
     is_newest = standing is None or standing["job"] == row["id"]
     if problem is not None:
         if is_newest:
-            rows.execute(
-                "UPDATE documents SET status = 'failed', error = ? WHERE collection = ? AND id = ?",
-                [json.dumps(dict(problem)), row["collection"], doc_id],
-            )
+            key = {"collection": row["collection"], "id": doc_id}
+            update(rows, "documents", key, {"status": "failed", "error": problem})
         return
-    indexed = _document(job_of(row), record_of(Upload, upload), "indexed", now)
+    indexed = _document(record_of(Job, row), record_of(Upload, upload), "indexed", now)
     if not is_newest:
         # a later upload waits already
         indexed = replace(indexed, status=standing["status"], job=standing["job"])
@@ -265,7 +270,7 @@ def cancel_all(rows: sqlite3.Connection, collection: str, but: str) -> None:
         if row["state"] == "queued":
             end_job(rows, row["id"], "cancelled")
         else:
-            give_state(rows, row["id"], "cancelling")
+            change_job(rows, row["id"], "cancelling")
 
 
 def groups_to_run(rows: sqlite3.Connection, queue: Sequence[sqlite3.Row]) -> Iterator[list[sqlite3.Row]]:

@@ -9,7 +9,7 @@ import pytest
 import mergewise as mw
 from mergewise.errors import UsageError
 from mergewise.server.configuration import COLLECTION_NAME
-from mergewise.server.places import collection_name, served_place
+from mergewise.server.targets import collection_name, served_place
 
 
 @pytest.fixture(autouse=True)

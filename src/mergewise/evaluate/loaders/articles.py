@@ -1,0 +1,146 @@
+"""Forms of nested JSON, whose documents hold their questions: SQuAD and QASPER.
+
+Questions of one document are one cluster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from mergewise.evaluate.loaders.rows import (
+    BETWEEN,
+    BadRow,
+    Record,
+    SetReader,
+    bare_name,
+    piece_at,
+    place_of,
+    read_json,
+    sentence_at,
+    texts,
+)
+from mergewise.evaluate.question_sets import Evidence, Question, QuestionSet
+from mergewise.types import Document
+
+# -- SQuAD
+
+
+def load_squad(path: Path, reader: SetReader) -> QuestionSet:
+    """Load SQuAD 1.1 or 2.0 (Rajpurkar et al. 2016, 2018). An article is one document.
+
+    Evidence is the sentence with the answer of the first annotator.
+    """
+    articles = read_json(path, "SQuAD", lambda whole: whole["data"])
+    named = [(f"article {number}", (number, article)) for number, article in enumerate(articles, 1)]
+    documents: dict[str, Document] = {}
+    asked: list[tuple[str, tuple[Document, int, Record]]] = []
+    for document, questions in reader.converted(path, named, _squad_article):
+        documents[document.id] = document
+        asked += questions
+    questions_read = reader.questions(path, asked, _squad_question)
+    return reader.question_set(path, bare_name(path), documents.values(), questions_read)
+
+
+def _squad_article(numbered: tuple[int, Record]) -> tuple[Document, list[tuple[str, tuple[Document, int, Record]]]]:
+    """Return an article as a document, and its questions with the start of their paragraph."""
+    number, article = numbered
+    title = str(article.get("title") or "")
+    paragraphs = article["paragraphs"]
+    text = BETWEEN.join(one["context"] for one in paragraphs)
+    document = Document(str(number), text, title.replace("_", " "))
+    return document, list(_squad_rows(document, paragraphs))
+
+
+def _squad_rows(document: Document, paragraphs: Any) -> Iterator[tuple[str, tuple[Document, int, Record]]]:
+    start = 0
+    for number, paragraph in enumerate(paragraphs, 1):
+        for place, question in enumerate(paragraph["qas"], 1):
+            yield f"article {document.id}, paragraph {number}, question {place}", (document, start, question)
+        start += len(paragraph["context"]) + len(BETWEEN)
+
+
+def _squad_question(one: tuple[Document, int, Record]) -> Question:
+    document, start, row = one
+    question = Question(str(row["id"]), row["question"], (), None, cluster=document.id)
+    if row.get("is_impossible"):
+        return question
+    answers = row["answers"]
+    if not answers:
+        raise BadRow("has no answer, and is not marked as impossible")
+    first = answers[0]
+    at = start + int(first["answer_start"])
+    end = at + len(first["text"])
+    if document.text[at:end] != first["text"]:
+        raise BadRow(f"has its answer {first['text']!r} elsewhere in the paragraph")
+    evidence = (sentence_at(document, at, end),)
+    return replace(question, answers=texts([one["text"] for one in answers]), evidence=evidence)
+
+
+# -- QASPER
+
+
+def load_qasper(path: Path, reader: SetReader) -> QuestionSet:
+    """Load QASPER (Dasigi et al. 2021): each question is asked of its own paper."""
+    papers = read_json(path, "QASPER", lambda whole: whole.items())
+    named = [(f"paper {own}", (own, paper)) for own, paper in papers]
+    read = list(reader.converted(path, named, lambda one: (_qasper_document(*one), one[1]["qas"])))
+    asked = [
+        (f"paper {document.id}, question {number}", (document, row))
+        for document, questions in read
+        for number, row in enumerate(questions, 1)
+    ]
+    documents = [document for document, _ in read]
+    return reader.question_set(path, bare_name(path), documents, reader.questions(path, asked, _qasper_question))
+
+
+def _qasper_document(own: str, paper: Record) -> Document:
+    """Return a paper as Markdown: the abstract, then sections with their headings (`:::` separates the levels)."""
+    parts = ["# Abstract", paper.get("abstract") or ""]
+    for section in paper["full_text"]:
+        name = section.get("section_name") or ""
+        if name:
+            parts.append(f"{'#' * (1 + name.count(':::'))} {name.split(':::')[-1].strip()}")
+        parts += section["paragraphs"]
+    return Document(own, BETWEEN.join(part.strip() for part in parts if part and part.strip()), paper["title"] or "")
+
+
+def _qasper_question(one: tuple[Document, Record]) -> Question:
+    """Return a question, without an answer if most annotators found none. Else the answers of the others are gold.
+
+    Evidence are the paragraphs of the first annotator all of whose evidence is in the text; tables and figures are not.
+    """
+    document, row = one
+    annotated = [answer.get("answer", answer) for answer in row["answers"]]
+    if not annotated:
+        raise BadRow("has no annotation")
+    known = [answer for answer in annotated if not answer.get("unanswerable")]
+    own, text = str(row["question_id"]), row["question"]
+    question = Question(own, text, (), None, kind="unanswerable", scope=(document.id,), cluster=document.id)
+    if 2 * len(known) < len(annotated):
+        return question
+    evidence = next((pieces for answer in known if (pieces := _qasper_evidence(answer, document))), None)
+    answers = [_qasper_answer(answer) for answer in known]
+    golds = texts([gold for _, gold in answers])
+    if not golds:
+        raise BadRow("has no answer")
+    return replace(question, answers=golds, evidence=evidence, kind=answers[0][0])
+
+
+def _qasper_answer(answer: Record) -> tuple[str, str]:
+    """Return the kind and the text of an answer."""
+    if answer.get("extractive_spans"):
+        return "extractive", ", ".join(answer["extractive_spans"])
+    if answer.get("yes_no") is not None:
+        return "yes-no", "Yes" if answer["yes_no"] else "No"
+    return "abstractive", answer.get("free_form_answer") or ""
+
+
+def _qasper_evidence(answer: Record, document: Document) -> Evidence | None:
+    """Return None if the text lacks a piece of the evidence."""
+    places = [place_of(document.text, piece) for piece in texts(answer.get("evidence") or ())]
+    if None in places:
+        return None
+    return tuple(piece_at(document, *place) for place in places if place) or None

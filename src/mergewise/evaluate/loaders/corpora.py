@@ -1,0 +1,245 @@
+"""Forms whose documents are in files of their own: the bench form, BEIR, the pools of HippoRAG, and pairs of DPR."""
+
+from __future__ import annotations
+
+import ast
+import csv
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+from mergewise.errors import UsageError
+from mergewise.evaluate.loaders.paragraphs import paragraphs_of, supporting_facts
+from mergewise.evaluate.loaders.rows import BadRow, Record, Sample, SetReader, bare_name, open_text, texts
+from mergewise.evaluate.question_sets import Question, QuestionSet
+from mergewise.types import Document, Span
+
+_PARTS = ("test", "dev", "train")
+_ANSWERS = ("answer", "gold_ans", "reference", "obj", "answer_aliases", "possible_answers", "o_aliases")
+
+
+def _lines(folder: Path, name: str) -> Path:
+    packed = folder / f"{name}.jsonl.gz"
+    return packed if packed.exists() else folder / f"{name}.jsonl"
+
+
+def _has(sample: Sample, *names: str) -> bool:
+    """Check that a folder holds these files of JSON lines, packed or plain."""
+    return all(sample.names & {f"{name}.jsonl", f"{name}.jsonl.gz"} for name in names)
+
+
+# -- our own form; docs/evaluation.md describes it
+
+
+def is_bench(sample: Sample) -> bool:
+    return _has(sample, "corpus", "questions")
+
+
+def load_bench(path: Path, reader: SetReader) -> QuestionSet:
+    """Load a folder with `corpus.jsonl` and `questions.jsonl`."""
+    corpus, questions = _lines(path, "corpus"), _lines(path, "questions")
+    documents = tuple(reader.converted(corpus, reader.records(corpus), _bench_document))
+    asked = reader.questions(questions, reader.records(questions), _bench_question)
+    return reader.question_set(path, path.resolve().name, documents, asked)
+
+
+def _bench_document(row: Record) -> Document:
+    return Document(id=str(row["id"]), title=row.get("title") or "", text=row["text"])
+
+
+def _bench_question(row: Record) -> Question:
+    marked = row.get("evidence") if row.get("gold_docs") else row["evidence"]
+    evidence = None if marked is None else tuple((Span(e["doc"], e["start"], e["end"]), str(e["text"])) for e in marked)
+    return Question(
+        str(row["id"]),
+        row["question"],
+        tuple(row["answers"]),
+        evidence,
+        kind=str(row.get("type") or ""),
+        hops=row.get("hops"),
+        gold_docs=texts(row.get("gold_docs") or ()),
+        scope=texts(row.get("scope") or ()),
+        cluster=str(row.get("cluster") or ""),
+    )
+
+
+# -- BEIR
+
+
+def is_beir(sample: Sample) -> bool:
+    return "qrels" in sample.names and _has(sample, "queries")
+
+
+def load_beir(path: Path, reader: SetReader) -> QuestionSet:
+    """Load BEIR (Thakur et al. 2021): a folder with `corpus.jsonl`, `queries.jsonl` and judgements in `qrels/*.tsv`.
+
+    The judgements of the test part are read, else those of dev, else those of train. Documents above 0 are gold, each worth its
+    grade. Queries without judgements are left out. There are no answers.
+    """
+    judged = _judgements(_qrels(path), reader)
+    corpus, queries = _lines(path, "corpus"), _lines(path, "queries")
+    documents = tuple(reader.converted(corpus, reader.records(corpus), _beir_document))
+    asked = ((place, row) for place, row in reader.records(queries) if str(row.get("_id")) in judged)
+    questions = tuple(reader.questions(queries, asked, lambda row: _beir_question(row, judged)))
+    return reader.question_set(path, path.resolve().name, documents, questions)
+
+
+def _judgements(path: Path, reader: SetReader) -> dict[str, dict[str, int]]:
+    """Map each query to its documents above 0, with their grades."""
+    judged: dict[str, dict[str, int]] = {}
+    with open_text(path, newline="") as file:
+        lines = csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
+        named = [(f"line {lines.line_num}", row) for row in lines if row and row[-1] != "score"]
+    for query, document, grade in reader.converted(path, named, _judgement):
+        if grade > 0:
+            judged.setdefault(query, {})[document] = grade
+    return judged
+
+
+def _judgement(row: list[str]) -> tuple[str, str, int]:
+    query, document, grade = row
+    return query, document, int(grade)
+
+
+def _qrels(folder: Path) -> Path:
+    files = sorted((folder / "qrels").glob("*.tsv*"), key=lambda one: _order(one.name.split(".")[0]))
+    if not files:
+        raise UsageError(f"{folder / 'qrels'} holds no judgements", "it needs qrels/test.tsv")
+    return files[0]
+
+
+def _order(part: str) -> int:
+    return _PARTS.index(part) if part in _PARTS else len(_PARTS)
+
+
+def _beir_document(row: Record) -> Document:
+    title = row.get("title") or ""
+    return Document(str(row["_id"]), row["text"] or title, title)
+
+
+def _beir_question(row: Record, judged: dict[str, dict[str, int]]) -> Question:
+    own = str(row["_id"])
+    gold = judged[own]
+    return Question(own, row["text"], (), None, gold_docs=tuple(gold), grades=tuple(gold.values()))
+
+
+# -- HippoRAG
+
+
+def is_hipporag(sample: Sample) -> bool:
+    return "question" in sample.record and _corpus_of(sample.path).is_file()
+
+
+def load_hipporag(path: Path, reader: SetReader) -> QuestionSet:
+    """Load a pool of HippoRAG (Gutiérrez et al. 2024, 2025): `X.json`, questions, and `X_corpus.json`, the passages of all.
+
+    Gold are whole passages. They are found by title and text, else by a title that is unique. A question is left out unless all
+    of its gold is found, because a share of the gold is no recall. The questions are those of HotpotQA and 2Wiki
+    (`supporting_facts`), of MuSiQue (`paragraphs`), or have `contexts` like these. The first version of HippoRAG counts HotpotQA
+    and 2Wiki by title, the second by passage, as here.
+    """
+    corpus = _corpus_of(path)
+    numbered = ((place, (number, row)) for number, (place, row) in enumerate(reader.records(corpus)))
+    documents = tuple(reader.converted(corpus, numbered, _passage))
+    passages = _Passages(documents)
+    questions = tuple(reader.questions(path, reader.records(path), lambda row: _hipporag_question(row, passages)))
+    return reader.question_set(path, bare_name(path), documents, questions)
+
+
+def _corpus_of(path: Path) -> Path:
+    name, bare = path.name, bare_name(path)
+    return path.with_name(f"{bare}_corpus{name.removeprefix(bare)}")
+
+
+class _Passages:
+    """The documents of a corpus by title and text."""
+
+    def __init__(self, documents: tuple[Document, ...]) -> None:
+        self._by_text = {(_letters(one.title), _letters(one.text)): one.id for one in documents}
+        self._by_title = {_letters(one.title): one.id for one in documents}
+        self._titles = Counter(_letters(one.title) for one in documents)
+
+    def find(self, title: str, text: str) -> str:
+        """Return the id of a passage. Raises BadRow if none, or more than one, fits."""
+        known = self._by_text.get((_letters(title), _letters(text)))
+        if known is None and self._titles[_letters(title)] == 1:
+            known = self._by_title[_letters(title)]
+        if known is None:
+            raise BadRow(f"has a gold passage that the corpus lacks: {title!r}")
+        return known
+
+
+def _letters(text: str) -> str:
+    """Drop the blanks: some writers of these files join sentences with a blank, others without one."""
+    return "".join(text.split())
+
+
+def _passage(numbered: tuple[int, Record]) -> Document:
+    number, row = numbered
+    text = row.get("text") or row.get("paragraph_text") or row["title"]
+    return Document(str(row.get("idx", number)), text, row["title"])
+
+
+def _hipporag_question(row: Record, passages: _Passages) -> Question:
+    gold = tuple(dict.fromkeys(passages.find(title, text) for title, text in _supporting(row)))
+    if not gold:
+        raise BadRow("has no gold passage")
+    answers = texts([one for name in _ANSWERS for one in texts(row.get(name))])
+    name = row.get("_id") or row.get("id") or row["question"]
+    return Question(str(name), row["question"], answers, None, kind=str(row.get("type") or ""), gold_docs=gold)
+
+
+def _supporting(row: Record) -> Iterator[tuple[str, str]]:
+    """Yield the titles and texts of the passages that the question needs."""
+    if "supporting_facts" in row:
+        wanted = {title for title, _ in supporting_facts(row)}
+        yield from ((title, text) for title, text, _ in paragraphs_of(row) if title in wanted)
+        return
+    for one in row.get("paragraphs") or row["contexts"]:
+        if one.get("is_supporting", "paragraphs" in row):
+            yield one["title"], one.get("paragraph_text") or one["text"]
+
+
+# -- pairs of DPR
+
+
+def load_pairs(path: Path, reader: SetReader) -> QuestionSet:
+    """Load `NAME.qa.csv` of DPR: questions and lists of answers separated by tabs.
+
+    The documents are `psgs*.tsv` in the same folder (id, text, title). Without that file the questions are asked of an existing
+    index.
+    """
+    corpus = next(iter(sorted(path.parent.glob("psgs*.tsv*"))), None)
+    documents = [] if corpus is None else reader.converted(corpus, _tabbed(corpus, has_head=True), _pair_document)
+    asked = ((place, (place, row)) for place, row in _tabbed(path))
+    return reader.question_set(path, bare_name(path), documents, reader.questions(path, asked, _pair))
+
+
+def _tabbed(path: Path, has_head: bool = False) -> Iterator[tuple[str, list[str]]]:
+    with open_text(path, newline="") as file:
+        rows = csv.reader(file, delimiter="\t")
+        for row in rows:
+            if row and not (has_head and rows.line_num == 1):
+                yield f"line {rows.line_num}", row
+
+
+def _pair_document(row: list[str]) -> Document:
+    own, text, title = row
+    return Document(own, text, title)
+
+
+def _pair(one: tuple[str, list[str]]) -> Question:
+    place, (text, answers) = one
+    try:
+        golds = texts(ast.literal_eval(answers))
+    except (SyntaxError, RecursionError, MemoryError):
+        raise BadRow("has no list of answers") from None
+    return Question(place, text, golds, None)
+
+
+def is_pairs(path: Path) -> bool:
+    """Check that a file has two columns without names, the second a list as Python writes it."""
+    with open_text(path) as file:
+        line = file.readline(10_000)
+    cells = line.rstrip().split("\t")
+    return len(cells) == 2 and cells[1].lstrip('"').startswith("[") and not line.startswith(("{", "["))
