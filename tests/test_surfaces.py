@@ -18,8 +18,8 @@ from mergewise.query import AnswerQuery, Default, Query, options_of, takes
 from mergewise.ranges import Range
 from mergewise.server.configuration import DEFAULTS
 from mergewise.server.mcp.tools import mcp_server, with_options
-from mergewise.server.native.forms import AskForm, ContextForm, Form, query_form
-from mergewise.server.openai.forms import ChatExtras
+from mergewise.server.native.requests import AskForm, ContextForm, Form, query_form
+from mergewise.server.openai.requests import ChatExtras
 
 TONE = ("tone", Annotated[int, Range(1, 9), "Tone of the answer"], 3)
 Toned: Any = make_dataclass("Toned", [TONE], bases=(AnswerQuery,), frozen=True, kw_only=True)

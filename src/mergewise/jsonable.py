@@ -9,7 +9,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from mergewise.types import AddReport, Answer, Citation, Context, DocumentInfo, Location, Passage, Problem, Span, Step
+from mergewise.types import (
+    AddReport,
+    Answer,
+    Citation,
+    Context,
+    DocumentInfo,
+    Evidence,
+    Location,
+    Passage,
+    Problem,
+    Span,
+    Step,
+)
 
 
 def span_json(span: Span) -> dict[str, Any]:
@@ -30,9 +42,9 @@ def step_json(step: Step) -> dict[str, Any]:
 
 
 def context_json(context: Context, places: Mapping[Span, Location] | None = None) -> dict[str, Any]:
-    """`places` say where spans stand (`Index.locations`, `PreparedAnswer.locations`), a passage where its first span does.
+    """Describe a context. A passage has the place of its first span in `places` (`Index.locations`), if given.
 
-    Without them pages, lines and addresses are null. Offsets are in code points.
+    Offsets are in code points.
     """
     return {
         "question": context.question,
@@ -48,7 +60,7 @@ def context_json(context: Context, places: Mapping[Span, Location] | None = None
 
 
 def passage_json(mark: int, passage: Passage, places: Mapping[Span, Location]) -> dict[str, Any]:
-    """`mark` is the number that answers cite the passage by."""
+    """Describe a passage. Answers cite it by the number `mark`."""
     first = passage.spans[0] if passage.spans else None
     place = Location() if first is None else places.get(first, Location())
     return {
@@ -64,23 +76,41 @@ def passage_json(mark: int, passage: Passage, places: Mapping[Span, Location]) -
     }
 
 
+def evidence_json(evidence: Evidence) -> dict[str, Any]:
+    return {
+        "span": span_json(evidence.span),
+        "text": evidence.text,
+        "needed": [span_json(span) for span in evidence.needed],
+        "relevance": evidence.relevance,
+    }
+
+
 def comparison_json(
     contexts: Sequence[tuple[Context, float]], only: Sequence[Sequence[Span]] | None = None
 ) -> list[dict[str, Any]]:
-    """Contexts of several strategies, each with the seconds that it took, and the spans that it alone shows if they are given."""
-    rows = [{**context_json(context), "ms": round(1000 * seconds, 1)} for context, seconds in contexts]
+    """Describe contexts of several strategies, each with its milliseconds, and the spans that it alone shows, if given."""
+    rows = [{**context_json(context), "ms": milliseconds(seconds)} for context, seconds in contexts]
     for row, spans in zip(rows, only or (), strict=only is not None):
         row["only"] = [span_json(span) for span in spans]
     return rows
 
 
+def milliseconds(seconds: float) -> float:
+    return round(1000 * seconds, 1)
+
+
 def answer_json(
     answer: Answer, price_in: float = 0.0, price_out: float = 0.0, places: Mapping[Span, Location] | None = None
 ) -> dict[str, Any]:
-    """Prices are for a million tokens; without any, the cost is null. `places` are those of `context_json`.
+    """Describe an answer with its context. Prices are for a million tokens; without any, the cost is null."""
+    return {**reply_json(answer, price_in, price_out), "context": context_json(answer.context, places)}
 
-    "instead_of" is the mode that the strategy prefers, where its model was not at hand; "estimated" says that an endpoint did not
-    tell all of its tokens.
+
+def reply_json(answer: Answer, price_in: float = 0.0, price_out: float = 0.0) -> dict[str, Any]:
+    """Describe an answer without its context.
+
+    "instead_of" is the mode that the strategy prefers if its model was not at hand; "estimated" says that an endpoint did not
+    count all of its tokens.
     """
     usage = answer.usage
     return {
@@ -98,7 +128,6 @@ def answer_json(
         "unsupported_extract": answer.unsupported_extract,
         "usage": asdict(usage) | {"cost": usage.cost(price_in, price_out) if price_in or price_out else None},
         "trace": [step_json(step) for step in answer.trace],
-        "context": context_json(answer.context, places),
         **({} if answer.streams is None else {"streams": answer.streams.as_dict()}),
     }
 
@@ -128,10 +157,7 @@ def info_json(
     listed: Sequence[DocumentInfo] | None = None,
     contents: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """What an index holds: how many documents, how many rows of each view; and the documents, where they are `listed`.
-
-    `contents` are further figures, which the command line has as JSON already.
-    """
+    """Describe an index: its documents, the rows of each view, the `listed` documents, and further figures (`contents`)."""
     return {
         "documents": documents,
         "views": dict(views),

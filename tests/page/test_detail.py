@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mergewise.page.detail import FRAME, LINE, PASSAGES, SHARES, Detail, details, fit_page, notice
-from mergewise.page.places import Overlaps, Places, bounds_around
+from mergewise.page.source_texts import Overlaps, Places, bounds_around
 from mergewise.types import Context, Document, Passage, Span
 
 

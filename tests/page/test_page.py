@@ -17,7 +17,7 @@ from mergewise.errors import UsageError
 from mergewise.page import LIMIT, answer_page, comparison_page, context_page
 from mergewise.page.detail import details
 from mergewise.page.markup import tag, text
-from mergewise.page.places import Overlaps, Places, short_id, unwrapped_prose
+from mergewise.page.source_texts import Overlaps, Places, short_id, unwrapped_prose
 from mergewise.text.light import code_in
 from mergewise.types import Answer, Citation, Context, Document, Passage, Span, Step
 from mergewise.types import Page as DocumentPage

@@ -37,14 +37,15 @@ LINE = re.compile(r"^--- (#[0-9a-f]{8}) (.*)$", re.MULTILINE)
 def passage(mark: int, text: str, title: str = "Title", doc_id: str = "doc") -> dict[str, Any]:
     return {
         "mark": mark,
-        "document": {"key": "k", "id": doc_id, "title": title},
+        "doc": doc_id,
+        "title": title,
         "headings": ["Head"],
         "page": 2,
         "line": None,
         "text": text,
         "score": 0.5,
         "verbatim": True,
-        "spans": [{"key": "k", "start": 3, "end": 9}],
+        "spans": [{"doc": doc_id, "start": 3, "end": 9}],
         "url": None,
     }
 
@@ -108,7 +109,7 @@ def test_images_of_an_answer_do_not_load() -> None:
 def test_no_result_is_longer_than_it_may_be(unit: str) -> None:
     long = unit * (60_000 // len(unit))
     passages = [passage(mark, long[:9_000], long[:300]) for mark in range(1, 40)]
-    citations = [{**passages[mark], "span": {"start": 0, "end": 5}} for mark in range(30)]
+    citations = [{**passages[mark], "span": {"doc": "doc", "start": 0, "end": 5}} for mark in range(30)]
     answer = {
         "answer": long,
         "citations": citations,

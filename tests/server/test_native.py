@@ -53,12 +53,12 @@ def test_collections_are_listed_in_pages(server: LiveServer) -> None:
 def test_a_context_is_told_with_its_places(server: LiveServer) -> None:
     told = server.client().post(f"{SHIPS_API}/context", json={**QUESTION, "include": ["trace", "evidence"]}).json()
     context = told["context"]
-    assert told["snapshot"] == context["snapshot"] == server.client().get(SHIPS_API).json()["snapshot"]
+    assert context["snapshot"] == server.client().get(SHIPS_API).json()["snapshot"]
     passage = context["passages"][0]
-    assert passage["document"] == {"key": KEY, "id": "ships/fleet.md", "title": "ships/fleet.md"}
+    assert passage["doc"] == passage["title"] == "ships/fleet.md"
     assert (passage["mark"], passage["line"], passage["page"], passage["verbatim"]) == (1, 3, None, True)
     span = passage["spans"][0]
-    assert SHIPS[span["start"] : span["end"]] == passage["text"] and span["key"] == KEY
+    assert SHIPS[span["start"] : span["end"]] == passage["text"] and span["doc"] == "ships/fleet.md"
     assert passage["url"] == f"/#/c/ships/d/{KEY}?s={span['start']}-{span['end']}"
     assert context["tokens"] <= context["budget"] == DEFAULT_BUDGET and context["trace"] and context["evidence"]
     assert told["timings"]["total_ms"] > 0
@@ -90,8 +90,34 @@ def test_an_answer_is_told_whole_and_in_events(server: LiveServer) -> None:
         assert (
             events[1][1] == whole["context"] and events[-2][1]["citations"] == whole["citations"] == done["citations"]
         )
-        assert events[0][1] == {"id": done["id"], "snapshot": done["snapshot"]} and "context" not in done
+        assert events[0][1] == {"id": done["id"], "snapshot": events[1][1]["snapshot"]} and "context" not in done
         assert {key for key in whole if key not in done} == {"context"}
+
+
+def test_openapi_describes_the_json_of_an_answer(server: LiveServer) -> None:
+    described = server.client().get("/api/v1/openapi.json").json()
+    body = {**QUESTION, "include": ["trace", "evidence"]}
+    whole = server.client().post(f"{SHIPS_API}/ask", json=body).json()
+
+    def model(value: dict[str, Any]) -> dict[str, Any]:
+        name = value.get("$ref", "").rpartition("/")[2]
+        return described["components"]["schemas"][name] if name else value
+
+    def check(schema: dict[str, Any], value: Any) -> None:
+        schema = model(schema)
+        if isinstance(value, list):
+            for item in value:
+                check(schema.get("items", {}), item)
+        elif isinstance(value, dict) and "properties" in schema:
+            assert set(schema["required"]) <= set(value) <= set(schema["properties"])
+            for name, inner in value.items():
+                check(schema["properties"][name], inner)
+
+    route = described["paths"]["/api/v1/collections/{c}/ask"]["post"]["responses"]["200"]
+    schema = route["content"]["application/json"]["schema"]
+    check(schema, whole)
+    context = model(model(schema)["properties"]["context"])
+    assert {"passages", "trace", "evidence"} <= set(context["properties"])
 
 
 def test_an_answer_without_a_model_quotes(server: LiveServer) -> None:

@@ -22,8 +22,8 @@ from mergewise.server.openai.completions import (
     web_address,
 )
 from mergewise.server.openai.conversations import chat_question, task_by_rules
-from mergewise.server.openai.forms import ChatForm
 from mergewise.server.openai.markup import ImageEscaper, literal, position_without_images, without_images
+from mergewise.server.openai.requests import ChatForm
 from mergewise.server.problems import HTTPProblem
 from mergewise.server.questions import QuestionEvent
 
@@ -75,12 +75,12 @@ def answer(text: str, cited: Sequence[int] = (), **more: Any) -> dict[str, Any]:
         {
             "mark": mark,
             "answer_spans": [{"start": text.find(f"[{mark}]"), "end": text.find(f"[{mark}]") + len(f"[{mark}]")}],
-            "document": document(mark),
+            "title": f"Title {mark}",
             "headings": ["Food"],
             "page": 3 if mark == 2 else None,
             "line": None,
             "text": f"sentence {mark}",
-            "span": {"start": 10 * mark, "end": 10 * mark + 5},
+            "span": {"doc": f"doc{mark}", "start": 10 * mark, "end": 10 * mark + 5},
             "url": f"http://here/#/c/c/d/{mark}?s={10 * mark}-{10 * mark + 5}",
         }
         for mark in cited
@@ -89,22 +89,19 @@ def answer(text: str, cited: Sequence[int] = (), **more: Any) -> dict[str, Any]:
     return {"id": "q1", "answer": text, "citations": citations, "complete": True, "usage": usage, **more}
 
 
-def document(mark: int) -> dict[str, str]:
-    return {"key": f"k{mark}", "id": f"doc{mark}", "title": f"Title {mark}"}
-
-
 def passages(count: int) -> list[dict[str, Any]]:
     return [
         {
             "mark": mark,
-            "document": document(mark),
+            "doc": f"doc{mark}",
+            "title": f"Title {mark}",
             "headings": [],
             "page": None,
             "line": None,
             "text": f"passage {mark}",
             "score": 1 / mark,
             "verbatim": True,
-            "spans": [{"start": 10 * mark, "end": 10 * mark + 9}],
+            "spans": [{"doc": f"doc{mark}", "start": 10 * mark, "end": 10 * mark + 9}],
             "url": f"http://here/#/c/c/d/{mark}",
         }
         for mark in range(1, count + 1)
@@ -160,9 +157,9 @@ def test_places_in_the_message_are_those_of_the_escaped_text() -> None:
 def test_two_marks_of_one_address_stay_two_sources() -> None:
     same = passages(3)
     for passage in same:
-        passage.update(url="https://example.org/page", document=document(1), spans=[{"start": 0, "end": 4}])
+        passage.update(url="https://example.org/page", spans=[{"doc": "doc1", "start": 0, "end": 4}])
     given = answer("a [3]", ())
-    given["citations"] = [{**same[2], "mark": 3, "answer_spans": [], "span": {"start": 0, "end": 4}}]
+    given["citations"] = [{**same[2], "mark": 3, "answer_spans": [], "span": {"doc": "doc1", "start": 0, "end": 4}}]
     sources = marked_sources(given, same)
     assert len({source.url for source in sources}) == len({source.place for source in sources}) == 3
 
@@ -187,7 +184,7 @@ def test_an_address_that_is_none_of_the_web_is_left_out(url: object) -> None:
     assert web_address(url) is None
     given = answer("a [1]", (1,))
     given["citations"][0]["url"] = url
-    assert marked_sources(given, [])[0].url == "urn:mergewise:document:k1#10-15"
+    assert marked_sources(given, [])[0].url == "urn:mergewise:document:ZG9jMQ#10-15"
 
 
 def test_an_address_brings_no_markup_into_the_footer() -> None:
@@ -246,7 +243,7 @@ def test_an_answer_that_was_cut_says_so() -> None:
 
 def test_a_footer_names_the_sources_literally() -> None:
     given = answer("a [1]", (1,))
-    given["citations"][0]["document"]["title"] = "![x](http://evil) <img src=y> *b*\nnew [9]"
+    given["citations"][0]["title"] = "![x](http://evil) <img src=y> *b*\nnew [9]"
     shown = footer(marked_sources(given, []))
     assert shown.startswith(
         "\n\nSources: [1] \\!\\[x\\](http://evil) \\<img src=y\\> \\*b\\* new \\[9\\] (http://here/"
@@ -258,11 +255,11 @@ def test_events_of_open_webui_take_the_place_of_annotations() -> None:
     chunks = chunks_of(answer("a [2]", (2,)), CompletionStyle(open_webui=True))
     told = [chunk["event"] for chunk in chunks if "event" in chunk]
     assert [one["data"]["source"] for one in told] == [
-        {"id": "mw:k1#10-19", "name": "Title 1"},
-        {"id": "mw:k2#20-25", "name": "Title 2, p. 3"},
+        {"id": "mw:ZG9jMQ#10-19", "name": "Title 1"},
+        {"id": "mw:ZG9jMg#20-25", "name": "Title 2, p. 3"},
     ]
     assert told[0]["data"]["document"] == ["passage 1"] and told[0]["data"]["distances"] == [1.0]
-    assert told[0]["data"]["metadata"][0]["source"] == "mw:k1#10-19"
+    assert told[0]["data"]["metadata"][0]["source"] == "mw:ZG9jMQ#10-19"
     assert not any("annotations" in chunk["choices"][0]["delta"] for chunk in chunks if "choices" in chunk)
 
 

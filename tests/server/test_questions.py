@@ -149,7 +149,7 @@ def test_a_change_of_the_index_is_seen_by_the_next_question(start_server: Callab
     with mw.open(server.service.collections.all()[1].record.path) as writing:
         writing.add(mw.Document("new", "The Cassiopeia lies in Genoa."))
     after = server.client().post(CONTEXT, json=body).json()
-    assert before["snapshot"] != after["snapshot"] and not after["cached"]
+    assert before["context"]["snapshot"] != after["context"]["snapshot"] and not after["cached"]
     assert "Genoa" in after["context"]["text"] and "Genoa" not in before["context"]["text"]
 
 

@@ -139,28 +139,21 @@ class Stub:
     is_gone: bool = False
 
     def span(self, doc_id: str, words: str) -> JSON:
-        """Where words stand, as traces name it: by the id of the document."""
+        """Where words stand."""
         start = self.texts[doc_id][0].index(words)
         return {"doc": doc_id, "start": start, "end": start + len(words)}
 
-    def keyed_span(self, doc_id: str, words: str) -> JSON:
-        """The same as passages, citations and comparisons name it."""
-        span = self.span(doc_id, words)
-        return {"key": key_of(doc_id), "start": span["start"], "end": span["end"]}
-
-    def document(self, doc_id: str) -> JSON:
-        return {"key": key_of(doc_id), "id": doc_id, "title": self.texts[doc_id][1]}
-
     def passage(self, mark: int, doc_id: str, *words: str, score: float) -> JSON:
         text = self.texts[doc_id][0]
-        spans = [self.keyed_span(doc_id, one) for one in words]
+        spans = [self.span(doc_id, one) for one in words]
         path: list[JSON] = []
         for heading in outline_of(text):
             if heading["start"] <= spans[0]["start"]:
                 path = [above for above in path if above["level"] < heading["level"]] + [heading]
         return {
             "mark": mark,
-            "document": self.document(doc_id),
+            "doc": doc_id,
+            "title": self.texts[doc_id][1],
             "headings": [heading["title"] for heading in path],
             "page": None,
             "line": text.count("\n", 0, spans[0]["start"]) + 1,
@@ -179,6 +172,7 @@ class Stub:
         ]
         tokens = sum(len(passage["text"]) // 4 + 9 for passage in passages)
         return {
+            "question": self.question,
             "text": "\n".join(passage["text"] for passage in passages),
             "tokens": tokens,
             "budget": 300,
@@ -246,12 +240,12 @@ class Stub:
             {
                 "mark": n,
                 "answer_spans": [],
-                "document": self.document(doc_id),
+                "title": self.texts[doc_id][1],
                 "headings": [],
                 "page": None,
                 "line": 3,
                 "text": words,
-                "span": self.keyed_span(doc_id, words.split(GAP)[0]),
+                "span": self.span(doc_id, words.split(GAP)[0]),
                 "url": None,
             }
             for n, (doc_id, words) in enumerate(self.quotes, 1)
@@ -259,7 +253,6 @@ class Stub:
         return {
             "id": "q1",
             "question": self.question,
-            "searched_for": self.question,
             "answer": self.answer,
             "found": self.found,
             "sure": self.sure,
@@ -270,7 +263,6 @@ class Stub:
             "unsupported": 0.2 if self.unverified else 0.0,
             "removed_marks": 0,
             "usage": {"calls": 1, "input_tokens": 412, "output_tokens": 96},
-            "snapshot": "7c1f",
             "timings": {"queue_ms": 0.4, "assemble_ms": 38.2, "first_token_ms": 412.0, "total_ms": 2310.0},
             "cached": False,
         }
@@ -590,9 +582,7 @@ class Handler(BaseHTTPRequestHandler):
                     {
                         "id": "c1",
                         "question": stub.question,
-                        "searched_for": stub.question,
                         "context": stub.context(),
-                        "snapshot": "7c1f",
                         "timings": {"assemble_ms": 41.0},
                         "cached": False,
                     }
@@ -698,7 +688,7 @@ class Handler(BaseHTTPRequestHandler):
         send = self._stream()
         for i, run in enumerate(form["runs"]):
             quotes = stub.quotes if i == 0 else stub.quotes[: max(1, 3 - i)]
-            only = [stub.keyed_span(doc_id, words.split(GAP)[0]) for doc_id, words in quotes[2:]]
+            only = [stub.span(doc_id, words.split(GAP)[0]) for doc_id, words in quotes[2:]]
             send(
                 "run",
                 {"index": i, "context": stub.context(run["strategy"], quotes), "only": only, "ms": 12.5 * (i + 1)},

@@ -123,10 +123,9 @@ test("figures and sentences", () => {
   assert.equal(finishedSentences("One. Two is. ", 4), " Two is.");
 });
 
-const key = keyOf("d");
 const CONTEXT = contextOf({
   tokens: 10, budget: 20, strategy: "weave", text: "",
-  passages: [{ mark: 1, document: { key, id: "d", title: "D" }, headings: [], text: "👍 one two …\nfour", score: 1, verbatim: true, spans: [{ key, start: 10, end: 19 }, { key, start: 30, end: 34 }] }],
+  passages: [{ mark: 1, doc: "d", title: "D", headings: [], text: "👍 one two …\nfour", score: 1, verbatim: true, spans: [{ doc: "d", start: 10, end: 19 }, { doc: "d", start: 30, end: 34 }] }],
   trace: [
     { action: "search", cause: "search", reason: "3 leaves", inputs: [], output: null, score: null },
     { action: "take", cause: "take", reason: "it holds one", inputs: [{ doc: "d", start: 12, end: 15 }], output: null, score: 0.5 },

@@ -17,9 +17,9 @@ from mergewise.page.hops import hop_list
 from mergewise.page.markup import Markup, join, tag
 from mergewise.page.parts import answer_part, left_out, page_header, steps
 from mergewise.page.passages import PassageCards, anchors
-from mergewise.page.places import DocumentLookup, FileLink, Places
 from mergewise.page.reasons import Marks
 from mergewise.page.shell import whole
+from mergewise.page.source_texts import DocumentLookup, FileLink, Places
 from mergewise.protocols import TokenCounter
 from mergewise.types import Answer, Context
 

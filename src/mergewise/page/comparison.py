@@ -9,7 +9,7 @@ from mergewise.page.budget import MOST, budget_bar, shares
 from mergewise.page.detail import Detail
 from mergewise.page.markup import Markup, join, tag
 from mergewise.page.passages import GAP_SHOWN, GOES_ON, apart, card_head, with_styles
-from mergewise.page.places import Places, Styled
+from mergewise.page.source_texts import Places, Styled
 from mergewise.protocols import TokenCounter
 from mergewise.text.context_diff import OtherSpans, other_spans, unshared_texts
 from mergewise.text.keys import heading_path

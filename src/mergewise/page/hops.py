@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from mergewise.page.markup import Markup, shorten, tag
-from mergewise.page.places import Places
 from mergewise.page.reasons import Marks
+from mergewise.page.source_texts import Places
 from mergewise.text.markup import readable
 from mergewise.types import Context, HopNote, Span, Step
 

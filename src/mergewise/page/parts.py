@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from mergewise.page.detail import Detail, notice
 from mergewise.page.markup import Markup, join, shorten, tag
 from mergewise.page.passages import Anchor, score, with_styles
-from mergewise.page.places import Places, Styled, styles_of
 from mergewise.page.reasons import LEFT_OUT, Marks, Reason
+from mergewise.page.source_texts import Places, Styled, styles_of
 from mergewise.text.keys import heading_path
 from mergewise.text.markup import readable
 from mergewise.types import Answer, Citation, Span, Step

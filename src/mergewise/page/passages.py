@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 from mergewise.page.detail import Detail
 from mergewise.page.markup import Markup, join, shorten, tag, text
-from mergewise.page.places import Places, Styled, bounds_around, styles_of
 from mergewise.page.reasons import KINDS, Marks, Stretch, pieces_of
+from mergewise.page.source_texts import Places, Styled, bounds_around, styles_of
 from mergewise.text.keys import heading_path
 from mergewise.types import GAP, Citation, Passage, Span
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from mergewise.page.places import Overlaps
+from mergewise.page.source_texts import Overlaps
 from mergewise.types import Cause, Context, Span, Step
 
 LEFT_OUT = {

@@ -30,9 +30,10 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar
 
 import mergewise as mw
 from mergewise.concurrency import in_thread
+from mergewise.jsonable import milliseconds, span_json
 from mergewise.query import AnswerQuery, Query
 from mergewise.server.admission import ConcurrencyLimiter
-from mergewise.server.answers import Describer, span_form
+from mergewise.server.answers import AnswerForms
 from mergewise.server.collections import Collection, Collections
 from mergewise.server.configuration import ServeLimits
 from mergewise.server.metrics import Metrics
@@ -133,7 +134,7 @@ class _Clock:
             "first_token_ms": self.first_token,
             "total_ms": self.passed(),
         }
-        return {name: None if value is None else round(1000 * value, 1) for name, value in seconds.items()}
+        return {name: None if value is None else milliseconds(value) for name, value in seconds.items()}
 
 
 class Shared(Generic[Result]):
@@ -251,7 +252,7 @@ class Questions:
         return {**told["done"], "context": told["context"]}
 
     async def context(self, question: CollectionQuery, token: Token) -> dict[str, Any]:
-        """{id, question, searched_for, context, snapshot, timings, cached}."""
+        """Assemble the context of a question: {id, question, context, timings, cached}."""
         clock = _Clock()
         assembly, cached = await self._assembled(question, token)
         clock.note(assembly, cached)
@@ -260,9 +261,7 @@ class Questions:
         return {
             "id": "ctx_" + secrets.token_hex(12),
             "question": question.question,
-            "searched_for": assembly.context.question,
             "context": assembly.form,
-            "snapshot": assembly.context.snapshot,
             "timings": timings,
             "cached": cached,
         }
@@ -283,8 +282,8 @@ class Questions:
                 continue
             own = next(others)
             spans = dict.fromkeys(span for passage in run.context.passages for span in passage.spans)
-            only = [span_form(piece) for span in spans for piece, alone in own.pieces(span) if alone]
-            told.append({"index": number, "context": run.form, "only": only, "ms": round(1000 * run.seconds, 1)})
+            only = [span_json(piece) for span in spans for piece, alone in own.pieces(span) if alone]
+            told.append({"index": number, "context": run.form, "only": only, "ms": milliseconds(run.seconds)})
         return told
 
     async def _run(self, question: CollectionQuery, token: Token) -> Assembly | HTTPProblem:
@@ -346,12 +345,12 @@ class Questions:
             query = question.query(condition, seconds)
             prepared, context = None, index.context(**query.arguments(Query))
             locations = index.locations(context)
-        describer, answer = Describer(asked.collection.url, locations), None
+        forms, answer = AnswerForms(locations, asked.collection.url), None
         if prepared is not None and mw.MODES[prepared.mode].needs is mw.designs.NO_MODEL:
-            answer = describer.answer(prepared.answer(deadline=seconds), question.include)
+            answer = forms.answer(prepared.answer(deadline=seconds), question.include)
         took = perf_counter() - began
         self._metrics.assembly.labels(question.options.get("strategy", "default").partition("(")[0]).observe(took)
-        return Assembly(context, describer.context(context, question.include), prepared, answer, queued, took)
+        return Assembly(context, forms.context(context, question.include), prepared, answer, queued, took)
 
     async def _written(
         self, asked: _OpenQuestion, assembly: Assembly, clock: _Clock, streamed: bool
@@ -412,7 +411,7 @@ class Questions:
         usage = answer.usage
         self._metrics.tokens.labels("input").inc(usage.input_tokens)
         self._metrics.tokens.labels("output").inc(usage.output_tokens)
-        return Describer(asked.collection.url, prepared.locations()).answer(answer, asked.question.include)
+        return AnswerForms(prepared.locations(), asked.collection.url).answer(answer, asked.question.include)
 
 
 def _may_wait(asked: _OpenQuestion) -> bool:

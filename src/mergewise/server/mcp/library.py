@@ -13,7 +13,7 @@ from mergewise.defaults import STRATEGY
 from mergewise.engine import Index
 from mergewise.errors import UsageError
 from mergewise.jsonable import document_json
-from mergewise.server.answers import Describer
+from mergewise.server.answers import AnswerForms
 from mergewise.server.leaves import BUDGET as LEAF_BUDGET
 from mergewise.server.leaves import STRATEGY as STRATEGY_OF_LEAVES
 from mergewise.server.leaves import leaf_parameters
@@ -22,10 +22,6 @@ from mergewise.types import Document
 
 Json: TypeAlias = Mapping[str, Any]
 _SEPARATORS = re.compile(r"[^a-z0-9]+")
-
-
-def _no_page(doc_id: str, start: int, end: int) -> None:
-    """No page shows a document of an index."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,17 +46,17 @@ class IndexLibrary:
         """The context, as the native API sends it."""
         context = await self.index.acontext(query.question, **self._options(query))
         locations = await in_thread(lambda: self.index.locations(context))
-        return Describer(_no_page, locations).context(context, ())
+        return AnswerForms(locations).context(context)
 
     async def events(self, query: CollectionQuery) -> AsyncGenerator[QuestionEvent, None]:
         """What happens to a question until its answer is there, as in `Questions.events`."""
         prepared = await self.index.aprepare(query.question, **self._options(query))
-        describer = Describer(_no_page, await in_thread(prepared.locations))
-        yield QuestionEvent("context", describer.context(prepared.context, ()))
+        forms = AnswerForms(await in_thread(prepared.locations))
+        yield QuestionEvent("context", forms.context(prepared.context))
         async with prepared.aanswer_stream() as pieces:
             async for piece in pieces:
                 yield QuestionEvent("delta", {"text": piece})
-            yield QuestionEvent("done", describer.answer(await pieces.answer(), ()))
+            yield QuestionEvent("done", forms.answer(await pieces.answer()))
 
     def _options(self, query: CollectionQuery) -> dict[str, Any]:
         return {"strategy": self.strategy, **query.options}

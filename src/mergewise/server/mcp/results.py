@@ -142,11 +142,11 @@ def _quoted_citation(citation: Json) -> Quoted:
 
 def place_line(place: Json) -> str:
     """The headings of a passage or a citation, and where it stands, on one line."""
-    document, spans = place["document"], [place["span"]] if "span" in place else place["spans"]
-    if document is None or not spans:
+    spans = [place["span"]] if "span" in place else place["spans"]
+    if not spans:
         # what a model wrote has no place
         return on_one_line(heading_path("", place["headings"]))
-    parts = [f"id {on_one_line(document['id'])}", f"characters {spans[0]['start']} to {spans[-1]['end']}"]
+    parts = [f"id {on_one_line(spans[0]['doc'])}", f"characters {spans[0]['start']} to {spans[-1]['end']}"]
     parts += [] if place["page"] is None else [f"page {place['page']}"]
-    path = on_one_line(heading_path(document["title"], place["headings"]))
+    path = on_one_line(heading_path(place["title"], place["headings"]))
     return f"{path} ({', '.join(parts)})"

@@ -40,7 +40,7 @@ from mergewise.server.mcp.results import (
     fitting_documents,
     short_title,
 )
-from mergewise.server.native.forms import body_type
+from mergewise.server.native.requests import body_type
 from mergewise.server.openai.completions import web_address
 from mergewise.server.problems import log_failure, problem_of
 from mergewise.server.questions import CollectionQuery
@@ -389,10 +389,10 @@ async def _place(library: Library, id: str, collection: str | None = None) -> Do
 
 
 def _found_document(library: Library, collection: str, passage: Json, text: str) -> FoundDocument:
-    document, spans = passage["document"], passage["spans"]
-    place = DocumentPlace(collection, document["id"], spans[0]["start"], spans[-1]["end"])
+    spans = passage["spans"]
+    place = DocumentPlace(collection, passage["doc"], spans[0]["start"], spans[-1]["end"])
     url = web_address(passage["url"]) or library.url(collection, place.doc_id, place.start, place.end or 0)
-    title = on_one_line(heading_path(document["title"] or document["id"], passage["headings"]))
+    title = on_one_line(heading_path(passage["title"] or passage["doc"], passage["headings"]))
     return FoundDocument(id=str(place), title=short_title(title), url=url or str(place), text=text)
 
 

@@ -13,9 +13,9 @@ from mergewise.defaults import SHIPPED_EMBEDDERS
 from mergewise.server.collections import NO_CHAT
 from mergewise.server.configuration import ModelConfig
 from mergewise.server.guard import COOKIE
-from mergewise.server.native.forms import SessionForm, TokenForm
 from mergewise.server.native.pages import Cursor, Limit, page_behind
-from mergewise.server.native.responses import NewTokenReply, PageOf, TokenReply
+from mergewise.server.native.requests import SessionForm, TokenForm
+from mergewise.server.native.responses import NEW_TOKEN, TOKEN, page_of
 from mergewise.server.problems import HTTPProblem, unknown
 from mergewise.server.routing import ADMIN, OPEN, READ, Caller, ScopedRoute, Server
 
@@ -52,14 +52,14 @@ def close_session(request: Request, service: Server) -> Response:
     return response
 
 
-@router.get("/tokens", response_model=PageOf[TokenReply], openapi_extra=ADMIN)
+@router.get("/tokens", response_model=page_of(TOKEN), openapi_extra=ADMIN)
 def list_tokens(service: Server, limit: Limit = 50, cursor: Cursor = None) -> dict[str, Any]:
     """All tokens, without their secrets."""
     tokens = sorted(service.state.tokens(), key=lambda token: token.id)
     return page_behind(tokens, cursor, limit, lambda token: token.id, lambda token: token.as_dict())
 
 
-@router.post("/tokens", status_code=201, response_model=NewTokenReply, openapi_extra=ADMIN)
+@router.post("/tokens", status_code=201, response_model=NEW_TOKEN, openapi_extra=ADMIN)
 def make_token(form: TokenForm, service: Server) -> dict[str, Any]:
     """A new token. Its secret is told this once."""
     token, secret = service.state.add_token(**form.model_dump())

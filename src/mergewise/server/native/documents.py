@@ -17,7 +17,8 @@ from starlette.responses import FileResponse
 from mergewise.concurrency import in_thread
 from mergewise.server.answers import document_form
 from mergewise.server.collections import Collection, id_of
-from mergewise.server.native.forms import (
+from mergewise.server.native.pages import Cursor, Limit, cursor_position, page
+from mergewise.server.native.requests import (
     DocumentForm,
     DocumentsForm,
     MetadataForm,
@@ -26,15 +27,14 @@ from mergewise.server.native.forms import (
     UploadOptions,
     validated,
 )
-from mergewise.server.native.pages import Cursor, Limit, cursor_position, page
 from mergewise.server.native.responses import (
-    AcceptedReply,
-    DocumentReply,
-    OutlinedDocumentReply,
-    PageOf,
-    RemovalReply,
-    StartedReply,
-    TextReply,
+    ACCEPTED,
+    REMOVAL,
+    STARTED,
+    DocumentBody,
+    DocumentPart,
+    OutlinedDocument,
+    page_of,
 )
 from mergewise.server.problems import HTTPProblem, invalid, unknown
 from mergewise.server.records import DocumentState, DocumentStatus, Job, OnConflict, Token, Upload
@@ -81,7 +81,7 @@ _UPLOAD_BODY = {
 }
 
 
-@router.get("/documents", response_model=PageOf[DocumentReply], openapi_extra=READ)
+@router.get("/documents", response_model=page_of(DocumentBody), openapi_extra=READ)
 def list_documents(
     c: Name,
     service: Server,
@@ -162,15 +162,15 @@ def _row(doc_id: str, info: DocumentInfo | None, state: DocumentState | None) ->
     }
 
 
-@router.get("/documents/{key}", response_model=OutlinedDocumentReply, openapi_extra=READ)
+@router.get("/documents/{key}", response_model=OutlinedDocument, openapi_extra=READ)
 def get_document(c: Name, key: Key, service: Server, token: Caller) -> dict[str, Any]:
     """A document with its outline and pages; of one that is not indexed, what is known so far."""
     collection, doc_id, info, state = _known(service, token, c, key)
     document = None if info is None else collection.index.document(doc_id)
     return {
         **_row(doc_id, info, state),
-        "outline": [asdict(heading) for heading in _outline(document)],
-        "pages": [asdict(one) for one in (document.pages if document else None) or ()],
+        "outline": list(_outline(document)),
+        "pages": list((document.pages if document else None) or ()),
         "language": info.language if info else "",
     }
 
@@ -199,7 +199,7 @@ def _known(
     return collection, doc_id, info, state
 
 
-@router.get("/documents/{key}/text", response_model=TextReply, openapi_extra=READ)
+@router.get("/documents/{key}/text", response_model=DocumentPart, openapi_extra=READ)
 def get_text(
     c: Name,
     key: Key,
@@ -232,7 +232,7 @@ def get_original(c: Name, key: Key, service: Server, token: Caller) -> FileRespo
     return FileResponse(path, headers=headers, media_type="application/octet-stream", filename=name)
 
 
-@router.post("/documents", status_code=202, response_model=AcceptedReply, openapi_extra={**WRITE, **_UPLOAD_BODY})
+@router.post("/documents", status_code=202, response_model=ACCEPTED, openapi_extra={**WRITE, **_UPLOAD_BODY})
 async def add_documents(
     c: Name, request: Request, service: Server, token: Caller, idempotency_key: IdempotencyKey = None
 ) -> dict[str, Any]:
@@ -340,7 +340,7 @@ def _accepted(job: Job, uploads: Iterable[Upload]) -> dict[str, Any]:
 @router.put(
     "/documents/{key}",
     status_code=202,
-    response_model=AcceptedReply,
+    response_model=ACCEPTED,
     openapi_extra={
         **WRITE,
         "requestBody": {"required": True, "content": {"*/*": {"schema": {"type": "string", "format": "binary"}}}},
@@ -379,7 +379,7 @@ def _file_name(disposition: str | None) -> str:
     return message.get_filename() or ""
 
 
-@router.patch("/documents/{key}", status_code=202, response_model=StartedReply, openapi_extra=WRITE)
+@router.patch("/documents/{key}", status_code=202, response_model=STARTED, openapi_extra=WRITE)
 def describe_document(c: Name, key: Key, form: MetadataForm, service: Server, token: Caller) -> dict[str, Any]:
     """Other metadata for a document: those that are named; the others stay."""
     _, doc_id, _, _ = _known(service, token, c, key)
@@ -387,14 +387,14 @@ def describe_document(c: Name, key: Key, form: MetadataForm, service: Server, to
     return {"job": job.as_dict()}
 
 
-@router.delete("/documents/{key}", status_code=202, response_model=StartedReply, openapi_extra=WRITE)
+@router.delete("/documents/{key}", status_code=202, response_model=STARTED, openapi_extra=WRITE)
 def remove_document(c: Name, key: Key, service: Server, token: Caller) -> dict[str, Any]:
     """Remove a document, whatever its state."""
     _, doc_id, _, _ = _known(service, token, c, key)
     return {"job": _enqueue(service, token, "remove", c, {"ids": [doc_id]}).as_dict()}
 
 
-@router.post("/documents:remove", status_code=202, response_model=RemovalReply, openapi_extra=WRITE)
+@router.post("/documents:remove", status_code=202, response_model=REMOVAL, openapi_extra=WRITE)
 def remove_documents(c: Name, form: RemoveForm, service: Server, token: Caller) -> dict[str, Any]:
     """Remove documents by their ids, by how their ids begin, or by a filter; with `dry_run` they are only told."""
     collection = service.collections.get(c, token)

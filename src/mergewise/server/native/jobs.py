@@ -13,10 +13,10 @@ import mergewise as mw
 from mergewise.concurrency import in_thread
 from mergewise.jsonable import report_json
 from mergewise.server.collections import Collection, knows_of
-from mergewise.server.native.forms import JobForm, Name
 from mergewise.server.native.pages import Cursor, Limit, cursor_position, page
 from mergewise.server.native.questions import event_bytes, failure_event
-from mergewise.server.native.responses import EstimateReply, EvaluationReply, JobReply, PageOf, StartedReply
+from mergewise.server.native.requests import JobForm, Name
+from mergewise.server.native.responses import JOB, STARTED, Estimate, Evaluation, page_of
 from mergewise.server.problems import invalid, unknown
 from mergewise.server.records import Job, JobState, Token
 from mergewise.server.routing import READ, WRITE, Caller, ScopedRoute, Server, Service
@@ -32,7 +32,7 @@ _EVENTS: dict[int | str, dict[str, Any]] = {
 _LOOK = 0.25
 
 
-@router.post("/collections/{c}/jobs", status_code=202, response_model=StartedReply | EstimateReply, openapi_extra=WRITE)
+@router.post("/collections/{c}/jobs", status_code=202, response_model=STARTED | Estimate, openapi_extra=WRITE)
 async def start_job(c: Name, form: JobForm, service: Server, token: Caller) -> dict[str, Any]:
     """Work on the whole collection; with `dry_run` what it would do, and nothing is done."""
     collection = service.collections.get(c, token)
@@ -71,7 +71,7 @@ def _estimate(service: Service, collection: Collection, form: JobForm) -> dict[s
     return {"documents": len(collection.index) if collection.is_made else 0}
 
 
-@router.get("/jobs", response_model=PageOf[JobReply], openapi_extra=READ)
+@router.get("/jobs", response_model=page_of(JOB), openapi_extra=READ)
 def list_jobs(
     service: Server,
     token: Caller,
@@ -106,20 +106,20 @@ def _job(service: Service, id: str, token: Token) -> Job:
     return job
 
 
-@router.get("/jobs/{id}", response_model=JobReply, openapi_extra=READ)
+@router.get("/jobs/{id}", response_model=JOB, openapi_extra=READ)
 def get_job(id: JobId, service: Server, token: Caller) -> dict[str, Any]:
     """A job as it is now."""
     return _job(service, id, token).as_dict()
 
 
-@router.post("/jobs/{id}/cancel", response_model=JobReply, openapi_extra=WRITE)
+@router.post("/jobs/{id}/cancel", response_model=JOB, openapi_extra=WRITE)
 def cancel_job(id: JobId, service: Server, token: Caller) -> dict[str, Any]:
     """Cancel a job. Batches that are finished stay."""
     _job(service, id, token)
     return (service.state.cancel(id) or _job(service, id, token)).as_dict()
 
 
-@router.post("/jobs/{id}/retry", response_model=JobReply, openapi_extra=WRITE)
+@router.post("/jobs/{id}/retry", response_model=JOB, openapi_extra=WRITE)
 def retry_job(id: JobId, service: Server, token: Caller) -> dict[str, Any]:
     """Queue a job once more that failed or was cancelled."""
     _job(service, id, token)
@@ -153,7 +153,7 @@ async def watch_job(
     return EventStream(events(), failure_event(request), service.ending)
 
 
-@router.get("/collections/{c}/evaluations/{id}", response_model=EvaluationReply, openapi_extra=READ)
+@router.get("/collections/{c}/evaluations/{id}", response_model=Evaluation, openapi_extra=READ)
 def get_evaluation(c: Name, id: JobId, service: Server, token: Caller) -> dict[str, Any]:
     """What an evaluation found: its rows, question by question, and the report of them. `id` is that of its job."""
     job = _job(service, id, token)

@@ -12,8 +12,8 @@ from fastapi.sse import format_sse_event
 from pydantic import BaseModel
 
 from mergewise.query import AnswerQuery, options_of
-from mergewise.server.native.forms import AskForm, CompareForm, ContextForm, Name
-from mergewise.server.native.responses import AnswerReply, ComparisonReply, ContextReply
+from mergewise.server.native.requests import AskForm, CompareForm, ContextForm, Name
+from mergewise.server.native.responses import ANSWER, COMPARISON, CONTEXT_ANSWER
 from mergewise.server.problems import HTTPProblem, problem_json
 from mergewise.server.questions import CollectionQuery
 from mergewise.server.routing import READ, Caller, ScopedRoute, Server, request_id_of
@@ -26,13 +26,13 @@ _EVENTS: dict[str, Any] = {"text/event-stream": {}}
 _STREAMED: dict[int | str, dict[str, Any]] = {200: {"description": "The whole, or its events", "content": _EVENTS}}
 
 
-@router.post("/context", response_model=ContextReply, openapi_extra=READ)
+@router.post("/context", response_model=CONTEXT_ANSWER, response_model_exclude_unset=True, openapi_extra=READ)
 async def context(c: Name, form: ContextForm, request: Request, service: Server, token: Caller) -> dict[str, Any]:
     """The context that a strategy assembles for a question."""
     return await until_disconnect(request, service.questions.context(question_of(c, form), token))
 
 
-@router.post("/ask", openapi_extra=READ, response_model=AnswerReply, responses=_STREAMED)
+@router.post("/ask", openapi_extra=READ, response_model=ANSWER, response_model_exclude_unset=True, responses=_STREAMED)
 async def ask(c: Name, form: AskForm, request: Request, service: Server, token: Caller) -> Any:
     """The answer to a question: whole, or as the events `started`, `context`, `delta`, `citations`, and `done` or `error`."""
     question = question_of(c, form)
@@ -47,7 +47,9 @@ async def ask(c: Name, form: AskForm, request: Request, service: Server, token: 
     return await begun_stream(request, service, events())
 
 
-@router.post("/compare", openapi_extra=READ, response_model=ComparisonReply, responses=_STREAMED)
+@router.post(
+    "/compare", openapi_extra=READ, response_model=COMPARISON, response_model_exclude_unset=True, responses=_STREAMED
+)
 async def compare(c: Name, form: CompareForm, request: Request, service: Server, token: Caller) -> Any:
     """The contexts of two to four strategies, each with the spans that it alone has: whole, or as events `run` and `done`."""
     shared = form.model_dump(exclude={"runs", "stream"}, exclude_unset=True)

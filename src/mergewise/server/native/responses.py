@@ -1,128 +1,83 @@
-"""The forms of what the native API answers."""
+"""The bodies that the native API answers. Those of records are derived from the records."""
 
 from __future__ import annotations
 
-from typing import Any, Generic, Literal, NotRequired, TypeVar
+from collections.abc import Collection as Names
+from dataclasses import fields
+from types import GenericAlias
+from typing import Any, get_type_hints
+
+from pydantic import create_model
 
 # pydantic needs this one before Python 3.12
 from typing_extensions import TypedDict
 
-Item = TypeVar("Item")
+from mergewise.server.records import DocumentStatus, Job, Scope, Token
+from mergewise.types import Answer, Citation, Context, Heading, Location, Page, Passage, Span, Usage
 
 
-class PageOf(TypedDict, Generic[Item]):
-    items: list[Item]
-    next: str | None
+def body(name: str, /, **parts: Any) -> Any:
+    """Return the model of an object with these parts. The type of a part that may be missing is (type, default)."""
+    make: Any = create_model
+    return make(name, **{name: kind if isinstance(kind, tuple) else (kind, ...) for name, kind in parts.items()})
 
 
-class DocumentName(TypedDict):
-    key: str
-    id: str
-    title: str
+def body_of(record: type, without: Names[str] = (), model: str = "", **more: Any) -> Any:
+    """Return the model of a record's JSON: its fields but for some, and `more`."""
+    hints = get_type_hints(record)
+    own = {one.name: hints[one.name] for one in fields(record) if one.name not in without}
+    return body(model or record.__name__, **{**own, **more})
 
 
-class SpanReply(TypedDict):
-    key: str
+def list_of(item: Any) -> Any:
+    return GenericAlias(list, (item,))
+
+
+def page_of(item: Any) -> Any:
+    """Return the model of a page of a list."""
+    return body(f"{item.__name__}Page", items=list_of(item), next=str | None)
+
+
+class Range(TypedDict):
     start: int
     end: int
 
 
-class PlaceReply(TypedDict):
-    start: int
-    end: int
+LARGE_LIST = list[dict[str, Any]] | None, None
+SPAN = body_of(Span, ["doc_id"], doc=str)
+USAGE = body_of(Usage, cost=(float | None, None))
+PASSAGE = body_of(Passage, mark=int, doc=str | None, spans=list_of(SPAN), **get_type_hints(Location))
+CITATION = body_of(Citation, ["number"], mark=int, span=SPAN, url=str | None, answer_spans=list[Range])
+CONTEXT = body_of(Context, ["reading"], passages=list_of(PASSAGE), trace=LARGE_LIST, evidence=LARGE_LIST, usage=USAGE)
+_FRAME: dict[str, Any] = {"id": str, "context": CONTEXT, "timings": dict[str, float | None], "cached": bool}
+ANSWER = body_of(
+    Answer,
+    ["text"],
+    answer=str,
+    citations=list_of(CITATION),
+    usage=USAGE,
+    trace=LARGE_LIST,
+    streams=(dict[str, Any] | None, None),
+    instead_of=str | None,
+    **_FRAME,
+)
+CONTEXT_ANSWER = body("ContextAnswer", question=str, **_FRAME)
+RUN = body(
+    "Run",
+    index=int,
+    context=(CONTEXT | None, None),
+    only=(list_of(SPAN) | None, None),
+    ms=(float | None, None),
+    problem=(dict[str, Any] | None, None),
+)
+COMPARISON = body("Comparison", question=str, runs=list_of(RUN))
+JOB = body_of(Job, ["request", "kills", "token", "number"])
+STARTED = body("Started", job=JOB)
+TOKEN = body_of(Token, scopes=list[Scope], collections=list[str] | None)
+NEW_TOKEN = body_of(Token, model="NewToken", scopes=list[Scope], collections=list[str] | None, secret=str)
 
 
-class UsageReply(TypedDict):
-    calls: int
-    input_tokens: int
-    output_tokens: int
-
-
-class PassageReply(TypedDict):
-    mark: int
-    document: DocumentName | None
-    headings: list[str]
-    page: int | None
-    line: int | None
-    text: str
-    score: float
-    verbatim: bool
-    spans: list[SpanReply]
-    url: str | None
-
-
-class AssembledReply(TypedDict):
-    """A context. Offsets are in code points."""
-
-    text: str
-    tokens: int
-    budget: int
-    strategy: str
-    snapshot: str
-    usage: UsageReply
-    passages: list[PassageReply]
-    trace: NotRequired[list[dict[str, Any]]]
-    evidence: NotRequired[list[dict[str, Any]]]
-
-
-class ContextReply(TypedDict):
-    id: str
-    question: str
-    searched_for: str
-    context: AssembledReply
-    snapshot: str
-    timings: dict[str, float | None]
-    cached: bool
-
-
-class CitationReply(TypedDict):
-    mark: int
-    answer_spans: list[PlaceReply]
-    document: DocumentName
-    headings: list[str]
-    page: int | None
-    line: int | None
-    text: str
-    span: SpanReply
-    url: str | None
-
-
-class AnswerReply(TypedDict):
-    id: str
-    question: str
-    searched_for: str
-    answer: str
-    found: bool
-    sure: bool
-    complete: bool
-    mode: str
-    citations: list[CitationReply]
-    unverified: list[str]
-    unsupported: float | None
-    removed_marks: int
-    usage: UsageReply
-    context: AssembledReply
-    snapshot: str
-    timings: dict[str, float | None]
-    cached: bool
-    streams: NotRequired[dict[str, Any]]
-    trace: NotRequired[list[dict[str, Any]]]
-
-
-class RunReply(TypedDict):
-    index: int
-    context: NotRequired[AssembledReply]
-    only: NotRequired[list[SpanReply]]
-    ms: NotRequired[float]
-    problem: NotRequired[dict[str, Any]]
-
-
-class ComparisonReply(TypedDict):
-    question: str
-    runs: list[RunReply]
-
-
-class CollectionReply(TypedDict):
+class CollectionBody(TypedDict):
     name: str
     title: str
     documents: int
@@ -136,9 +91,15 @@ class CollectionReply(TypedDict):
     snapshot: str | None
 
 
-class DocumentReply(DocumentName):
+class DocumentName(TypedDict):
+    key: str
+    id: str
+    title: str
+
+
+class DocumentBody(DocumentName):
     metadata: dict[str, str | int | float | bool]
-    status: Literal["queued", "indexing", "indexed", "failed"]
+    status: DocumentStatus
     error: dict[str, Any] | None
     job: str | None
     bytes: int | None
@@ -149,95 +110,33 @@ class DocumentReply(DocumentName):
     has_original: bool
 
 
-class HeadingReply(TypedDict):
-    level: int
-    title: str
-    start: int
-    end: int
-
-
-class PageReply(TypedDict):
-    number: int
-    start: int
-    end: int
-
-
-class OutlinedDocumentReply(DocumentReply):
-    outline: list[HeadingReply]
-    pages: list[PageReply]
+class OutlinedDocument(DocumentBody):
+    outline: list[Heading]
+    pages: list[Page]
     language: str
 
 
-class TextReply(SpanReply):
+class DocumentPart(Range):
+    key: str
     characters: int
     text: str
 
 
-class ProgressReply(TypedDict):
-    done: int
-    total: int
-    unit: str
-    document: str | None
+ACCEPTED = body("Accepted", job=JOB, documents=list[DocumentName])
+# the job is null with `dry_run`; the documents are the first 200 of `count` that leave
+REMOVAL = body("Removal", job=JOB | None, count=int, documents=list[DocumentName])
 
 
-class JobReply(TypedDict):
-    id: str
-    kind: str
-    collection: str
-    state: str
-    progress: ProgressReply
-    report: dict[str, Any] | None
-    error: dict[str, Any] | None
-    created: float
-    started: float | None
-    finished: float | None
-    attempt: int
-
-
-class AcceptedReply(TypedDict):
-    job: JobReply
-    documents: list[DocumentName]
-
-
-class RemovalReply(TypedDict):
-    """`job` is null with `dry_run`; `documents` are the first 200 that leave, `count` are all of them."""
-
-    job: JobReply | None
-    count: int
-    documents: list[DocumentName]
-
-
-class StartedReply(TypedDict):
-    job: JobReply
-
-
-class EstimateReply(TypedDict):
+class Estimate(TypedDict):
     estimate: dict[str, Any]
 
 
-class EvaluationReply(TypedDict):
+class Evaluation(TypedDict):
     id: str
     state: str
     rows: list[Any]
     report: Any
 
 
-class TokenReply(TypedDict):
-    id: str
-    title: str
-    scopes: list[str]
-    collections: list[str] | None
-    filter: dict[str, Any] | None
-    expires: float | None
-    rate: float | None
-    created: float
-
-
-class NewTokenReply(TokenReply):
-    """The only time that `secret` is told."""
-
-    secret: str
-
-
-class HealthReply(TypedDict):
+class Health(TypedDict):
     status: str

@@ -15,8 +15,8 @@ from fastapi.responses import JSONResponse
 from mergewise.concurrency import in_thread, run
 from mergewise.server.openai.completions import Completion, Json, task_answer, task_events
 from mergewise.server.openai.conversations import ChatQuestion, chat_question, refused, task_by_rules
-from mergewise.server.openai.forms import ChatForm
 from mergewise.server.openai.profiles import Profile, profile_named, profiles
+from mergewise.server.openai.requests import ChatForm
 from mergewise.server.problems import openai_error
 from mergewise.server.questions import QuestionEvent
 from mergewise.server.records import Token

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 from urllib.parse import quote
 
+from mergewise.server.collections import key_of
 from mergewise.server.openai.markup import ImageEscaper, literal, position_without_images, without_images
 from mergewise.server.questions import QuestionEvent
 from mergewise.types import Usage
@@ -67,11 +68,12 @@ def marked_sources(answer: Json, passages: Sequence[Json], base: str = "") -> li
 def _marked_source(
     mark: int, citation: Json | None, passage: Json | None, text: str, base: str, taken: set[str]
 ) -> MarkedSource:
-    place = citation or passage
-    if place is None or place["document"] is None:
+    place: Json = citation or passage or {"spans": []}
+    spans = [place["span"]] if "span" in place else place["spans"]
+    if not spans:
         return MarkedSource(mark, f"urn:mergewise:source:{mark}", f"source {mark}", None, "", f"mw:{mark}")
-    document, spans = place["document"], [place["span"]] if "span" in place else place["spans"]
-    anchor = f"{document['key']}#{spans[0]['start']}-{spans[-1]['end']}"
+    doc_id = spans[0]["doc"]
+    anchor = f"{key_of(doc_id)}#{spans[0]['start']}-{spans[-1]['end']}"
     url = web_address(place["url"], base) or f"urn:mergewise:document:{anchor}"
     if url in taken or f"mw:{anchor}" in taken:
         # two marks of one place, or of a document with an address of its own
@@ -81,7 +83,7 @@ def _marked_source(
     return MarkedSource(
         mark,
         url,
-        " ".join((document["title"] or document["id"]).split()),
+        " ".join((place["title"] or doc_id).split()),
         place["page"],
         without_images((passage or place)["text"][:_LONGEST_EXCERPT]),
         f"mw:{anchor}",

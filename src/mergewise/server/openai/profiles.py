@@ -9,7 +9,7 @@ from mergewise.server.configuration import ProfileConfig
 from mergewise.server.native.questions import given_options
 from mergewise.server.openai.completions import CompletionStyle
 from mergewise.server.openai.conversations import ChatQuestion, unknown_model
-from mergewise.server.openai.forms import ChatExtras, ChatForm
+from mergewise.server.openai.requests import ChatExtras, ChatForm
 from mergewise.server.questions import CollectionQuery
 from mergewise.server.records import Token
 from mergewise.server.routing import Service

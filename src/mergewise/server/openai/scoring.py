@@ -18,7 +18,7 @@ from mergewise.models import load_embedder, load_reranker
 from mergewise.protocols import Embedder, FloatArray, Reranker
 from mergewise.server.configuration import ModelConfig
 from mergewise.server.openai.conversations import refused, unknown_model
-from mergewise.server.openai.forms import EmbeddingsForm, RerankForm
+from mergewise.server.openai.requests import EmbeddingsForm, RerankForm
 from mergewise.server.routing import READ, Caller, ScopedRoute, Server, Service
 from mergewise.server.streams import until_disconnect
 

@@ -9,9 +9,9 @@ from typing import Any
 from fastapi import APIRouter, Query, Request
 
 from mergewise.concurrency import in_thread
-from mergewise.server.collections import Collection
+from mergewise.server.collections import Collection, key_of
 from mergewise.server.leaves import best_leaves
-from mergewise.server.openai.forms import StoreSearchForm
+from mergewise.server.openai.requests import StoreSearchForm
 from mergewise.server.routing import READ, Caller, ScopedRoute, Server
 from mergewise.server.streams import until_disconnect
 
@@ -45,7 +45,7 @@ async def search_store(
         search = best_leaves(service.questions, collection, token, query, form.max_num_results, form.filters)
         for passage in await until_disconnect(request, search):
             span = passage["spans"][0]
-            place = (span["key"], span["start"], span["end"])
+            place = (span["doc"], span["start"], span["end"])
             if place not in found or found[place]["score"] < passage["score"]:
                 found[place] = passage
     least = form.ranking_options.score_threshold or 0.0
@@ -63,16 +63,16 @@ async def search_store(
 def _results(collection: Collection, passages: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     attributes = {
         doc_id: dict(collection.index.document(doc_id).metadata)
-        for doc_id in dict.fromkeys(passage["document"]["id"] for passage in passages)
+        for doc_id in dict.fromkeys(passage["doc"] for passage in passages)
     }
     return [
         {
-            "file_id": passage["document"]["key"],
-            "filename": passage["document"]["title"] or passage["document"]["id"],
+            "file_id": key_of(passage["doc"]),
+            "filename": passage["title"] or passage["doc"],
             "score": passage["score"],
-            "attributes": attributes[passage["document"]["id"]],
+            "attributes": attributes[passage["doc"]],
             "content": [{"type": "text", "text": passage["text"]}],
-            "mergewise": {name: passage[name] for name in ("document", "spans", "headings", "page", "line", "url")},
+            "mergewise": {name: passage[name] for name in ("doc", "title", "headings", "page", "line", "url", "spans")},
         }
         for passage in passages
     ]

@@ -110,7 +110,7 @@ function AnswerPart({ turn, active, point, follow, again, collection }) {
   const isPending = state === "asking" || state === "reading" || (state === "writing" && !text);
   return html`
     <div class=${`answer${answer && !answer.found ? " nothing" : ""}`} aria-busy=${Boolean(turn.controller)}>
-      ${answer?.searched_for && answer.searched_for !== turn.question ? html`<p class="where" dir="auto">Searched for: ${shorten(answer.searched_for, 300)}</p>` : null}
+      ${context && context.question !== turn.question ? html`<p class="where" dir="auto">Searched for: ${shorten(context.question, 300)}</p>` : null}
       ${isPending ? html`<${Waiting}>${state === "asking" ? "Searching" : `Reading ${counted(marks, "passage")}`}</${Waiting}>` : null}
       ${text ? html`<div class=${`said${state === "writing" ? " writing" : ""}`}><${Prose} text=${text} ranges=${ranges} mark=${mark} /></div>` : null}
       ${state === "stopped" ? html`<p class="note">Stopped.</p>` : null}

@@ -6,7 +6,7 @@ import { lastTurn } from "./conversation.js";
 import { BudgetBar, DEFAULT_WAYS, Empty, ErrorNote, Icon, namesOf, PassageCard, QuestionField, Waiting, WayChoice, wayFields } from "./parts.js";
 import { kept } from "./store.js";
 import { counted, duration, printable, shorten } from "./text.js";
-import { contextOf, rangesIn, spanOf } from "./trace.js";
+import { contextOf, rangesIn } from "./trace.js";
 
 const FEWEST = 2;
 const MOST = 4;
@@ -17,7 +17,7 @@ const FIRST = ["weave", "topk", "auto-merge"]; // where nobody chose yet
 
 /** @param {any} run @returns {Run} */
 function runOf(run) {
-  return { context: run.context ? contextOf(run.context) : null, only: (run.only ?? []).map(spanOf), ms: run.ms, problem: run.problem ? new Problem(run.problem) : null };
+  return { context: run.context ? contextOf(run.context) : null, only: run.only ?? [], ms: run.ms, problem: run.problem ? new Problem(run.problem) : null };
 }
 
 /** The last comparison of each collection, which stays while other views are looked at. @type {Map<string, Comparison>} */

@@ -3,7 +3,7 @@
 import { isAbort, Problem, stream, within } from "./api.js";
 import { Store } from "./store.js";
 import { wayFields } from "./parts.js";
-import { contextOf, spanOf } from "./trace.js";
+import { contextOf } from "./trace.js";
 
 /**
  * @typedef {import("./trace.js").Context} Context
@@ -35,11 +35,6 @@ export function forgetConversations() {
     for (const turn of conversation.value) turn.controller?.abort();
     conversation.set([]);
   }
-}
-
-/** @param {any[]} citations @returns {Citation[]} */
-function citationsOf(citations) {
-  return (citations ?? []).map((citation) => ({ ...citation, span: spanOf(citation.span) }));
 }
 
 const HISTORY = 50; // messages that the server takes
@@ -96,10 +91,10 @@ export async function ask(collection, question, ways) {
         frame ||= requestAnimationFrame(flush);
       } else if (event === "citations") {
         flush();
-        put({ citations: citationsOf(data.citations) });
+        put({ citations: data.citations });
       } else if (event === "done") {
         flush();
-        put({ answer: data, text: data.answer ?? turn.text, citations: citationsOf(data.citations ?? turn.citations), state: "done", controller: null });
+        put({ answer: data, text: data.answer ?? turn.text, citations: data.citations, state: "done", controller: null });
       }
     }
     flush();

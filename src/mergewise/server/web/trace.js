@@ -1,7 +1,7 @@
 // What the steps of a trace say: why each stretch of a context is there, how steps lead to each other, and what was left out.
 // The static pages read traces by the same rules (mergewise/page/reasons.py, hops.py).
 
-import { idOf, Offsets } from "./text.js";
+import { keyOf, Offsets } from "./text.js";
 
 /**
  * @typedef {{doc: string, start: number, end: number}} Span
@@ -32,25 +32,10 @@ const KIND_OF_CAUSE = Object.fromEntries(Object.entries(KINDS).flatMap(([kind, {
 const LEFT_OUT = /** @type {Record<string, string>} */ ({ left: "left out", skip: "did not fit", drop: "dropped", stop: "not worth its tokens" });
 const GAP = " …\n"; // stands between the parts of a passage that do not touch
 
-/** A span of the API, which names its document by its key, or by its id in traces. @param {any} span @returns {Span} */
-export function spanOf(span) {
-  return { doc: String(span.doc ?? idOf(span.key ?? "")), start: Number(span.start), end: Number(span.end) };
-}
-
-/** A context of the API, its spans as the rest of the page has them. @param {any} context @returns {Context} */
+/** A context of the API, its documents with their keys. @param {any} context @returns {Context} */
 export function contextOf(context) {
-  const step = (/** @type {any} */ one) => ({ ...one, inputs: (one.inputs ?? []).map(spanOf), output: one.output ? spanOf(one.output) : null });
-  return {
-    ...context,
-    passages: (context.passages ?? []).map((/** @type {any} */ passage, /** @type {number} */ i) => ({
-      ...passage,
-      mark: passage.mark ?? i + 1,
-      document: passage.document ?? { key: "", id: "", title: "" },
-      headings: passage.headings ?? [],
-      spans: (passage.spans ?? []).map(spanOf),
-    })),
-    trace: (context.trace ?? []).map(step),
-  };
+  const document = (/** @type {any} */ passage) => ({ key: keyOf(passage.doc ?? ""), id: passage.doc ?? "", title: passage.title });
+  return { ...context, trace: context.trace ?? [], passages: context.passages.map((/** @type {any} */ passage) => ({ ...passage, document: document(passage) })) };
 }
 
 const overlap = (/** @type {Span} */ a, /** @type {Span} */ b) => a.doc === b.doc && a.start < b.end && b.start < a.end;

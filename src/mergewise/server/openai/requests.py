@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from mergewise.server.native.forms import AnswerFields, Filter, Includes, Metadata
+from mergewise.server.native.requests import AnswerFields, Filter, Includes, Metadata
 
 FileId = Annotated[str, Field(pattern=r"^file-[0-9a-f]{32}$")]
 
