@@ -33,7 +33,16 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 # What a test module that starts processes has among its names, and the fixtures that start servers or lead to outside data.
 PROCESS_NAMES = frozenset(
     {"Browser", "LiveServer", "Popen", "Proxy", "SandboxedReader", "WorkerPool", "command", "multiprocessing"}
-    | {"reader_within", "run_text", "subprocess", "socket", "ChatServer", "Endpoint", "HTTPServer", "ThreadingHTTPServer"}
+    | {
+        "reader_within",
+        "run_text",
+        "subprocess",
+        "socket",
+        "ChatServer",
+        "Endpoint",
+        "HTTPServer",
+        "ThreadingHTTPServer",
+    }
     | {"TestClient", "Writer"}
 )
 PROCESS_FIXTURES = frozenset({"browser", "formats", "live", "manuals", "pool", "serve", "server", "start_server"})

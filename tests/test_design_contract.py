@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 
 import mergewise as mw
 from mergewise.cli.main import app
+from mergewise.store.lance import LanceStore
 from tests import own_design
 
 OWN = Path(own_design.__file__)
@@ -50,7 +51,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
             (mw.MODES, own_design.DESIGN.modes),
         ):
             for name, part in brought.items():
-                patch.setitem(known, name, part)  # type: ignore[arg-type]
+                patch.setitem(known, name, part)
         assert "2 added" in run("index", "docs", "--views", "leaf,line", "--set", "line.least=4")
         yield folder
 
@@ -103,7 +104,8 @@ def test_info_counts_its_rows_and_check_audits_them(home: Path) -> None:
     assert json.loads(run("info", "--json"))["views"]["line"] == 6
     assert "all invariants hold" in run("check")
     index = mw.open("mergewise.index")
-    with index.store._writing() as change:  # type: ignore[attr-defined]
+    assert isinstance(index.store, LanceStore)
+    with index.store._writing() as change:
         change.table("line").delete("id = 2")
         change.commit()
     assert index.check(repair=True) == []

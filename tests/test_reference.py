@@ -41,7 +41,9 @@ def read_in(source: str) -> set[str]:
         if "variable" in ast.unparse(asked):
             # of an option or a setting that a record declares: the reference lists them from the records
             continue
-        assert isinstance(asked, ast.Constant), f"{ast.unparse(node)}: write the name out, so that it can be found"
+        assert isinstance(asked, ast.Constant) and isinstance(asked.value, str), (
+            f"{ast.unparse(node)}: write the name out, so that it can be found"
+        )
         found.add(asked.value)
     return found
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from benchmarks import beside
@@ -17,7 +18,7 @@ TEXT = "Cats eat fish. Dogs eat meat."
 
 
 def write_set(folder: Path) -> None:
-    rows = {
+    rows: dict[str, list[Any]] = {
         "corpus": [{"id": "pets", "title": "Pets", "text": TEXT}],
         "questions": [
             {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -54,7 +55,7 @@ def test_the_mean_is_over_the_rows_that_know_an_entry() -> None:
 
 
 def test_a_cell_is_worked_out_once(tmp_path: Path) -> None:
-    worked = []
+    worked: list[float] = []
 
     def work(value: float) -> dict[str, float]:
         worked.append(value)
@@ -62,11 +63,7 @@ def test_a_cell_is_worked_out_once(tmp_path: Path) -> None:
 
     file = tmp_path / "deep" / "cells.jsonl"
     cells = Cells(file)
-    assert [cells(key, lambda v=v: work(v))["value"] for key, v in (("a", 1.0), ("b", 2.0), ("a", 3.0))] == [
-        1.0,
-        2.0,
-        1.0,
-    ]
+    assert [cells(key, partial(work, v))["value"] for key, v in (("a", 1.0), ("b", 2.0), ("a", 3.0))] == [1.0, 2.0, 1.0]
     assert worked == [1.0, 2.0]
     text = file.read_text(encoding="utf-8").rstrip("\n")
     file.write_text(text[:-9], encoding="utf-8")  # the last line was cut off

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from benchmarks import fusing
@@ -17,8 +18,8 @@ from mergewise.evaluate.loaders import load_question_set
 
 
 def note(number: int, source: int, host: int, result: int, taken: bool = True) -> MergeNote:
-    nodes = (MergeNode(i, 0.5, 10) for i in (source, host, result))
-    return MergeNote(number, *nodes, how="extractive", taken=taken)
+    a, b, merged = (MergeNode(i, 0.5, 10) for i in (source, host, result))
+    return MergeNote(number, a, b, merged, how="extractive", taken=taken)
 
 
 def test_fusions_batches_and_depth() -> None:
@@ -63,7 +64,10 @@ def written(folder: Path) -> Path:
         )
     made = folder / "rivers"
     made.mkdir()
-    rows = {"corpus": [{"id": f"d{n}", "text": text} for n, text in enumerate(texts)], "questions": questions}
+    rows: dict[str, list[Any]] = {
+        "corpus": [{"id": f"d{n}", "text": text} for n, text in enumerate(texts)],
+        "questions": questions,
+    }
     for name, lines in rows.items():
         with gzip.open(made / f"{name}.jsonl.gz", "wt", encoding="utf-8") as file:
             file.write("\n".join(json.dumps(line) for line in lines))

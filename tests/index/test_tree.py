@@ -58,7 +58,9 @@ def test_leaves_hold_their_limit_and_never_cross_a_heading(text: str) -> None:
             english = document_language(document) in ("en", "und")
             size = leaf.tokens if english else neutral_lengths([leaf.text])[0]
             assert size <= SMALL.max_leaf_tokens
-        if not all(line.lstrip().startswith("#") for line in body.splitlines() if line.strip()):  # more than bare headings
+        if not all(
+            line.lstrip().startswith("#") for line in body.splitlines() if line.strip()
+        ):  # more than bare headings
             headings = [h for h in markdown_headings(text) if leaf.body < h.start]  # those in code blocks are none
             assert not any(text[h.end : leaf.end].strip() for h in headings)
 
