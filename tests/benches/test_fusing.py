@@ -64,10 +64,8 @@ def written(folder: Path) -> Path:
         )
     made = folder / "rivers"
     made.mkdir()
-    rows: dict[str, list[Any]] = {
-        "corpus": [{"id": f"d{n}", "text": text} for n, text in enumerate(texts)],
-        "questions": questions,
-    }
+    corpus = [{"id": f"d{n}", "text": text} for n, text in enumerate(texts)]
+    rows: dict[str, list[Any]] = {"corpus": corpus, "questions": questions}
     for name, lines in rows.items():
         with gzip.open(made / f"{name}.jsonl.gz", "wt", encoding="utf-8") as file:
             file.write("\n".join(json.dumps(line) for line in lines))
