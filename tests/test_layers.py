@@ -13,7 +13,7 @@ import mergewise
 
 SOURCE = Path(mergewise.__file__).parent
 LEVELS = [
-    {"redaction"},
+    {"redaction", "lazy"},
     {"errors"},
     {"types", "defaults", "files"},
     {"protocols", "jsonable", "ranges", "concurrency"},

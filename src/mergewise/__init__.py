@@ -17,6 +17,7 @@ import logging
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from mergewise.lazy import lazy_names
 from mergewise.types import Pictured
 
 if TYPE_CHECKING:
@@ -118,20 +119,16 @@ _HOMES = {
 }
 _MODULES = frozenset({"designs", "errors", "protocols", "types"})
 """What has the rest of the public names: records, protocols, errors, and what a design is written with."""
-_LAZY = {name: module for module, names in _HOMES.items() for name in names.split()}
+_public_name = lazy_names(__name__, _HOMES)
 
-__all__ = sorted(_LAZY, key=lambda name: (not name.isupper(), name[0].islower(), name))
+__all__ = sorted(" ".join(_HOMES.values()).split(), key=lambda name: (not name.isupper(), name[0].islower(), name))
 
 logging.getLogger("mergewise").addHandler(logging.NullHandler())
 
 
 def __getattr__(name: str) -> object:
     """The public names that are imported when they are first used."""
-    if name in _LAZY:
-        return getattr(import_module(_LAZY[name]), name)
-    if name in _MODULES:
-        return import_module(f"{__name__}.{name}")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return import_module(f"{__name__}.{name}") if name in _MODULES else _public_name(name)
 
 
 def __dir__() -> list[str]:

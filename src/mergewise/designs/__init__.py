@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from mergewise.designs.design import Design, Lazy, Strategy
 from mergewise.errors import UsageError
+from mergewise.lazy import lazy_names
 
 if TYPE_CHECKING:
     from mergewise.assemble.budget import pack as pack
@@ -38,9 +39,9 @@ _HOMES = {
     "mergewise.store.tables": "Table",
     "mergewise.store.views": "View",
 }
-_LAZY = {name: module for module, names in _HOMES.items() for name in names.split()}
-
-__all__ = ["DESIGNS", "MODES", "PROMPTS", "STRATEGIES", "VIEWS", "Design", "Strategy", *_LAZY]
+__all__ = ["DESIGNS", "MODES", "PROMPTS", "STRATEGIES", "VIEWS", "Design", "Strategy"]
+__all__ += [name for names in _HOMES.values() for name in names.split()]
+__getattr__ = lazy_names(__name__, _HOMES)
 
 log = logging.getLogger("mergewise")
 
@@ -123,9 +124,3 @@ VIEWS: Lazy[View] = Lazy(_views)
 STRATEGIES: Lazy[Strategy] = Lazy(_strategies)
 MODES: Lazy[Mode[Any]] = Lazy(_modes)
 PROMPTS: Lazy[PromptTemplate] = Lazy(_prompts)
-
-
-def __getattr__(name: str) -> object:
-    if name in _LAZY:
-        return getattr(import_module(_LAZY[name]), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

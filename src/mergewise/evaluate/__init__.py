@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from mergewise.lazy import lazy_names
 
 if TYPE_CHECKING:
     from mergewise.evaluate.loaders import load_question_set as load_question_set
@@ -13,19 +14,13 @@ if TYPE_CHECKING:
     from mergewise.evaluate.tuning import fit_weights as fit_weights
     from mergewise.evaluate.tuning import tune as tune
 
-_LAZY = {
-    "fit_weights": "mergewise.evaluate.tuning",
-    "load_question_set": "mergewise.evaluate.loaders",
-    "make_questions": "mergewise.evaluate.synthetic",
-    "open_run": "mergewise.evaluate.runs.folder",
-    "tune": "mergewise.evaluate.tuning",
-    "write_questions": "mergewise.evaluate.synthetic",
-}
 __all__ = ["fit_weights", "load_question_set", "make_questions", "open_run", "tune", "write_questions"]
-
-
-def __getattr__(name: str) -> object:
-    """The names that are imported when they are first used."""
-    if name in _LAZY:
-        return getattr(import_module(_LAZY[name]), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "loaders": "load_question_set",
+        "runs.folder": "open_run",
+        "synthetic": "make_questions write_questions",
+        "tuning": "fit_weights tune",
+    },
+)

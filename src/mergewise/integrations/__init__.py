@@ -7,8 +7,9 @@ Raises MissingExtra, with the extra to install, where the framework is missing.
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from mergewise.lazy import lazy_names
 
 if TYPE_CHECKING:
     from mergewise.integrations.haystack import HaystackRetriever
@@ -16,11 +17,6 @@ if TYPE_CHECKING:
     from mergewise.integrations.llama_index import LlamaIndexRetriever
 
 __all__ = ["HaystackRetriever", "LangChainRetriever", "LlamaIndexRetriever"]
-
-_MODULES = {"HaystackRetriever": "haystack", "LangChainRetriever": "langchain", "LlamaIndexRetriever": "llama_index"}
-
-
-def __getattr__(name: str) -> object:
-    if name in _MODULES:
-        return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = lazy_names(
+    __name__, {"haystack": "HaystackRetriever", "langchain": "LangChainRetriever", "llama_index": "LlamaIndexRetriever"}
+)
