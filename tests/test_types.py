@@ -17,6 +17,9 @@ import mergewise as mw
 from mergewise.types import Cause, HopNote, Span, Step
 
 ROOT = Path(__file__).parents[1]
+LAZY_PACKAGES = [
+    path for path in Path(mw.__file__).parent.rglob("__init__.py") if "lazy_names(" in path.read_text(encoding="utf-8")
+]
 SHALLOW = {
     "mergewise",
     *(f"mergewise.{room}" for room in ("designs", "errors", "evaluate", "integrations", "page", "protocols", "types")),
@@ -99,15 +102,24 @@ def test_the_public_surface_is_one_sorted_list() -> None:
     assert {"open", "Document", "Index", "Span", "Context", "Answer"} <= set(mw.__all__)
 
 
-def test_what_is_imported_when_it_is_used_is_what_type_checkers_see() -> None:
-    tree = ast.parse(Path(mw.__file__).read_text(encoding="utf-8"))
+@pytest.mark.parametrize("path", LAZY_PACKAGES, ids=lambda path: path.parent.name)
+def test_what_is_imported_when_it_is_used_is_what_type_checkers_see(path: Path) -> None:
+    package = ".".join(("mergewise", *path.parent.relative_to(Path(mw.__file__).parent).parts))
+    tree = ast.parse(path.read_text(encoding="utf-8"))
     (block,) = [node for node in tree.body if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"]
     checked = {
         alias.name: node.module for node in block.body if isinstance(node, ast.ImportFrom) for alias in node.names
     }
-    assert {name: checked.pop(name) for name in mw._MODULES} == dict.fromkeys(mw._MODULES, "mergewise")
-    assert checked == mw._LAZY
-    assert checked.keys() <= set(mw.__all__) and set(mw.__all__) - checked.keys() <= vars(mw).keys()
+    (homes,) = [
+        ast.literal_eval(node)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Dict) and all(isinstance(part, ast.Constant) for part in (*node.keys, *node.values))
+    ]
+    for module, names in homes.items():
+        whole = module if module.startswith("mergewise.") else f"{package}.{module}"
+        for name in names.split():
+            assert checked[name] == whole
+            assert package == "mergewise.integrations" or hasattr(import_module(package), name)
 
 
 def test_the_package_has_no_other_names() -> None:
