@@ -113,7 +113,9 @@ def test_what_is_imported_when_it_is_used_is_what_type_checkers_see(path: Path) 
     (homes,) = [
         ast.literal_eval(node)
         for node in ast.walk(tree)
-        if isinstance(node, ast.Dict) and all(isinstance(part, ast.Constant) for part in (*node.keys, *node.values))
+        if isinstance(node, ast.Dict)
+        and node.keys
+        and all(isinstance(part, ast.Constant) for part in (*node.keys, *node.values))
     ]
     for module, names in homes.items():
         whole = module if module.startswith("mergewise.") else f"{package}.{module}"
