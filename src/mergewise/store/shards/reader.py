@@ -40,7 +40,7 @@ Result = TypeVar("Result")
 
 # ids of one shard, and so many shards that ids are numbers of JSON
 BITS = 42
-_LOW = (1 << BITS) - 1
+LOW = (1 << BITS) - 1
 # hits of each shard that are scored again, at least
 SCORED_ANEW = 64
 
@@ -82,7 +82,7 @@ class ShardedReader:
         """What the shards know of these documents, each asked for its own."""
         found: dict[str, Result] = {}
         ids = list(doc_ids)
-        for at, own in _grouped(ids, self._shard_of).items():
+        for at, own in grouped(ids, self._shard_of).items():
             found |= ask(self.readers[at], own)
         return {doc_id: found[doc_id] for doc_id in ids if doc_id in found}
 
@@ -170,8 +170,8 @@ class ShardedReader:
     ) -> dict[int, Result]:
         """What the shards have of these rows, each asked for its own."""
         found: dict[int, Result] = {}
-        for at, own in _grouped(ids, _shard).items():
-            rows = ask(self.readers[at], [row & _LOW for row in own])
+        for at, own in grouped(ids, _shard).items():
+            rows = ask(self.readers[at], [row & LOW for row in own])
             found |= {(at << BITS) + row: one for row, one in rows.items()}
         return {row: found[row] for row in ids if row in found}
 
@@ -226,7 +226,7 @@ class ShardedReader:
         repeated = np.sort(numbers[order[np.union1d(same, same + 1)]])
         records: dict[int, tuple[str, d.Statement]] = {}
         for at, reader in enumerate(self.readers):
-            own = repeated[repeated >> BITS == at] & _LOW
+            own = repeated[repeated >> BITS == at] & LOW
             records |= {(at << BITS) + number: (name, statement) for number, name, statement in reader._statements(own)}
         return records
 
@@ -306,8 +306,8 @@ class ShardedReader:
         return [hit for hit in ranking if hit[0] not in gone]
 
     def _copies_of_others(self, where: str | None) -> list[DocumentNumbers]:
-        by_shard = _grouped((n for n, of in self.copies(where).items() if n >> BITS != of >> BITS), _shard)
-        return [DocumentNumbers.of(n & _LOW for n in by_shard.get(at, ())) for at in range(len(self.readers))]
+        by_shard = grouped((n for n, of in self.copies(where).items() if n >> BITS != of >> BITS), _shard)
+        return [DocumentNumbers.of(n & LOW for n in by_shard.get(at, ())) for at in range(len(self.readers))]
 
 
 class _Gathering(Future[Ranking]):
@@ -342,7 +342,7 @@ def _shard(row: int) -> int:
     return row >> BITS
 
 
-def _grouped(values: Iterable[Row], key: Callable[[Row], int]) -> dict[int, list[Row]]:
+def grouped(values: Iterable[Row], key: Callable[[Row], int]) -> dict[int, list[Row]]:
     groups: dict[int, list[Row]] = defaultdict(list)
     for value in values:
         groups[key(value)].append(value)
