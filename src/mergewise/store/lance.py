@@ -24,11 +24,10 @@ from mergewise.errors import CorruptIndex, UsageError
 from mergewise.store.audit import audit
 from mergewise.store.damage import ANEW, raising_store_errors, tells_full_disk
 from mergewise.store.documents import DOCUMENTS
-from mergewise.store.lance_change import LAST_ATTEMPT, Change
+from mergewise.store.lance_change import LAST_ATTEMPT, Change, OpenTables
 from mergewise.store.lance_import import IN_USE
 from mergewise.store.lance_reader import LanceReader
 from mergewise.store.manifest import Manifest, holds, without
-from mergewise.store.open_tables import OpenTables
 from mergewise.store.places import place_of
 from mergewise.store.places.cache import TOUCHED
 from mergewise.store.places.place import ManifestState, Place, WritingRight
@@ -151,7 +150,8 @@ class LanceStore:
         optimize: bool = False,
     ) -> AddReport:
         with self._writing() as change:
-            standing = change.reader.digests([*remove, *(r.document.id for r in rows)])
+            records = change.reader.standing([*remove, *(r.document.id for r in rows)])
+            standing = {doc_id: record["_digest"] for doc_id, record in records.items()}
             removed = [doc_id for doc_id in dict.fromkeys(remove) if doc_id in standing]
             fresh = [r for r in rows if force or standing.get(r.document.id) != r.digest]
             good, failed = change.storable(fresh)
@@ -171,7 +171,7 @@ class LanceStore:
     @_making_room
     def remove(self, doc_ids: Sequence[str]) -> int:
         with self._writing() as change:
-            standing = list(change.reader.digests(doc_ids))
+            standing = list(change.reader.standing(doc_ids))
             change.remove(standing)
         log.info("removed %d documents from %s", len(standing), self.place)
         return len(standing)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
@@ -18,11 +18,10 @@ from mergewise.store import documents as d
 from mergewise.store.damage import tells_full_disk
 from mergewise.store.lance_reader import LanceReader
 from mergewise.store.lance_state import new_schema, specs_of, sql_strings
-from mergewise.store.manifest import Run, ViewState, holds, with_run, without_span
-from mergewise.store.mapped import IntArray, Mapped, MappingWriter
+from mergewise.store.manifest import Manifest, Run, ViewState, holds, with_run, without_span
+from mergewise.store.mapped import IntArray, Mapped, MappingWriter, files_of
 from mergewise.store.numbers import sql_numbers
-from mergewise.store.open_tables import OpenTables
-from mergewise.store.places.place import ManifestState, Place, WritingRight
+from mergewise.store.places.place import ManifestState, Place, Stamp, WritingRight
 from mergewise.store.places.steps import SteppedTable
 from mergewise.store.tables import NUMBER, PlacedRows, Table, arrow_table, embedded_rows, ids_used
 from mergewise.store.views import Registry
@@ -59,6 +58,30 @@ _WORDS_AS_THEY_STAND: Mapping[str, Any] = {
     "with_position": False,
 }
 _ADDRESS = "_rowid"
+# after which tables are opened anew for writing
+CHANGES = 50
+
+
+@dataclass(frozen=True, slots=True)
+class OpenTables:
+    """What a change leaves open for the next one: tables at the versions that it committed, and which writings of these they are.
+
+    LanceDB keeps what it has read of older versions with them. So they are opened anew after so many `changes`.
+    """
+
+    manifest: Manifest | None = None
+    tables: Mapping[str, tuple[LanceTable, Stamp]] = field(default_factory=dict)
+    changes: int = 0
+
+    def untouched_tables(self, place: Place, state: ManifestState, writer: WritingRight) -> dict[str, LanceTable]:
+        """The tables that nobody else has written to since."""
+        if self.manifest != state.manifest or self.changes >= CHANGES:
+            return {}
+        return {
+            name: table
+            for name, (table, stamp) in self.tables.items()
+            if place.is_untouched(name, state.manifest.tables[name], stamp, writer)
+        }
 
 
 class Change:
@@ -135,11 +158,14 @@ class Change:
         names = {table.name for view in gone for table in self.tables_of(view)}
         for view in gone if first not in views else ():
             self.set_view(view, self.manifest.views[view].settings, ((0, self.manifest.next_number),))
-        mapped = {name: of for name, of in self.manifest.mapped.items() if name not in names}
-        trained = {name: of for name, of in self.manifest.trained.items() if name.partition(".")[0] not in names}
-        tables = {name: of for name, of in self.manifest.tables.items() if name not in names}
-        unembedded = {name: runs for name, runs in self.manifest.unembedded.items() if name not in names}
-        self.manifest = replace(self.manifest, tables=tables, mapped=mapped, trained=trained, unembedded=unembedded)
+        now = self.manifest
+        self.manifest = replace(
+            now,
+            tables=_without(now.tables, names),
+            mapped=_without(now.mapped, names),
+            trained=_without(now.trained, names),
+            unembedded=_without(now.unembedded, names),
+        )
         for name in names:
             self._writer.check()
             self.place.drop_table(name)
@@ -153,8 +179,7 @@ class Change:
             table = self.table(name)
             for index in table.list_indices():
                 table.drop_index(index.name)
-        trained = {name: of for name, of in self.manifest.trained.items() if name.partition(".")[0] not in names}
-        self.manifest = replace(self.manifest, trained=trained)
+        self.manifest = replace(self.manifest, trained=_without(self.manifest.trained, names))
 
     def tables_of(self, view: str) -> list[Table]:
         return [spec.table for spec in self.specs.values() if spec.view == view]
@@ -419,7 +444,7 @@ class Change:
                     raise
                 log.warning("rows of %s are not mapped, which makes questions slower: %s", name, error)
                 # the room that begun files take may be what a commit needs
-                self.place.drop_unnamed(_mapped_files(self._standing.mapped) | _mapped_files(mapped))
+                self.place.drop_unnamed(files_of(self._standing.mapped) | files_of(mapped))
                 if moved:
                     # its addresses are those of before
                     mapped.pop(name, None)
@@ -488,13 +513,18 @@ class Change:
         versions = {name: table.version for name, table in self._tables.items()}
         committed = replace(self.manifest, tables={**self.manifest.tables, **versions})
         if committed != self._standing:
-            for file in _mapped_files(committed.mapped) - _mapped_files(self._standing.mapped):
+            for file in files_of(committed.mapped) - files_of(self._standing.mapped):
                 self.place.publish(file)
             self._tag = self.place.swap(committed, self._tag, self._writer)
         self.manifest = self._standing = committed
         stamped = ((name, table, self.place.stamp(name, versions[name])) for name, table in self._tables.items())
         tables = {name: (table, stamp) for name, table, stamp in stamped if stamp is not None}
         self.left_open = OpenTables(committed, tables, self._changes)
+
+
+def _without(of_tables: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:
+    """Leave out tables, and columns of them, which are named TABLE.COLUMN."""
+    return {name: of for name, of in of_tables.items() if name.partition(".")[0] not in names}
 
 
 def _scan(
@@ -506,10 +536,6 @@ def _scan(
     if condition is not None:
         search = search.where(condition)
     return search.to_arrow()
-
-
-def _mapped_files(mapped: Mapping[str, Mapping[str, Any]]) -> set[str]:
-    return {file for raw in mapped.values() for file in Mapped.of(raw).files}
 
 
 def _rows_outside(table: LanceTable, column: str) -> int:

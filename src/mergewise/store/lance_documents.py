@@ -72,9 +72,6 @@ class LanceDocuments(LanceState):
             self._documents.pop(oldest, None)
         return known
 
-    def digests(self, doc_ids: Sequence[str]) -> dict[str, str]:
-        return {row["id"]: row["_digest"] for row in self._document_records(doc_ids, ["id", "_digest"])}
-
     def known_documents(self, doc_ids: Sequence[str] = (), sources: Sequence[str] = ()) -> list[Known]:
         asked = {"id": doc_ids, "_source": sources}
         condition = " or ".join(f"{name} in ({sql_strings(values)})" for name, values in asked.items() if values)

@@ -101,9 +101,6 @@ class ShardedReader:
     def texts(self, doc_ids: Sequence[str]) -> dict[str, Document]:
         return self._by_id(doc_ids, LanceReader.texts)
 
-    def digests(self, doc_ids: Sequence[str]) -> dict[str, str]:
-        return self._by_id(doc_ids, LanceReader.digests)
-
     def known_documents(self, doc_ids: Sequence[str] = (), sources: Sequence[str] = ()) -> list[Known]:
         return [known for reader in self.readers for known in reader.known_documents(doc_ids, sources)]
 
@@ -240,16 +237,11 @@ class ShardedReader:
         self, question: str, k: int, where: str | None = None, table: str | None = None, *, words: bool = False
     ) -> Future[Ranking]:
         """With `words`, scores are those of each shard."""
-        return self._search(
-            lambda reader, limit: reader.text_search(question, limit, where, table, words=words),
-            k,
-            where,
-            table,
-            (lambda rankings: rankings) if words else (lambda rankings: self._ranked_anew(question, table, rankings)),
-        )
-
-    def _ranked_anew(self, question: str, table: str | None, rankings: Sequence[Ranking]) -> Sequence[Ranking]:
         name = table or self.readers[0]._first
+        ask = partial(LanceReader.text_search, question=question, where=where, table=name, words=words)
+        return self._search(ask, k, where, name, None if words else partial(self._ranked_anew, question, name))
+
+    def _ranked_anew(self, question: str, name: str, rankings: Sequence[Ranking]) -> Sequence[Ranking]:
         # a shard that has not changed keeps what it knows
         texts = [
             reader.once(f"texts {name}", partial(ShardTexts, reader, reader._specs[name].table))
@@ -260,22 +252,19 @@ class ShardedReader:
     def vector_search(
         self, vector: FloatArray, k: int, where: str | None = None, table: str | None = None, column: str = "vector"
     ) -> Future[Ranking]:
-        return self._search(
-            lambda reader, limit: reader.vector_search(vector, limit, where, table, column),
-            k,
-            where,
-            table,
-            lambda rankings: rankings,
-        )
+        name = table or self.readers[0]._first
+        ask = partial(LanceReader.vector_search, vector=vector, where=where, table=name, column=column)
+        return self._search(ask, k, where, name)
 
     def _search(
         self,
-        ask: Callable[[LanceReader, int], Future[Ranking]],
+        ask: Callable[..., Future[Ranking]],
         k: int,
         where: str | None,
-        table: str | None,
-        score: Callable[[Sequence[Ranking]], Sequence[Ranking]],
+        table: str,
+        score: Callable[[Sequence[Ranking]], Sequence[Ranking]] | None = None,
     ) -> Future[Ranking]:
+        """Ask each shard with a `k` of its own, and merge what they find, by new scores where `score` gives some."""
         # the best of all is not always the best of its shard
         first_limit = max(k, SCORED_ANEW)
 
@@ -288,20 +277,20 @@ class ShardedReader:
                 if all(len(kept) >= first_limit or len(own) < limit for kept, own in zip(first, local, strict=True)):
                     break
                 limit *= 4
-                futures = [ask(reader, limit) for reader in self.readers]
-            scored = score([kept[:first_limit] for kept in first])
+                futures = [ask(reader, k=limit) for reader in self.readers]
+            kept_first = [kept[:first_limit] for kept in first]
+            scored = kept_first if score is None else score(kept_first)
             found = [((at << BITS) + row, value) for at, own in enumerate(scored) for row, value in own]
             return sorted(found, key=lambda hit: (-hit[1], hit[0]))[:k]
 
-        return _Gathering([ask(reader, first_limit) for reader in self.readers], gather)
+        return _Gathering([ask(reader, k=first_limit) for reader in self.readers], gather)
 
-    def _without_copies(self, at: int, ranking: Ranking, where: str | None, table: str | None) -> Ranking:
+    def _without_copies(self, at: int, ranking: Ranking, where: str | None, table: str) -> Ranking:
         """The rows of documents whose first one is in another shard go: the shard itself leaves out those of its own."""
-        name = table or self.readers[at]._first
         copies = self.once("copies of others", lambda: self._copies_of_others(where), where)[at]
         if not len(copies) or not ranking:
             return ranking
-        rows = self.readers[at].rows(name, _RowOfDocument, [row for row, _ in ranking])
+        rows = self.readers[at].rows(table, _RowOfDocument, [row for row, _ in ranking])
         gone = {row for row, one in rows.items() if copies.holds(np.array([one.document]))[0]}
         return [hit for hit in ranking if hit[0] not in gone]
 
