@@ -22,8 +22,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mergewise.protocols import FloatArray, Ranking
-from mergewise.store import documents as d
-from mergewise.store.copies import RepeatedTexts
+from mergewise.store.copies import Records, RepeatedTexts, copies_of, duplicates_of, repeated_numbers
+from mergewise.store.documents import Statement
 from mergewise.store.kept import SnapshotCache
 from mergewise.store.lance_reader import LanceReader
 from mergewise.store.manifest import Manifest
@@ -31,6 +31,7 @@ from mergewise.store.mapped import IntArray
 from mergewise.store.numbers import DocumentNumbers
 from mergewise.store.shards.place import ShardedFolder, shard_of
 from mergewise.store.shards.text_scores import ShardTexts, ranked_anew
+from mergewise.store.sorted_columns import SortedColumns
 from mergewise.store.tables import NUMBER, Column, columns_of
 from mergewise.types import Document, DocumentInfo, DocumentRows, Duplicate, Known, RowId, Rows
 
@@ -179,12 +180,9 @@ class ShardedReader:
 
     def sorted_columns(self, table: str, columns: Sequence[str]) -> Mapping[str, IntArray]:
         def sort() -> Mapping[str, IntArray]:
-            parts = [reader.sorted_columns(table, columns) for reader in self.readers]
-            tables = [self._columns_in(at, table, pa.table(dict(part))) for at, part in enumerate(parts)]
-            joined = {name: np.concatenate([one[name].to_numpy() for one in tables]) for name in parts[0]}
-            names = list(columns)
-            order = np.lexsort([joined[name] for name in names[1::-1]])
-            return {name: values[order] for name, values in joined.items()}
+            parts = [pa.table(dict(reader.sorted_columns(table, columns))) for reader in self.readers]
+            joined = pa.concat_tables(self._columns_in(at, table, part) for at, part in enumerate(parts))
+            return SortedColumns.of(joined).columns
 
         return self.once(f"sorted {table} {tuple(columns)}", sort)
 
@@ -203,33 +201,26 @@ class ShardedReader:
         return self.once("copies", lambda: self._read_copies(where), where)
 
     def _read_copies(self, where: str | None) -> Mapping[int, int]:
-        records = self._repeated_documents()
-        if where is not None and records:
-            numbers = np.fromiter(records, np.int64)
-            among = numbers[self.numbers(where).holds(numbers)].tolist()
-            records = {number: records[number] for number in among}
-        return d.same_documents((number, statement) for number, (_, statement) in records.items())
+        return copies_of(self._repeated_documents(), None if where is None else self.numbers(where))
 
-    def _repeated_documents(self) -> Mapping[int, tuple[str, d.Statement]]:
+    def _repeated_documents(self) -> Records:
         """Id and statement of each document whose text another one has too, in whatever shard."""
         return self.once("repeated", self._read_repeated_documents)
 
-    def _read_repeated_documents(self) -> Mapping[int, tuple[str, d.Statement]]:
+    def _read_repeated_documents(self) -> Records:
         texts: list[RepeatedTexts] = [reader._repeated_texts() for reader in self.readers]
         hashes = np.concatenate([own.hashes for own in texts])
         numbers = np.concatenate([shifted(own.numbers, at) for at, own in enumerate(texts)])
         order = np.argsort(hashes, kind="stable")
-        same = np.flatnonzero(hashes[order][1:] == hashes[order][:-1])
-        repeated = np.sort(numbers[order[np.union1d(same, same + 1)]])
-        records: dict[int, tuple[str, d.Statement]] = {}
+        repeated = repeated_numbers(hashes[order], numbers[order])
+        records: dict[int, tuple[str, Statement]] = {}
         for at, reader in enumerate(self.readers):
             own = repeated[repeated >> BITS == at] & LOW
             records |= {(at << BITS) + number: (name, statement) for number, name, statement in reader._statements(own)}
         return records
 
     def duplicates(self) -> list[Duplicate]:
-        records = self._repeated_documents()
-        return [Duplicate(records[number][0], records[original][0]) for number, original in self.copies().items()]
+        return duplicates_of(self._repeated_documents(), self.copies())
 
     # -- searches
 
