@@ -225,9 +225,6 @@ class MemoryStore:
     def texts(self, doc_ids: Sequence[str]) -> dict[str, Document]:
         return {doc_id: self._documents[doc_id][2].document for doc_id in doc_ids if doc_id in self._documents}
 
-    def digests(self, doc_ids: Sequence[str]) -> dict[str, str]:
-        return {doc_id: self._documents[doc_id][2].digest for doc_id in doc_ids if doc_id in self._documents}
-
     def known_documents(self, doc_ids: Sequence[str] = (), sources: Sequence[str] = ()) -> list[Known]:
         everything = [Known(doc_id, rows.digest, rows.origin) for doc_id, (_, _, rows) in self._documents.items()]
         if not doc_ids and not sources:

@@ -360,7 +360,7 @@ class Index:
         """
         described = self._storable(metadata)
         ids = [text("an id is", one) for one in as_list("the ids are", doc_ids, "give a list of ids")]
-        standing = list(self.store.reader().digests(ids))
+        standing = [known.id for known in self.store.reader().known_documents(ids)] if ids else []
         if described and standing:
             self.store.describe(dict.fromkeys(standing, described))
         return len(standing)

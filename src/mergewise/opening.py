@@ -111,10 +111,9 @@ def open(
         if not create:
             raise UsageError(f"there is no index at {place}", "make one with `mergewise index PATH...`")
         manifest = _new_manifest(given or EMBEDDER, wanted, own_texts)
-        if shards is None:
-            place.create(manifest, patience)
-        else:
-            store = ShardedStore.create(directory, manifest, VIEWS, shards, patience)
+        if shards is not None:
+            store = ShardedStore(ShardedFolder(directory, shards), VIEWS, patience)
+        store.place.create(manifest, patience)
     manifest = store.manifest
     check_embedder(directory, manifest.embedder, manifest.dimension, given)
     if isinstance(given, str):
@@ -195,7 +194,7 @@ def estimate(
 
 def store_at(place: Place, lock_wait: float = LOCK_SECONDS) -> LanceStore | ShardedStore:
     if isinstance(place, ShardedFolder):
-        return ShardedStore(place.directory, VIEWS, lock_wait)
+        return ShardedStore(place, VIEWS, lock_wait)
     return LanceStore(place, VIEWS, lock_wait)
 
 

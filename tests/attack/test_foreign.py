@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -760,7 +761,7 @@ def test_a_change_that_is_under_way_is_not_committed_to_another_index(clone: Pat
     with pytest.raises(StoreError, match="no longer the index"), index.store._writing() as change:
         path.rename(clone / "away")
         other.rename(path)
-        change.manifest = change.manifest
+        change.manifest = replace(change.manifest, next_id=change.manifest.next_id + 1)
         change.commit()
     assert (path / NAME).read_bytes() == manifest
     with mw.open(path) as standing:

@@ -297,6 +297,6 @@ def test_rows_that_a_chat_model_writes_are_made_where_workers_have_it(tmp_path: 
     asked.clear()
     unasked = new_store("memory", Path(), VIEWS, None, ALL_VIEWS)
     add(unasked, documents, ByPickle(tmp_path), Models(count_tokens, chat=CopiedChat()))
-    assert not asked and unasked.reader().digests(["d0"])
+    assert not asked and unasked.reader().texts(["d0"])
     assert rows_by_table(stores[0]) == rows_by_table(stores[1])
     assert any(row.tables["marker"].records for row in stores[0].reader().document_rows(["d0"]))

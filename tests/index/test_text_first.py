@@ -309,7 +309,7 @@ def take(step: Step, store: Store, standing: dict[str, Document]) -> None:
         if (
             action == "change"
             or document.id not in standing
-            or store.reader().digests([document.id])[document.id] == "1"
+            or store.reader().known_documents([document.id])[0].digest == "1"
         ):
             standing[document.id] = document
     elif action == "embed":

@@ -191,29 +191,7 @@ truth: st.SearchStrategy[str] = st.deferred(
         | joined("not ", truth)
     )
 )
-WORDS = [
-    "and",
-    "or",
-    "not",
-    "(",
-    ")",
-    ",",
-    "=",
-    "<",
-    "'",
-    "''",
-    "`",
-    "year",
-    "lang",
-    "_text",
-    "in",
-    "is",
-    "null",
-    "like",
-    "-",
-    "1",
-    ";",
-]
+WORDS = "and or not ( ) , = < ' '' ` year lang _text in is null like - 1 ;".split()
 
 
 def agrees(where: str, reader: LanceReader) -> None:

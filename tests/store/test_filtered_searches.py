@@ -222,7 +222,7 @@ def test_a_state_keeps_what_a_fresh_reader_would(
         elif step == "remove":
             store.remove(ids)
         elif step == "describe":
-            store.describe({doc_id: {"place": draw} for doc_id in store.reader().digests(ids)})
+            store.describe({doc_id: {"place": draw} for doc_id in store.reader().texts(ids)})
         else:
             store.optimize()
         if ask:

@@ -1,4 +1,4 @@
-"""The manifest: runs of numbers, what is written is read, and indexes of the format before this one."""
+"""The manifest: runs of numbers, what is written is read."""
 
 from __future__ import annotations
 
@@ -7,12 +7,8 @@ from pathlib import Path
 
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.support import HashEmbedder
 
 from mergewise.store.manifest import Manifest, ViewState, holds, read_manifest, without, write_manifest
-from mergewise.types import Document
-
-EMBEDDER = HashEmbedder()
 
 
 @given(
@@ -43,6 +39,3 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
     standing = read_manifest(tmp_path)
     assert standing is not None and standing.snapshot is read_manifest(tmp_path).snapshot == manifest.snapshot  # type: ignore[union-attr]
     assert replace(standing, next_id=10).snapshot != standing.snapshot
-
-
-DOCUMENTS = [Document(f"d{i}", f"The tower {i} of Brook fell. " * 12, f"Tower {i}") for i in range(5)]

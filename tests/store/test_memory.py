@@ -34,11 +34,3 @@ def test_scores_are_those_of_the_formula(question: str) -> None:
     wanted = {text: bm25(question.split(), text.split()) for text in TEXTS}
     assert found == pytest.approx({text: score for text, score in wanted.items() if score})
     assert list(found) == sorted(found, key=found.__getitem__, reverse=True)
-
-
-def test_all_documents_are_known_where_none_is_named() -> None:
-    store = memory_store([Document(f"d{n}", text) for n, text in enumerate(TEXTS)])
-    assert [known.id for known in store.known_documents()] == ["d0", "d1", "d2", "d3"]
-    assert [known.id for known in store.known_documents(["d2", "gone"])] == ["d2"] and store.known_documents(
-        ["gone"]
-    ) == []

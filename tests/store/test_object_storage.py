@@ -7,10 +7,10 @@ import logging
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from threading import Thread
 from time import time
 from typing import Any
 
@@ -234,11 +234,8 @@ def test_many_threads_that_swap_lose_no_swap(url: str, proxy: Proxy, tmp_path: P
                 place.swap(replace(state.manifest, next_id=state.manifest.next_id + 1), state.tag, writer)
                 done += 1
 
-    threads = [Thread(target=count, args=(place,)) for place in places]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(len(places)) as pool:
+        list(pool.map(count, places))
     state = bucket(url, proxy, tmp_path).manifest()
     assert state is not None and state.manifest.next_id == 20
 
@@ -297,11 +294,8 @@ def test_two_writers_lose_no_change(url: str, proxy: Proxy, tmp_path: Path) -> N
         for number in numbers:
             store.write(rows_of(documents(number, number + 1), EMBEDDER), optimize=number % 5 == 0)
 
-    threads = [Thread(target=write, args=(store, range(at, 50, 2))) for at, store in enumerate(stores)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(write, stores, (range(0, 50, 2), range(1, 50, 2))))
     for store in stores:
         store.refresh()
         assert sorted(contents(store)) == sorted(f"d{number}" for number in range(50)) and store.check() == []

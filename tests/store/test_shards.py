@@ -21,7 +21,7 @@ from mergewise.store.lance import LanceStore
 from mergewise.store.manifest import Manifest, ViewState
 from mergewise.store.places import place_of
 from mergewise.store.places.copying import copy_index
-from mergewise.store.shards.place import NAME, shard_of
+from mergewise.store.shards.place import NAME, ShardedFolder, shard_of
 from mergewise.store.shards.reader import BITS, ShardedReader
 from mergewise.store.shards.store import ShardedStore
 from mergewise.store.shards.text_scores import _BETWEEN, frequency_of, idf, mean_length_of, share
@@ -32,6 +32,12 @@ LEAVES = VIEWS["leaf"]
 TABLES = [replace(table, vector_index_rows=10**6) for table in LEAVES.tables_of(LEAVES.dump())]
 REGISTRY = {"leaf": replace(LEAVES, tables=lambda _: TABLES)}
 MANIFEST = Manifest("made", DIMENSION, {"leaf": ViewState(LEAVES.dump())})
+
+
+def new_sharded(directory: Path, shards: int) -> ShardedStore:
+    place = ShardedFolder(directory, shards)
+    place.create(MANIFEST, 10)
+    return ShardedStore(place, REGISTRY)
 
 
 def drawn(first: int, count: int, seed: int = 0) -> list[DocumentRows]:
@@ -45,7 +51,7 @@ def drawn(first: int, count: int, seed: int = 0) -> list[DocumentRows]:
 def readers(tmp_path_factory: pytest.TempPathFactory) -> tuple[StoreReader, ShardedReader]:
     folder = tmp_path_factory.mktemp("shards")
     whole = LanceStore.create(folder / "whole", MANIFEST, REGISTRY)
-    sharded = ShardedStore.create(folder / "sharded", MANIFEST, REGISTRY, SHARDS)
+    sharded = new_sharded(folder / "sharded", SHARDS)
     for store in (whole, sharded):
         store.write(drawn(0, DOCUMENTS))
         store.optimize()
@@ -78,7 +84,7 @@ def test_text_is_ranked_as_by_one_index(readers: tuple[StoreReader, ShardedReade
 
 
 def test_a_text_with_the_word_that_parts_texts_is_a_text(tmp_path: Path) -> None:
-    store = ShardedStore.create(tmp_path / "index", MANIFEST, REGISTRY, 2)
+    store = new_sharded(tmp_path / "index", 2)
     vectors = Drawing(1).vectors(3)
     texts = [f"word1 {_BETWEEN.upper()} word2.", "word1 word3.", f"{_BETWEEN} word1 word4."]
     store.write([rows_of(n, text, vectors[n], n) for n, text in enumerate(texts)])
@@ -129,7 +135,7 @@ def test_rows_have_ids_of_their_own_in_every_shard(readers: tuple[StoreReader, S
 
 
 def test_copies_in_other_shards_are_found_once(tmp_path: Path) -> None:
-    store = ShardedStore.create(tmp_path / "index", MANIFEST, REGISTRY, SHARDS)
+    store = new_sharded(tmp_path / "index", SHARDS)
     assert store.reader().row_counts()["leaf"] == 0 and store.reader().text_search("word1", 5).result() == []
     vector = Drawing(1).vectors(1)[0]
     texts = ["word1 word2 word3.", *("word1 word5." for _ in range(3))]
@@ -145,7 +151,7 @@ def test_copies_in_other_shards_are_found_once(tmp_path: Path) -> None:
 
 @pytest.fixture
 def store(tmp_path: Path) -> ShardedStore:
-    store = ShardedStore.create(tmp_path / "index", MANIFEST, REGISTRY, 3)
+    store = new_sharded(tmp_path / "index", 3)
     store.write(drawn(0, 30))
     return store
 
@@ -165,7 +171,7 @@ def test_changes_go_to_the_shards_of_their_documents(store: ShardedStore) -> Non
     store.optimize()
     assert len(store.reader().ids()) == 29 and store.check() == []
     # another one reads the same
-    beside = ShardedStore(store.directory, REGISTRY)
+    beside = ShardedStore(ShardedFolder(store.directory), REGISTRY)
     assert beside.reader().snapshot == store.reader().snapshot
 
 
@@ -176,7 +182,7 @@ def test_a_reader_keeps_its_state_and_sees_no_half_of_a_change(store: ShardedSto
     with store._change() as shards:
         for at, shard in enumerate(shards):
             shard.write([row for row in drawn(100, 20, seed=3) if shard_of(row.document.id, 3) == at])
-            seen.append(len(ShardedStore(store.directory, REGISTRY).reader().ids()))
+            seen.append(len(ShardedStore(ShardedFolder(store.directory), REGISTRY).reader().ids()))
     assert seen == [30, 30, 30]
     assert len(store.reader().ids()) == 50 and store.reader().snapshot != snapshot
     assert reader.ids() == ids

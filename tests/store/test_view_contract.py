@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import lancedb
 import pytest
 from tests.support import SMALL, HashEmbedder, new_store, reader_of, rows_of
 
@@ -25,7 +24,6 @@ from mergewise.index.tree.tables import KEY
 from mergewise.models.record import Models
 from mergewise.models.tokens import count_tokens
 from mergewise.protocols import RowReader, Store
-from mergewise.store.lance import LanceStore
 from mergewise.store.tables import Table
 from mergewise.store.views import View, ViewRows
 from mergewise.types import AddReport, Document, DocumentRows, LeafId, RowId, Rows, Span
@@ -185,32 +183,21 @@ def found_in(store: Store, case: Case, question: str, where: str | None = None) 
 def test_rows_come_back_whole_and_are_found(kind: str, case: Case, tmp_path: Path) -> None:
     store = empty(kind, tmp_path, case)
     rows = made(case)
+    tables = case.view.tables(case.settings)
     assert store.write(rows) == AddReport(3)
     for _ in range(2):
         stored = store.reader().document_rows([d.id for d in DOCUMENTS])
         assert [without_ids(row, case) for row in stored] == [without_ids(row, case) for row in rows]
+        for row in stored:
+            # ids of other views are moved along
+            ids = [record.id for table in tables for record in row[table.name]]
+            assert ids == list(range(ids[0], ids[0] + len(ids))) and not {leaf.id for leaf in row["leaf"]} & set(ids)
         assert store.check() == []
         counts = store.reader().row_counts()
-        for table in case.view.tables(case.settings):
+        for table in tables:
             assert counts[table.name] == sum(len(row[table.name]) for row in rows)
         assert all(found == {"tale"} for found in found_in(store, case, "a dog of Brook barked at noon"))
         assert all(found == {"cats"} for found in found_in(store, case, "cats eat fish"))
-        store.optimize()
-
-
-def test_ids_of_other_views_are_moved_along(kind: str, case: Case, tmp_path: Path) -> None:
-    store = empty(kind, tmp_path, case)
-    store.write(made(case))
-    for row in store.reader().document_rows([d.id for d in DOCUMENTS]):
-        leaves = {leaf.id for leaf in row["leaf"]}
-        ids = [record.id for table in case.view.tables(case.settings) for record in row[table.name]]
-        assert ids == list(range(ids[0], ids[0] + len(ids))) and not leaves & set(ids)
-
-
-def test_conditions_hold_for_the_view(kind: str, case: Case, tmp_path: Path) -> None:
-    store = empty(kind, tmp_path, case)
-    store.write(made(case))
-    for _ in range(2):
         assert all(found == {"it's"} for found in found_in(store, case, "wolves howl", "year > 2020"))
         assert all("tale" not in found for found in found_in(store, case, "dog of Brook", "year > 2000"))
         store.optimize()
@@ -306,25 +293,6 @@ def test_rows_of_another_version_of_a_document_are_not_written(kind: str, case: 
     pipeline.add_view(store, VIEWS[case.view.name], MAKERS)
     assert store.check() == []
     assert all(found == {"cats"} for found in found_in(store, case, "cats eat fish"))
-
-
-def test_a_writer_that_was_killed_leaves_nothing(case: Case, tmp_path: Path) -> None:
-    """Versions of tables that no manifest names are never seen, and dropped by the next writer."""
-    store = empty("lance", tmp_path, case)
-    assert isinstance(store, LanceStore)
-    store.write(made(case, [TALE, CATS]))
-    store.optimize()
-    before = store.reader().row_counts()
-    for table in case.view.tables(case.settings):
-        opened = lancedb.connect(store.directory).open_table(table.name)
-        opened.add(opened.to_arrow())
-        opened.delete("doc = 0")
-    fresh = LanceStore(store.directory, VIEWS)
-    assert fresh.reader().row_counts() == before and fresh.check() == []
-    fresh.write(made(case, [DOGS]))
-    fresh.optimize()
-    assert fresh.check() == [] and all(found == {"it's"} for found in found_in(fresh, case, "wolves howl"))
-    assert all(found == {"tale"} for found in found_in(fresh, case, "a dog of Brook barked at noon"))
 
 
 def test_damage_is_found_and_mended(case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -185,10 +185,6 @@ class StoreReader(TableReader, Protocol):
         """Those of the documents that are in the index, whole, in one call."""
         ...
 
-    def digests(self, doc_ids: Sequence[str]) -> dict[str, str]:
-        """The content digests of those of the documents that are in the index."""
-        ...
-
     def known_documents(self, doc_ids: Sequence[str] = (), sources: Sequence[str] = ()) -> list[Known]:
         """The documents that have one of these ids, or were read from one of these sources; all of them if nothing is said."""
         ...

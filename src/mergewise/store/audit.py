@@ -20,6 +20,7 @@ _DOCUMENTS_AT_ONCE = 64
 def audit(reader: StoreReader, registry: Registry, dimension: int) -> list[Problem]:
     """Every broken invariant: documents twice, what the views demand, and rows that belong to no document."""
     views = with_settings(registry, reader.views)
+    tables = [table for view, settings in views for table in view.tables(settings)]
     ids = reader.ids()
     problems = [Problem("is in the index more than once", doc_id) for doc_id, n in Counter(ids).items() if n > 1]
     seen: Counter[str] = Counter()
@@ -29,10 +30,8 @@ def audit(reader: StoreReader, registry: Registry, dimension: int) -> list[Probl
         for rows in stored:
             seen.update({"documents": 1, **{name: len(of_table.records) for name, of_table in rows.tables.items()}})
             problems += document_problems(rows, [(v, s) for v, s in views if _has(rows, v, s)], dimension)
-            problems += _unembedded(
-                rows, [table for view, settings in views for table in view.tables(settings)], reader
-            )
-        problems += _unread(reader, stored, [table for view, settings in views for table in view.tables(settings)])
+            problems += _unembedded(rows, tables, reader)
+        problems += _unread(reader, stored, tables)
     problems += [
         Problem(f"{count - seen[table]} rows of the table {table!r} belong to no document")
         for table, count in reader.row_counts().items()

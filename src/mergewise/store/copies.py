@@ -13,8 +13,11 @@ import pyarrow.compute as pc
 from mergewise.store.documents import Statement, same_documents
 from mergewise.store.mapped import IntArray
 from mergewise.store.numbers import DocumentNumbers
+from mergewise.types import Duplicate
 
 HashArray = npt.NDArray[np.uint64]
+Records = Mapping[int, tuple[str, Statement]]
+"""Ids and statements of documents, by their numbers."""
 ReadRecords = Callable[[IntArray], Iterable[tuple[int, str, Statement]]]
 """Number, id and statement of the documents with these numbers."""
 
@@ -31,7 +34,7 @@ class RepeatedTexts:
 
     hashes: HashArray = field(default_factory=lambda: np.empty(0, np.uint64))
     numbers: IntArray = field(default_factory=lambda: np.empty(0, np.int64))
-    records: Mapping[int, tuple[str, Statement]] = field(default_factory=dict)
+    records: Records = field(default_factory=dict)
     copies: Mapping[int, int] = field(default_factory=dict)
 
     def with_changes(self, added: pa.Table, gone: DocumentNumbers, read: ReadRecords) -> RepeatedTexts:
@@ -43,17 +46,30 @@ class RepeatedTexts:
         at = np.searchsorted(self.hashes[stays], hashes[order])
         hashes = np.insert(self.hashes[stays], at, hashes[order])
         numbers = np.insert(self.numbers[stays], at, numbers[order])
-        same = hashes[1:] == hashes[:-1]
-        repeated = (
-            numbers[np.concatenate([same, [False]]) | np.concatenate([[False], same])] if len(numbers) else numbers
-        )
+        repeated = repeated_numbers(hashes, numbers)
         known = np.isin(repeated, np.fromiter(self.records, np.int64, len(self.records)))
         if known.all() and len(repeated) == len(self.records):
             return RepeatedTexts(hashes, numbers, self.records, self.copies)
-        fresh = {number: (doc_id, statement) for number, doc_id, statement in read(np.sort(repeated[~known]))}
+        fresh = {number: (doc_id, statement) for number, doc_id, statement in read(repeated[~known])}
         records = {number: self.records[number] for number in repeated[known].tolist()} | fresh
-        copies = same_documents((number, statement) for number, (_, statement) in records.items())
-        return RepeatedTexts(hashes, numbers, records, copies)
+        return RepeatedTexts(hashes, numbers, records, copies_of(records))
+
+
+def repeated_numbers(hashes: HashArray, numbers: IntArray) -> IntArray:
+    """Return the numbers of texts that others repeat, sorted. The hashes of all texts are sorted."""
+    same = np.flatnonzero(hashes[1:] == hashes[:-1])
+    return np.sort(numbers[np.union1d(same, same + 1)])
+
+
+def copies_of(records: Records, among: DocumentNumbers | None = None) -> dict[int, int]:
+    """Return the numbers of documents that say the same as one before them, with that one's."""
+    numbers = np.fromiter(records, np.int64, len(records))
+    standing = numbers if among is None else numbers[among.holds(numbers)]
+    return same_documents((number, records[number][1]) for number in standing.tolist())
+
+
+def duplicates_of(records: Records, copies: Mapping[int, int]) -> list[Duplicate]:
+    return [Duplicate(records[number][0], records[original][0]) for number, original in copies.items()]
 
 
 def hashes_of(digests: pa.ChunkedArray) -> HashArray:

@@ -24,11 +24,10 @@ from mergewise.errors import CorruptIndex, UsageError
 from mergewise.store.audit import audit
 from mergewise.store.damage import ANEW, raising_store_errors, tells_full_disk
 from mergewise.store.documents import DOCUMENTS
-from mergewise.store.lance_change import LAST_ATTEMPT, Change
+from mergewise.store.lance_change import LAST_ATTEMPT, Change, OpenTables
 from mergewise.store.lance_import import IN_USE
 from mergewise.store.lance_reader import LanceReader
 from mergewise.store.manifest import Manifest, holds, without
-from mergewise.store.open_tables import OpenTables
 from mergewise.store.places import place_of
 from mergewise.store.places.cache import TOUCHED
 from mergewise.store.places.place import ManifestState, Place, WritingRight
@@ -151,30 +150,29 @@ class LanceStore:
         optimize: bool = False,
     ) -> AddReport:
         with self._writing() as change:
-            standing = change.reader.digests([*remove, *(r.document.id for r in rows)])
+            records = change.reader.standing([*remove, *(r.document.id for r in rows)])
+            standing = {doc_id: record["_digest"] for doc_id, record in records.items()}
             removed = [doc_id for doc_id in dict.fromkeys(remove) if doc_id in standing]
             fresh = [r for r in rows if force or standing.get(r.document.id) != r.digest]
             good, failed = change.storable(fresh)
             replaced = [r.document.id for r in good if r.document.id in standing]
-            if good or removed or origins:
-                change.remove([*replaced, *removed])
-                change.set_origins(origins or {})
-                change.append(good)
-                # that takes room, and rows are found without it
-                optimized = optimize and self._attempt < LAST_ATTEMPT
-                if optimized:
-                    change.bring_up_to_date()
-                change.commit()
-                self._up_to_date = change.manifest if optimized else None
-            counts = len(good) - len(replaced), len(replaced), len(rows) - len(fresh)
-            return AddReport(*counts, tuple(failed), removed=len(removed))
+            change.remove([*replaced, *removed])
+            change.set_origins(origins or {})
+            change.append(good)
+            # that takes room, and rows are found without it
+            optimized = optimize and self._attempt < LAST_ATTEMPT and bool(good or removed or origins)
+            if optimized:
+                change.bring_up_to_date()
+        if optimized:
+            self._up_to_date = change.manifest
+        counts = len(good) - len(replaced), len(replaced), len(rows) - len(fresh)
+        return AddReport(*counts, tuple(failed), removed=len(removed))
 
     @_making_room
     def remove(self, doc_ids: Sequence[str]) -> int:
         with self._writing() as change:
-            standing = list(change.reader.digests(doc_ids))
+            standing = list(change.reader.standing(doc_ids))
             change.remove(standing)
-            change.commit()
         log.info("removed %d documents from %s", len(standing), self.place)
         return len(standing)
 
@@ -182,23 +180,20 @@ class LanceStore:
     def describe(self, metadata: Mapping[str, Metadata]) -> None:
         with self._writing() as change:
             change.describe(metadata)
-            change.commit()
 
     @_making_room
     def declare_metadata(self, kinds: Mapping[str, type]) -> None:
         """Let documents have metadata under these keys, of these types."""
         with self._writing() as change:
             change.declare_metadata(kinds)
-            change.commit()
 
     @_making_room
     def optimize(self) -> None:
         if self._up_to_date is not None and self._up_to_date == self.manifest:
             return
         with self._writing() as change:
-            if change.bring_up_to_date():
-                change.commit()
-            self._up_to_date = change.manifest
+            change.bring_up_to_date()
+        self._up_to_date = change.manifest
 
     def check(self) -> list[Problem]:
         self._forget()
@@ -267,8 +262,7 @@ class LanceStore:
             # whatever they hold, they can be written again
             change.manifest = replace(change.manifest, mapped={})
             change.map_rows()
-            change.commit()
-            return rebuilt
+        return rebuilt
 
     # -- views that are added to documents that stand
 
@@ -277,7 +271,6 @@ class LanceStore:
         with self._writing() as change:
             if view not in change.manifest.views:
                 change.set_view(view, settings, ((0, change.manifest.next_number),))
-                change.commit()
 
     def missing(self, view: str) -> list[str]:
         return self.reader().numbered_in(self.manifest.views[view].missing)
@@ -294,11 +287,8 @@ class LanceStore:
                     lacking.append((now["_number"], now["_first_id"], row))
             if lacking:
                 numbers = [number for number, _, _ in lacking]
-                # what an older mergewise left half done
-                change.delete(view, numbers)
                 change.append_view(view, lacking)
                 change.set_view(view, state.settings, without(state.missing, numbers), offered=state.offered)
-                change.commit()
 
     @_making_room
     def finish_view(self, view: str) -> bool:
@@ -309,17 +299,14 @@ class LanceStore:
             change.set_view(view, state.settings, ())
             change.build_indexes()
             change.map_rows()
-            change.commit()
-            return True
+        return True
 
     # -- vectors that come after the text
 
     @_making_room
     def write_vectors(self, table: str, ids: Sequence[int], columns: Mapping[str, Any]) -> int:
         with self._writing() as change:
-            written = change.embed(table, ids, columns)
-            change.commit()
-            return written
+            return change.embed(table, ids, columns)
 
     @_making_room
     def finish_vectors(self) -> bool:
@@ -331,8 +318,7 @@ class LanceStore:
             change.manifest = replace(change.manifest, unembedded={})
             change.build_indexes()
             change.map_rows()
-            change.commit()
-            return True
+        return True
 
     # -- room on the disk
 
@@ -354,6 +340,7 @@ class LanceStore:
 
     @contextmanager
     def _writing(self) -> Iterator[Change]:
+        """A change, committed at the end."""
         IN_USE.check_own_process(self.place)
         with self._held_state() as (writer, state):
             # what is open already need not be asked for again; in a folder that costs nothing, and shows damage
@@ -361,6 +348,7 @@ class LanceStore:
             left, self._left_open = self._left_open, OpenTables()
             change = Change(self.place, state, self.registry, writer, before, self._attempt, left)
             yield change
+            change.commit()
             self._left_open = change.left_open
             if (now := self.place.known()) is not None:
                 self.place.clean(now, sure=False)

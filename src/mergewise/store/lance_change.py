@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
@@ -18,11 +18,10 @@ from mergewise.store import documents as d
 from mergewise.store.damage import tells_full_disk
 from mergewise.store.lance_reader import LanceReader
 from mergewise.store.lance_state import new_schema, specs_of, sql_strings
-from mergewise.store.manifest import Run, ViewState, holds, with_run, without_span
-from mergewise.store.mapped import IntArray, Mapped, MappingWriter
+from mergewise.store.manifest import Manifest, Run, ViewState, holds, with_run, without_span
+from mergewise.store.mapped import IntArray, Mapped, MappingWriter, files_of
 from mergewise.store.numbers import sql_numbers
-from mergewise.store.open_tables import OpenTables
-from mergewise.store.places.place import ManifestState, Place, WritingRight
+from mergewise.store.places.place import ManifestState, Place, Stamp, WritingRight
 from mergewise.store.places.steps import SteppedTable
 from mergewise.store.tables import NUMBER, PlacedRows, Table, arrow_table, embedded_rows, ids_used
 from mergewise.store.views import Registry
@@ -50,7 +49,39 @@ FRAGMENT_ROWS = 4096
 # Words by Unicode's rules, so that scripts without spaces are searched too. With this tokenizer the built-in stop words
 # are those of all languages at once, "cat" and "dog" among them: ours take their place.
 TEXT_TOKENIZER = "icu/split"
+_WORDS_AS_THEY_STAND: Mapping[str, Any] = {
+    "base_tokenizer": "whitespace",
+    "lower_case": False,
+    "stem": False,
+    "remove_stop_words": False,
+    "ascii_folding": False,
+    "with_position": False,
+}
 _ADDRESS = "_rowid"
+# after which tables are opened anew for writing
+CHANGES = 50
+
+
+@dataclass(frozen=True, slots=True)
+class OpenTables:
+    """What a change leaves open for the next one: tables at the versions that it committed, and which writings of these they are.
+
+    LanceDB keeps what it has read of older versions with them. So they are opened anew after so many `changes`.
+    """
+
+    manifest: Manifest | None = None
+    tables: Mapping[str, tuple[LanceTable, Stamp]] = field(default_factory=dict)
+    changes: int = 0
+
+    def untouched_tables(self, place: Place, state: ManifestState, writer: WritingRight) -> dict[str, LanceTable]:
+        """The tables that nobody else has written to since."""
+        if self.manifest != state.manifest or self.changes >= CHANGES:
+            return {}
+        return {
+            name: table
+            for name, (table, stamp) in self.tables.items()
+            if place.is_untouched(name, state.manifest.tables[name], stamp, writer)
+        }
 
 
 class Change:
@@ -67,7 +98,7 @@ class Change:
         left: OpenTables | None = None,
     ) -> None:
         self.place = place
-        self.manifest = state.manifest
+        self.manifest = self._standing = state.manifest
         self._tag = state.tag
         self._writer = writer
         self.registry = registry
@@ -81,7 +112,6 @@ class Change:
         # by a change that is over
         self.left_open = OpenTables()
         self._changes = left.changes + 1 if self._tables else 0
-        self._published: set[str] = set()
         # the first ids that the vector indexes do not have, where they were brought up to date
         self._indexed: dict[str, int] = {}
         for name in self.manifest.tables if writer.took_over else ():
@@ -128,11 +158,14 @@ class Change:
         names = {table.name for view in gone for table in self.tables_of(view)}
         for view in gone if first not in views else ():
             self.set_view(view, self.manifest.views[view].settings, ((0, self.manifest.next_number),))
-        mapped = {name: of for name, of in self.manifest.mapped.items() if name not in names}
-        trained = {name: of for name, of in self.manifest.trained.items() if name.partition(".")[0] not in names}
-        tables = {name: of for name, of in self.manifest.tables.items() if name not in names}
-        unembedded = {name: runs for name, runs in self.manifest.unembedded.items() if name not in names}
-        self.manifest = replace(self.manifest, tables=tables, mapped=mapped, trained=trained, unembedded=unembedded)
+        now = self.manifest
+        self.manifest = replace(
+            now,
+            tables=_without(now.tables, names),
+            mapped=_without(now.mapped, names),
+            trained=_without(now.trained, names),
+            unembedded=_without(now.unembedded, names),
+        )
         for name in names:
             self._writer.check()
             self.place.drop_table(name)
@@ -146,8 +179,7 @@ class Change:
             table = self.table(name)
             for index in table.list_indices():
                 table.drop_index(index.name)
-        trained = {name: of for name, of in self.manifest.trained.items() if name.partition(".")[0] not in names}
-        self.manifest = replace(self.manifest, trained=trained)
+        self.manifest = replace(self.manifest, trained=_without(self.manifest.trained, names))
 
     def tables_of(self, view: str) -> list[Table]:
         return [spec.table for spec in self.specs.values() if spec.view == view]
@@ -209,6 +241,8 @@ class Change:
 
     def storable(self, rows: Sequence[DocumentRows]) -> tuple[list[DocumentRows], list[Failure]]:
         """The rows that can be stored; the table of documents gets the columns that their metadata needs."""
+        if not rows:
+            return [], []
         kinds = d.metadata_kinds(self.table(d.DOCUMENTS).schema)
         good, failed = d.with_checked_metadata(rows, kinds)
         self.declare_metadata(kinds)
@@ -258,9 +292,10 @@ class Change:
     def _add(self, placed: Mapping[str, Sequence[PlacedRows]]) -> None:
         for name, rows in placed.items():
             opened, table = self.table(name), self.specs[name].table
-            if _lacks_words(opened, table) and any(p.rows.columns.get(str(table.words)) for p in rows):
+            words = str(table.words)
+            if words not in opened.schema.names and any(p.rows.columns.get(words) for p in rows):
                 # empty in the rows that stand: none of them is written again
-                opened.add_columns([pa.field(str(table.words), pa.string())])
+                opened.add_columns([pa.field(words, pa.string())])
             lacking = bool(self.manifest.dimension) and any(p.lacks_vectors(table) for p in rows)
             if lacking:
                 _let_vectors_be_missing(opened, table)
@@ -268,7 +303,7 @@ class Change:
             at_once = FRAGMENT_ROWS if lacking else max(1, len(fresh))
             for first in range(0, max(1, len(fresh)), at_once):
                 opened.add(fresh.slice(first, at_once))
-            _index_texts(opened, table)
+            self._index_texts(name)
 
     def embed(self, name: str, ids: Sequence[int], columns: Mapping[str, Any]) -> int:
         """Give rows that wait for them their vectors, and say how many rows. `ids` are in order, and are all between the first
@@ -301,18 +336,24 @@ class Change:
 
     def _is_behind(self, name: str) -> bool:
         opened = self.table(name)
+        texts, keys = (
+            max((_rows_outside(opened, column) for column in columns), default=0)
+            for columns in (self._searched(name), self._keys(name))
+        )
         if name in self.manifest.unembedded:
             # fragments are not joined, and text indexes are made anew
-            return any(_rows_outside(opened, column) > _many_rows(opened) for column in self._searched(name))
-        if any(_rows_outside(opened, column) > _few_rows(opened) for column in self._searched(name)):
-            return True
-        if any(_rows_outside(opened, column) > _many_rows(opened) for column in self._keys(name)):
+            return texts > _many_rows(opened)
+        if texts > _few_rows(opened) or keys > _many_rows(opened):
             return True
         parts = max((_parts(opened, column) for column in self._vectors(name)), default=0)
         return _fragments(opened) > MANY_FRAGMENTS + parts
 
     def _searched(self, name: str) -> list[str]:
-        return [] if name == d.DOCUMENTS else _searched(self.table(name), self.specs[name].table)
+        """Return the columns of a table that full text searches."""
+        if name == d.DOCUMENTS:
+            return []
+        present, table = self.table(name).schema.names, self.specs[name].table
+        return [column for column in (table.text, table.words) if column is not None and column in present]
 
     def _keys(self, name: str) -> tuple[str, ...]:
         return ("id",) if name == d.DOCUMENTS else self.specs[name].table.keys
@@ -345,21 +386,29 @@ class Change:
         vectors = self._vectors(name)
         if name in self.manifest.unembedded:
             # joined fragments would be written anew with every few vectors that come
-            _index_texts(opened, self.specs[name].table, anew=True)
+            self._index_texts(name, anew=True)
         else:
             for column in vectors:
                 if _parts(opened, column) >= MANY_PARTS:
                     # made anew below: until then nothing keeps fragments from being joined
                     opened.drop_index(f"{column}_idx")
             opened.optimize(cleanup_older_than=timedelta(days=36500))
-            if name != d.DOCUMENTS:
-                _index_texts(opened, self.specs[name].table)
+            self._index_texts(name)
         for column in self._keys(name):
             _index(opened, column, BTree())
         for column in vectors:
             self._index_vectors(opened, column)
         if vectors and not any(_rows_outside(opened, column) for column in vectors):
             self._indexed[name] = self.manifest.next_id
+
+    def _index_texts(self, name: str, *, anew: bool = False) -> None:
+        """Full text of what has no index of it yet; or `anew` where many rows are outside of it."""
+        from lancedb.index import FTS
+
+        for column in self._searched(name):
+            is_text = column == self.specs[name].table.text
+            text = FTS(base_tokenizer=TEXT_TOKENIZER, custom_stop_words=sorted(STOP_WORDS))
+            _index(self.table(name), column, text if is_text else FTS(**_WORDS_AS_THEY_STAND), anew=anew)
 
     def _index_vectors(self, table: LanceTable, column: str) -> None:
         """Made once, and anew where the rows have become so many that its partitions are too large."""
@@ -395,7 +444,7 @@ class Change:
                     raise
                 log.warning("rows of %s are not mapped, which makes questions slower: %s", name, error)
                 # the room that begun files take may be what a commit needs
-                self.place.drop_unnamed(_mapped_files(self.reader.manifest.mapped) | _mapped_files(mapped))
+                self.place.drop_unnamed(files_of(self._standing.mapped) | files_of(mapped))
                 if moved:
                     # its addresses are those of before
                     mapped.pop(name, None)
@@ -460,16 +509,22 @@ class Change:
         self.manifest = replace(now, next_id=max(now.next_id, next_id), next_number=max(now.next_number, next_number))
 
     def commit(self) -> None:
+        """Replace the manifest, unless nothing has changed."""
         versions = {name: table.version for name, table in self._tables.items()}
         committed = replace(self.manifest, tables={**self.manifest.tables, **versions})
-        for file in _mapped_files(committed.mapped) - _mapped_files(self.reader.manifest.mapped) - self._published:
-            self.place.publish(file)
-            self._published.add(file)
-        self._tag = self.place.swap(committed, self._tag, self._writer)
-        self.manifest = committed
+        if committed != self._standing:
+            for file in files_of(committed.mapped) - files_of(self._standing.mapped):
+                self.place.publish(file)
+            self._tag = self.place.swap(committed, self._tag, self._writer)
+        self.manifest = self._standing = committed
         stamped = ((name, table, self.place.stamp(name, versions[name])) for name, table in self._tables.items())
         tables = {name: (table, stamp) for name, table, stamp in stamped if stamp is not None}
         self.left_open = OpenTables(committed, tables, self._changes)
+
+
+def _without(of_tables: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:
+    """Leave out tables, and columns of them, which are named TABLE.COLUMN."""
+    return {name: of for name, of in of_tables.items() if name.partition(".")[0] not in names}
 
 
 def _scan(
@@ -481,10 +536,6 @@ def _scan(
     if condition is not None:
         search = search.where(condition)
     return search.to_arrow()
-
-
-def _mapped_files(mapped: Mapping[str, Mapping[str, Any]]) -> set[str]:
-    return {file for raw in mapped.values() for file in Mapped.of(raw).files}
 
 
 def _rows_outside(table: LanceTable, column: str) -> int:
@@ -529,36 +580,3 @@ def _let_vectors_be_missing(opened: LanceTable, table: Table) -> None:
     changes: list[Any] = [{"path": column, "nullable": True} for column in firm]
     if changes:
         opened.alter_columns(*changes)
-
-
-def _lacks_words(opened: LanceTable, table: Table) -> bool:
-    return table.words is not None and table.words not in opened.schema.names
-
-
-def _searched(opened: LanceTable, table: Table) -> list[str]:
-    """The columns of a table that full text searches."""
-    words = [] if table.words is None or _lacks_words(opened, table) else [table.words]
-    return [*([] if table.text is None else [table.text]), *words]
-
-
-def _index_texts(opened: LanceTable, table: Table, *, anew: bool = False) -> None:
-    """Full text of what has no index of it yet; or `anew` where many rows are outside of it."""
-    from lancedb.index import FTS
-
-    for column in _searched(opened, table):
-        text = FTS(base_tokenizer=TEXT_TOKENIZER, custom_stop_words=sorted(STOP_WORDS))
-        _index(opened, column, _fts_of_words() if column == table.words else text, anew=anew)
-
-
-def _fts_of_words() -> Any:
-    """Words are searched as they stand."""
-    from lancedb.index import FTS
-
-    return FTS(
-        base_tokenizer="whitespace",
-        lower_case=False,
-        stem=False,
-        remove_stop_words=False,
-        ascii_folding=False,
-        with_position=False,
-    )

@@ -8,12 +8,11 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import islice, takewhile
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from mergewise.store import documents as d
-from mergewise.store.copies import RepeatedTexts
+from mergewise.store.copies import RepeatedTexts, copies_of, duplicates_of
 from mergewise.store.damage import raising_store_errors
 from mergewise.store.kept import Changes
 from mergewise.store.lance_state import LanceState, sql_strings
@@ -71,9 +70,6 @@ class LanceDocuments(LanceState):
         for oldest in list(self._documents)[:-KEPT_DOCUMENTS]:
             self._documents.pop(oldest, None)
         return known
-
-    def digests(self, doc_ids: Sequence[str]) -> dict[str, str]:
-        return {row["id"]: row["_digest"] for row in self._document_records(doc_ids, ["id", "_digest"])}
 
     def known_documents(self, doc_ids: Sequence[str] = (), sources: Sequence[str] = ()) -> list[Known]:
         asked = {"id": doc_ids, "_source": sources}
@@ -152,9 +148,7 @@ class LanceDocuments(LanceState):
         repeated = self._repeated_texts()
         if where is None or not repeated.records:
             return repeated.copies
-        numbers = np.fromiter(repeated.records, np.int64)
-        among = numbers[self.numbers(where).holds(numbers)].tolist()
-        return d.same_documents((number, repeated.records[number][1]) for number in among)
+        return copies_of(repeated.records, self.numbers(where))
 
     def _repeated_texts(self) -> RepeatedTexts:
         return self._grown(
@@ -178,8 +172,7 @@ class LanceDocuments(LanceState):
             yield row["_number"], row["id"], d.statement_of(row["id"], row["title"], row["_content"])
 
     def duplicates(self) -> list[Duplicate]:
-        records = self._repeated_texts().records
-        return [Duplicate(records[number][0], records[original][0]) for number, original in self.copies().items()]
+        return duplicates_of(self._repeated_texts().records, self.copies())
 
     def languages(self) -> Mapping[str, int]:
         return self._grown(

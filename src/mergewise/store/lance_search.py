@@ -19,7 +19,7 @@ from mergewise.store.damage import raising_store_errors
 from mergewise.store.lance_documents import LanceDocuments
 from mergewise.store.lance_state import ID, LOOP, scan
 from mergewise.store.mapped import IntArray
-from mergewise.store.numbers import BoolArray, DocumentFilter, DocumentNumbers, sorted_once, sql_numbers
+from mergewise.store.numbers import EVERYTHING, BoolArray, DocumentFilter, DocumentNumbers, sorted_once, sql_numbers
 from mergewise.store.tables import NUMBER, unit_vectors
 
 if TYPE_CHECKING:
@@ -59,16 +59,16 @@ class LanceSearch(LanceDocuments):
             return start(_nothing())
         query = _query(opened).nearest_to_text(question, columns=[str(column)])
         documents = self._filter(where)
-        if documents is not None and not documents.share:
+        if not documents.share:
             return start(_nothing())
-        if documents is not None and documents.is_cheaper_as_condition(k + TIED):
-            query, documents = query.where(documents.condition), None
+        if documents.is_cheaper_as_condition(k + TIED):
+            query, documents = query.where(documents.condition), EVERYTHING
         return start(self._text_ranking(table, query, k, documents))
 
-    async def _text_ranking(self, table: str, query: Any, k: int, documents: DocumentFilter | None) -> Ranking:
+    async def _text_ranking(self, table: str, query: Any, k: int, documents: DocumentFilter) -> Ranking:
         """Of rows that tie for the last places LanceDB takes any, now these and now those: so all of them are read. So are more
         where others than the `documents` take the first places."""
-        limit = k + TIED if documents is None else documents.depth(k + TIED)
+        limit = documents.depth(k + TIED)
         with self._reading(self.place, f"the table {table!r}"):
             while True:
                 hits = await _hits(self._select_addresses(table, query.limit(limit), "_score", documents), limit)
@@ -86,32 +86,32 @@ class LanceSearch(LanceDocuments):
         opened = self._table(table)
         if opened is None or not self.manifest.dimension:
             return start(_nothing())
-        half = vector.astype(np.float16)
-        packed = pa.Array.from_buffers(pa.float16(), len(half), [None, pa.py_buffer(half)])
-        query = _query(opened).nearest_to(packed).column(column).distance_type("dot")
-        # then the candidates are compared exactly here, from the mapped vectors
-        refines = self._is_mapped(table)
-        query, wanted = (query, REFINE * k) if refines else (query.refine_factor(REFINE), k)
         documents = self._filter(where)
-        if documents is not None and not documents.share:
+        if not documents.share:
             return start(_nothing())
-        # the nearest of few lie further apart: recall 0.997 of an exact search, 0.80 by the same partitions (docs/log.md)
-        share = 1.0 if documents is None else documents.share
-        probes = int(NPROBES * max(1.0, self._row_count(table) / PROBED_ROWS) ** (1 / 3) / share**0.5)
-        chosen, single = documents, half.astype(np.float32)
-        if documents is not None and refines and self._has_few_rows(table, documents, wanted):
+        half = vector.astype(np.float16)
+        asked = VectorQuery(table, column, half.astype(np.float32), k)
+        # candidates of mapped rows are compared exactly here
+        refines = self._is_mapped(table)
+        wanted = REFINE * k if refines else k
+        if refines and self._has_few_rows(table, documents, wanted):
             few = documents
             ids = self.once(f"rows of {table}", lambda: self._rows_of_documents(table, few), where)
-            return start(self._exact_ranking(table, column, single, ids, k))
-        if documents is not None and documents.is_cheaper_as_condition(wanted):
-            query, documents = query.where(documents.condition), None
+            return start(self._exact_ranking(asked, ids))
         later = self._later(table, column) if refines else None
         if later is not None:
-            later = later if chosen is None else later.within(chosen)
+            later = later.where(documents.holds(later.documents))
             if not self.mapped_rows(table).indexed:
-                return start(_best_of(later, single, k))
-            query = query.fast_search()
-        return start(self._vector_ranking(table, column, single, k, query, documents, wanted, probes, later))
+                return start(_best_of(later, asked))
+        packed = pa.Array.from_buffers(pa.float16(), len(half), [None, pa.py_buffer(half)])
+        query = _query(opened).nearest_to(packed).column(column).distance_type("dot")
+        query = query if refines else query.refine_factor(REFINE)
+        query = query if later is None else query.fast_search()
+        # the nearest of few lie further apart: recall 0.997 of an exact search, 0.80 by the same partitions (docs/log.md)
+        probes = int(NPROBES * max(1.0, self._row_count(table) / PROBED_ROWS) ** (1 / 3) / documents.share**0.5)
+        if documents.is_cheaper_as_condition(wanted):
+            query, documents = query.where(documents.condition), EVERYTHING
+        return start(self._vector_ranking(asked, query, documents, wanted, probes, later))
 
     def _later(self, table: str, column: str) -> Later | None:
         """The mapped rows that the vector index does not have; None where LanceDB is to look for such rows."""
@@ -147,46 +147,39 @@ class LanceSearch(LanceDocuments):
         parts.append(others[ID].to_numpy()[documents.holds(others[NUMBER].to_numpy())])
         return sorted_once(np.concatenate(parts))
 
-    async def _exact_ranking(self, table: str, column: str, vector: FloatArray, ids: IntArray, k: int) -> Ranking:
-        """The best of these rows; those that wait for their vectors are left out."""
-        with self._reading(self.place, f"the table {table!r}"):
-            cosines = await self._cosines(table, column, vector, ids, np.full(len(ids), np.nan, np.float32))
+    async def _exact_ranking(self, asked: VectorQuery, ids: IntArray) -> Ranking:
+        """Return the best of these rows, without those that wait for their vectors."""
+        with self._reading(self.place, f"the table {asked.table!r}"):
+            cosines = await self._cosines(asked, ids, np.full(len(ids), np.nan, np.float32))
             has_vector = ~np.isnan(cosines)
-            return _best(ids[has_vector], cosines[has_vector], k)
+            return _best(ids[has_vector], cosines[has_vector], asked.k)
 
     async def _vector_ranking(
-        self,
-        table: str,
-        column: str,
-        vector: FloatArray,
-        k: int,
-        query: Any,
-        documents: DocumentFilter | None,
-        wanted: int,
-        probes: int,
-        later: Later | None,
+        self, asked: VectorQuery, query: Any, documents: DocumentFilter, wanted: int, probes: int, later: Later | None
     ) -> Ranking:
-        with self._reading(self.place, f"the table {table!r}"):
-            ids, cosines = await self._nearest(table, query, documents, wanted, probes)
-            if self._is_mapped(table):
-                cosines = await self._compared(table, column, vector, ids, cosines)
+        with self._reading(self.place, f"the table {asked.table!r}"):
+            ids, cosines = await self._nearest(asked.table, query, documents, wanted, probes)
+            if self._is_mapped(asked.table):
+                cosines = await self._compared(asked, ids, cosines)
             if later is not None and len(later.ids):
                 ids = np.concatenate([ids, later.ids])
-                cosines = np.concatenate([cosines, later.vectors @ vector])
-            return _best(ids, cosines, k)
+                cosines = np.concatenate([cosines, later.vectors @ asked.vector])
+            return _best(ids, cosines, asked.k)
 
     async def _nearest(
-        self, table: str, query: Any, documents: DocumentFilter | None, wanted: int, probes: int
+        self, table: str, query: Any, documents: DocumentFilter, wanted: int, probes: int
     ) -> tuple[IntArray, FloatArray]:
-        """Ids and approximate cosines of the `wanted` nearest rows of the documents: those that a search finds that gives rows of
-        no others. More partitions are searched where those near the question hold too few."""
+        """Return ids and approximate cosines of the `wanted` nearest rows of the documents, as if there were no others.
+
+        More partitions are searched where those near the question hold too few.
+        """
         found = 0
-        limit = wanted if documents is None else documents.depth(wanted) + TIED
+        limit = wanted if documents.is_everything else documents.depth(wanted) + TIED
         while True:
             nearest = query.nprobes(probes).limit(limit)
             hits = await _hits(self._select_addresses(table, nearest, "_distance", documents), limit)
             ids, distances = await self._ids_of(table, hits), hits["_distance"].to_numpy()
-            if documents is None:
+            if documents.is_everything:
                 return ids, 1.0 - distances
             meets = await self._meets(table, hits, ids, documents)
             is_all = len(hits) < limit
@@ -201,66 +194,67 @@ class LanceSearch(LanceDocuments):
             else:
                 limit *= 4
 
-    async def _compared(
-        self, table: str, column: str, vector: FloatArray, ids: IntArray, cosines: FloatArray
-    ) -> FloatArray:
-        """Exact cosines for the approximate ones of the vector index. Rows that came after it have exact ones already.
+    async def _compared(self, asked: VectorQuery, ids: IntArray, cosines: FloatArray) -> FloatArray:
+        """Return exact cosines for the approximate ones of the vector index. Rows that came after it have exact ones already.
 
         While rows wait for vectors, some that are in the index are not mapped yet.
         """
-        approximate = (ids < self.mapped_rows(table).end) | (table in self.manifest.unembedded)
-        exact = await self._cosines(table, column, vector, ids, np.where(approximate, np.nan, cosines))
+        waits = asked.table in self.manifest.unembedded
+        approximate = (ids < self.mapped_rows(asked.table).end) | waits
+        exact = await self._cosines(asked, ids, np.where(approximate, np.nan, cosines))
         return np.where(np.isnan(exact), cosines, exact)
 
-    async def _cosines(
-        self, table: str, column: str, vector: FloatArray, ids: IntArray, cosines: FloatArray
-    ) -> FloatArray:
-        """Cosines of rows by their mapped vectors; those that no file has and that are not known (NaN) from the table."""
+    async def _cosines(self, asked: VectorQuery, ids: IntArray, cosines: FloatArray) -> FloatArray:
+        """Return cosines of rows by their mapped vectors. Unknown ones (NaN) of rows that no file has come from the table."""
         cosines = cosines.copy()
-        for at, vectors in self.mapped_rows(table).vectors(ids, column):
-            cosines[at] = np.einsum("ij,j->i", vectors, vector)
-        opened, unknown = self._tables[table], np.isnan(cosines)
+        for at, vectors in self.mapped_rows(asked.table).vectors(ids, asked.column):
+            cosines[at] = np.einsum("ij,j->i", vectors, asked.vector)
+        unknown = np.isnan(cosines)
         # they are new, or the file that held them is gone
-        if unknown.any() and opened is not None:
-            lost = await scan(opened, [ID, column], f"{ID} in ({sql_numbers(ids[unknown].tolist())})")
-            stored = unit_vectors(lost, column)
-            exact = dict(zip(lost[ID].to_pylist(), () if stored is None else stored @ vector, strict=True))
+        if unknown.any():
+            lost = await self._rows_by_id(asked.table, ids[unknown], asked.column)
+            stored = unit_vectors(lost, asked.column)
+            exact = dict(zip(lost[ID].to_pylist(), () if stored is None else stored @ asked.vector, strict=True))
             cosines[unknown] = [exact[row] for row in ids[unknown].tolist()]
         return cosines
 
+    async def _rows_by_id(self, table: str, ids: IntArray, column: str) -> pa.Table:
+        """Return ids and a column of rows of a table that is searched."""
+        opened = self._tables[table]
+        assert opened is not None
+        return await scan(opened, [ID, column], f"{ID} in ({sql_numbers(ids.tolist())})")
+
     # -- filters
 
-    def _filter(self, where: str | None) -> DocumentFilter | None:
-        """A condition on documents is one on rows: the numbers of the documents that meet it, without those of documents that say
-        the same as another one."""
+    def _filter(self, where: str | None) -> DocumentFilter:
+        """Return the documents that a search is about: those that meet a condition, the first of those that say the same."""
         return self.once("filter", lambda: self._made_filter(where), where)
 
-    def _made_filter(self, where: str | None) -> DocumentFilter | None:
+    def _made_filter(self, where: str | None) -> DocumentFilter:
         standing, copies = self.numbers(), DocumentNumbers.of(self.copies(where))
         wanted = self.numbers(where).without(copies)
         if len(wanted) == len(standing):
-            return None
+            return EVERYTHING
         share = len(wanted) / len(standing)
         return DocumentFilter(copies, True, share) if where is None else DocumentFilter(wanted, False, share)
 
-    async def _meets(self, table: str, hits: pa.Table, ids: IntArray, documents: DocumentFilter | None) -> BoolArray:
-        """Which of the rows that a search hits are of these documents."""
-        if documents is None:
+    async def _meets(self, table: str, hits: pa.Table, ids: IntArray, documents: DocumentFilter) -> BoolArray:
+        """Return which of the rows that a search hits are of these documents."""
+        if documents.is_everything:
             return np.ones(len(ids), bool)
         if NUMBER in hits.column_names:
             return documents.holds(hits[NUMBER].to_numpy())
         numbers = self.mapped_rows(table).documents_of(ids)
         unknown = np.flatnonzero(numbers < 0)
-        opened = self._tables[table]
-        if len(unknown) and opened is not None:
-            rows = await scan(opened, [ID, NUMBER], f"{ID} in ({sql_numbers(ids[unknown].tolist())})")
+        if len(unknown):
+            rows = await self._rows_by_id(table, ids[unknown], NUMBER)
             known = dict(zip(rows[ID].to_pylist(), rows[NUMBER].to_pylist(), strict=True))
             numbers[unknown] = [known[row] for row in ids[unknown].tolist()]
         return documents.holds(numbers)
 
-    def _select_addresses(self, table: str, query: Any, score: str, documents: DocumentFilter | None) -> Any:
-        """The columns that tell a hit's row, and whether it is of these documents."""
-        stored = [] if self._is_mapped(table) else [ID] if documents is None else [ID, NUMBER]
+    def _select_addresses(self, table: str, query: Any, score: str, documents: DocumentFilter) -> Any:
+        """Select the columns that tell a hit's row, and the number of its document if that matters."""
+        stored = [] if self._is_mapped(table) else [ID] if documents.is_everything else [ID, NUMBER]
         return query.select([*stored, score]).with_row_id()
 
     async def _ids_of(self, table: str, hits: pa.Table) -> IntArray:
@@ -282,15 +276,21 @@ class LanceSearch(LanceDocuments):
         return ids
 
 
+class VectorQuery(NamedTuple):
+    """A vector, the column that it is compared with, and how many rows are wanted."""
+
+    table: str
+    column: str
+    vector: FloatArray
+    k: int
+
+
 class Later(NamedTuple):
     """Rows that came after a search index: ids, the numbers of their documents, and vectors, one a row."""
 
     ids: IntArray
     documents: IntArray
     vectors: FloatArray
-
-    def within(self, documents: DocumentFilter) -> Later:
-        return self.where(documents.holds(self.documents))
 
     def where(self, kept: BoolArray) -> Later:
         return self if kept.all() else Later(self.ids[kept], self.documents[kept], self.vectors[kept])
@@ -323,8 +323,8 @@ async def _nothing() -> Ranking:
     return []
 
 
-async def _best_of(rows: Later, vector: FloatArray, k: int) -> Ranking:
-    return _best(rows.ids, rows.vectors @ vector, k)
+async def _best_of(rows: Later, asked: VectorQuery) -> Ranking:
+    return _best(rows.ids, rows.vectors @ asked.vector, asked.k)
 
 
 def _best(ids: IntArray, scores: FloatArray, k: int) -> Ranking:

@@ -17,7 +17,7 @@ from uuid import UUID
 from mergewise.errors import CorruptIndex
 from mergewise.files import regular_bytes
 
-# a version is named by how far it is from this one; older ones of LanceDB wrote its number
+# a version is named by how far it is from this one
 _LAST = 2**64 - 1
 _LONGEST = 1 << 30
 _FOOTER = 16
@@ -40,14 +40,12 @@ Stamp: TypeAlias = tuple[int, int, int, int]
 
 
 def version_name(version: int) -> str:
-    """The file of a version below the table's folder, as LanceDB writes it now."""
+    """The file of a version below the table's folder."""
     return f"_versions/{_LAST - version:020d}.manifest"
 
 
 def version_file(table: Path, version: int) -> Path:
-    path = table / version_name(version)
-    older = table / "_versions" / f"{version}.manifest"
-    return older if older.exists() and not path.exists() else path
+    return table / version_name(version)
 
 
 def stamp_of(path: Path) -> Stamp:
@@ -60,8 +58,7 @@ def version_of(path: Path) -> int | None:
     """The version whose manifest stands in this file; None for any other file."""
     if path.suffix != ".manifest" or not path.stem.isdecimal():
         return None
-    number = int(path.stem)
-    return number if len(path.stem) < len(str(_LAST)) else _LAST - number
+    return _LAST - int(path.stem)
 
 
 def check_own_files(table: Path, version: int) -> None:

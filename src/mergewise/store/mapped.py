@@ -89,6 +89,11 @@ class Mapped:
         return [file.file for file in (*self.segments, *self.addresses)]
 
 
+def files_of(mapped: Mapping[str, Mapping[str, Any]]) -> set[str]:
+    """Return the files of all tables, as a manifest names them."""
+    return {file for raw in mapped.values() for file in Mapped.of(raw).files}
+
+
 class MappedRows:
     """The rows of one table in one state, as far as files hold them. What the state `before` has open is not opened again."""
 

@@ -69,6 +69,10 @@ class DocumentFilter:
         held = self.numbers.holds(numbers)
         return ~held if self.excludes else held
 
+    @property
+    def is_everything(self) -> bool:
+        return self.share == 1.0
+
     def depth(self, wanted: int) -> int:
         """How many rows of any document hold so many that meet it, if it is met here as often as everywhere."""
         return int(np.ceil(wanted / self.share))
@@ -111,3 +115,7 @@ def within(runs: IntArray) -> str:
 
 def sql_numbers(numbers: Iterable[int]) -> str:
     return ",".join(map(str, numbers))
+
+
+EVERYTHING = DocumentFilter(DocumentNumbers(np.empty(0, np.int64)), excludes=True, share=1.0)
+"""The filter that leaves nothing out."""

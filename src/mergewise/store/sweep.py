@@ -19,7 +19,7 @@ from time import time
 
 from mergewise.store.lance_versions import UNREADABLE, files_of_version, version_bytes, version_of
 from mergewise.store.manifest import NAME, Manifest
-from mergewise.store.mapped import FOLDER, Mapped
+from mergewise.store.mapped import FOLDER, files_of
 
 log = logging.getLogger("mergewise")
 
@@ -63,17 +63,8 @@ def sweep(directory: Path, manifest: Manifest, *, all_of_it: bool = False) -> in
 
 
 def bytes_within(directory: Path) -> int:
-    """The sizes of all files below a directory, links not followed. Every change asks for it: nothing is looked at twice."""
-    total, folders = 0, [] if directory.is_symlink() else [os.fspath(directory)]
-    while folders:
-        with suppress(OSError), os.scandir(folders.pop()) as entries:
-            for entry in entries:
-                if entry.is_dir(follow_symlinks=False):
-                    folders.append(entry.path)
-                else:
-                    with suppress(OSError):
-                        total += entry.stat(follow_symlinks=False).st_size
-    return total
+    """Return the sizes of all files below a directory. Links are not followed."""
+    return sum(size for _, size in _files(directory))
 
 
 def _contents(directory: Path, manifest: Manifest) -> tuple[int, list[Leftover]]:
@@ -89,7 +80,7 @@ def _contents(directory: Path, manifest: Manifest) -> tuple[int, list[Leftover]]
         held, old = _table_contents(folder, version)
         live += held
         leftovers += old
-    named = {file for raw in manifest.mapped.values() for file in Mapped.of(raw).files}
+    named = files_of(manifest.mapped)
     for path, size in _files(directory / FOLDER):
         if path.name in named:
             live += size
@@ -183,10 +174,11 @@ def _entries(folder: Path) -> list[Path]:
     return list(folder.iterdir()) if folder.is_dir() and not folder.is_symlink() else []
 
 
-def _files(folder: Path) -> Iterator[tuple[Path, int]]:
-    for path in _entries(folder):
-        if path.is_dir() and not path.is_symlink():
-            yield from _files(path)
-        else:
+def _files(directory: Path) -> Iterator[tuple[Path, int]]:
+    """List all files below a directory, with their bytes."""
+    if directory.is_symlink():
+        return
+    for folder, _, names in os.walk(directory):
+        for path in (Path(folder, name) for name in names):
             with suppress(OSError):
                 yield path, path.lstat().st_size

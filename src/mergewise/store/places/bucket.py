@@ -38,7 +38,7 @@ from mergewise.store.lance_versions import (
     version_of,
 )
 from mergewise.store.manifest import NAME, Manifest, manifest_record, parse_manifest
-from mergewise.store.mapped import FOLDER, Mapped
+from mergewise.store.mapped import FOLDER, files_of
 from mergewise.store.places.cache import FileCache
 from mergewise.store.places.lease import CLOCK, Lease, LeaseHolder
 from mergewise.store.places.lease import NAME as LEASE_NAME
@@ -114,13 +114,15 @@ class Bucket:
 
     def manifest(self) -> ManifestState | None:
         known = self._known
-        if known is None:
-            return self._remember(self._objects.get(NAME))
         try:
-            found = self._objects.get_newer(NAME, _tag(known).etag)
+            found = self._objects.get(NAME) if known is None else self._objects.get_newer(NAME, _tag(known).etag)
         except FileNotFoundError:
             raise self._error_of_replacement() from None
-        return known if found is None else self._remember(found)
+        if found is None:
+            return known
+        state = self._state(found)
+        self.know(state)
+        return state
 
     def newer(self) -> ManifestState | None:
         """The state that stands where it is not the one that is known. Questions do not get it before it is made `know`n."""
@@ -153,15 +155,8 @@ class Bucket:
                 self._name_files(state.manifest)
 
     def _name_files(self, manifest: Manifest) -> None:
-        mapped = (f"{FOLDER}/{file}" for raw in manifest.mapped.values() for file in Mapped.of(raw).files)
+        mapped = (f"{FOLDER}/{file}" for file in files_of(manifest.mapped))
         self._cache.named = frozenset(mapped).union(*self._copied.values())
-
-    def _remember(self, found: Found | None) -> ManifestState | None:
-        if found is None:
-            return None
-        state = self._state(found)
-        self.know(state)
-        return state
 
     def _state(self, found: Found) -> ManifestState:
         manifest, beside = parse_manifest(found.content, self, BESIDE)
@@ -365,7 +360,7 @@ class Bucket:
 
     def _needed_names(self, manifest: Manifest) -> set[str]:
         needed = {NAME, LEASE_NAME, CLOCK, UNNEEDED}
-        needed |= {f"{FOLDER}/{file}" for raw in manifest.mapped.values() for file in Mapped.of(raw).files}
+        needed |= {f"{FOLDER}/{file}" for file in files_of(manifest.mapped)}
         for name, version in manifest.tables.items():
             files = files_of_version(self._version(name, version))
             needed |= {f"{name}.lance/{file}" for file in (version_name(version), *files)}
@@ -423,13 +418,10 @@ def _old_versions(table: str, listed: Iterable[Listed], named: int) -> list[str]
 
     Whoever has a version open has read its file.
     """
-    versions = {one.name: number for one in listed if (number := _version_below(table, one.name)) is not None}
+    below = (one.name for one in listed if one.name.startswith(f"{table}.lance/_versions/"))
+    versions = {name: number for name in below if (number := version_of(Path(name))) is not None}
     last = sorted(versions.values())[-VERSIONS:]
     return [name for name, number in versions.items() if number < min(*last, named)]
-
-
-def _version_below(table: str, name: str) -> int | None:
-    return version_of(Path(name)) if name.startswith(f"{table}.lance/_versions/") else None
 
 
 def _is_kept(name: str, needed: set[str]) -> bool:

@@ -8,9 +8,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from mergewise.errors import StoreError, UsageError
-from mergewise.store.lance_versions import UNREADABLE, files_of_version, version_of
+from mergewise.store.lance_versions import UNREADABLE, files_of_version, version_name
 from mergewise.store.manifest import Manifest
-from mergewise.store.mapped import FOLDER, Mapped
+from mergewise.store.mapped import FOLDER, files_of
 from mergewise.store.places.place import Place
 
 # files at once
@@ -41,7 +41,7 @@ def copy_index(source: Place, goal: Place, wait: float) -> int:
                 part.unlink()
 
             list(pool.map(copy, enumerate(files)))
-    except (*UNREADABLE, StopIteration, RuntimeError) as error:
+    except (*UNREADABLE, RuntimeError) as error:
         raise StoreError(f"{source} has changed, or is damaged: {error}", "check it, and copy again") from None
     goal.create(manifest, wait)
     return len(files)
@@ -52,8 +52,7 @@ def _files(source: Place, manifest: Manifest) -> Iterator[str]:
     for name, version in manifest.tables.items():
         source.check_own_files(name, version)
         table = f"{name}.lance"
-        # older versions of LanceDB called it otherwise
-        named = next(file for file in source.files(f"{table}/_versions") if version_of(Path(file)) == version)
+        named = f"{table}/{version_name(version)}"
         yield named
         for file in files_of_version(source.read(named)):
             if file.startswith("_indices/"):
@@ -61,5 +60,4 @@ def _files(source: Place, manifest: Manifest) -> Iterator[str]:
             # what a version changed is asked of later ones alone
             elif not file.startswith("_transactions/"):
                 yield f"{table}/{file}"
-    for raw in manifest.mapped.values():
-        yield from (f"{FOLDER}/{file}" for file in Mapped.of(raw).files)
+    yield from (f"{FOLDER}/{file}" for file in files_of(manifest.mapped))

@@ -44,6 +44,8 @@ class Folder:
     """The `Place` of an index in a directory."""
 
     refresh: float | None = None
+    state = NAME
+    """The file that holds the state: each change replaces it."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -78,8 +80,11 @@ class Folder:
             raise UsageError(f"{self} cannot be created: {error.strerror}", "choose another --index") from None
         with self.writer(wait):
             # what is not an index was refused when it was opened; files of one may be there before its manifest
-            if not (self.directory / NAME).exists():
-                write_manifest(self.directory, manifest)
+            if not (self.directory / self.state).exists():
+                self._begin(manifest)
+
+    def _begin(self, manifest: Manifest) -> None:
+        write_manifest(self.directory, manifest)
 
     def swap(self, manifest: Manifest, tag: Tag, writer: WritingRight) -> Tag:
         self.check_same()
@@ -173,7 +178,7 @@ class Folder:
             self._swept = sweep(self.directory, manifest, all_of_it=all_of_it)
 
     def size(self) -> PlaceSize:
-        return PlaceSize(bytes_within(self.directory), (self.directory / NAME).stat().st_mtime)
+        return PlaceSize(bytes_within(self.directory), (self.directory / self.state).stat().st_mtime)
 
     def files(self, below: str = "") -> Iterator[str]:
         for folder, _, names in os.walk(self.directory / below):

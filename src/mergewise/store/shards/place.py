@@ -16,11 +16,11 @@ from pathlib import Path
 
 from mergewise.errors import CorruptIndex, NewerFormat, UsageError
 from mergewise.files import regular_bytes, write_whole
+from mergewise.ranges import Range, whole
 from mergewise.store.manifest import NAME as MANIFEST
 from mergewise.store.manifest import Manifest, manifest_of, manifest_record
 from mergewise.store.places.folder import Folder, LockHolder
-from mergewise.store.places.place import ManifestState, PlaceSize, Tag, WritingRight
-from mergewise.store.sweep import bytes_within
+from mergewise.store.places.place import ManifestState, Tag, WritingRight
 
 NAME = "shards.json"
 FORMAT = 1
@@ -49,10 +49,13 @@ def state_file(directory: Path) -> Path:
 
 
 class ShardedFolder(Folder):
-    """The folder with all shards, which has the lock of them."""
+    """The folder with all shards, which has the lock of them. A new one gets `shards`."""
 
-    def __init__(self, directory: Path) -> None:
+    state = NAME
+
+    def __init__(self, directory: Path, shards: int = 1) -> None:
         super().__init__(directory)
+        self._shards = whole("the shards are", shards, Range(1, MOST_SHARDS))
         # bytes that each shard held when its old versions last went
         self.swept: dict[int, int] = {}
 
@@ -72,12 +75,11 @@ class ShardedFolder(Folder):
         """There is none that could be copied or replaced by itself."""
         raise UsageError(f"{self} has shards", "copy the folder while nothing is written")
 
-    def make(self, shards: int, manifest: Manifest) -> None:
-        """Make folders for so many shards, each of which begins as `manifest` says, unless somebody just did."""
-        if not (self.directory / NAME).exists():
-            for at in range(shards):
-                self.shard(at).mkdir(exist_ok=True)
-            self.write([manifest] * shards)
+    def _begin(self, manifest: Manifest) -> None:
+        """Each shard begins as the manifest says."""
+        for at in range(self._shards):
+            self.shard(at).mkdir(exist_ok=True)
+        self.write([manifest] * self._shards)
 
     def known(self) -> Manifest:
         """One for all: embedder and views are common to them; a view is missing, or not offered yet, where it is so in one."""
@@ -93,9 +95,6 @@ class ShardedFolder(Folder):
         tables = {f"{at}/{name}": version for at, one in enumerate(shards) for name, version in one.tables.items()}
         mapped = {f"{at}/{name}": of for at, one in enumerate(shards) for name, of in one.mapped.items()}
         return replace(shards[0], views=views, tables=tables, mapped=mapped)
-
-    def size(self) -> PlaceSize:
-        return PlaceSize(bytes_within(self.directory), (self.directory / NAME).stat().st_mtime)
 
     def shard(self, at: int) -> Path:
         return self.directory / f"shard-{at:04}"
@@ -118,24 +117,24 @@ def _manifests_of(content: bytes, directory: Path) -> Manifests:
 class ShardPlace(Folder):
     """The `Place` of one shard for those who ask."""
 
-    def __init__(self, whole: ShardedFolder, at: int) -> None:
-        super().__init__(whole.shard(at))
-        self.whole, self.at = whole, at
+    def __init__(self, folder: ShardedFolder, at: int) -> None:
+        super().__init__(folder.shard(at))
+        self.folder, self.at = folder, at
         # one for all shards, so that they share what is kept of their search indexes
-        self._sessions = whole._sessions
+        self._sessions = folder._sessions
 
     def manifest(self) -> ManifestState:
         return ManifestState(self.known(), None)
 
     def known(self) -> Manifest:
-        return self.whole.manifests()[self.at]
+        return self.folder.manifests()[self.at]
 
 
 class ChangingShardPlace(ShardPlace):
     """The same for a change of several shards, under the lock of all of them: its manifest is kept until all have theirs."""
 
-    def __init__(self, whole: ShardedFolder, at: int, changing: list[Manifest]) -> None:
-        super().__init__(whole, at)
+    def __init__(self, folder: ShardedFolder, at: int, changing: list[Manifest]) -> None:
+        super().__init__(folder, at)
         self._changing = changing
 
     def known(self) -> Manifest:
@@ -156,6 +155,6 @@ class ChangingShardPlace(ShardPlace):
 
     def sweep(self) -> None:
         """Once the change is whole."""
-        self._swept = self.whole.swept.get(self.at, 0)
+        self._swept = self.folder.swept.get(self.at, 0)
         super().clean(self.known(), sure=False)
-        self.whole.swept[self.at] = self._swept
+        self.folder.swept[self.at] = self._swept

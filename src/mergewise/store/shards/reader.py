@@ -22,8 +22,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mergewise.protocols import FloatArray, Ranking
-from mergewise.store import documents as d
-from mergewise.store.copies import RepeatedTexts
+from mergewise.store.copies import Records, RepeatedTexts, copies_of, duplicates_of, repeated_numbers
+from mergewise.store.documents import Statement
 from mergewise.store.kept import SnapshotCache
 from mergewise.store.lance_reader import LanceReader
 from mergewise.store.manifest import Manifest
@@ -31,6 +31,7 @@ from mergewise.store.mapped import IntArray
 from mergewise.store.numbers import DocumentNumbers
 from mergewise.store.shards.place import ShardedFolder, shard_of
 from mergewise.store.shards.text_scores import ShardTexts, ranked_anew
+from mergewise.store.sorted_columns import SortedColumns
 from mergewise.store.tables import NUMBER, Column, columns_of
 from mergewise.types import Document, DocumentInfo, DocumentRows, Duplicate, Known, RowId, Rows
 
@@ -40,7 +41,7 @@ Result = TypeVar("Result")
 
 # ids of one shard, and so many shards that ids are numbers of JSON
 BITS = 42
-_LOW = (1 << BITS) - 1
+LOW = (1 << BITS) - 1
 # hits of each shard that are scored again, at least
 SCORED_ANEW = 64
 
@@ -82,7 +83,7 @@ class ShardedReader:
         """What the shards know of these documents, each asked for its own."""
         found: dict[str, Result] = {}
         ids = list(doc_ids)
-        for at, own in _grouped(ids, self._shard_of).items():
+        for at, own in grouped(ids, self._shard_of).items():
             found |= ask(self.readers[at], own)
         return {doc_id: found[doc_id] for doc_id in ids if doc_id in found}
 
@@ -100,9 +101,6 @@ class ShardedReader:
 
     def texts(self, doc_ids: Sequence[str]) -> dict[str, Document]:
         return self._by_id(doc_ids, LanceReader.texts)
-
-    def digests(self, doc_ids: Sequence[str]) -> dict[str, str]:
-        return self._by_id(doc_ids, LanceReader.digests)
 
     def known_documents(self, doc_ids: Sequence[str] = (), sources: Sequence[str] = ()) -> list[Known]:
         return [known for reader in self.readers for known in reader.known_documents(doc_ids, sources)]
@@ -170,8 +168,8 @@ class ShardedReader:
     ) -> dict[int, Result]:
         """What the shards have of these rows, each asked for its own."""
         found: dict[int, Result] = {}
-        for at, own in _grouped(ids, _shard).items():
-            rows = ask(self.readers[at], [row & _LOW for row in own])
+        for at, own in grouped(ids, _shard).items():
+            rows = ask(self.readers[at], [row & LOW for row in own])
             found |= {(at << BITS) + row: one for row, one in rows.items()}
         return {row: found[row] for row in ids if row in found}
 
@@ -182,12 +180,9 @@ class ShardedReader:
 
     def sorted_columns(self, table: str, columns: Sequence[str]) -> Mapping[str, IntArray]:
         def sort() -> Mapping[str, IntArray]:
-            parts = [reader.sorted_columns(table, columns) for reader in self.readers]
-            tables = [self._columns_in(at, table, pa.table(dict(part))) for at, part in enumerate(parts)]
-            joined = {name: np.concatenate([one[name].to_numpy() for one in tables]) for name in parts[0]}
-            names = list(columns)
-            order = np.lexsort([joined[name] for name in names[1::-1]])
-            return {name: values[order] for name, values in joined.items()}
+            parts = [pa.table(dict(reader.sorted_columns(table, columns))) for reader in self.readers]
+            joined = pa.concat_tables(self._columns_in(at, table, part) for at, part in enumerate(parts))
+            return SortedColumns.of(joined).columns
 
         return self.once(f"sorted {table} {tuple(columns)}", sort)
 
@@ -206,33 +201,26 @@ class ShardedReader:
         return self.once("copies", lambda: self._read_copies(where), where)
 
     def _read_copies(self, where: str | None) -> Mapping[int, int]:
-        records = self._repeated_documents()
-        if where is not None and records:
-            numbers = np.fromiter(records, np.int64)
-            among = numbers[self.numbers(where).holds(numbers)].tolist()
-            records = {number: records[number] for number in among}
-        return d.same_documents((number, statement) for number, (_, statement) in records.items())
+        return copies_of(self._repeated_documents(), None if where is None else self.numbers(where))
 
-    def _repeated_documents(self) -> Mapping[int, tuple[str, d.Statement]]:
+    def _repeated_documents(self) -> Records:
         """Id and statement of each document whose text another one has too, in whatever shard."""
         return self.once("repeated", self._read_repeated_documents)
 
-    def _read_repeated_documents(self) -> Mapping[int, tuple[str, d.Statement]]:
+    def _read_repeated_documents(self) -> Records:
         texts: list[RepeatedTexts] = [reader._repeated_texts() for reader in self.readers]
         hashes = np.concatenate([own.hashes for own in texts])
         numbers = np.concatenate([shifted(own.numbers, at) for at, own in enumerate(texts)])
         order = np.argsort(hashes, kind="stable")
-        same = np.flatnonzero(hashes[order][1:] == hashes[order][:-1])
-        repeated = np.sort(numbers[order[np.union1d(same, same + 1)]])
-        records: dict[int, tuple[str, d.Statement]] = {}
+        repeated = repeated_numbers(hashes[order], numbers[order])
+        records: dict[int, tuple[str, Statement]] = {}
         for at, reader in enumerate(self.readers):
-            own = repeated[repeated >> BITS == at] & _LOW
+            own = repeated[repeated >> BITS == at] & LOW
             records |= {(at << BITS) + number: (name, statement) for number, name, statement in reader._statements(own)}
         return records
 
     def duplicates(self) -> list[Duplicate]:
-        records = self._repeated_documents()
-        return [Duplicate(records[number][0], records[original][0]) for number, original in self.copies().items()]
+        return duplicates_of(self._repeated_documents(), self.copies())
 
     # -- searches
 
@@ -240,16 +228,11 @@ class ShardedReader:
         self, question: str, k: int, where: str | None = None, table: str | None = None, *, words: bool = False
     ) -> Future[Ranking]:
         """With `words`, scores are those of each shard."""
-        return self._search(
-            lambda reader, limit: reader.text_search(question, limit, where, table, words=words),
-            k,
-            where,
-            table,
-            (lambda rankings: rankings) if words else (lambda rankings: self._ranked_anew(question, table, rankings)),
-        )
-
-    def _ranked_anew(self, question: str, table: str | None, rankings: Sequence[Ranking]) -> Sequence[Ranking]:
         name = table or self.readers[0]._first
+        ask = partial(LanceReader.text_search, question=question, where=where, table=name, words=words)
+        return self._search(ask, k, where, name, None if words else partial(self._ranked_anew, question, name))
+
+    def _ranked_anew(self, question: str, name: str, rankings: Sequence[Ranking]) -> Sequence[Ranking]:
         # a shard that has not changed keeps what it knows
         texts = [
             reader.once(f"texts {name}", partial(ShardTexts, reader, reader._specs[name].table))
@@ -260,22 +243,19 @@ class ShardedReader:
     def vector_search(
         self, vector: FloatArray, k: int, where: str | None = None, table: str | None = None, column: str = "vector"
     ) -> Future[Ranking]:
-        return self._search(
-            lambda reader, limit: reader.vector_search(vector, limit, where, table, column),
-            k,
-            where,
-            table,
-            lambda rankings: rankings,
-        )
+        name = table or self.readers[0]._first
+        ask = partial(LanceReader.vector_search, vector=vector, where=where, table=name, column=column)
+        return self._search(ask, k, where, name)
 
     def _search(
         self,
-        ask: Callable[[LanceReader, int], Future[Ranking]],
+        ask: Callable[..., Future[Ranking]],
         k: int,
         where: str | None,
-        table: str | None,
-        score: Callable[[Sequence[Ranking]], Sequence[Ranking]],
+        table: str,
+        score: Callable[[Sequence[Ranking]], Sequence[Ranking]] | None = None,
     ) -> Future[Ranking]:
+        """Ask each shard with a `k` of its own, and merge what they find, by new scores where `score` gives some."""
         # the best of all is not always the best of its shard
         first_limit = max(k, SCORED_ANEW)
 
@@ -288,26 +268,26 @@ class ShardedReader:
                 if all(len(kept) >= first_limit or len(own) < limit for kept, own in zip(first, local, strict=True)):
                     break
                 limit *= 4
-                futures = [ask(reader, limit) for reader in self.readers]
-            scored = score([kept[:first_limit] for kept in first])
+                futures = [ask(reader, k=limit) for reader in self.readers]
+            kept_first = [kept[:first_limit] for kept in first]
+            scored = kept_first if score is None else score(kept_first)
             found = [((at << BITS) + row, value) for at, own in enumerate(scored) for row, value in own]
             return sorted(found, key=lambda hit: (-hit[1], hit[0]))[:k]
 
-        return _Gathering([ask(reader, first_limit) for reader in self.readers], gather)
+        return _Gathering([ask(reader, k=first_limit) for reader in self.readers], gather)
 
-    def _without_copies(self, at: int, ranking: Ranking, where: str | None, table: str | None) -> Ranking:
+    def _without_copies(self, at: int, ranking: Ranking, where: str | None, table: str) -> Ranking:
         """The rows of documents whose first one is in another shard go: the shard itself leaves out those of its own."""
-        name = table or self.readers[at]._first
         copies = self.once("copies of others", lambda: self._copies_of_others(where), where)[at]
         if not len(copies) or not ranking:
             return ranking
-        rows = self.readers[at].rows(name, _RowOfDocument, [row for row, _ in ranking])
+        rows = self.readers[at].rows(table, _RowOfDocument, [row for row, _ in ranking])
         gone = {row for row, one in rows.items() if copies.holds(np.array([one.document]))[0]}
         return [hit for hit in ranking if hit[0] not in gone]
 
     def _copies_of_others(self, where: str | None) -> list[DocumentNumbers]:
-        by_shard = _grouped((n for n, of in self.copies(where).items() if n >> BITS != of >> BITS), _shard)
-        return [DocumentNumbers.of(n & _LOW for n in by_shard.get(at, ())) for at in range(len(self.readers))]
+        by_shard = grouped((n for n, of in self.copies(where).items() if n >> BITS != of >> BITS), _shard)
+        return [DocumentNumbers.of(n & LOW for n in by_shard.get(at, ())) for at in range(len(self.readers))]
 
 
 class _Gathering(Future[Ranking]):
@@ -342,7 +322,7 @@ def _shard(row: int) -> int:
     return row >> BITS
 
 
-def _grouped(values: Iterable[Row], key: Callable[[Row], int]) -> dict[int, list[Row]]:
+def grouped(values: Iterable[Row], key: Callable[[Row], int]) -> dict[int, list[Row]]:
     groups: dict[int, list[Row]] = defaultdict(list)
     for value in values:
         groups[key(value)].append(value)

@@ -2,53 +2,37 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from threading import Lock
 from typing import Any, TypeVar
 
-from mergewise.errors import CorruptIndex, UsageError
-from mergewise.ranges import Range, whole
+from mergewise.errors import CorruptIndex
 from mergewise.store.lance import LOCK_SECONDS, LanceStore
 from mergewise.store.lance_import import IN_USE
 from mergewise.store.lance_reader import LanceReader
 from mergewise.store.manifest import Manifest
-from mergewise.store.shards.place import MOST_SHARDS, ChangingShardPlace, Manifests, ShardedFolder, ShardPlace, shard_of
-from mergewise.store.shards.reader import BITS, ShardedReader
+from mergewise.store.shards.place import ChangingShardPlace, Manifests, ShardedFolder, ShardPlace, shard_of
+from mergewise.store.shards.reader import BITS, LOW, ShardedReader, grouped
 from mergewise.store.views import Registry
 from mergewise.types import AddReport, DocumentRows, Metadata, Origin, Problem
 
 Part = TypeVar("Part")
-_LOW = (1 << BITS) - 1
+Result = TypeVar("Result")
 
 
 class ShardedStore:
     """The `Store` protocol over shards in a folder."""
 
-    def __init__(self, directory: Path, registry: Registry, lock_wait: float = LOCK_SECONDS) -> None:
-        self.place = ShardedFolder(directory)
+    def __init__(self, place: ShardedFolder, registry: Registry, lock_wait: float = LOCK_SECONDS) -> None:
+        self.place = place
         self.registry = registry
         self.lock_wait = lock_wait
         self._opening = Lock()
         self._reader: ShardedReader | None = None
-
-    @classmethod
-    def create(
-        cls, directory: Path, manifest: Manifest, registry: Registry, shards: int, lock_wait: float = LOCK_SECONDS
-    ) -> ShardedStore:
-        """Make an empty folder an index of so many shards, each of which begins as `manifest` says."""
-        whole("the shards are", shards, Range(1, MOST_SHARDS))
-        store = cls(directory, registry, lock_wait)
-        try:
-            directory.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise UsageError(f"{directory} cannot be created: {error.strerror}", "choose another --index") from None
-        with store.place.writer(lock_wait):
-            store.place.make(shards, manifest)
-        return store
 
     @property
     def directory(self) -> Path:
@@ -103,10 +87,19 @@ class ShardedStore:
 
     def _by_shard(self, parts: Iterable[Part], doc_id: Callable[[Part], str]) -> dict[int, list[Part]]:
         shards = len(self.manifests)
-        groups: dict[int, list[Part]] = defaultdict(list)
-        for part in parts:
-            groups[shard_of(doc_id(part), shards)].append(part)
-        return groups
+        return grouped(parts, lambda part: shard_of(doc_id(part), shards))
+
+    def _in_all(self, change: Callable[[LanceStore], Result]) -> list[Result]:
+        """Make the same change in all shards."""
+        with self._change() as shards:
+            return [change(shard) for shard in shards]
+
+    def _in_some(
+        self, parts: Mapping[int, Sequence[Part]], change: Callable[[LanceStore, Sequence[Part]], Result]
+    ) -> list[Result]:
+        """Make a change in each shard that has a part in it."""
+        with self._change() as shards:
+            return [change(shards[at], own) for at, own in parts.items()]
 
     def write(
         self,
@@ -134,8 +127,7 @@ class ShardedStore:
             return report
 
     def remove(self, doc_ids: Sequence[str]) -> int:
-        with self._change() as shards:
-            return sum(shards[at].remove(own) for at, own in self._by_shard(doc_ids, str).items())
+        return sum(self._in_some(self._by_shard(doc_ids, str), LanceStore.remove))
 
     def describe(self, metadata: Mapping[str, Metadata]) -> None:
         with self._change() as shards:
@@ -144,44 +136,33 @@ class ShardedStore:
                 _declare_metadata(shards, at)
 
     def optimize(self) -> None:
-        with self._change() as shards:
-            for shard in shards:
-                shard.optimize()
+        self._in_all(LanceStore.optimize)
 
     # -- views and vectors that come later
 
     def begin_view(self, view: str, settings: Mapping[str, Any]) -> None:
-        with self._change() as shards:
-            for shard in shards:
-                shard.begin_view(view, settings)
+        self._in_all(lambda shard: shard.begin_view(view, settings))
 
     def missing(self, view: str) -> list[str]:
         reader = self.reader()
         return [name for one in reader.readers for name in one.numbered_in(one.manifest.views[view].missing)]
 
     def write_view(self, view: str, rows: Sequence[DocumentRows]) -> None:
-        with self._change() as shards:
-            for at, own in self._by_shard(rows, lambda row: row.document.id).items():
-                shards[at].write_view(view, own)
+        by_shard = self._by_shard(rows, lambda row: row.document.id)
+        self._in_some(by_shard, lambda shard, own: shard.write_view(view, own))
 
     def finish_view(self, view: str) -> bool:
-        with self._change() as shards:
-            finished = [shard.finish_view(view) for shard in shards]
-            return all(finished)
+        return all(self._in_all(lambda shard: shard.finish_view(view)))
 
     def write_vectors(self, table: str, ids: Sequence[int], columns: Mapping[str, Any]) -> int:
-        with self._change() as shards:
-            written = 0
-            for at in dict.fromkeys(row >> BITS for row in ids):
-                own = [place for place, row in enumerate(ids) if row >> BITS == at]
-                parts = {name: [values[place] for place in own] for name, values in columns.items()}
-                written += shards[at].write_vectors(table, [ids[place] & _LOW for place in own], parts)
-            return written
+        def write(shard: LanceStore, places: Sequence[int]) -> int:
+            own = {name: [values[place] for place in places] for name, values in columns.items()}
+            return shard.write_vectors(table, [ids[place] & LOW for place in places], own)
+
+        return sum(self._in_some(grouped(range(len(ids)), lambda place: ids[place] >> BITS), write))
 
     def finish_vectors(self) -> bool:
-        with self._change() as shards:
-            finished = [shard.finish_vectors() for shard in shards]
-            return all(finished)
+        return all(self._in_all(LanceStore.finish_vectors))
 
     # -- care
 
@@ -203,8 +184,7 @@ class ShardedStore:
         return problems
 
     def repair(self) -> list[str]:
-        with self._change() as shards:
-            return [doc_id for shard in shards for doc_id in shard.repair()]
+        return list(chain.from_iterable(self._in_all(LanceStore.repair)))
 
 
 def _declare_metadata(shards: Sequence[LanceStore], at: int) -> None:

@@ -72,7 +72,7 @@ class ShardTexts:
     """The text column of a table in one state of one shard."""
 
     def __init__(self, reader: LanceReader, table: Table) -> None:
-        self._reader, self._table = reader, table
+        self._reader, self._table, self._column = reader, table, str(table.text)
         self.rows = reader.row_counts()[table.name]
         self._frequencies: dict[str, float] = {}
 
@@ -91,14 +91,14 @@ class ShardTexts:
         opened = self._reader._table(self._table.name)
         if opened is None or not text:
             return []
-        return [token.text for token in run(opened.tokenize(text, column=self._table.text))]
+        return [token.text for token in run(opened.tokenize(text, column=self._column))]
 
     def found(self, ranking: Ranking) -> list[TextRow]:
         """The rows of a ranking with their terms."""
         ids = [row for row, _ in ranking]
         texts: dict[int, str] = {}
-        for rows in self._reader._parts(self._table.name, [str(self._table.text)], ids):
-            texts |= zip(rows["id"].to_pylist(), rows[str(self._table.text)].to_pylist(), strict=True)
+        for rows in self._reader._parts(self._table.name, [self._column], ids):
+            texts |= zip(rows["id"].to_pylist(), rows[self._column].to_pylist(), strict=True)
         known = [(row, score) for row, score in ranking if row in texts]
         terms = self.terms([texts[row] for row, _ in known])
         return [TextRow(row, score, Counter(own)) for (row, score), own in zip(known, terms, strict=True)]
@@ -121,10 +121,11 @@ class ShardTexts:
         return fmean(map(len, sample)) if any(sample) else 1.0
 
     async def _first_texts(self) -> list[str]:
-        opened, column = self._reader._table(self._table.name), str(self._table.text)
+        opened = self._reader._table(self._table.name)
         if opened is None:
             return []
-        return (await opened.query().select([column]).limit(SAMPLE).to_arrow())[column].to_pylist()  # type: ignore[no-any-return]
+        rows = await opened.query().select([self._column]).limit(SAMPLE).to_arrow()
+        return rows[self._column].to_pylist()  # type: ignore[no-any-return]
 
     def frequency(self, term: str, probe: str) -> float:
         """The rows that have the term. `probe` is a text with this term alone."""
