@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mergewise.designs.mergerag import fusion_prompts as prompts
-from mergewise.designs.mergerag.fusion_operators import Content, Extractive, Modelled, copy, in_reading_order, point
+from mergewise.designs.mergerag.fusion_operators import Extractive, Modelled, copy, in_reading_order, point
 from mergewise.designs.mergerag.merging import MergeChunk, Pair
-from mergewise.designs.mergerag.pieces import ChunkSentence
+from mergewise.designs.mergerag.pieces import ChunkSentence, Content
 from mergewise.models.scripted import ScriptedChat, Turn
 from mergewise.types import Usage
 from tests.designs.mergerag.support import sentences as sentences_in
