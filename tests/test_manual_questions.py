@@ -1,4 +1,7 @@
-"""The hand-made questions over manuals: their gold stands where they say it stands."""
+"""The hand-made questions over manuals: their gold stands where they say it stands.
+
+Rows of both files are held to what they have in common; `test_manual_hops` has the rest for questions that need two places.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +19,7 @@ from mergewise.types import Document
 from tests.support import read
 
 QUESTIONS = Path(__file__).parents[1] / "benchmarks/manuals/questions.jsonl"
+HOPS = QUESTIONS.with_name("hops.jsonl")
 RESERVED = Path(__file__).parents[1] / "../shared/data/reserved-questions.txt"
 PROJECTS = {"starlette", "httpx", "sqlite-utils", "txtai", "pydantic-ai"}
 KINDS = {"value", "list", "table", "code", "how", "why", "what-if", "faq", "absent"}
@@ -25,14 +29,23 @@ LONGEST = 130
 Row = dict[str, Any]
 
 
+def read_rows(path: Path) -> list[Row]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
 @pytest.fixture(scope="module")
 def rows() -> list[Row]:
-    return [json.loads(line) for line in QUESTIONS.read_text(encoding="utf-8").splitlines()]
+    return read_rows(QUESTIONS)
 
 
 @pytest.fixture(scope="module")
-def documents(rows: list[Row], manuals: Path) -> dict[str, Document]:
-    return {name: read(manuals / name) for name in {span["doc"] for row in rows for span in spans(row)}}
+def all_rows(rows: list[Row]) -> list[Row]:
+    return rows + read_rows(HOPS)
+
+
+@pytest.fixture(scope="module")
+def documents(all_rows: list[Row], manuals: Path) -> dict[str, Document]:
+    return {name: read(manuals / name) for name in {span["doc"] for row in all_rows for span in spans(row)}}
 
 
 def project(row: Row) -> str:
@@ -62,9 +75,9 @@ def question_hash(question: str) -> str:
     return hashlib.sha256(plain.encode()).hexdigest()[:16]
 
 
-def test_ids_and_questions_are_unique(rows: list[Row]) -> None:
-    assert len({row["id"] for row in rows}) == len(rows)
-    assert len({question_hash(row["question"]) for row in rows}) == len(rows)
+def test_ids_and_questions_are_unique(all_rows: list[Row]) -> None:
+    assert len({row["id"] for row in all_rows}) == len(all_rows)
+    assert len({question_hash(row["question"]) for row in all_rows}) == len(all_rows)
 
 
 def test_rows_have_the_fields_that_the_readme_names(rows: list[Row]) -> None:
@@ -97,15 +110,15 @@ def test_halves_have_the_same_mix(rows: list[Row]) -> None:
         assert abs(count["tune"] - count["report"]) <= (0 if name else 1), (name, sort)
 
 
-def test_no_question_is_reserved(rows: list[Row]) -> None:
+def test_no_question_is_reserved(all_rows: list[Row]) -> None:
     if not RESERVED.is_file():
         pytest.skip(f"the reserved questions are not at {RESERVED}")
     reserved = set(RESERVED.read_text(encoding="utf-8").split())
-    assert not [row["id"] for row in rows if question_hash(row["question"]) in reserved]
+    assert not [row["id"] for row in all_rows if question_hash(row["question"]) in reserved]
 
 
-def test_spans_are_the_text_at_their_offsets(rows: list[Row], documents: dict[str, Document]) -> None:
-    for row in rows:
+def test_spans_are_the_text_at_their_offsets(all_rows: list[Row], documents: dict[str, Document]) -> None:
+    for row in all_rows:
         for span in spans(row):
             assert documents[span["doc"]].text[span["start"] : span["end"]] == span["text"], row["id"]
 

@@ -10,12 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mergewise.assemble.budget import Packer, Repeats, pack
+from mergewise.assemble.budget import pack
 from mergewise.assemble.fragments import Candidate, Fragment
-from mergewise.assemble.render import passages_of
 from mergewise.models.record import Models
 from mergewise.models.tokens import count_tokens
-from mergewise.types import Cause, Context
+from mergewise.types import Context
 
 TEXT = "".join(f"Word{i} is here, and more of it. " + ("\n\n" if i % 5 == 4 else "") for i in range(60))
 
@@ -64,15 +63,6 @@ def test_budget_spans_and_no_repetition(ranked: list[Candidate], budget: int, co
             assert text in context.text
 
 
-@given(candidates, st.integers(200, 900))
-def test_document_order_is_the_order_of_documents(ranked: list[Candidate], budget: int) -> None:
-    context = pack("q", ranked, budget, Models(count_tokens), "document")
-    for left, right in pairwise([span for p in context.passages for span in p.spans]):
-        assert left.doc_id != right.doc_id or left.end <= right.start
-    documents = [p.spans[0].doc_id for p in context.passages]
-    assert sum(left != right for left, right in pairwise(documents)) <= 1
-
-
 def one(start: int, end: int, score: float = 1.0) -> Candidate:
     return Candidate((fragment("a", start, end),), score)
 
@@ -92,12 +82,6 @@ def test_a_gap_is_marked_and_the_heading_stands_once() -> None:
     context = render(one(99, 132), one(0, 33))
     assert context.text == f"[1] Title a › Part 0\n{first} …\n{later}"
     assert len(context.passages) == 1
-
-
-def test_a_parent_after_its_child_adds_only_the_rest() -> None:
-    context = render(one(40, 70), one(0, 120, 0.5))
-    assert context.text.count(TEXT[40:70].strip()) == 1
-    assert [(s.start, s.end) for p in context.passages for s in p.spans] == [(0, len(TEXT[:120].rstrip()))]
 
 
 def test_what_is_too_large_is_skipped_and_its_parts_are_tried() -> None:
@@ -124,47 +108,3 @@ def test_the_rest_goes_to_the_first_sentences_of_what_was_skipped() -> None:
 def test_score_order_shows_the_best_first() -> None:
     context = pack("q", [one(300, 330, 0.9), one(0, 30, 0.5)], 500, Models(count_tokens), "score")
     assert [p.spans[0].start for p in context.passages] == [pytest.approx(300, abs=3), 0]
-
-
-@pytest.mark.parametrize("budget", [1, 2, 3])
-def test_a_budget_that_holds_nothing_gives_nothing(budget: int) -> None:
-    context = render(one(0, 60), budget=budget)
-    assert (context.text, context.tokens, context.passages) == ("", 0, ())
-
-
-@given(candidates, st.integers(1, 600), st.sampled_from(["document", "score"]))
-def test_to_end_is_to_pack_no_more_than_the_first_that_does_not_fit(
-    ranked: list[Candidate], budget: int, order
-) -> None:  # type: ignore[no-untyped-def]
-    """The plain way: pack all, look for the first that was skipped, and pack again up to that one."""
-    whole = pack("q", ranked, budget, Models(count_tokens), order)
-    skipped = [step.inputs for step in whole.trace if step.cause is Cause.SKIP]
-    first = next((i for i, candidate in enumerate(ranked) if skipped and candidate.spans == skipped[0]), len(ranked))
-    ended = pack("q", ranked, budget, Models(count_tokens), order, last="end")
-    assert ended == pack("q", ranked[: first + 1], budget, Models(count_tokens), order)
-
-
-@given(candidates, st.integers(1, 600))
-def test_what_does_not_fit_ends_the_selection_or_is_passed_over(ranked: list[Candidate], budget: int) -> None:
-    stopped, skipping, cutting = (
-        pack("q", ranked, budget, Models(count_tokens), last=last) for last in ("stop", "skip", "cut")
-    )
-    assert sum(step.cause is Cause.SKIP for step in stopped.trace) <= 1
-    for context in (stopped, skipping):
-        assert not any(step.cause is Cause.CUT for step in context.trace)
-    passed_over = [[step for step in context.trace if step.cause is Cause.SKIP] for context in (skipping, cutting)]
-    assert passed_over[0] == passed_over[1]
-
-
-def test_repeated_text_is_told_or_taken_again_where_that_is_wanted() -> None:
-    def fill(repeats: Repeats) -> Packer[Candidate]:
-        packer: Packer[Candidate] = Packer(500, count_tokens, "cut", True, repeats)
-        packer.fill([one(0, 60), one(0, 60)])
-        return packer
-
-    def steps(packer: Packer[Candidate]) -> list[str]:
-        return [step.reason for step in packer.context("q", lambda taken: passages_of(taken, "document")).trace]
-
-    assert (len(fill("leave").taken), steps(fill("leave"))) == (1, [])
-    assert (len(fill("tell").taken), steps(fill("tell"))) == (1, ["the context holds it already"])
-    assert len(fill("take").taken) == 2

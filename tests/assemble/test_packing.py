@@ -235,6 +235,13 @@ def test_a_cut_keeps_text_and_place_together(one: Fragment, left: int, right: in
     assert text == TEXT[first:last] == text.strip()
 
 
+def test_visible_leaves_out_headings_and_white_space() -> None:
+    text = "# Pumps\n\nPumps press.  Rings turn.\n"
+    whole = Fragment("d", "D", ("Pumps",), 0, len(text), text.index("Pumps press"), text)
+    assert whole.visible == (9, 34, "Pumps press.  Rings turn.")
+    assert whole.cut(0, 9).visible[2] == ""
+
+
 @given(fragments)
 def test_beginnings_are_shorter_and_shorter_and_end_with_sentences(one: Fragment) -> None:
     pieces = list(one.beginnings())

@@ -26,14 +26,6 @@ def one(doc: str, first: int, score: float, count: int = 1) -> Candidate:
     return Candidate((fragment(doc, first, count),), score)
 
 
-def test_in_document_order_the_document_of_the_best_candidate_comes_first() -> None:
-    chosen = [one("a", 5, 0.2), one("b", 6, 0.9), one("a", 0, 0.3), one("b", 1, 0.1)]
-    assert render(passages_of(chosen, "document")) == (
-        "[1] Title b › Part 0\nCc dd.\n\n[2] Title b › Part 1\nMm nn.\n\n"
-        "[3] Title a › Part 0\nAa bb.\n\n[4] Title a › Part 1\nKk ll."
-    )
-
-
 def test_in_order_of_score_each_candidate_stands_alone() -> None:
     chosen = [one("a", 0, 0.2), one("a", 1, 0.9)]
     assert render(passages_of(chosen, "score")) == "[1] Title a › Part 0\nCc dd.\n\n[2] Title a › Part 0\nAa bb."

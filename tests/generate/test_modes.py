@@ -18,14 +18,12 @@ from mergewise.designs import MODES
 from mergewise.designs.macrag.generation import verdict
 from mergewise.designs.modes import answer, mode_for
 from mergewise.errors import ModelError, UsageError
-from mergewise.generate.mode import CAUSAL, Mode, Request
+from mergewise.generate.mode import Request
 from mergewise.generate.notes import sentences_of_extract
 from mergewise.generate.prompts import NOT_FOUND
 from mergewise.models.record import Models
 from mergewise.models.scripted import ChatRequest, ChatServer, ScriptedChat, Turn
-from mergewise.models.scripted_causal import ScriptedCausal
 from mergewise.models.tokens import count_tokens
-from mergewise.protocols import CausalModel
 from mergewise.types import Answer, Context, Document, Message, Passage, Span, Usage
 
 pytest.importorskip("openai")
@@ -239,27 +237,6 @@ def test_the_default_mode_and_the_model_that_a_mode_needs() -> None:
         mode_for("r&x", none)
 
 
-def test_any_function_can_be_a_mode(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One that decodes by a causal model, and does not wait for anything."""
-    model = ScriptedCausal("ab.", lambda text: {"b": 9.0} if text.endswith("a") else {".": 9.0})
-
-    def decode(request: Request, causal: CausalModel[Any]) -> Answer:
-        state = causal.start([causal.encode("a")])
-        said: list[int] = []
-        while "." not in causal.decode(said):
-            said.append(int(state.log_probs.mean(0).argmax()))
-            state = causal.extend(state, [said[-1]])
-        return Answer(request.context.question, causal.decode(said), (), request.context)
-
-    monkeypatch.setitem(MODES, "aed", Mode(decode, "tokens of several streams", CAUSAL))
-    with pytest.raises(UsageError, match="'aed' needs a causal model"):
-        mode_for("aed", Models(count_tokens, chat=ScriptedChat(["x"])))
-    context = Context("q", "topk", 9, "a", 1, (Passage("a", 1.0, (Span("d", 0, 1),)),))
-    name = mode_for("aed", Models(count_tokens, causal=model))
-    found = answer(name, Request(context, lambda doc_id: None, Models(count_tokens, causal=model)))
-    assert (found.text, found.mode) == ("b.", "aed")
-
-
 def test_marks_lead_to_sentences_and_those_that_name_nothing_are_counted(ask: Ask) -> None:
     for mode in ("r&b", "r&l", "full-e&f"):
         answer, _ = ask(mode)
@@ -290,25 +267,12 @@ def test_nothing_is_held_to_sources_where_there_are_none(ask: Ask) -> None:
     assert (answer.unsupported, answer.unverified, answer.removed_marks) == (None, (), 2)
 
 
-def test_marks_that_hold_each_other_do_not_end_the_answer(ask: Ask) -> None:
-    answer, _ = ask("r&b", ["Ada Brix built it [98[99]]."])
-    assert (answer.text, answer.removed_marks, answer.citations) == ("Ada Brix built it.", 2, ())
-
-
 def test_a_mark_alone_leads_to_its_source(ask: Ask) -> None:
     answer, _ = ask("r&b", ["[1]"])
     assert answer.text == "[1]" and [citation.number for citation in answer.citations] == [1]
     assert (answer.unsupported, answer.unverified) == (None, ())
     with pytest.raises(ModelError, match="answered with nothing"):
         ask("r&b", ["[99]"])
-
-
-def test_a_judgement_of_brackets_keeps_its_passage(ask: Ask) -> None:
-    def nest(messages: Sequence[Message]) -> Turn:
-        return Turn("[" * 3000) if kind(messages) == "judge" else play(messages)
-
-    answer, server = ask("fil", nest)
-    assert passages_in(calls(server)["answer"][0], answer) == [1, 2, 3]
 
 
 def test_a_mark_of_a_note_leads_to_the_sentence_that_it_was_taken_from(ask: Ask) -> None:

@@ -39,8 +39,3 @@ def test_convex_equals_its_formula(
         v = 0.0 if row not in cosine else 1.0 if high == low else (cosine[row] - low) / (high - low)
         assert score == pytest.approx(weight * v + (1 - weight) * t)
         assert -1e-9 <= score <= 1 + 1e-9
-
-
-def test_first_in_both_is_one() -> None:
-    assert reciprocal_rank([[(7, 3.0)], [(7, 0.1)]])[7] == pytest.approx(1.0)
-    assert convex([(7, 3.0), (8, 1.0)], [(7, 0.9), (8, 0.1)], 0.4)[7] == pytest.approx(1.0)

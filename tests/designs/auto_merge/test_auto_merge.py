@@ -144,12 +144,6 @@ def test_gaps_are_filled_by_position_not_by_rank() -> None:
     assert LEAVES[8].text.strip() not in context.text
 
 
-def test_neighbours_join_across_rank() -> None:
-    scores = {LEAVES[1].id: 0.9, LEAVES[9].id: 0.8, LEAVES[2].id: 0.1}
-    context = run(ScriptedReader(STORE, scores), replace(PLAIN, merge_threshold=0.9))
-    assert [step.inputs for step in context.trace if step.action == "join"] == [(LEAVES[1].span, LEAVES[2].span)]
-
-
 def literal_adjacency(scores: dict[int, float]) -> list[tuple[int, ...]]:
     """The design of record: of the leaves of one parent, sorted by position, a difference of at most 1 goes on with a group."""
     groups: list[list[int]] = []

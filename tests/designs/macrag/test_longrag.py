@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from mergewise.designs import VIEWS
-from mergewise.designs.strategies import assemble
-from mergewise.errors import UsageError
 from mergewise.models.record import Models
 from mergewise.models.tokens import count_tokens
-from mergewise.retrieve.hybrid import HybridReader
 from mergewise.types import Context
-from tests.designs.towns import DOCUMENTS, QUESTION, STORE, Marks, ask, reader, store_of
+from tests.designs.towns import DOCUMENTS, QUESTION, STORE, Marks, ask, reader
 
 TEXTS = {document.id: document.text for document in DOCUMENTS}
 
@@ -106,15 +102,3 @@ def test_a_reranker_decides_which_document_comes_first() -> None:
     marks = Marks([0.0] * (len(chunks) - 1) + [1.0])
     context = ask("longrag(k2=1)", 9000, Models(count_tokens, reranker=marks))
     assert held(context).keys() == {last}
-
-
-@pytest.mark.parametrize("spec", ["longrag(k1=0)", "longrag(k2=0)"])
-def test_parameters_are_checked(spec: str) -> None:
-    with pytest.raises(UsageError):
-        ask(spec)
-
-
-def test_an_empty_index_gives_an_empty_context() -> None:
-    empty = store_of([])
-    context = assemble("longrag", QUESTION, HybridReader(empty, None, VIEWS), 100, Models(count_tokens))
-    assert context.text == "" and context.passages == ()

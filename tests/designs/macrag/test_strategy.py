@@ -249,7 +249,9 @@ def test_the_best_evidence_comes_at_a_small_budget() -> None:
 
 
 @pytest.mark.parametrize(
-    "spec", ["macrag(k1=0)", "macrag(k2=0)", "macrag(alpha=0.5)", "macrag(reach=0.5)", "macrag(h=-1)"]
+    "spec",
+    [f"macrag({given})" for given in ("k1=0", "k2=0", "alpha=0.5", "reach=0.5", "h=-1")]
+    + ["longrag(k1=0)", "longrag(k2=0)"],
 )
 def test_parameters_are_checked(spec: str) -> None:
     with pytest.raises(UsageError):
@@ -261,7 +263,8 @@ def test_more_than_there_is_says_so() -> None:
     assert any(step.action == "scale" and "all are taken" in step.reason for step in context.trace)
 
 
-def test_an_empty_index_gives_an_empty_context() -> None:
-    empty = store_of([])
-    context = strategies.assemble("macrag", QUESTION, HybridReader(empty, None, VIEWS), 100, Models(count_tokens))
+@pytest.mark.parametrize("spec", ["macrag", "longrag"])
+def test_an_empty_index_gives_an_empty_context(spec: str) -> None:
+    empty = HybridReader(store_of([]), None, VIEWS)
+    context = strategies.assemble(spec, QUESTION, empty, 100, Models(count_tokens))
     assert context.text == "" and context.passages == ()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,7 @@ from mergewise.models.cache import CachedChat
 from mergewise.models.record import Models
 from mergewise.models.scripted import ChatServer, ScriptedChat, Turn
 from mergewise.models.tokens import count_tokens
-from mergewise.types import Document, Usage
+from mergewise.types import Document, Message, Usage
 from tests.support import HashEmbedder
 
 TEXT = " ".join(f"Cat {number} ate the fish in Rome. It was a fine day in the town." for number in range(40))
@@ -46,19 +47,11 @@ def test_a_summary_each_in_order_and_the_cost_first(caplog: pytest.LogCaptureFix
     assert "2 summaries by scripted" in caplog.text and "285 tokens to read, 3 to write" in caplog.text
 
 
-def test_an_empty_answer_is_asked_for_once_more() -> None:
-    def answer(messages: object) -> Turn:
-        asked = messages[-1].text  # type: ignore[index]
-        return Turn("Short." if "shorter" in asked and "good" in asked else "")
-
-    assert summaries(["good", "bad"], Models(count_tokens, chat=ScriptedChat(answer))) == ["Short.", None]
-
-
-def test_a_summary_that_was_cut_off_is_asked_for_once_more_and_not_kept() -> None:
-    def answer(messages: object) -> Turn:
-        asked = messages[-1].text  # type: ignore[index]
-        cut = "good" not in asked or "shorter" not in asked
-        return Turn("The cat ate fish. " * MAX_TOKENS if cut else "Short.")
+@pytest.mark.parametrize("bad", ["", "The cat ate fish. " * MAX_TOKENS])
+def test_an_answer_that_is_empty_or_cut_off_is_asked_for_once_more_and_not_kept(bad: str) -> None:
+    def answer(messages: Sequence[Message]) -> Turn:
+        asked = messages[-1].text
+        return Turn("Short." if "shorter" in asked and "good" in asked else bad)
 
     assert summaries(["good", "bad"], Models(count_tokens, chat=ScriptedChat(answer))) == ["Short.", None]
 

@@ -380,12 +380,6 @@ def test_only_strategies_that_can_merge_come_second() -> None:
     assert room_for("mergerag-sym(widen=2)", 50) == 100 and room_for("mergerag-sym(widen=0)", 50) == 50
 
 
-def test_switches_are_read() -> None:
-    for spec in ("mergerag-sym(guard=maybe)", "mergerag-sym(refill=2)"):
-        with pytest.raises(UsageError, match="true or false"):
-            run(spec, 50)
-
-
 def test_through_the_engine(tmp_path: Path) -> None:
     import mergewise as mw
 

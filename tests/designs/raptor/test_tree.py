@@ -112,13 +112,6 @@ def test_summaries_are_sentences_of_what_lies_below(index: mw.Index) -> None:
         assert all(f"{sentence}." in texts for sentence in node.text.rstrip(".").split(". "))
 
 
-def test_the_same_documents_give_the_same_tree(index: mw.Index, tmp_path: Path) -> None:
-    with opened(tmp_path / "again") as other:
-        other.add(*DOCUMENTS)
-        again = tree_of(other)
-    assert again.nodes == tree_of(index).nodes and np.array_equal(again.vectors, tree_of(index).vectors)
-
-
 def test_a_tree_is_kept_and_made_anew_when_documents_come_and_go(tmp_path: Path) -> None:
     with opened(tmp_path / "index") as index:
         index.add(*DOCUMENTS[:6])

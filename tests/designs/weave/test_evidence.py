@@ -7,7 +7,6 @@ import re
 from itertools import permutations
 from pathlib import Path
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -135,16 +134,6 @@ def test_features_are_what_they_say(texts: list[str], embedded: bool, data: st.D
         del wanted["named"]
         assert found == pytest.approx(wanted, abs=1e-4)
     assert marked == {section for section in candidates.named if candidates.members[section]}
-
-
-def test_the_best_sentence_of_a_named_section_is_marked_and_no_other() -> None:
-    candidates = candidates_of([FILMS], None)
-    section = ("films", ("Ada Moor",))
-    candidates.named = {section: "ada moor"}
-    marks = candidates.features()[:, FEATURES.index("named")]
-    (marked,) = np.flatnonzero(marks)
-    assert candidates.sentences[marked].text == "Ada Moor (1890 to 1960) was a director."
-    assert literal(candidates, int(marked))["named"]
 
 
 @pytest.mark.parametrize("weights", [WEIGHTS, {**dict.fromkeys(WEIGHTS, 0.0), "bias": -1.0, "leaf": 2.0}])

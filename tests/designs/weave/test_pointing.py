@@ -358,32 +358,12 @@ def test_whatever_fails_weave_decides_and_says_so(failure: str, served: Callable
         assert found.usage.output_tokens == sum(count_tokens([str(said)])) * calls or failure == "cut off"
 
 
-def test_an_endpoint_that_is_down() -> None:
-    pytest.importorskip("openai")
-    from mergewise.models.openai_chat import OpenAIChat
-
-    with ChatServer(["never"]) as server:
-        gone = server.base_url
-    chat = OpenAIChat("m", base_url=gone, api_key="x", retries=0, timeout=5)
-    try:
-        found = assemble(POINT, QUESTION, reader_of(FILMS), 60, Models(count_tokens, chat=chat, stored_tokens=True))
-    finally:
-        concurrency.run(chat.aclose())
-    assert found.text == plain().text and "the model failed" in points(found)[0].reason and found.usage.calls == 0
-
-
 def test_a_wrong_answer_is_asked_for_once_more(served: Callable[..., tuple[ChatServer, Any]]) -> None:
     server, chat = served(lambda messages: "Faro." if len(messages) == 2 else answer("Rain falls")(messages[:2]))
     found = assemble(FIRST, QUESTION, reader_of(FILMS), 60, Models(count_tokens, chat=chat))
     assert "Rain falls in spring." in found.text and found.usage.calls == 2
     assert "it is no list of numbers" in server.asked[1].messages[-1].text
     assert "numbers from 1 to 9" in server.asked[1].messages[-1].text
-
-
-def test_numbers_given_twice_count_once() -> None:
-    found = ask(['{"needed":"3 3 1 3-4","missing":""}'])
-    (step,) = points(found)
-    assert len(step.inputs) == 3 == len(set(step.inputs))
 
 
 @pytest.mark.parametrize("budget", [1, 2, 5, 8, 12])

@@ -61,29 +61,11 @@ def test_both_sides_of_a_comparison_are_covered() -> None:
     assert "1931" in found.text and "1940" in found.text
 
 
-def test_the_heading_line_is_given_once_a_section_and_in_document_order() -> None:
-    found = weave("Where was the director of Silent Rain born?", FILMS, budget=200)
-    headings = [passage.headings for passage in found.passages]
-    assert len(set(headings)) == len(headings)
-    starts = [passage.spans[0].start for passage in found.passages]
-    assert starts == sorted(starts)
-
-
 def test_every_sentence_says_why_it_is_there() -> None:
     found = weave("Where was the director of Silent Rain born?", FILMS)
     taken = [step for step in found.trace if step.action == "take"]
     assert taken and all(step.reason and step.inputs and step.score is not None for step in taken)
     assert any("the question names “silent rain”" in step.reason for step in taken)
-
-
-def test_a_sentence_brings_along_the_one_before_that_it_needs() -> None:
-    before = "The relief valve, which the engineers of the old works called by many other names, sits on top."
-    document = Document(id="d", text=f"{before}\nIt is opened by the frobnicator lever.\n\nOther words follow.")
-    together = [weave("frobnicator lever", document, budget=b).text for b in range(5, 60)]
-    assert any("frobnicator" in text for text in together)
-    assert all("sits on top" in text for text in together if "frobnicator" in text)
-    alone = [weave("frobnicator lever", document, budget=b, spec="weave(previous=0)").text for b in range(5, 60)]
-    assert any("frobnicator" in text and "sits on top" not in text for text in alone)
 
 
 def test_selection_ends_where_nothing_more_is_gained() -> None:
@@ -148,14 +130,6 @@ def test_spans_and_budget_hold_on_any_text(texts: list[str], budget: int, embedd
                 assert documents[span.doc_id].text[span.start : span.end] == part
                 assert all(span.end <= a or b <= span.start for a, b in seen.get(span.doc_id, []))
                 seen.setdefault(span.doc_id, []).append((span.start, span.end))
-
-
-def test_budgets_hold_under_another_counter() -> None:
-    def characters(texts: list[str]) -> list[int]:
-        return [len(text) for text in texts]
-
-    found = assemble("weave", "Where was the director of Silent Rain born?", reader_of(FILMS), 220, Models(characters))
-    assert found.passages and found.tokens == len(found.text) <= 220
 
 
 def test_the_rows_of_both_stores_are_alike(tmp_path: Path) -> None:

@@ -19,12 +19,10 @@ from mergewise.assemble.pointing import Unusable, ask
 from mergewise.concurrency import run, together
 from mergewise.designs.mergerag import fusion_prompts as prompts
 from mergewise.designs.mergerag.merging import Pair
-from mergewise.designs.mergerag.pieces import ChunkSentence
+from mergewise.designs.mergerag.pieces import ChunkSentence, Content
 from mergewise.errors import MergewiseError
 from mergewise.protocols import ChatModel
 from mergewise.types import Usage
-
-Content: TypeAlias = tuple[ChunkSentence, ...]
 
 SAME = 0.8  # a sentence says nothing new where one that is kept holds this share of its terms
 
@@ -125,7 +123,7 @@ class Modelled:
 async def point(question: str, chat: ChatModel, pair: Pair[Content], directional: bool) -> Fusion:
     """The model answers with numbers: some tens of tokens, and nothing can be invented. A wrong answer may be repaired once."""
     sentences = [*pair.host.content, *pair.source.content]
-    messages = prompts.point(question, pair.host.content, pair.source.content, directional=directional)
+    messages = prompts.point(question, pair, directional=directional)
     numbers, usage = await ask(chat, messages, prompts.point_form(len(sentences)))
     return Fusion(in_reading_order([sentences[n - 1] for n in numbers], pair, directional), "point", usage)
 
@@ -133,7 +131,7 @@ async def point(question: str, chat: ChatModel, pair: Pair[Content], directional
 async def copy(question: str, chat: ChatModel, pair: Pair[Content], directional: bool) -> Fusion:
     """The model answers with verbatim text, as in the paper. Only sentences that stand in the pair are kept."""
     sentences = [*pair.host.content, *pair.source.content]
-    messages = prompts.copy(question, pair.host.content, pair.source.content, directional=directional)
+    messages = prompts.copy(question, pair, directional=directional)
     reply = await chat.complete(messages, max_tokens=prompts.copy_tokens(sentences))
     numbers, unsupported = prompts.repeated_sentences(reply.text, sentences)
     if not numbers and (unsupported or not reply.text.strip()):

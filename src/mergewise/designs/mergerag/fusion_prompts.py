@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from mergewise.assemble.pointing import ReplyForm, number_tokens, numbered_lines, numbers_of, value_in
-from mergewise.designs.mergerag.pieces import ChunkSentence, text_of
+from mergewise.designs.mergerag.merging import Pair
+from mergewise.designs.mergerag.pieces import ChunkSentence, Content, text_of
 from mergewise.prompting.quoting import code_for, quotation, turn, warning
 from mergewise.prompting.replies import object_schema
 from mergewise.text.alignment import Aligner, SourceSentence, words
@@ -41,20 +42,18 @@ _WORD_FOR_WORD = (
 )
 
 
-def point(
-    question: str, host: Sequence[ChunkSentence], source: Sequence[ChunkSentence], *, directional: bool
-) -> list[Message]:
-    """The pair as numbered sentences: the host's come first."""
-    lines = list(numbered_lines((s.fragment, s.text) for s in (*host, *source)))
+def point(question: str, pair: Pair[Content], *, directional: bool) -> list[Message]:
+    """Show the pair as numbered sentences: the host's come first."""
+    host = pair.host.content
+    lines = list(numbered_lines((s.fragment, s.text) for s in (*host, *pair.source.content)))
     parts = {"A": "\n".join(lines[: len(host)]), "B": "\n".join(lines[len(host) :])}
     return _messages(_NUMBERS, question, {name: text for name, text in parts.items() if text}, directional)
 
 
-def copy(
-    question: str, host: Sequence[ChunkSentence], source: Sequence[ChunkSentence], *, directional: bool
-) -> list[Message]:
-    """The pair as running text."""
-    return _messages(_WORD_FOR_WORD, question, {"A": text_of(host), "B": text_of(source)}, directional)
+def copy(question: str, pair: Pair[Content], *, directional: bool) -> list[Message]:
+    """Show the pair as running text."""
+    chunks = {"A": text_of(pair.host.content), "B": text_of(pair.source.content)}
+    return _messages(_WORD_FOR_WORD, question, chunks, directional)
 
 
 def _messages(form: str, question: str, chunks: Mapping[str, str], directional: bool) -> list[Message]:

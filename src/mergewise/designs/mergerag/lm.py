@@ -19,7 +19,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -61,15 +61,15 @@ def corpus_words(texts: Sequence[str]) -> CorpusWords:
     return CorpusWords(counts, counts.total())
 
 
+@dataclass(frozen=True, slots=True)
 class WordModel:
     """An `NLLScorer` that needs no model."""
 
-    spec = "lm"
+    spec: ClassVar[str] = "lm"
 
-    def __init__(self, background: CorpusWords, mu: float = MU, nu: float = NU) -> None:
-        self._background = background
-        self._mu = mu
-        self._nu = nu
+    background: CorpusWords
+    mu: float = MU
+    nu: float = NU
 
     def nll(self, sources: Sequence[str], anchors: Sequence[str]) -> Matrix:
         """L(s | a) for each pair, shape (len(sources), len(anchors)); 0 for a source without words."""
@@ -80,7 +80,7 @@ class WordModel:
         texts = list(numbered)
         s = np.array([texts.index(text) for text in sources])
         a = np.array([texts.index(text) for text in anchors])
-        p = self._background.probabilities(list(vocabulary))
+        p = self.background.probabilities(list(vocabulary))
         ids = list(numbered.values())
         lengths = np.array([len(text) for text in ids])
         n = _counts(ids, len(p))
@@ -92,25 +92,25 @@ class WordModel:
         """sum over w of n_s(w) log P(w | a): log mu P(w | C) for every word, and more for the words that the anchor has."""
         gain = np.zeros_like(n)
         row, word = np.nonzero(n)
-        gain[row, word] = np.log1p(n[row, word] / (self._mu * p[word]))
-        without = np.einsum("sw,w->s", n, np.log(self._mu * p).astype(np.float32))
+        gain[row, word] = np.log1p(n[row, word] / (self.mu * p[word]))
+        without = np.einsum("sw,w->s", n, np.log(self.mu * p).astype(np.float32))
         sums: Matrix = without[s, None] + _products(n[s], gain[a])
-        sums -= lengths[s, None] * np.log(lengths[a] + self._mu)
+        sums -= lengths[s, None] * np.log(lengths[a] + self.mu)
         return sums
 
     def _bigrams(self, ids: Sequence[Ids], n: Matrix, lengths: Ids, p: Vector, s: Ids, a: Ids) -> Matrix:
         """What bigrams change: log nu / (n_a(v) + nu) for every context, and more where the anchor has the bigram."""
         size = len(p)
         before = _counts([text[:-1] for text in ids], size)
-        followed = np.log(self._nu / (before + self._nu))
+        followed = np.log(self.nu / (before + self.nu))
         pairs = [text[:-1] * size + text[1:] for text in ids]
         distinct, numbers = np.unique(np.concatenate(pairs), return_inverse=True)
         n_pairs = _counts(np.split(numbers, np.cumsum([len(text) for text in pairs])[:-1]), len(distinct))
         row, pair = np.nonzero(n_pairs)
         words = distinct[pair] % max(1, size)
-        p_unigram = (n[row, words] + self._mu * p[words]) / (lengths[row] + self._mu)
+        p_unigram = (n[row, words] + self.mu * p[words]) / (lengths[row] + self.mu)
         gain = np.zeros_like(n_pairs)
-        gain[row, pair] = np.log1p(n_pairs[row, pair] / (self._nu * p_unigram))
+        gain[row, pair] = np.log1p(n_pairs[row, pair] / (self.nu * p_unigram))
         sums: Matrix = _products(before[s], followed[a]) + _products(n_pairs[s], gain[a])
         return sums
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby, pairwise
+from typing import TypeAlias
 
 from mergewise.assemble.fragments import Fragment, SectionKey, fragment_of, join_touching
 from mergewise.assemble.render import heading_cost_line
@@ -37,6 +38,10 @@ class ChunkSentence:
     @property
     def section(self) -> SectionKey:
         return self.fragment.section
+
+
+Content: TypeAlias = tuple[ChunkSentence, ...]
+"""The sentences of a chunk."""
 
 
 def sources_of(hits: Sequence[Hit], chunk_tokens: int) -> list[ChunkSource]:

@@ -26,7 +26,7 @@ from typing import Annotated, Literal
 from mergewise.assemble.budget import pack
 from mergewise.assemble.fragments import Candidate, Fragment
 from mergewise.assemble.render import Order
-from mergewise.designs.mergerag.fusion_operators import ASK, Content, Extractive, Fusion, Modelled, Operator
+from mergewise.designs.mergerag.fusion_operators import ASK, Extractive, Fusion, Modelled, Operator
 from mergewise.designs.mergerag.lm import WordModel, corpus_words
 from mergewise.designs.mergerag.merging import (
     Fused,
@@ -45,6 +45,7 @@ from mergewise.designs.mergerag.pieces import (
     ChunkLengths,
     ChunkSentence,
     ChunkSource,
+    Content,
     fragments_of,
     sentences_of,
     sources_of,

@@ -30,6 +30,7 @@ from typing import TypeAlias
 import numpy as np
 from filelock import FileLock
 
+from mergewise.assemble.sentences import SentenceInLeaf, sentence_vectors
 from mergewise.concurrency import check_time
 from mergewise.designs.raptor.chunks import CHUNKS, RaptorChunk, RaptorSettings
 from mergewise.designs.raptor.clusters import FEW, clustering_by, clusters
@@ -252,14 +253,11 @@ class _Growing:
 
     def _extract(self, places: Sequence[Place], vectors: FloatArray) -> tuple[str, list[Place]]:
         """The sentences of a cluster that stand for it, in the order of the texts."""
-        # not needed where the tree is only looked at
-        from mergewise.assemble.sentences import SentenceInLeaf, sentence_vectors
-
-        wanted = sorted(set(places))
+        wanted = set(places)
         leaves = self._leaves.sentences(sorted({leaf for leaf, _ in wanted}))
         every = [SentenceInLeaf(leaf, number) for leaf in leaves.values() for number in range(len(leaf.sentences))]
         known = sentence_vectors(list(leaves.values()))
-        rows = [i for i, one in enumerate(every) if (one.leaf.id, one.number) in set(wanted)]
+        rows = [i for i, one in enumerate(every) if (one.leaf.id, one.number) in wanted]
         own = [every[i] for i in rows]
         mean = vectors.mean(0) / max(float(np.linalg.norm(vectors.mean(0))), 1e-9)
         table = np.zeros((len(own), len(mean)), np.float32) if known is None else known[rows]

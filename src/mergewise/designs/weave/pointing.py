@@ -103,21 +103,22 @@ def point(
     return Pointed(tuple(dict.fromkeys((*second.needed, *first.needed))), pointer.usage, found)
 
 
+@dataclass(slots=True)
 class _Pointer:
     """A model that is asked about the candidates of one question. `seen` are those that it was shown."""
 
-    def __init__(
-        self, candidates: Candidates, chat: ChatModel, models: Models, parameters: Weave, trace: list[Step]
-    ) -> None:
-        self.usage = Usage()
-        self.seen: set[int] = set()
-        self._candidates, self._chat, self._models = candidates, chat, models
-        self._parameters, self._trace = parameters, trace
+    candidates: Candidates
+    chat: ChatModel
+    models: Models
+    parameters: Weave
+    trace: list[Step]
+    usage: Usage = field(default_factory=Usage)
+    seen: set[int] = field(default_factory=set)
 
     def selectable(self, best: Sequence[int]) -> list[int]:
         """Those of the candidates that can be taken, since all that they need is known."""
-        among = best[: self._parameters.shown + len(self.seen)]
-        known = needed_by(self._candidates, among, self._parameters.previous)
+        among = best[: self.parameters.shown + len(self.seen)]
+        known = needed_by(self.candidates, among, self.parameters.previous)
         return [i for i in among if i in known]
 
     def ask(self, round: int, best: Sequence[int]) -> NeededSentences:
@@ -126,9 +127,9 @@ class _Pointer:
         self.seen.update(shown)
         if len(shown) < LEAST:
             return self._trace_choice(round, shown, NeededSentences(()), 0, "too few sentences to choose among")
-        asked = messages(self._candidates.asked.text, self._lines(shown), last=round > 1)
+        asked = messages(self.candidates.asked.text, self._lines(shown), last=round > 1)
         try:
-            choice, usage = concurrency.run(ask(self._chat, asked, form(len(shown), last=round > 1)))
+            choice, usage = concurrency.run(ask(self.chat, asked, form(len(shown), last=round > 1)))
         except Unusable as error:
             self.usage += error.usage
             problem = f"the model failed: {error.message}"
@@ -148,13 +149,13 @@ class _Pointer:
         reason = problem or f"{len(choice.needed)} of {len(shown)} sentences are needed, in this order"
         reason += f"; asked for next: “{choice.missing}”" if choice.missing else ""
         reason += "; weave's own scores decide" if problem and round == 1 and not choice.missing else ""
-        spans = tuple(self._candidates.sentences[i].span for i in choice.needed)
-        self._trace.append(Step("point", reason, spans, note=note))
+        spans = tuple(self.candidates.sentences[i].span for i in choice.needed)
+        self.trace.append(Step("point", reason, spans, note=note))
         return choice
 
     def _in_reading_order(self, best: Sequence[int]) -> list[int]:
         """By sections, that of the best candidate first, and in a section as they stand in the text."""
-        sentences = self._candidates.sentences
+        sentences = self.candidates.sentences
         rank: dict[SectionKey, int] = {}
         for i in best:
             rank.setdefault(sentences[i].section, len(rank))
@@ -163,20 +164,20 @@ class _Pointer:
     def _lines(self, shown: Sequence[int]) -> list[str]:
         """The numbered sentences. What one of them needs, and is not shown itself, stands before it in square brackets."""
         known = set(shown)
-        return list(numbered_lines((self._candidates.sentences[i].fragment, self._with_leads(i, known)) for i in shown))
+        return list(numbered_lines((self.candidates.sentences[i].fragment, self._with_leads(i, known)) for i in shown))
 
     def _with_leads(self, candidate: int, shown: set[int]) -> str:
-        sentences = self._candidates.sentences
-        needed = self._candidates.bundle(candidate, previous=self._parameters.previous) or ()
+        sentences = self.candidates.sentences
+        needed = self.candidates.bundle(candidate, previous=self.parameters.previous) or ()
         leads = " ".join(sentences[i].text for i in needed if i != candidate and i not in shown)
         return f"[{leads}] {sentences[candidate].text}" if leads else sentences[candidate].text
 
     def _that_fit(self, best: Sequence[int]) -> list[int]:
         """The first of these whose lines fit into the model's window with the task and the answer."""
-        frame = [message.text for message in messages(self._candidates.asked.text, (), last=False)]
+        frame = [message.text for message in messages(self.candidates.asked.text, (), last=False)]
         lines = [self._lines([i])[0] for i in best]
-        counts = self._models.count_tokens([*frame, *lines])
-        room = int(WINDOW_SHARE * self._chat.window) - form(len(best), last=False).tokens - sum(counts[: len(frame)])
+        counts = self.models.count_tokens([*frame, *lines])
+        room = int(WINDOW_SHARE * self.chat.window) - form(len(best), last=False).tokens - sum(counts[: len(frame)])
         filled = accumulate(tokens + 1 for tokens in counts[len(frame) :])
         return [i for i, tokens in zip(best, filled, strict=True) if tokens <= room]
 

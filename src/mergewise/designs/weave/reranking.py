@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -10,19 +10,19 @@ from mergewise.models.calibration import Calibration, evidence
 from mergewise.protocols import FloatArray
 
 
+@dataclass(slots=True)
 class Reranked:
     """The candidates that a reranker was asked about, with its logits, and the log-odds that it `added` to each."""
 
-    def __init__(self, asked: Sequence[int], logits: FloatArray, calibration: Calibration | None) -> None:
-        self.asked = list(asked)
-        self.logits = logits
-        self.added: dict[int, float] = {}
-        self._calibration = calibration
+    asked: list[int]
+    logits: FloatArray
+    calibration: Calibration | None
+    added: dict[int, float] = field(default_factory=dict)
 
     def evidence(self, prior: FloatArray) -> FloatArray:
         """Log-odds to add to those of all candidates, shape (candidates,); 0 for what the reranker was not asked about."""
         added = np.zeros(len(prior), np.float32)
-        added[self.asked] = evidence(prior[self.asked], self.logits, self._calibration)
+        added[self.asked] = evidence(prior[self.asked], self.logits, self.calibration)
         self.added = dict(zip(self.asked, added[self.asked].tolist(), strict=True))
         return added
 
