@@ -12,7 +12,8 @@ from pathlib import Path
 import docx
 import openpyxl
 import pytest
-from tests.readers.test_read_epub import CHAPTERS, CONTAINER, OPF
+from tests.readers.documents import repacked, saved
+from tests.readers.test_read_epub import CHAPTERS, book
 from tests.support import read
 
 from mergewise.errors import ReadError
@@ -30,27 +31,19 @@ OUTSIDE = (
 
 
 def _word() -> bytes:
-    file, document = io.BytesIO(), docx.Document()
+    document = docx.Document()
     document.add_paragraph(TEXT)
-    document.save(file)
-    return file.getvalue()
+    return saved(document)
 
 
 def _workbook() -> bytes:
-    file, book = io.BytesIO(), openpyxl.Workbook()
-    book.active.append([TEXT])
-    book.save(file)
-    return file.getvalue()
+    workbook = openpyxl.Workbook()
+    workbook.active.append([TEXT])
+    return saved(workbook)
 
 
 def _book() -> bytes:
-    file = io.BytesIO()
-    with zipfile.ZipFile(file, "w") as target:
-        target.writestr("META-INF/container.xml", CONTAINER)
-        target.writestr("OEBPS/book.opf", OPF.format(contents=""))
-        for name, text in CHAPTERS.items():
-            target.writestr(name, text.replace("Gänse.", TEXT))
-    return file.getvalue()
+    return book({name: text.replace("Gänse.", TEXT) for name, text in CHAPTERS.items()}, "")
 
 
 MAKERS: dict[str, Callable[[], bytes]] = {"a.docx": _word, "a.xlsx": _workbook, "a.epub": _book}
@@ -78,11 +71,8 @@ def test_names_that_lead_elsewhere_are_names_and_nothing_is_written(tmp_path: Pa
 def test_a_chapter_elsewhere_is_no_chapter(tmp_path: Path) -> None:
     (tmp_path / "secret.xhtml").write_text("<html><body><p>Secret.</p></body></html>")
     for place in ("../../secret.xhtml", f"{tmp_path}/secret.xhtml", f"file://{tmp_path}/secret.xhtml"):
-        file = io.BytesIO()
-        with zipfile.ZipFile(io.BytesIO(_book())) as source, zipfile.ZipFile(file, "w") as target:
-            for entry in source.namelist():
-                target.writestr(entry, source.read(entry).decode().replace("Text/two%20b.xhtml", place))
-        (tmp_path / "a.epub").write_bytes(file.getvalue())
+        led = repacked(_book(), lambda _, data, place=place: data.replace(b"Text/two%20b.xhtml", place.encode()))
+        (tmp_path / "a.epub").write_bytes(led)
         text = read(tmp_path / "a.epub").text
         assert TEXT in text and "Secret" not in text
 

@@ -3,24 +3,11 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-
-from mergewise.types import Document
-
-Read = Callable[[str, "bytes | str"], Document]
-
-
-def outline(document: Document) -> list[tuple[int, str]]:
-    return [(heading.level, heading.title) for heading in document.outline or ()]
-
-
-def marked(document: Document) -> list[str]:
-    return [document.text[heading.start : heading.end] for heading in document.outline or ()]
-
+from tests.readers.documents import Read, marked, outline
 
 PYTHON = '''\
 """Module: with a colon."""

@@ -3,22 +3,9 @@
 from __future__ import annotations
 
 import codecs
-from collections.abc import Callable
 
 import pytest
-
-from mergewise.types import Document
-
-Read = Callable[[str, "bytes | str"], Document]
-
-
-def outline(document: Document) -> list[tuple[int, str]]:
-    return [(heading.level, heading.title) for heading in document.outline or ()]
-
-
-def marked(document: Document) -> list[str]:
-    return [document.text[heading.start : heading.end] for heading in document.outline or ()]
-
+from tests.readers.documents import Read, marked, outline
 
 # --- encodings
 
