@@ -42,8 +42,10 @@ def _workbook() -> bytes:
     return saved(workbook)
 
 
-def _book() -> bytes:
-    return book({name: text.replace("Gänse.", TEXT) for name, text in CHAPTERS.items()}, "")
+def _book(second: str = "Text/two%20b.xhtml") -> bytes:
+    """A book whose second chapter is said to stand elsewhere."""
+    made = book({name: text.replace("Gänse.", TEXT) for name, text in CHAPTERS.items()}, "")
+    return repacked(made, lambda _, data: data.replace(b"Text/two%20b.xhtml", second.encode()))
 
 
 MAKERS: dict[str, Callable[[], bytes]] = {"a.docx": _word, "a.xlsx": _workbook, "a.epub": _book}
@@ -62,8 +64,12 @@ def with_entries(data: bytes, change: Callable[[zipfile.ZipFile], object]) -> by
 def test_names_that_lead_elsewhere_are_names_and_nothing_is_written(tmp_path: Path, name: str) -> None:
     folder = tmp_path / "inner" / "folder"
     folder.mkdir(parents=True)
-    data = with_entries(MAKERS[name](), lambda target: [target.writestr(other, b"x") for other in OUTSIDE])
-    (folder / name).write_bytes(data)
+
+    def add(target: zipfile.ZipFile) -> None:
+        for other in OUTSIDE:
+            target.writestr(other, b"x")
+
+    (folder / name).write_bytes(with_entries(MAKERS[name](), add))
     assert TEXT in read(folder / name).text
     assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == [name]
 
@@ -71,8 +77,7 @@ def test_names_that_lead_elsewhere_are_names_and_nothing_is_written(tmp_path: Pa
 def test_a_chapter_elsewhere_is_no_chapter(tmp_path: Path) -> None:
     (tmp_path / "secret.xhtml").write_text("<html><body><p>Secret.</p></body></html>")
     for place in ("../../secret.xhtml", f"{tmp_path}/secret.xhtml", f"file://{tmp_path}/secret.xhtml"):
-        led = repacked(_book(), lambda _, data, place=place: data.replace(b"Text/two%20b.xhtml", place.encode()))
-        (tmp_path / "a.epub").write_bytes(led)
+        (tmp_path / "a.epub").write_bytes(_book(second=place))
         text = read(tmp_path / "a.epub").text
         assert TEXT in text and "Secret" not in text
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import docx
 import pytest
+from docx.enum.style import WD_STYLE_TYPE
 from docx.oxml import parse_xml
 from docx.oxml.ns import nsdecls
 from tests.readers.documents import Read, Refusal, archive, outline, repacked, saved
@@ -45,7 +46,7 @@ def test_headings_paragraphs_and_tables_in_order(read_bytes: Read) -> None:
 
 def test_headings_by_inherited_style_and_outline_level(read_bytes: Read) -> None:
     word = docx.Document()
-    style = word.styles.add_style("Kapitel", docx.enum.style.WD_STYLE_TYPE.PARAGRAPH)
+    style = word.styles.add_style("Kapitel", WD_STYLE_TYPE.PARAGRAPH)
     style.base_style = word.styles["Heading 1"]
     word.add_paragraph("Kapitel eins", style="Kapitel")
     paragraph = word.add_paragraph("By outline level")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from odf import dc, meta, office, opendocument, style, table, text
+from odf import dc, meta, office, opendocument, style, table, text  # type: ignore[import-untyped]
 from tests.readers.documents import Read, Refusal, outline, saved
 
 
