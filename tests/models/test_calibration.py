@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import exp, log
 from statistics import median
+from typing import Any
 
 import numpy as np
 import pytest
@@ -131,7 +132,7 @@ def test_what_a_reranker_says_again_hardly_counts() -> None:
 @given(seed=st.integers(0, 1000), factor=st.floats(0.01, 100), shift=st.floats(-50, 50))
 def test_the_scale_of_scores_does_not_matter(seed: int, factor: float, shift: float) -> None:
     prior, logits, _ = question(seed, 3)
-    moved = (logits.astype(np.float64) * factor + shift).astype(np.float64)
+    moved: Any = (logits.astype(np.float64) * factor + shift).astype(np.float64)
     assert separated_evidence(prior, moved) == pytest.approx(separated_evidence(prior, logits), abs=0.02)
 
 

@@ -23,7 +23,8 @@ def model(window: int = 32) -> ScriptedCausal:
 
 def of(*answers: str, window: int = 32, contexts: tuple[str, ...] = (".a", "..", "..a"), batch: int = 2) -> list[float]:
     m = model(window)
-    return cppl(m, m.encode("."), [m.encode(text) for text in contexts], answers, alpha=0.5, batch=batch).tolist()
+    found = cppl(m, m.encode("."), [m.encode(text) for text in contexts], answers, alpha=0.5, batch=batch)
+    return [float(value) for value in found]
 
 
 def perplexity(weight: float, others: float) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import CancelledError
+from typing import Any
 
 import numpy as np
 import pytest
@@ -26,7 +27,7 @@ def spelling(word: str, alphabet: str = "abcdef .", end: str = ".", **also: floa
     return ScriptedCausal(alphabet, rule, end=end)
 
 
-def ask(model: ScriptedCausal, *prompts: str, weights: Sequence[float] = (1.0,), **options: object) -> Decoded:
+def ask(model: ScriptedCausal, *prompts: str, weights: Sequence[float] = (1.0,), **options: Any) -> Decoded:
     streams = StreamPrompts(tuple(model.encode(prompt) for prompt in prompts), tuple(weights))
     return decode(model, [streams], **{"max_tokens": 20, **options})[0]
 

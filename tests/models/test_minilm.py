@@ -117,7 +117,7 @@ def test_parts_are_the_means_of_what_starts_in_them(
 
 def slow_mean(vectors: np.ndarray) -> np.ndarray:
     mean = vectors.astype(np.float64).mean(axis=0)
-    return mean / np.linalg.norm(mean)
+    return np.asarray(mean / np.linalg.norm(mean))
 
 
 def test_threads_share_one_embedder() -> None:

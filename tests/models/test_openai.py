@@ -2,86 +2,51 @@
 
 from __future__ import annotations
 
-import json
 import sys
-from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
+from tests.models.http_endpoint import HTTPEndpoint, Reply, Script
 
 from mergewise.errors import MissingExtra, ModelError, UsageError
 from mergewise.models import release
-
-Reply = Callable[[dict[str, Any]], tuple[int, bytes]]
 
 
 def vector(text: str) -> list[float]:
     return [float(len(text) + 1), 2.0, 0.5]
 
 
-def good(request: dict[str, Any]) -> tuple[int, bytes]:
+def good(request: dict[str, Any]) -> Reply:
     """In reverse, so that only the index tells which text a row belongs to."""
     rows = [{"object": "embedding", "index": i, "embedding": vector(t)} for i, t in enumerate(request["input"])]
-    return 200, json.dumps({"object": "list", "model": "m", "data": rows[::-1]}).encode()
+    return 200, {"object": "list", "model": "m", "data": rows[::-1]}, {}
 
 
-def status(code: int) -> Reply:
-    return lambda request: (code, b'{"error": {"message": "scripted"}}')
+def status(code: int) -> Script:
+    return lambda request: (code, {"error": {"message": "scripted"}}, {"Retry-After-Ms": "1"})
 
 
-def body(content: bytes) -> Reply:
-    return lambda request: (200, content)
+def body(content: object) -> Script:
+    return lambda request: (200, content, {})
 
 
-def data(*rows: dict[str, Any]) -> Reply:
-    return body(json.dumps({"object": "list", "data": rows}).encode())
-
-
-class Server(ThreadingHTTPServer):
-    """Answers with the replies of `script` in turn; the last one repeats."""
-
-    script: list[Reply]
-    requests: list[dict[str, Any]]
-
-
-class Handler(BaseHTTPRequestHandler):
-    server: Server
-
-    def do_POST(self) -> None:
-        request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        self.server.requests.append({**request, "path": self.path, "key": self.headers["Authorization"]})
-        reply = self.server.script.pop(0) if len(self.server.script) > 1 else self.server.script[0]
-        code, content = reply(request)
-        self.send_response(code)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(content)))
-        self.send_header("Retry-After-Ms", "1")
-        self.end_headers()
-        self.wfile.write(content)
-
-    def log_message(self, *args: object) -> None:
-        pass
+def data(*rows: dict[str, Any]) -> Script:
+    return body({"object": "list", "data": rows})
 
 
 @pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[HTTPEndpoint]:
     pytest.importorskip("openai")
-    with Server(("127.0.0.1", 0), Handler) as server:
-        server.script, server.requests = [good], []
-        monkeypatch.setenv("OPENAI_BASE_URL", f"http://127.0.0.1:{server.server_port}/v1")
+    with HTTPEndpoint(good) as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", f"{server.url}/v1")
         monkeypatch.setenv("OPENAI_API_KEY", "secret")
-        thread = Thread(target=server.serve_forever, args=(0.01,))
-        thread.start()
         yield server
-        server.shutdown()
-        thread.join()
 
 
 @pytest.fixture
-def embedder(server: Server) -> Iterator[Any]:
+def embedder(server: HTTPEndpoint) -> Iterator[Any]:
     from mergewise.models.openai import OpenAIEmbedder
 
     embedder = OpenAIEmbedder("m", batch_texts=2, retries=2)
@@ -89,24 +54,25 @@ def embedder(server: Server) -> Iterator[Any]:
     release(embedder)
 
 
-def test_rows_are_unit_and_in_the_order_of_the_texts(server: Server, embedder: Any) -> None:
+def test_rows_are_unit_and_in_the_order_of_the_texts(server: HTTPEndpoint, embedder: Any) -> None:
     texts = ["one", "", "three", "fifteen", "a"]
     vectors = embedder.embed_documents(texts)
     expected = np.array([vector(text or " ") for text in texts])
     np.testing.assert_allclose(vectors, expected / np.linalg.norm(expected, axis=1, keepdims=True), rtol=1e-6)
     assert vectors.dtype == np.float32
     assert [len(request["input"]) for request in server.requests] == [2, 2, 1]
-    assert {(r["path"], r["key"], r["model"]) for r in server.requests} == {("/v1/embeddings", "Bearer secret", "m")}
+    assert {*server.paths} == {"/v1/embeddings"} and {*server.keys} == {"Bearer secret"}
+    assert {request["model"] for request in server.requests} == {"m"}
     assert embedder.spec == "openai:m"
 
 
-def test_the_dimension_is_asked_once(server: Server, embedder: Any) -> None:
+def test_the_dimension_is_asked_once(server: HTTPEndpoint, embedder: Any) -> None:
     assert embedder.dimension == embedder.dimension == 3
     assert len(server.requests) == 1
     assert embedder.embed_queries([]).shape == (0, 3)
 
 
-def test_a_pause_that_the_server_asks_for_is_kept_and_the_request_repeated(server: Server, embedder: Any) -> None:
+def test_a_pause_that_the_server_asks_for_is_kept_and_the_request_repeated(server: HTTPEndpoint, embedder: Any) -> None:
     server.script = [status(429), good]
     assert embedder.embed_queries(["text"]).shape == (1, 3)
     assert len(server.requests) == 2
@@ -114,9 +80,15 @@ def test_a_pause_that_the_server_asks_for_is_kept_and_the_request_repeated(serve
 
 @pytest.mark.parametrize(
     ("code", "requests", "hint"),
-    [(500, 3, "OPENAI_BASE_URL"), (429, 3, "quota"), (401, 1, "OPENAI_API_KEY"), (404, 1, "name"), (400, 1, "longer")],
+    [
+        (500, 3, "OPENAI_BASE_URL"),
+        (429, 3, "quota"),
+        (401, 1, "OPENAI_API_KEY"),
+        (404, 1, "serves"),
+        (400, 1, "longer"),
+    ],
 )
-def test_failures_are_translated(server: Server, embedder: Any, code: int, requests: int, hint: str) -> None:
+def test_failures_are_translated(server: HTTPEndpoint, embedder: Any, code: int, requests: int, hint: str) -> None:
     server.script = [status(code)]
     with pytest.raises(ModelError) as caught:
         embedder.embed_documents(["text"])
@@ -145,13 +117,13 @@ ROW = {"index": 0, "embedding": [1.0, 2.0, 3.0]}
         data(ROW, {"index": 1, "embedding": [0.0, 0.0, 0.0]}),
     ],
 )
-def test_nonsense_is_an_error_and_never_a_vector(server: Server, embedder: Any, reply: Reply) -> None:
+def test_nonsense_is_an_error_and_never_a_vector(server: HTTPEndpoint, embedder: Any, reply: Script) -> None:
     server.script = [reply]
     with pytest.raises(ModelError, match="openai:m"):
         embedder.embed_documents(["one", "two"])
 
 
-def test_a_dimension_that_changes_is_an_error(server: Server) -> None:
+def test_a_dimension_that_changes_is_an_error(server: HTTPEndpoint) -> None:
     from mergewise.models.openai import OpenAIEmbedder
 
     embedder = OpenAIEmbedder("m", dimension=4)
@@ -160,7 +132,7 @@ def test_a_dimension_that_changes_is_an_error(server: Server) -> None:
     release(embedder)
 
 
-def test_nobody_listens(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nobody_listens(server: HTTPEndpoint, monkeypatch: pytest.MonkeyPatch) -> None:
     from mergewise.models.openai import OpenAIEmbedder
 
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
@@ -170,7 +142,7 @@ def test_nobody_listens(server: Server, monkeypatch: pytest.MonkeyPatch) -> None
     release(embedder)
 
 
-def test_a_key_is_needed_only_for_openai_itself(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_key_is_needed_only_for_openai_itself(server: HTTPEndpoint, monkeypatch: pytest.MonkeyPatch) -> None:
     from mergewise.models import load_embedder
 
     monkeypatch.delenv("OPENAI_API_KEY")

@@ -199,17 +199,8 @@ def test_a_stream_that_was_cut_hands_out_what_came(connect: Connect) -> None:
 def test_nonsense_is_an_error(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
     from mergewise.models import scripted
 
-    for answer in (
-        {},
-        [],
-        {"choices": []},
-        {"choices": None},
-        {"choices": [{"message": None}]},
-        NO_TEXT,
-        "text",
-        7,
-        None,
-    ):
+    without_choices: list[Any] = [{}, [], {"choices": []}, {"choices": None}, {"choices": [{"message": None}]}]
+    for answer in (*without_choices, NO_TEXT, "text", 7, None):
         server, chat = connect(["x"])
         monkeypatch.setattr(
             scripted._Handler,

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
 from typing import Any
 
 import numpy as np
 import pytest
+from tests.models.http_endpoint import HTTPEndpoint, Reply, Script
 
 from mergewise.errors import ModelError, UsageError
 from mergewise.models import load_scorer
@@ -19,7 +17,6 @@ pytest.importorskip("openai")
 
 ANCHORS = ["The cat sat on the mat.", "Dogs bark at night, and cats do not.", ""]
 SOURCES = ["A cat sat here.", "Nobody barks."]
-Answer = Callable[[dict[str, Any]], tuple[int, dict[str, Any]]]
 
 
 def tokens(text: str) -> list[str]:
@@ -48,13 +45,13 @@ def positions(prompt: str) -> Iterator[tuple[str, int, float | None]]:
         at += len(token)
 
 
-def choices(request: dict[str, Any], make: Callable[[str], dict[str, Any]]) -> tuple[int, dict[str, Any]]:
+def choices(request: dict[str, Any], make: Callable[[str], dict[str, Any]]) -> Reply:
     """In reverse, so that only the index tells which prompt a choice belongs to."""
     rows = [{"index": i, "text": "!", "finish_reason": "length", **make(p)} for i, p in enumerate(request["prompt"])]
-    return 200, {"id": "x", "object": "text_completion", "created": 0, "model": "m", "choices": rows[::-1]}
+    return 200, {"id": "x", "object": "text_completion", "created": 0, "model": "m", "choices": rows[::-1]}, {}
 
 
-def echo(request: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+def echo(request: dict[str, Any]) -> Reply:
     if not request.get("echo"):
         return choices(request, lambda p: {"logprobs": None})
 
@@ -66,16 +63,17 @@ def echo(request: dict[str, Any]) -> tuple[int, dict[str, Any]]:
     return choices(request, make)
 
 
-def without_offsets(request: dict[str, Any]) -> tuple[int, dict[str, Any]]:
-    status, answer = echo(request)
+def without_offsets(request: dict[str, Any]) -> Reply:
+    status, answer, _ = echo(request)
+    assert isinstance(answer, dict)
     for choice in answer["choices"]:
         choice["logprobs"]["text_offset"] = []
-    return status, answer
+    return status, answer, {}
 
 
-def vllm(request: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+def vllm(request: dict[str, Any]) -> Reply:
     if "prompt_logprobs" not in request:
-        return 400, {"error": {"message": "echo is not supported"}}
+        return 400, {"error": {"message": "echo is not supported"}}, {}
 
     def make(prompt: str) -> dict[str, Any]:
         rows: list[Any] = [
@@ -87,64 +85,36 @@ def vllm(request: dict[str, Any]) -> tuple[int, dict[str, Any]]:
     return choices(request, make)
 
 
-def llama_cpp(request: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+def llama_cpp(request: dict[str, Any]) -> Reply:
     """Says nothing of `echo`, and gives the generated token's alone."""
     return choices(request, lambda p: {"logprobs": {"tokens": ["!"], "token_logprobs": [-3.0], "text_offset": [0]}})
 
 
-def refusing(request: dict[str, Any]) -> tuple[int, dict[str, Any]]:
-    return 400, {"error": {"message": "no log-probabilities here"}}
-
-
-class Server(ThreadingHTTPServer):
-    answer: Answer
-    requests: list[dict[str, Any]]
-
-
-class Handler(BaseHTTPRequestHandler):
-    server: Server
-
-    def do_POST(self) -> None:
-        request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        self.server.requests.append({**request, "path": self.path})
-        status, answer = self.server.answer(request)
-        content = json.dumps(answer).encode()
-        self.send_response(status)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(content)))
-        self.end_headers()
-        self.wfile.write(content)
-
-    def log_message(self, *args: object) -> None:
-        pass
+def refusing(request: dict[str, Any]) -> Reply:
+    return 400, {"error": {"message": "no log-probabilities here"}}, {}
 
 
 @pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
-    with Server(("127.0.0.1", 0), Handler) as server:
-        server.answer, server.requests = echo, []
-        monkeypatch.setenv("OPENAI_BASE_URL", f"http://127.0.0.1:{server.server_port}/v1")
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[HTTPEndpoint]:
+    with HTTPEndpoint(echo) as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", f"{server.url}/v1")
         monkeypatch.setenv("OPENAI_API_KEY", "secret")
-        thread = Thread(target=server.serve_forever, args=(0.01,))
-        thread.start()
         yield server
-        server.shutdown()
-        thread.join()
 
 
 @pytest.mark.parametrize("answer", [echo, without_offsets, vllm])
-def test_the_mean_over_the_sources_tokens(server: Server, answer: Answer) -> None:
-    server.answer = answer
+def test_the_mean_over_the_sources_tokens(server: HTTPEndpoint, answer: Script) -> None:
+    server.script = [answer]
     scorer = load_scorer("openai:m")
     assert scorer is not None and scorer.spec == "openai:m"
     found = scorer.nll(SOURCES, ANCHORS)
     wanted = [[expected(s, a) for a in ANCHORS] for s in SOURCES]
     np.testing.assert_allclose(found, wanted, rtol=1e-5)
-    assert {request["path"] for request in server.requests} == {"/v1/completions"}
+    assert {*server.paths} == {"/v1/completions"}
 
 
-def test_the_form_that_worked_is_kept_and_pairs_are_asked_for_once(server: Server) -> None:
-    server.answer = vllm
+def test_the_form_that_worked_is_kept_and_pairs_are_asked_for_once(server: HTTPEndpoint) -> None:
+    server.script = [vllm]
     scorer = load_scorer("openai:m")
     assert scorer is not None
     scorer.nll(SOURCES[:1], ANCHORS)
@@ -155,15 +125,15 @@ def test_the_form_that_worked_is_kept_and_pairs_are_asked_for_once(server: Serve
     assert len(server.requests) == 3 and len(server.requests[-1]["prompt"]) == len(ANCHORS)
 
 
-def test_an_empty_source_is_no_surprise(server: Server) -> None:
+def test_an_empty_source_is_no_surprise(server: HTTPEndpoint) -> None:
     scorer = load_scorer("openai:m")
     assert scorer is not None
     assert (scorer.nll(["", " "], ANCHORS) == 0).all() and server.requests == []
 
 
 @pytest.mark.parametrize("answer", [llama_cpp, refusing])
-def test_an_endpoint_without_prompt_log_probabilities_is_refused(server: Server, answer: Answer) -> None:
-    server.answer = answer
+def test_an_endpoint_without_prompt_log_probabilities_is_refused(server: HTTPEndpoint, answer: Script) -> None:
+    server.script = [answer]
     scorer = load_scorer("openai:m")
     assert scorer is not None
     with pytest.raises(ModelError) as error:
@@ -171,21 +141,22 @@ def test_an_endpoint_without_prompt_log_probabilities_is_refused(server: Server,
     assert "no log-probabilities of its prompt" in error.value.message and "--scorer lm" in error.value.hint
 
 
-def test_one_prompt_without_log_probabilities_is_enough(server: Server) -> None:
-    def forgetful(request: dict[str, Any]) -> tuple[int, dict[str, Any]]:
-        status, answer = echo(request)
+def test_one_prompt_without_log_probabilities_is_enough(server: HTTPEndpoint) -> None:
+    def forgetful(request: dict[str, Any]) -> Reply:
+        status, answer, _ = echo(request)
+        assert isinstance(answer, dict)
         answer["choices"][0]["logprobs"] = None
-        return status, answer
+        return status, answer, {}
 
-    server.answer = forgetful
+    server.script = [forgetful]
     scorer = load_scorer("openai:m")
     assert scorer is not None
     with pytest.raises(ModelError, match="no log-probabilities of its prompt"):
         scorer.nll(SOURCES, ANCHORS[:2])
 
 
-def test_missing_choices_are_told(server: Server) -> None:
-    server.answer = lambda request: (200, {"id": "x", "object": "text_completion", "choices": []})
+def test_missing_choices_are_told(server: HTTPEndpoint) -> None:
+    server.script = [lambda request: (200, {"id": "x", "object": "text_completion", "choices": []}, {})]
     scorer = load_scorer("openai:m")
     assert scorer is not None
     with pytest.raises(ModelError, match="0 choices for 1 prompts"):

@@ -5,110 +5,64 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from contextlib import ExitStack
 from pathlib import Path
-from threading import Thread
 from typing import Any, ClassVar
 
 import numpy as np
 import pytest
+from tests.models.http_endpoint import HTTPEndpoint, Reply, Script
 
 from mergewise.errors import MissingExtra, ModelError, UsageError
 from mergewise.models import load_reranker
 from mergewise.models.cross_encoder import SentenceTransformersCrossEncoder
-from mergewise.models.scores import RememberingReranker, unit_interval
 from mergewise.models.utilities import utilities_of
 from mergewise.protocols import CountsCut
 
 pytest.importorskip("httpx2")
 from mergewise.models.rerank_http import PROBE, HTTPReranker
 
-Answer = tuple[int, Any, dict[str, str]]
 QUESTION, TEXTS = "What do cats eat?", [f"Text {i} about fish." for i in range(5)]
-
-
-class Endpoint(ThreadingHTTPServer):
-    """Answers as `script` says and keeps what it was asked; `script` gets the number of the request and its body."""
-
-    daemon_threads = True
-
-    def __init__(self, script: Callable[[int, dict[str, Any]], Answer]) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
-        self.script = script
-        self.asked: list[dict[str, Any]] = []
-        self.keys: list[str | None] = []
-        self.url = f"http://127.0.0.1:{self.server_port}/v1/rerank"
-
-
-class _Handler(BaseHTTPRequestHandler):
-    server: Endpoint
-    protocol_version = "HTTP/1.1"
-
-    def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        self.server.asked.append(body)
-        self.server.keys.append(self.headers["Authorization"])
-        status, answer, headers = self.server.script(len(self.server.asked), body)
-        if status == 0:
-            self.close_connection = True
-            return
-        content = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
-        self.send_response(status)
-        for name, value in {"Content-Length": str(len(content)), **headers}.items():
-            self.send_header(name, value)
-        self.end_headers()
-        self.wfile.write(content)
-
-    def log_message(self, *args: object) -> None:
-        """Quiet."""
 
 
 def mark(text: str) -> float:
     return int(text.split()[1]) / 10
 
 
-def cohere(number: int, body: dict[str, Any]) -> Answer:
+def cohere(body: dict[str, Any]) -> Reply:
     rows = [{"index": i, "relevance_score": mark(text)} for i, text in enumerate(body["documents"])]
     return 200, {"results": rows[::-1]}, {}
 
 
-def tei(number: int, body: dict[str, Any]) -> Answer:
+def tei(body: dict[str, Any]) -> Reply:
     if "texts" not in body:
         return 422, {"error": "missing field `texts`"}, {}
     return 200, [{"index": i, "score": mark(text)} for i, text in enumerate(body["texts"])][::-1], {}
 
 
-Serve = Callable[..., tuple[Endpoint, HTTPReranker]]
+Serve = Callable[..., tuple[HTTPEndpoint, HTTPReranker]]
 
 
 @pytest.fixture
 def serve() -> Iterator[Serve]:
-    open_ones: list[tuple[Endpoint, Thread, HTTPReranker]] = []
+    with ExitStack() as stack:
 
-    def start(
-        script: Callable[[int, dict[str, Any]], Answer], suffix: str = "", **options: Any
-    ) -> tuple[Endpoint, HTTPReranker]:
-        endpoint = Endpoint(script)
-        thread = Thread(target=endpoint.serve_forever, args=(0.01,), daemon=True)
-        thread.start()
-        reranker = HTTPReranker(endpoint.url + suffix, **{"retries": 2, "pause": 0.01, "scale": "shares", **options})
-        open_ones.append((endpoint, thread, reranker))
-        return endpoint, reranker
+        def start(*script: Script, suffix: str = "", **options: Any) -> tuple[HTTPEndpoint, HTTPReranker]:
+            endpoint = stack.enter_context(HTTPEndpoint(*script))
+            options = {"retries": 2, "pause": 0.01, "scale": "shares", **options}
+            reranker = HTTPReranker(f"{endpoint.url}/v1/rerank{suffix}", **options)
+            stack.callback(reranker.close)
+            return endpoint, reranker
 
-    yield start
-    for endpoint, thread, reranker in open_ones:
-        reranker.close()
-        endpoint.shutdown()
-        thread.join()
-        endpoint.server_close()
+        yield start
 
 
 def test_scores_in_the_order_of_the_texts_in_batches(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RERANK_API_KEY", "secret")
-    endpoint, reranker = serve(cohere, "#small", batch_texts=2)
+    endpoint, reranker = serve(cohere, suffix="#small", batch_texts=2)
     assert reranker.score(QUESTION, TEXTS) == pytest.approx([0.0, 0.1, 0.2, 0.3, 0.4])
-    assert [len(body["documents"]) for body in endpoint.asked] == [2, 2, 1], "the remainder of the batches too"
-    assert endpoint.asked[0] == {"model": "small", "query": QUESTION, "documents": TEXTS[:2], "top_n": 2}
+    assert [len(body["documents"]) for body in endpoint.requests] == [2, 2, 1], "the remainder of the batches too"
+    assert endpoint.requests[0] == {"model": "small", "query": QUESTION, "documents": TEXTS[:2], "top_n": 2}
     assert endpoint.keys[0] == "Bearer secret"
     assert reranker.score(QUESTION, []).shape == (0,)
 
@@ -116,12 +70,12 @@ def test_scores_in_the_order_of_the_texts_in_batches(serve: Serve, monkeypatch: 
 def test_the_other_shape_is_found_out_and_kept(serve: Serve) -> None:
     endpoint, reranker = serve(tei, batch_texts=3)
     assert reranker.score(QUESTION, TEXTS) == pytest.approx([0.0, 0.1, 0.2, 0.3, 0.4])
-    assert ["texts" in body for body in endpoint.asked] == [False, True, True]
+    assert ["texts" in body for body in endpoint.requests] == [False, True, True]
 
 
 def test_logits_become_shares_in_the_same_order(serve: Serve) -> None:
     _, reranker = serve(
-        lambda n, body: (
+        lambda body: (
             200,
             {"results": [{"index": 0, "relevance_score": -8.0}, {"index": 1, "relevance_score": 3.0}]},
             {},
@@ -138,7 +92,7 @@ class Judge:
     def __init__(self, fits: float, does_not: float) -> None:
         self.fits, self.does_not = fits, does_not
 
-    def __call__(self, number: int, body: dict[str, Any]) -> Answer:
+    def __call__(self, body: dict[str, Any]) -> Reply:
         texts = body.get("documents") or body["texts"]
         known = {PROBE[1][0]: self.fits, **dict.fromkeys(PROBE[1][1:], self.does_not)}
         rows = [{"index": i, "relevance_score": known.get(t) or float(t.split()[1])} for i, t in enumerate(texts)]
@@ -160,7 +114,7 @@ def test_the_scale_is_the_endpoint_s_and_not_the_call_s(serve: Serve, judge: Jud
     alone = [float(reranker.score(QUESTION, [text])[0]) for text in texts]
     assert alone == pytest.approx(expected)
     assert reranker.score(QUESTION, texts) == pytest.approx(expected)
-    assert len(endpoint.asked) == 1 + len(texts) + 1, "the scale is found out once"
+    assert len(endpoint.requests) == 1 + len(texts) + 1, "the scale is found out once"
     assert reranker.score(QUESTION, []).shape == (0,)
 
 
@@ -174,12 +128,12 @@ def test_an_endpoint_that_changes_its_scale_is_refused(serve: Serve) -> None:
 
 @pytest.mark.parametrize("status", [429, 503, 0])
 def test_what_passes_is_tried_again(serve: Serve, status: int) -> None:
-    def script(number: int, body: dict[str, Any]) -> Answer:
-        return (status, {}, {"Retry-After": "0"}) if number < 3 else cohere(number, body)
+    def fail(body: dict[str, Any]) -> Reply:
+        return status, {}, {"Retry-After": "0"}
 
-    endpoint, reranker = serve(script)
+    endpoint, reranker = serve(fail, fail, cohere)
     assert len(reranker.score(QUESTION, TEXTS)) == 5
-    assert len(endpoint.asked) == 3
+    assert len(endpoint.requests) == 3
 
 
 @pytest.mark.parametrize(
@@ -196,8 +150,8 @@ def test_what_passes_is_tried_again(serve: Serve, status: int) -> None:
         ((422, {"error": "no"}, {}), "rerank endpoint"),
     ],
 )
-def test_what_does_not_pass_is_a_model_error_with_a_hint(serve: Serve, answer: Answer, hint: str) -> None:
-    _, reranker = serve(lambda number, body: answer)
+def test_what_does_not_pass_is_a_model_error_with_a_hint(serve: Serve, answer: Reply, hint: str) -> None:
+    _, reranker = serve(lambda body: answer)
     with pytest.raises(ModelError) as caught:
         reranker.score(QUESTION, TEXTS)
     assert hint in caught.value.hint
@@ -205,11 +159,12 @@ def test_what_does_not_pass_is_a_model_error_with_a_hint(serve: Serve, answer: A
 
 def test_specs(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
     endpoint, _ = serve(Judge(8.0, -8.0))
-    for spec in (f"http:{endpoint.url}", endpoint.url):
+    url = f"{endpoint.url}/v1/rerank"
+    for spec in (f"http:{url}", url):
         reranker = load_reranker(spec)
         assert isinstance(reranker, HTTPReranker)
         assert len(reranker.score(QUESTION, TEXTS)) == 5
-        assert endpoint.asked[-2]["query"] == PROBE[0]
+        assert endpoint.requests[-2]["query"] == PROBE[0]
         reranker.close()
     assert load_reranker("none") is None
     with pytest.raises(UsageError, match="not an address"):
@@ -219,44 +174,6 @@ def test_specs(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "httpx2", None)
     with pytest.raises(MissingExtra, match=r"mergewise\[rerank\]"):
         load_reranker("http:http://127.0.0.1:1/rerank")
-
-
-# -- shared
-
-
-def test_scores_of_no_number_are_refused() -> None:
-    assert unit_interval([0.0, 1.0, 0.25], "shares") == pytest.approx([0, 1, 0.25])
-    for scale in ("shares", "logits"):
-        for wrong in (float("nan"), float("inf")):
-            with pytest.raises(ModelError, match="no number"):
-                unit_interval([0.5, wrong], scale)  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize("scores", [[0.5, 3.0, 0.1], [0.2, -4.0, 0.9], [1.0, 1.0001, 0.0], [60.0, 900.0, -900.0]])
-def test_scores_beyond_zero_and_one_come_into_the_interval_in_their_order(scores: list[float]) -> None:
-    squashed = unit_interval(scores, "logits")
-    assert squashed.min() >= 0 and squashed.max() <= 1
-    assert list(squashed.argsort(kind="stable")) == sorted(range(3), key=lambda i: scores[i])
-
-
-def test_a_pair_is_scored_once_a_question() -> None:
-    class Counting:
-        spec = "counting"
-
-        def __init__(self) -> None:
-            self.asked: list[tuple[str, list[str]]] = []
-
-        def score(self, question: str, texts: Any) -> Any:
-            self.asked.append((question, list(texts)))
-            return np.array([len(text) / 100 for text in texts], np.float32)
-
-    inner = Counting()
-    memory = RememberingReranker(inner)
-    assert memory.spec == "counting"
-    assert memory.score("q", ["a", "bb", "a"]) == pytest.approx([0.01, 0.02, 0.01])
-    assert memory.score("q", ["ccc", "bb"]) == pytest.approx([0.03, 0.02])
-    assert memory.score("other", ["a"]) == pytest.approx([0.01])
-    assert inner.asked == [("q", ["a", "bb"]), ("q", ["ccc"]), ("other", ["a"])]
 
 
 # -- cross-encoders
@@ -331,7 +248,7 @@ class Predicting:
 class PredictingBefore(Predicting):
     """One of an earlier version, with two labels, and a softmax where nothing else is asked for."""
 
-    def predict(  # type: ignore[override]
+    def predict(
         self, pairs: Any, batch_size: int = 1, show_progress_bar: bool = True, activation_fct: Any = None
     ) -> Any:
         values = np.array([[1.0, 1.0 + self.logits[text]] for _, text in pairs])

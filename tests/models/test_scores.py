@@ -68,7 +68,7 @@ def test_shares_that_are_rounded_are_cut_and_others_are_refused() -> None:
 def test_what_is_no_number_is_refused_on_either_scale(bad: float) -> None:
     for scale in ("shares", "logits"):
         with pytest.raises(ModelError, match="no number"):
-            unit_interval([0.5, bad], scale)  # type: ignore[arg-type]
+            unit_interval([0.5, bad], scale)
 
 
 @given(st.lists(st.sampled_from("abc"), max_size=3), st.lists(st.sampled_from("xyz"), max_size=3))
@@ -111,7 +111,8 @@ def test_within_a_question_no_text_is_scored_twice() -> None:
     first = models.reranker.score("q", ["aa", "b", "aa"])
     assert first.tolist() == pytest.approx([1 / 3, 1 / 2, 1 / 3])
     assert models.reranker.score("q", ["b", "ccc"]).tolist() == pytest.approx([1 / 2, 1 / 4])
-    assert reranker.asked == [("q", ["aa", "b"]), ("q", ["ccc"])]
+    assert models.reranker.score("other", ["b"]).tolist() == pytest.approx([1 / 2])
+    assert reranker.asked == [("q", ["aa", "b"]), ("q", ["ccc"]), ("other", ["b"])]
     assert models.reranker.spec == "lengths"
 
 

@@ -14,8 +14,8 @@ from mergewise.protocols import ChatModel
 from mergewise.types import Message, Reply, Usage
 
 
-def ask(chat: ChatModel, text: str, **options: int) -> Reply:
-    return run(chat.complete([Message("user", text)], **options))
+def ask(chat: ChatModel, text: str, max_tokens: int = 1024) -> Reply:
+    return run(chat.complete([Message("user", text)], max_tokens=max_tokens))
 
 
 def test_answers_come_in_turn_and_the_last_repeats() -> None:

@@ -12,7 +12,8 @@ from pathlib import Path
 import docx
 import openpyxl
 import pytest
-from tests.readers.test_read_epub import CHAPTERS, CONTAINER, OPF
+from tests.readers.documents import repacked, saved
+from tests.readers.test_read_epub import CHAPTERS, book
 from tests.support import read
 
 from mergewise.errors import ReadError
@@ -30,27 +31,21 @@ OUTSIDE = (
 
 
 def _word() -> bytes:
-    file, document = io.BytesIO(), docx.Document()
+    document = docx.Document()
     document.add_paragraph(TEXT)
-    document.save(file)
-    return file.getvalue()
+    return saved(document)
 
 
 def _workbook() -> bytes:
-    file, book = io.BytesIO(), openpyxl.Workbook()
-    book.active.append([TEXT])
-    book.save(file)
-    return file.getvalue()
+    workbook = openpyxl.Workbook()
+    workbook.active.append([TEXT])
+    return saved(workbook)
 
 
-def _book() -> bytes:
-    file = io.BytesIO()
-    with zipfile.ZipFile(file, "w") as target:
-        target.writestr("META-INF/container.xml", CONTAINER)
-        target.writestr("OEBPS/book.opf", OPF.format(contents=""))
-        for name, text in CHAPTERS.items():
-            target.writestr(name, text.replace("Gänse.", TEXT))
-    return file.getvalue()
+def _book(second: str = "Text/two%20b.xhtml") -> bytes:
+    """A book whose second chapter is said to stand elsewhere."""
+    made = book({name: text.replace("Gänse.", TEXT) for name, text in CHAPTERS.items()}, "")
+    return repacked(made, lambda _, data: data.replace(b"Text/two%20b.xhtml", second.encode()))
 
 
 MAKERS: dict[str, Callable[[], bytes]] = {"a.docx": _word, "a.xlsx": _workbook, "a.epub": _book}
@@ -69,8 +64,12 @@ def with_entries(data: bytes, change: Callable[[zipfile.ZipFile], object]) -> by
 def test_names_that_lead_elsewhere_are_names_and_nothing_is_written(tmp_path: Path, name: str) -> None:
     folder = tmp_path / "inner" / "folder"
     folder.mkdir(parents=True)
-    data = with_entries(MAKERS[name](), lambda target: [target.writestr(other, b"x") for other in OUTSIDE])
-    (folder / name).write_bytes(data)
+
+    def add(target: zipfile.ZipFile) -> None:
+        for other in OUTSIDE:
+            target.writestr(other, b"x")
+
+    (folder / name).write_bytes(with_entries(MAKERS[name](), add))
     assert TEXT in read(folder / name).text
     assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == [name]
 
@@ -78,11 +77,7 @@ def test_names_that_lead_elsewhere_are_names_and_nothing_is_written(tmp_path: Pa
 def test_a_chapter_elsewhere_is_no_chapter(tmp_path: Path) -> None:
     (tmp_path / "secret.xhtml").write_text("<html><body><p>Secret.</p></body></html>")
     for place in ("../../secret.xhtml", f"{tmp_path}/secret.xhtml", f"file://{tmp_path}/secret.xhtml"):
-        file = io.BytesIO()
-        with zipfile.ZipFile(io.BytesIO(_book())) as source, zipfile.ZipFile(file, "w") as target:
-            for entry in source.namelist():
-                target.writestr(entry, source.read(entry).decode().replace("Text/two%20b.xhtml", place))
-        (tmp_path / "a.epub").write_bytes(file.getvalue())
+        (tmp_path / "a.epub").write_bytes(_book(second=place))
         text = read(tmp_path / "a.epub").text
         assert TEXT in text and "Secret" not in text
 

@@ -44,6 +44,7 @@ def test_utf8_with_a_broken_character_stays_utf8() -> None:
 
 def test_line_ends_are_one_and_nuls_are_shown() -> None:
     assert decode(b"a\r\nb\rc\x00d" + b" " * 2000) == "a\nb\nc\ufffdd" + " " * 2000
+    assert decode(b"line\n" * 1_000 + b"\x00 end").endswith("line\n\ufffd end")
 
 
 @pytest.mark.parametrize(("data", "reason"), [(b"\x89PNG\r\n\x1a\nabc", "a PNG image"), (bytes(range(32)), "binary")])

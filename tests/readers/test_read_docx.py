@@ -2,35 +2,23 @@
 
 from __future__ import annotations
 
-import io
-import zipfile
-from collections.abc import Callable
+import re
 from pathlib import Path
 
 import docx
 import pytest
+from docx.enum.style import WD_STYLE_TYPE
 from docx.oxml import parse_xml
 from docx.oxml.ns import nsdecls
+from tests.readers.documents import Read, Refusal, archive, outline, repacked, saved
 from tests.support import read
 
 from mergewise.errors import ReadError
 from mergewise.readers import archive as zip_reader
 from mergewise.readers.docx import formula
 from mergewise.readers.numbering import Level, Numbering
-from mergewise.types import Document
 
-Read = Callable[[str, "bytes | str"], Document]
 MATH = 'xmlns:m="http://schemas.openxmlformats.org/officeDocument/2006/math"'
-
-
-def saved(word: docx.document.Document) -> bytes:
-    file = io.BytesIO()
-    word.save(file)
-    return file.getvalue()
-
-
-def outline(document: Document) -> list[tuple[int, str]]:
-    return [(heading.level, heading.title) for heading in document.outline or ()]
 
 
 def test_headings_paragraphs_and_tables_in_order(read_bytes: Read) -> None:
@@ -58,7 +46,7 @@ def test_headings_paragraphs_and_tables_in_order(read_bytes: Read) -> None:
 
 def test_headings_by_inherited_style_and_outline_level(read_bytes: Read) -> None:
     word = docx.Document()
-    style = word.styles.add_style("Kapitel", docx.enum.style.WD_STYLE_TYPE.PARAGRAPH)
+    style = word.styles.add_style("Kapitel", WD_STYLE_TYPE.PARAGRAPH)
     style.base_style = word.styles["Heading 1"]
     word.add_paragraph("Kapitel eins", style="Kapitel")
     paragraph = word.add_paragraph("By outline level")
@@ -99,17 +87,9 @@ def test_strict_documents(read_bytes: Read) -> None:
     word = docx.Document()
     word.add_heading("Heading", level=1)
     word.add_paragraph("Text")
-    strict = io.BytesIO()
-    with zipfile.ZipFile(io.BytesIO(saved(word))) as source, zipfile.ZipFile(strict, "w") as target:
-        for name in source.namelist():
-            data = source.read(name)
-            for kind in (b"officeDocument", b"wordprocessingml"):
-                data = data.replace(
-                    b"http://schemas.openxmlformats.org/" + kind + b"/2006/",
-                    b"http://purl.oclc.org/ooxml/" + kind + b"/",
-                )
-            target.writestr(name, data)
-    document = read_bytes("a.docx", strict.getvalue())
+    kinds = re.compile(rb"http://schemas\.openxmlformats\.org/(officeDocument|wordprocessingml)/2006/")
+    strict = repacked(saved(word), lambda _, data: kinds.sub(rb"http://purl.oclc.org/ooxml/\1/", data))
+    document = read_bytes("a.docx", strict)
     assert (document.text, outline(document)) == ("Heading\n\nText", [(1, "Heading")])
 
 
@@ -155,41 +135,23 @@ def test_formulas(xml: str, expected: str) -> None:
 # --- archives
 
 
-def refusal(path: Path, content: bytes) -> str:
-    path.write_bytes(content)
-    with pytest.raises(ReadError) as caught:
-        read(path)
-    return caught.value.message
+def test_archives_that_are_no_documents(refusal: Refusal) -> None:
+    assert "not a Word document" in refusal("a.docx", archive({"a": b"x"}))
+    assert "zip bomb" in refusal("a.docx", archive({"bomb": bytes(60_000_000)}))
 
 
-def archive(**parts: bytes) -> bytes:
-    file = io.BytesIO()
-    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as target:
-        for name, data in parts.items():
-            target.writestr(name, data)
-    return file.getvalue()
-
-
-def test_archives_that_are_no_documents(tmp_path: Path) -> None:
-    assert "not a Word document" in refusal(tmp_path / "a.docx", archive(a=b"x"))
-
-
-def test_a_zip_bomb_is_not_unpacked(tmp_path: Path) -> None:
-    assert "zip bomb" in refusal(tmp_path / "a.docx", archive(bomb=bytes(60_000_000)))
-
-
-def test_parts_are_read_up_to_a_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_parts_are_read_up_to_a_limit(refusal: Refusal, monkeypatch: pytest.MonkeyPatch) -> None:
     word = docx.Document()
     word.add_paragraph("long " * 1_000)
     monkeypatch.setattr(zip_reader, "MAX_PART", 2_000)
-    assert "unpacks to more than" in refusal(tmp_path / "a.docx", saved(word))
+    assert "unpacks to more than" in refusal("a.docx", saved(word))
 
 
-def test_truncated_and_damaged_archives(tmp_path: Path) -> None:
+def test_truncated_and_damaged_archives(refusal: Refusal, tmp_path: Path) -> None:
     word = docx.Document()
     word.add_paragraph("text")
     whole = saved(word)
-    assert refusal(tmp_path / "a.docx", whole[: len(whole) // 2]) == "damaged or truncated DOCX"
+    assert refusal("a.docx", whole[: len(whole) // 2]) == "damaged or truncated DOCX"
     for place in range(100, len(whole), len(whole) // 40):
         (tmp_path / "b.docx").write_bytes(whole[:place] + b"\xff\xff\xff" + whole[place + 3 :])
         try:

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import io
-import zipfile
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import pytest
+from tests.readers.documents import Read, Refusal, archive
 
-from mergewise.types import Document
-
-Read = Callable[[str, "bytes | str"], Document]
-Refusal = Callable[[str, "bytes | str"], str]
-
+CONTAINER_NAME = "META-INF/container.xml"
 CONTAINER = """<?xml version="1.0"?><container xmlns="urn:oasis:names:tc:opendocument:xmlns:container" version="1.0">
 <rootfiles><rootfile full-path="OEBPS/book.opf" media-type="application/oebps-package+xml"/></rootfiles></container>"""
 OPF = """<?xml version="1.0"?><package xmlns="http://www.idpf.org/2007/opf" version="3.0"
@@ -39,14 +34,8 @@ CHAPTERS = {
 
 
 def book(parts: Mapping[str, str], contents: str = NAV) -> bytes:
-    file = io.BytesIO()
-    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as target:
-        target.writestr("mimetype", "application/epub+zip", zipfile.ZIP_STORED)
-        target.writestr("META-INF/container.xml", CONTAINER)
-        target.writestr("OEBPS/book.opf", OPF.replace("{contents}", contents))
-        for name, text in parts.items():
-            target.writestr(name, text)
-    return file.getvalue()
+    opf = OPF.replace("{contents}", contents)
+    return archive({"mimetype": "application/epub+zip", CONTAINER_NAME: CONTAINER, "OEBPS/book.opf": opf, **parts})
 
 
 @pytest.mark.parametrize("contents", [NAV, NCX])
@@ -87,16 +76,10 @@ def test_a_book_without_text(refusal: Refusal) -> None:
 
 
 def test_a_book_without_its_package(refusal: Refusal) -> None:
-    file = io.BytesIO()
-    with zipfile.ZipFile(file, "w") as target:
-        target.writestr("META-INF/container.xml", CONTAINER)
-    assert refusal("a.epub", file.getvalue()) == "damaged EPUB: its package file is missing"
+    assert refusal("a.epub", archive({CONTAINER_NAME: CONTAINER})) == "damaged EPUB: its package file is missing"
 
 
 def test_entities_are_not_expanded(refusal: Refusal) -> None:
     bomb = '<!DOCTYPE x [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;">]>'
     broken = CONTAINER.replace('<?xml version="1.0"?>', bomb).replace("<rootfiles>", "<rootfiles>&b;")
-    file = io.BytesIO()
-    with zipfile.ZipFile(file, "w") as target:
-        target.writestr("META-INF/container.xml", broken)
-    assert "aaaa" not in refusal("a.epub", file.getvalue())
+    assert "aaaa" not in refusal("a.epub", archive({CONTAINER_NAME: broken}))

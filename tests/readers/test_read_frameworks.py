@@ -58,4 +58,4 @@ def test_they_are_indexed_beside_our_own_and_what_fits_no_index_is_left_out(tmp_
 
 def test_what_is_no_source_is_refused_however_deep_it_stands() -> None:
     with pytest.raises(UsageError, match="cannot be indexed"):
-        inputs_of([[langchain(), [mw.Document("b", TEXT), 5]]])
+        inputs_of([[langchain(), [mw.Document("b", TEXT), 5]]])  # type: ignore[list-item]

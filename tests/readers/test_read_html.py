@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.readers.documents import Read, marked, outline
 from tests.support import read
 
 from mergewise.errors import ReadError
-from mergewise.types import Document
 
-Read = Callable[[str, "bytes | str"], Document]
 PROSE = "<p>" + "The quick brown fox jumps over the lazy dog, and then it rests. " * 40 + "</p>"
 LINKS = "".join(f'<li><a href="/{n}">Page number {n}</a></li>' for n in range(20))
-
-
-def outline(document: Document) -> list[tuple[int, str]]:
-    return [(heading.level, heading.title) for heading in document.outline or ()]
 
 
 def test_blocks(read_bytes: Read) -> None:
@@ -34,7 +28,7 @@ def test_blocks(read_bytes: Read) -> None:
         "One & two\n\nLoose text\n\nFirst\nsecond line\n\nInside\n\nand deeper\n\n  code\n    more\n\nQuoted\n\nThree"
     )
     assert outline(document) == [(1, "One & two"), (3, "Three")]
-    assert [document.text[h.start : h.end] for h in document.outline or ()] == ["One & two", "Three"]
+    assert marked(document) == ["One & two", "Three"]
     assert document.title == "The title"
 
 

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.readers.documents import Read, outline
 from tests.support import read
 
 from mergewise.errors import ReadError
-from mergewise.types import Document
-
-Read = Callable[[str, "bytes | str"], Document]
 
 ARTICLE = """<?xml version="1.0"?>
 <!DOCTYPE article PUBLIC "-//NLM//DTD JATS" "JATS.dtd">
@@ -44,7 +41,7 @@ def test_article(read_bytes: Read) -> None:
         "1. one\n2. two\n\nDeeper\n\nText.\n\nFig 1 A duck. It swims.\n\nTable 1 Counts.\n\n"
         "| Pond | Ducks |  |\n| A | 1 | 2 |\n\nx\n\nAcknowledgements\n\nThanks."
     )
-    assert [(heading.level, heading.title) for heading in document.outline or ()] == [
+    assert outline(document) == [
         (1, "On ducks"),
         (2, "Abstract"),
         (2, "1 Introduction"),

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import base64
 import mailbox
-from collections.abc import Callable
 from email.message import EmailMessage
 from pathlib import Path
 
 import pytest
+from tests.readers.documents import Read, Refusal, outline, titles
 from tests.support import read
 
 from mergewise.readers.mail import _word_text
-from mergewise.types import Document
-
-Read = Callable[[str, "bytes | str"], Document]
-Refusal = Callable[[str, "bytes | str"], str]
 
 
 def message(subject: str = "Über Enten", body: str = "Grüße\n\n> Ducks?\n> Yes.\n\nAnn\n") -> EmailMessage:
@@ -68,7 +64,7 @@ def test_html_alone_is_read_as_a_page(read_bytes: Read) -> None:
     mail.set_content("<h1>Größe</h1><p>rich <b>text</b></p><script>x()</script>", subtype="html", charset="iso-8859-1")
     document = read_bytes("a.eml", mail.as_bytes())
     assert document.text.endswith("\n\nGröße\n\nrich text")
-    assert [(h.level, h.title) for h in document.outline or ()] == [(1, "Über Enten"), (2, "Größe")]
+    assert outline(document) == [(1, "Über Enten"), (2, "Größe")]
 
 
 def test_a_message_without_a_subject_and_with_broken_headers(read_bytes: Read) -> None:
@@ -86,7 +82,7 @@ def test_a_box(tmp_path: Path) -> None:
     box.add(message("Second", "text\n"))
     box.close()
     document = read(path)
-    assert [heading.title for heading in document.outline or ()] == ["First", "Second"]
+    assert titles(document) == ["First", "Second"]
     assert "\n\nFrom here on\n\nFrom the start: no\n\nSecond\n\n" in document.text
     assert (document.title, document.metadata) == ("list", {})
 

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import io
-import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
 import docx
 import pytest
+from tests.readers.documents import Read, repacked, saved
 
 import mergewise as mw
 from mergewise.readers.front_matter import yaml_pairs
 from mergewise.readers.metadata import iso_date, metadata_from
 from mergewise.readers.titles import real_title, title_among
-from mergewise.types import Document, FileMetadata, Heading
-
-Read = Callable[[str, "bytes | str"], Document]
+from mergewise.types import FileMetadata, Heading
 
 
 @pytest.mark.parametrize(
@@ -302,12 +299,6 @@ def test_pdf(read_bytes: Read, make_pdf: Callable[..., bytes]) -> None:
     assert read_bytes("b.pdf", make_pdf([abstract], title="Microsoft Word - x.doc")).title == "b"
 
 
-def saved(word: docx.document.Document) -> bytes:
-    file = io.BytesIO()
-    word.save(file)
-    return file.getvalue()
-
-
 def test_docx(read_bytes: Read) -> None:
     word = docx.Document()
     word.core_properties.title = "Microsoft Word - x.doc"
@@ -331,11 +322,8 @@ def test_the_template_of_python_docx_says_nothing(read_bytes: Read) -> None:
 def test_damaged_properties_do_not_hinder_the_text(read_bytes: Read, core: bytes) -> None:
     word = docx.Document()
     word.add_paragraph("Text")
-    file = io.BytesIO()
-    with zipfile.ZipFile(io.BytesIO(saved(word))) as source, zipfile.ZipFile(file, "w") as target:
-        for name in source.namelist():
-            target.writestr(name, core if name == "docProps/core.xml" else source.read(name))
-    document = read_bytes("a.docx", file.getvalue())
+    damaged = repacked(saved(word), lambda name, data: core if name == "docProps/core.xml" else data)
+    document = read_bytes("a.docx", damaged)
     assert (document.text, document.title, document.metadata) == ("Text", "a", {})
 
 

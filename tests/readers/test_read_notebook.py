@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from typing import Any
 
 import pytest
+from tests.readers.documents import Read, Refusal
 
 from mergewise.readers import notebook
-from mergewise.types import Document
-
-Read = Callable[[str, "bytes | str"], Document]
-Refusal = Callable[[str, "bytes | str"], str]
 
 
 def made(*cells: dict[str, Any], **metadata: Any) -> str:

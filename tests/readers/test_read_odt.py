@@ -2,21 +2,8 @@
 
 from __future__ import annotations
 
-import io
-from collections.abc import Callable
-
-from odf import dc, meta, office, opendocument, style, table, text
-
-from mergewise.types import Document
-
-Read = Callable[[str, "bytes | str"], Document]
-Refusal = Callable[[str, "bytes | str"], str]
-
-
-def saved(document: object) -> bytes:
-    file = io.BytesIO()
-    document.write(file)  # type: ignore[attr-defined]
-    return file.getvalue()
+from odf import dc, meta, office, opendocument, style, table, text  # type: ignore[import-untyped]
+from tests.readers.documents import Read, Refusal, outline, saved
 
 
 def row(*cells: object) -> object:
@@ -92,7 +79,7 @@ def test_a_text(read_bytes: Read) -> None:
         "Von Enten\n\nNahrung\n\nEnten essen Gras\nund Brot.\n\nSelten.\n\n- eins\n- zwei\n  - tiefer\n\nDann:\n\n"
         "1. a\n2. b\n\nZahlen\n\n| Teich | Enten | Gänse |\n| A |  |  |"
     )
-    assert [(h.level, h.title) for h in document.outline or ()] == [(1, "Von Enten"), (2, "Nahrung"), (3, "Zahlen")]
+    assert outline(document) == [(1, "Von Enten"), (2, "Nahrung"), (3, "Zahlen")]
     assert document.title == "Von Enten"
     assert {"author": "Ann", "language": "de", "keywords": "Teich"}.items() <= document.metadata.items()
 

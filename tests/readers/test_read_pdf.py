@@ -7,21 +7,16 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from tests.readers.documents import Read, outline
 from tests.support import read
 
 from mergewise.errors import ReadError
-from mergewise.types import Document
 
-Read = Callable[[str, "bytes | str"], Document]
 MakePdf = Callable[..., bytes]
 
 
 def body(*texts: str, top: float = 700) -> list[tuple[str, float, float, float, str]]:
     return [("F1", 10, 50, top - 12 * row, text) for row, text in enumerate(texts)]
-
-
-def outline(document: Document) -> list[tuple[int, str]]:
-    return [(heading.level, heading.title) for heading in document.outline or ()]
 
 
 def test_pages_paragraphs_and_headings_by_type(read_bytes: Read, make_pdf: MakePdf) -> None:

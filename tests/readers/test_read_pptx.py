@@ -2,28 +2,17 @@
 
 from __future__ import annotations
 
-import io
 import sys
-import zipfile
-from collections.abc import Callable
 
 import pytest
 from pptx import Presentation
 from pptx.presentation import Presentation as Deck
 from pptx.util import Inches
+from tests.readers.documents import Read, Refusal, repacked, saved, titles
 
 from mergewise.readers import pptx as reader
-from mergewise.types import Document
 
-Read = Callable[[str, "bytes | str"], Document]
-Refusal = Callable[[str, "bytes | str"], str]
 TITLE_AND_BODY, TITLE_ONLY, BLANK = 1, 5, 6
-
-
-def saved(deck: Deck) -> bytes:
-    file = io.BytesIO()
-    deck.save(file)
-    return file.getvalue()
 
 
 def box(slide: object, text: str) -> object:
@@ -65,7 +54,7 @@ def test_slides(read_bytes: Read) -> None:
         "On ducks\n\n- They swim\n  - in ponds\n\nNotes: Say hello.\nSmile.\n\n"
         "Größe\n\n| 00 01 |  | 02 |\n| 10 | 11 | 12 |\n\nin a group\n\nSlide 4\n\nNameless"
     )
-    assert [heading.title for heading in document.outline or ()] == ["On ducks", "Größe", "Slide 4"]
+    assert titles(document) == ["On ducks", "Größe", "Slide 4"]
     pages = [document.text[page.start : page.end].split("\n")[0] for page in document.pages]
     assert pages == ["On ducks", "Größe", "", "Slide 4"]
     assert document.title == "On ducks"
@@ -84,12 +73,9 @@ def test_too_many_slides(refusal: Refusal, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_entities_are_refused(refusal: Refusal) -> None:
-    file = io.BytesIO()
-    with zipfile.ZipFile(io.BytesIO(saved(deck()))) as source, zipfile.ZipFile(file, "w") as target:
-        for name in source.namelist():
-            bomb = b'<!DOCTYPE x [<!ENTITY a "aaaa">]>' if name == "ppt/slides/slide1.xml" else b""
-            target.writestr(name, bomb + source.read(name))
-    assert refusal("a.pptx", file.getvalue()) == "ppt/slides/slide1.xml declares XML entities"
+    bomb = b'<!DOCTYPE x [<!ENTITY a "aaaa">]>'
+    declared = repacked(saved(deck()), lambda name, data: bomb + data if name == "ppt/slides/slide1.xml" else data)
+    assert refusal("a.pptx", declared) == "ppt/slides/slide1.xml declares XML entities"
 
 
 def test_a_damaged_deck(refusal: Refusal) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.readers.documents import outline, titles
 from tests.support import read
 
 from mergewise.readers import find_files
@@ -18,10 +19,6 @@ Check = Callable[[Document], Document]
 
 def formats() -> list[Path]:
     return list(find_files([FILES / "formats"])) if FILES.is_dir() else []
-
-
-def titles(document: Document) -> list[str]:
-    return [heading.title for heading in document.outline or ()]
 
 
 @pytest.mark.parametrize("path", formats(), ids=lambda path: path.name)
@@ -51,7 +48,7 @@ def test_the_same_document_as_docx() -> None:
 
 def test_docx_headings_as_seen() -> None:
     document = read(FILES / "formats/docx/unit_test_headers.docx")
-    assert [(heading.level, heading.title) for heading in document.outline or ()] == [
+    assert outline(document) == [
         (1, "Test Document"),
         (2, "Section 1"),
         (3, "Section 1.1"),

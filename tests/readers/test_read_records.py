@@ -3,20 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from typing import Any
 
 import pytest
+from tests.readers.documents import Read, Refusal, titles, units
 
 from mergewise.readers import records
-from mergewise.types import Document
-
-Read = Callable[[str, "bytes | str"], Document]
-Refusal = Callable[[str, "bytes | str"], str]
-
-
-def units(document: Document) -> list[str]:
-    return [document.text[start:end] for start, end in document.units]
 
 
 def lines(*values: Any) -> str:
@@ -38,7 +30,7 @@ def test_records_with_a_text(read_bytes: Read) -> None:
         "Von Enten\n\nid: 1; tags: a, b\nEnten schwimmen.\nGänse auch.\n\nmeta.author.name: Ann; meta.ok: true\nPlain."
     )
     assert units(document) == document.text.split("\n\n")[1:]
-    assert [heading.title for heading in document.outline or ()] == ["Von Enten"]
+    assert titles(document) == ["Von Enten"]
     assert document.title == "a"
 
 

@@ -2,23 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from textwrap import dedent
+import tomllib
+from pathlib import Path
+from typing import Any
 
 import pytest
-
-from mergewise.types import Document
-
-Read = Callable[[str, "bytes | str"], Document]
-
-
-def outline(document: Document) -> list[tuple[int, str]]:
-    return [(heading.level, heading.title) for heading in document.outline or ()]
-
-
-def marked(document: Document) -> list[str]:
-    return [document.text[heading.start : heading.end] for heading in document.outline or ()]
-
+from tests.readers.documents import Read, marked, outline
 
 PYTHON = '''\
 """Module: with a colon."""
@@ -86,184 +75,17 @@ def test_long_heads_are_cut_in_the_path_only(read_bytes: Read) -> None:
     assert marked(document) == [head]
 
 
-CASES = {
-    "a.js": (
-        """\
-        // class No
-        /* function no() {
-        } */
-        import {a} from 'b'
-        export default class Foo extends Bar {
-          constructor(a, b) {
-            super(a)
-            if (x) {
-            }
-            foo(function() {
-            })
-          }
-          async get(url, { timeout = 5 } = {}) {
-          }
-        }
-        export const add = (a, b) => a + b
-        function* gen(a) { yield 1 }
-        go(a)
-        if (b) {
-        }
-        describe('x', () => {
-          it('y', async () => {
-          })
-        })
-        const s = `
-        class Not {
-        `
-        """,
-        [
-            (1, "export default class Foo extends Bar"),
-            (2, "constructor(a, b)"),
-            (2, "async get(url, { timeout = 5 } = {})"),
-            (1, "export const add = (a, b)"),
-            (1, "function* gen(a)"),
-        ],
-    ),
-    "a.ts": (
-        """\
-        export interface A<T> {
-          x: number
-        }
-        export type B = string | null
-        class X {
-          private foo(a: string): Promise<void> {
-          }
-        }
-        export function f<T>(
-          a: T,
-        ): T {
-        """,
-        [
-            (1, "export interface A<T>"),
-            (1, "export type B = string | null"),
-            (1, "class X"),
-            (2, "private foo(a: string): Promise<void>"),
-            (1, "export function f<T>( a: T, ): T"),
-        ],
-    ),
-    "A.java": (
-        """\
-        package a;
-        public class A<T> extends B {
-            private static final int X = f(1);
-            @Override
-            public <T> List<T> get(String a, int b)
-                    throws IOException {
-                if (a) {
-                } else if (b) {
-                }
-                return foo(a);
-            }
-            A(int x) {
-            }
-        }
-        """,
-        [
-            (1, "public class A<T> extends B"),
-            (2, "public <T> List<T> get(String a, int b) throws IOException"),
-            (2, "A(int x)"),
-        ],
-    ),
-    "a.cs": (
-        """\
-        namespace A.B
-        {
-            public sealed class C : D
-            {
-                public int X { get; set; }
-                public async Task<int> Go(int a, string b = "(x")
-                {
-                    using (var x = y) {
-                    }
-                }
-            }
-        }
-        """,
-        [
-            (1, "namespace A.B"),
-            (2, "public sealed class C : D"),
-            (3, 'public async Task<int> Go(int a, string b = "(x")'),
-        ],
-    ),
-    "a.cpp": (
-        """\
-        #include <a.h>
-        #define MAX(a,b) ((a)>(b))
-        static int foo(int a,
-                       char *b)
-        {
-          while (x) {
-          }
-          bar(a);
-        }
-        int proto(void);
-        int x = f(2);
-        void Foo::bar(int x) const {
-        }
-        class B : public C {
-         public:
-          B(int a) : a_(a) {
-          }
-          B()
-              : C(std::move(x)),
-                other_(std::move(y)) {
-          }
-          B(long b) : same_(b == 1), a_(0) {
-          }
-        };
-        """,
-        [
-            (1, "#define MAX(a,b) ((a)>(b))"),
-            (1, "static int foo(int a, char *b)"),
-            (1, "int proto(void)"),
-            (1, "void Foo::bar(int x) const"),
-            (1, "class B : public C"),
-            (2, "B(int a) : a_(a)"),
-            (2, "B() : C(std::move(x)), other_(std::move(y))"),
-            (2, "B(long b) : same_(b == 1), a_(0)"),
-        ],
-    ),
-    "a.go": (
-        "package a\n\ntype A struct {\n\tx int\n}\n\nfunc (a *A) Get(x int) (string, error) {\n\tgo func() {\n\t}()\n}\n",
-        [(1, "type A struct"), (1, "func (a *A) Get(x int) (string, error)")],
-    ),
-    "a.rs": (
-        "pub struct A<'a> {\n    x: &'a str,\n}\nimpl<'a> A<'a> {\n    pub fn new(x: &'a str) -> Self {\n    }\n}\n",
-        [(1, "pub struct A<'a>"), (1, "impl<'a> A<'a>"), (2, "pub fn new(x: &'a str) -> Self")],
-    ),
-    "a.rb": (
-        "module A\n  class B < C\n    def get(url, timeout: 5) # def no\n    end\n  end\nend\n",
-        [(1, "module A"), (2, "class B < C"), (3, "def get(url, timeout: 5)")],
-    ),
-    "a.php": (
-        "<?php\nnamespace A;\nclass B {\n  public function get(string $a = 'x'): int {\n  }\n}\n",
-        [(1, "namespace A"), (1, "class B"), (2, "public function get(string $a = 'x'): int")],
-    ),
-    "a.sh": ("#!/bin/sh\nfoo() {\n  echo\n}\nfunction bar {\n}\nfoo\n", [(1, "foo()"), (1, "function bar")]),
-    "a.sql": (
-        "-- create table no\nCREATE TABLE IF NOT EXISTS users (\n  id int\n);\ncreate or replace view v as\nselect 1;\n",
-        [(1, "CREATE TABLE IF NOT EXISTS users"), (1, "create or replace view v as")],
-    ),
-    "a.toml": ("[project]\nname = 'x'\n[[a.b]]\nx = [1]\n[c] # c\n", [(1, "[project]"), (1, "[[a.b]]"), (1, "[c]")]),
-    "a.yaml": (
-        "services:\n  web:\n    image: x\nversion: 3\nvolumes: # some\n  - a\n",
-        [(1, "services"), (1, "volumes")],
-    ),
-}
+CASES: dict[str, dict[str, Any]] = tomllib.loads(
+    (Path(__file__).parent / "definitions.toml").read_text(encoding="utf-8")
+)
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_other_languages(read_bytes: Read, name: str) -> None:
-    source, expected = CASES[name]
-    document = read_bytes(name, dedent(source))
-    assert document.text == dedent(source)
-    assert outline(document) == expected
+    case = CASES[name]
+    document = read_bytes(name, case["source"])
+    assert document.text == case["source"]
+    assert outline(document) == [(level, title) for level, title in case["outline"]]
     assert document.title == name
 
 

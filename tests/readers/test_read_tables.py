@@ -4,24 +4,15 @@ from __future__ import annotations
 
 import datetime
 import io
-import zipfile
 from collections.abc import Callable
 
 import openpyxl
 import pytest
+from tests.readers.documents import Read, Refusal, archive, repacked, saved, titles, units
 
 from mergewise.errors import ReadError
 from mergewise.readers import table, xlsx
 from mergewise.readers.builder import Builder
-from mergewise.types import Document
-
-Read = Callable[[str, "bytes | str"], Document]
-Refusal = Callable[[str, "bytes | str"], str]
-
-
-def units(document: Document) -> list[str]:
-    return [document.text[start:end] for start, end in document.units]
-
 
 # --- CSV
 
@@ -119,12 +110,6 @@ def test_a_quotation_mark_that_is_not_closed(refusal: Refusal) -> None:
 # --- XLSX
 
 
-def saved(workbook: openpyxl.Workbook) -> bytes:
-    file = io.BytesIO()
-    workbook.save(file)
-    return file.getvalue()
-
-
 def test_a_workbook(read_bytes: Read) -> None:
     workbook = openpyxl.Workbook()
     workbook.properties.title, workbook.properties.creator = "Price list", "Ann"
@@ -158,7 +143,7 @@ def test_a_workbook(read_bytes: Read) -> None:
         "a; 1",
         "b; 2",
     ]
-    assert [heading.title for heading in document.outline or ()] == ["Ducks", "Gänse"]
+    assert titles(document) == ["Ducks", "Gänse"]
     assert len(document.units) == 4
     assert document.title == "Price list"
     assert document.metadata["author"] == "Ann"
@@ -187,13 +172,8 @@ def test_formulas_count_by_their_last_result(read_bytes: Read) -> None:
     assert read_bytes("a.xlsx", saved(workbook)).text == "a"  # openpyxl stores no result
 
 
-def repacked(content: bytes, name: str, change: Callable[[bytes], bytes]) -> bytes:
-    file = io.BytesIO()
-    with zipfile.ZipFile(io.BytesIO(content)) as source, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as target:
-        for entry in source.namelist():
-            data = source.read(entry)
-            target.writestr(entry, change(data) if entry == name else data)
-    return file.getvalue()
+def with_part(content: bytes, name: str, change: Callable[[bytes], bytes]) -> bytes:
+    return repacked(content, lambda entry, data: change(data) if entry == name else data)
 
 
 def small() -> bytes:
@@ -205,12 +185,12 @@ def small() -> bytes:
 
 def test_entities_are_refused(refusal: Refusal) -> None:
     bomb = b'<!DOCTYPE x [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;">]>'
-    declared = repacked(small(), "xl/worksheets/sheet1.xml", lambda data: bomb + data)
+    declared = with_part(small(), "xl/worksheets/sheet1.xml", lambda data: bomb + data)
     assert refusal("a.xlsx", declared) == "xl/worksheets/sheet1.xml declares XML entities"
 
 
 def test_a_sheet_of_empty_rows_is_bounded(refusal: Refusal, read_bytes: Read, monkeypatch: pytest.MonkeyPatch) -> None:
-    far = repacked(small(), "xl/worksheets/sheet1.xml", lambda data: data.replace(b'r="2"', b'r="5000"'))
+    far = with_part(small(), "xl/worksheets/sheet1.xml", lambda data: data.replace(b'r="2"', b'r="5000"'))
     assert read_bytes("a.xlsx", far).text
     monkeypatch.setattr(xlsx, "_MAX_GRID", 1_000)
     assert refusal("a.xlsx", far) == "a sheet of more than 1000 rows: split it"
@@ -218,7 +198,7 @@ def test_a_sheet_of_empty_rows_is_bounded(refusal: Refusal, read_bytes: Read, mo
 
 def test_wide_rows_without_text_count(refusal: Refusal, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each is 16,384 cells, of which a file holds one."""
-    wide = repacked(
+    wide = with_part(
         small(),
         "xl/worksheets/sheet1.xml",
         lambda data: data.replace(b"<sheetData>", b'<sheetData><row><c r="XFD1"/></row>'),
@@ -232,7 +212,7 @@ def test_sheets_are_bounded_and_each_part_is_read_once(
 ) -> None:
     prefix = b'xmlns:r="http://schemas.openxmlformats.org/officeDocument/2006/relationships"'
     twice = b'<sheet %s name="Again" sheetId="2" r:id="rId1"/></sheets>' % prefix
-    again = repacked(small(), "xl/workbook.xml", lambda data: data.replace(b"</sheets>", twice))
+    again = with_part(small(), "xl/workbook.xml", lambda data: data.replace(b"</sheets>", twice))
     assert openpyxl.load_workbook(io.BytesIO(again), read_only=True).sheetnames == ["Sheet", "Again"]
     assert read_bytes("a.xlsx", again).text == read_bytes("b.xlsx", small()).text
     workbook = openpyxl.Workbook()
@@ -243,13 +223,9 @@ def test_sheets_are_bounded_and_each_part_is_read_once(
 
 @pytest.mark.parametrize("suffix", ["xlsx", "pptx", "epub", "odt"])
 def test_archives_that_are_something_else(refusal: Refusal, suffix: str) -> None:
-    file = io.BytesIO()
-    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as target:
-        target.writestr("a", b"x")
-    assert "ZIP archive, but not an" in refusal(f"a.{suffix}", file.getvalue()).replace("not a P", "not an P")
-    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as target:
-        target.writestr("bomb", bytes(60_000_000))
-    assert "zip bomb" in refusal(f"a.{suffix}", file.getvalue())
+    other = refusal(f"a.{suffix}", archive({"a": b"x"}))
+    assert "ZIP archive, but not an" in other.replace("not a P", "not an P")
+    assert "zip bomb" in refusal(f"a.{suffix}", archive({"bomb": bytes(60_000_000)}))
     assert "looks like text" in refusal(f"a.{suffix}", b"just words")
     assert "damaged or truncated" in refusal(f"a.{suffix}", b"PK\x03\x04 cut off")
     assert (
@@ -266,5 +242,5 @@ def test_old_files_are_named(refusal: Refusal) -> None:
 def test_a_damaged_workbook(refusal: Refusal) -> None:
     whole = small()
     assert refusal("a.xlsx", whole[: len(whole) // 2]) == "damaged or truncated XLSX"
-    broken = repacked(whole, "xl/worksheets/sheet1.xml", lambda data: data[: len(data) // 2])
+    broken = with_part(whole, "xl/worksheets/sheet1.xml", lambda data: data[: len(data) // 2])
     assert refusal("a.xlsx", broken).startswith("damaged or not supported: ")

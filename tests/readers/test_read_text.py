@@ -2,51 +2,15 @@
 
 from __future__ import annotations
 
-import codecs
-from collections.abc import Callable
-
 import pytest
-
-from mergewise.types import Document
-
-Read = Callable[[str, "bytes | str"], Document]
-
-
-def outline(document: Document) -> list[tuple[int, str]]:
-    return [(heading.level, heading.title) for heading in document.outline or ()]
-
-
-def marked(document: Document) -> list[str]:
-    return [document.text[heading.start : heading.end] for heading in document.outline or ()]
-
+from tests.readers.documents import Read, marked, outline
 
 # --- encodings
-
-
-@pytest.mark.parametrize(
-    "content",
-    [
-        "Grüße, 世界".encode(),
-        codecs.BOM_UTF8 + "Grüße, 世界".encode(),
-        codecs.BOM_UTF16_LE + "Grüße, 世界".encode("utf-16-le"),
-        codecs.BOM_UTF16_BE + "Grüße, 世界".encode("utf-16-be"),
-    ],
-)
-def test_unicode(read_bytes: Read, content: bytes) -> None:
-    assert read_bytes("a.txt", content).text == "Grüße, 世界"
 
 
 def test_a_single_byte_encoding_is_guessed(read_bytes: Read) -> None:
     text = "Les élèves français étudient à l'école près de la forêt, où l'été dure très longtemps. " * 5
     assert read_bytes("a.txt", text.encode("cp1252")).text == text
-
-
-def test_utf8_with_a_broken_byte_stays_utf8(read_bytes: Read) -> None:
-    assert read_bytes("a.txt", "äöü".encode() + b"\xff").text == "äöü\ufffd"
-
-
-def test_a_stray_nul_does_not_make_a_log_binary(read_bytes: Read) -> None:
-    assert read_bytes("a.log", b"line\n" * 1_000 + b"\x00 end").text.endswith("line\n\ufffd end")
 
 
 def test_line_ends_are_made_one(read_bytes: Read) -> None:

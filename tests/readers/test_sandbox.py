@@ -123,4 +123,4 @@ def test_limits_have_ranges_and_formats_are_those_that_are_read() -> None:
     assert set(SUFFIXES) >= SANDBOXED
     for wrong in ({"seconds": 0}, {"seconds": float("inf")}, {"memory_mb": 1}, {"memory_mb": None}):
         with pytest.raises(UsageError):
-            Limits(**wrong)  # type: ignore[arg-type]
+            Limits(**wrong)

@@ -39,7 +39,7 @@ def test_each_burst_is_told_once(folder: Path, package: bool, monkeypatch: pytes
 def test_what_the_index_writes_and_what_is_hidden_do_not_count(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "watchfiles", None)
 
-    class Looks(Event):  # type: ignore[misc]
+    class Looks(Event):
         """Stops after three looks."""
 
         looks = 0
