@@ -16,7 +16,7 @@ from typer.testing import CliRunner, Result
 
 import mergewise as mw
 from mergewise.cli.main import app
-from mergewise.cli.watching import one_round
+from mergewise.cli.manage import one_round
 from mergewise.errors import UsageError
 
 COMMAND = Path(sys.executable).parent / "mergewise"
