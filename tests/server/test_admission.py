@@ -14,7 +14,7 @@ import pytest
 
 from mergewise.concurrency import run
 from mergewise.server import admission as admission_room
-from mergewise.server.admission import LONGEST_WAIT, ConcurrencyLimiter, PausingChat, RetryLedger
+from mergewise.server.admission import LONGEST_WAIT, ConcurrencyLimiter, RetryLedger, SlotReleasingChat
 from mergewise.server.configuration import ServeLimits
 from mergewise.server.metrics import Metrics
 from mergewise.server.problems import HTTPProblem
@@ -207,7 +207,7 @@ class SlowChat:
 def test_who_waits_for_a_model_gives_up_the_slot(metrics: Metrics) -> None:
     async def ask() -> None:
         admission, slow = ConcurrencyLimiter(ServeLimits(streams=2), metrics), SlowChat()
-        chat = PausingChat(slow)
+        chat = SlotReleasingChat(slow)
 
         def work(waited: float) -> str:
             return run(chat.complete([Message("user", "x")])).text

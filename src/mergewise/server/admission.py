@@ -2,7 +2,7 @@
 
 Assembling takes a processor, so a worker has one slot; more threads would only slow each other down. The queue for it is as
 long as it can be served in time: by the mean time that a slot was held lately. Whoever waits for a chat model within a slot gives
-the slot up meanwhile (`PausingChat`).
+the slot up meanwhile (`SlotReleasingChat`).
 
 A question that is refused is told when to come again (`RetryLedger`). If it does, it finds a longer queue than one that is
 asked for the first time: so all who heed the time are answered, and who asks again at once gains nothing.
@@ -282,7 +282,7 @@ class Slot:
 
 
 @dataclass(frozen=True)
-class PausingChat:
+class SlotReleasingChat:
     """A `ChatModel` whose callers give up their slot while they wait for it."""
 
     chat: ChatModel

@@ -14,7 +14,7 @@ import mergewise as mw
 from mergewise.designs.specs import search_settings
 from mergewise.models import load_chat, release
 from mergewise.ranges import AT_ONCE
-from mergewise.server.admission import PausingChat
+from mergewise.server.admission import SlotReleasingChat
 from mergewise.server.configuration import CollectionConfig, ModelConfig, ServerConfig
 from mergewise.server.problems import HTTPProblem, invalid, unknown
 from mergewise.server.records import CollectionRecord, Token
@@ -192,7 +192,7 @@ class Chats:
     def __init__(self, config: ServerConfig) -> None:
         self._config = config
         self._lock = threading.Lock()
-        self._models: dict[str, PausingChat] = {}
+        self._models: dict[str, SlotReleasingChat] = {}
 
     def named(self, name: str) -> ChatModel:
         """The chat model, whose callers give up their slot meanwhile. Raises HTTPProblem 422 for an unknown name."""
@@ -201,7 +201,9 @@ class Chats:
             raise invalid("/chat", f"there is no chat model {name!r}", f"one of: {', '.join(names)}")
         with self._lock:
             if name not in self._models:
-                self._models[name] = PausingChat(_load_chat(self._config.chats[name], self._config.limits.streams))
+                self._models[name] = SlotReleasingChat(
+                    _load_chat(self._config.chats[name], self._config.limits.streams)
+                )
             return self._models[name]
 
     def close(self) -> None:
