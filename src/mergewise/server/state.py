@@ -70,7 +70,7 @@ from mergewise.server.rows import (
     withdraw,
 )
 from mergewise.server.rows import Conflict as Conflict
-from mergewise.server.schema import connect, demand_local_disk, migrate
+from mergewise.server.schema import check_local_disk, connect, migrate
 
 _TOKEN = re.compile(r"mw_([0-9a-f]{12})_([A-Za-z0-9_-]{43})")
 KEPT_SECONDS = 7 * 86_400.0
@@ -90,7 +90,7 @@ class State:
         self._reading, self._changing = Lock(), Lock()
         with store_errors(path):
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            demand_local_disk(path.parent)
+            check_local_disk(path.parent)
             # nobody else may read tokens and questions of jobs
             os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
             self._changes = connect(path)
