@@ -427,22 +427,6 @@ def test_repair_keeps_the_origin(index: mw.Index) -> None:
     assert known.origin is not None and known.origin.source == "docs/cats.md"
 
 
-def test_progress_moves_while_a_batch_is_embedded(docs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mergewise.index.work.TEXTS_AT_ONCE", 2)
-    (docs / "long.md").write_text("A sentence that is neither short nor long, and says little. " * 60)
-    store = new_store("memory", tmp_path, VIEWS, EMBEDDER)
-    seen: list[tuple[int, int]] = []
-    tell = lambda done, total, name: seen.append((done, total))  # noqa: E731
-    add_inputs(inputs_of([docs], tmp_path), store, VIEWS, Models(count_tokens, EMBEDDER), IndexingProgress(tell))
-    characters = sum(info.characters for info in store.documents())
-    assert seen[-1] == (characters, characters) and [done for done, _ in seen] == sorted(done for done, _ in seen)
-    assert len({done for done, _ in seen}) > 10
-    plain = new_store("memory", tmp_path, VIEWS, EMBEDDER)
-    add_inputs(inputs_of([docs], tmp_path), plain, VIEWS, Models(count_tokens, EMBEDDER))
-    for name in ("docs/long.md", "docs/cats.md"):
-        assert rebased(store, name, name) == rebased(plain, name, name)
-
-
 # -- a folder through its life
 
 

@@ -131,11 +131,6 @@ def test_several_rounds_ask_the_model_what_is_missing(home: Path) -> None:
     assert answer["usage"]["calls"] == 3  # the second plan names the same question again, so there is no third round
 
 
-def test_help_names_rounds_alone(home: Path) -> None:
-    done = run(home, None, "ask", "--help", COLUMNS="200")
-    assert "--rounds" in done.stdout and "MERGEWISE_ROUNDS" in done.stdout and "hops" not in done.stdout.lower()
-
-
 @pytest.mark.parametrize(
     ("words", "says", "code"),
     [
