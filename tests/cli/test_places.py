@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
-from tests.command import run_in as run
+from tests import command
 
 import mergewise
 from mergewise.cli.places import DocumentNames, file_links
@@ -15,6 +15,8 @@ from mergewise.cli.show import _meant_document
 from mergewise.errors import UsageError
 from mergewise.store.lance_change import Change
 from mergewise.types import Document, Origin
+
+run = command.run_in
 
 CATS = "# Cats\n\n## Sleep\n\nCats sleep sixteen hours a day.\n"
 
