@@ -165,7 +165,7 @@ def test_a_model_that_fails_is_an_error_with_a_hint(home: Path) -> None:
 
 def test_control_c_cancels_at_once(home: Path) -> None:
     with ChatServer([Turn("late", pause=20)]) as server:
-        words = [COMMAND, "ask", QUESTION, "--chat", "openai:m"]
+        words = [str(COMMAND), "ask", QUESTION, "--chat", "openai:m"]
         with subprocess.Popen(words, cwd=home, env=environment(server), stderr=subprocess.PIPE, text=True) as process:
             while not server.asked:
                 time.sleep(0.05)

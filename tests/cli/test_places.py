@@ -116,7 +116,7 @@ def test_a_page_links_to_nothing_but_regular_files_of_the_index_folder(home: Pat
     }  # fmt: skip
     index = mergewise.open(home / "mergewise.index")
     index.add(*[Document(name, f"Text of {name}.\n") for name in lies])
-    with index.store._writing() as change:
+    with index.store._writing() as change:  # type: ignore[union-attr]
         assert isinstance(change, Change)
         change.set_origins({name: Origin(source, 1, 1) for name, source in lies.items()})
         change.commit()
