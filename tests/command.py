@@ -95,7 +95,7 @@ def run(
         }
         socket.send_fds(connection, [json.dumps(request).encode() + b"\n"], [f.fileno() for f in (given, out, err)])
         code = int(connection.recv(64))
-        return subprocess.CompletedProcess(list(words), code, _written(out), _written(err))
+        return subprocess.CompletedProcess(list(map(str, words)), code, _written(out), _written(err))
 
 
 def run_text(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,14 @@ from mergewise.store.places.place import Place
 from mergewise.store.views import Registry
 from mergewise.types import AddReport, Definition, Document, DocumentRows, Hit, Leaf, LeafSentences, Section, Span
 from tests.memory_store import MemoryStore
+
+
+def until(holds: Callable[[], bool], seconds: float = 60.0) -> bool:
+    """Wait until it holds, and say whether it does. The time is long: what is waited for takes milliseconds."""
+    end = time.monotonic() + seconds
+    while not holds() and time.monotonic() < end:
+        time.sleep(0.01)
+    return holds()
 
 
 def add_inputs(
@@ -82,7 +91,8 @@ class HashEmbedder:
         for row, text in zip(rows, texts, strict=True):
             for word in text.lower().split() or [""]:
                 row[int(hashlib.md5(word.encode("utf-8", "replace")).hexdigest(), 16) % self.dimension] += 1
-        return rows / np.linalg.norm(rows, axis=1, keepdims=True).clip(1e-9)
+        rows /= np.linalg.norm(rows, axis=1, keepdims=True).clip(1e-9)
+        return rows
 
     def embed_queries(self, texts: Sequence[str]) -> FloatArray:
         return self.embed_documents(texts)

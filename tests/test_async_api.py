@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import inspect
 import threading
-import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -15,7 +14,7 @@ import mergewise as mw
 from mergewise.asking import answer_together
 from mergewise.models.scripted import ScriptedChat, Turn
 from mergewise.types import Message, Reply, Usage
-from tests.support import HashEmbedder
+from tests.support import HashEmbedder, until
 
 TEXTS = {
     "cats": "# Cats\n\nCats eat fish. Cats sleep sixteen hours a day.\n",
@@ -33,14 +32,6 @@ def open_with(tmp_path: Path) -> Callable[..., mw.Index]:
         return index
 
     return opened
-
-
-def until(holds: Callable[[], bool], seconds: float = 20.0) -> bool:
-    """Whether it holds before the time is over, which is long: what is waited for takes milliseconds."""
-    end = time.monotonic() + seconds
-    while not holds() and time.monotonic() < end:
-        time.sleep(0.005)
-    return holds()
 
 
 def streams() -> list[threading.Thread]:

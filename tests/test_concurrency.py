@@ -52,7 +52,7 @@ async def together_in_together(coroutine: object) -> int:
 
 def test_it_works_from_several_threads_and_inside_a_running_loop() -> None:
     found: list[int] = []
-    threads = [threading.Thread(target=lambda i=i: found.append(run(after(0.01, i)))) for i in range(4)]  # type: ignore[misc]
+    threads = [threading.Thread(target=lambda i=i: found.append(run(after(0.01, i)))) for i in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import multiprocessing
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import lancedb
@@ -121,12 +120,6 @@ def test_the_default_budget_is_a_length_of_text_in_the_language_of_the_question(
     assert letters.context(in_russian).budget == 640
 
 
-@pytest.mark.parametrize("budget", [0, -1, True, 1.5, "640"])
-def test_wrong_budgets(index: mw.Index, budget: object) -> None:
-    with pytest.raises(mw.UsageError, match="budget"):
-        index.context("cats", budget=budget)  # type: ignore[arg-type]
-
-
 def test_questions_of_any_kind_are_answered(index: mw.Index) -> None:
     for question in (
         "?",
@@ -145,13 +138,6 @@ def test_an_empty_index_answers(tmp_path: Path) -> None:
     assert index.context("cats").text == ""
     assert not index.ask("cats").found
     assert (len(index), index.documents(), index.remove(["x"]), index.check()) == (0, [], 0, [])
-
-
-def test_another_embedder_is_refused(index: mw.Index) -> None:
-    path = index.store.directory  # type: ignore[attr-defined]
-    with pytest.raises(mw.errors.EmbedderMismatch, match="'none', not 'minilm'"):
-        mw.open(path, embedder="minilm")
-    assert len(mw.open(path)) == 2
 
 
 def test_what_open_refuses(tmp_path: Path) -> None:
@@ -214,13 +200,6 @@ def test_repair_builds_the_rows_of_a_damaged_document_again(index: mw.Index) -> 
     assert index.context("cats eat fish", strategy="auto-merge", budget=60).text == before
 
 
-def test_many_threads_ask_at_once(index: mw.Index) -> None:
-    expected = index.context("cats eat", budget=60).text
-    with ThreadPoolExecutor(8) as pool:
-        found = list(pool.map(lambda _: index.context("cats eat", budget=60).text, range(40)))
-    assert set(found) == {expected}
-
-
 def add_documents(path: str, first: int, count: int) -> None:
     index = mw.open(path)
     for i in range(first, first + count):
@@ -240,16 +219,6 @@ def test_two_processes_that_add_at_once_both_succeed(tmp_path: Path) -> None:
         assert writer.exitcode == 0
     assert sorted(info.id for info in index.documents()) == sorted(f"d{i}" for i in range(12))
     assert index.check() == []
-
-
-def test_progress_counts_to_the_end(tmp_path: Path, folder: Path) -> None:
-    seen: list[tuple[int, int, str]] = []
-    index = mw.open(tmp_path / "index", embedder="none")
-    index.add(folder, progress=lambda *step: seen.append(step))
-    characters = len(CATS) + len(DOGS)
-    assert [done for done, _, _ in seen] == sorted(done for done, _, _ in seen)
-    assert seen[-1][:2] == (characters, characters) and {total for _, total, _ in seen} == {0, characters}
-    assert {name for _, _, name in seen} == {"docs/cats.md", "docs/sub/dogs.md"}
 
 
 BRIDGE = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ import mergewise as mw
 from mergewise.models import release
 from mergewise.models.openai_chat import OpenAIChat
 from mergewise.models.scripted import ChatServer, ScriptedChat
+from mergewise.types import Message
 
 CATS = mw.Document("cats", "Cats eat fish.")
 
@@ -65,7 +67,6 @@ def test_closing_lets_go_of_what_was_loaded_and_leaves_what_was_given(
 
 def test_connections_are_closed() -> None:
     from mergewise.concurrency import run
-    from mergewise.types import Message
 
     with ChatServer(["Fish."]) as server:
         chat = OpenAIChat("m", base_url=server.base_url, api_key="k")
@@ -78,7 +79,11 @@ def test_connections_are_closed() -> None:
 
 
 def test_a_question_under_way_is_finished(tmp_path: Path) -> None:
-    index = mw.open(tmp_path, embedder="none", chat=ScriptedChat(lambda messages: (index.close(), "Fish [1].")[1]))
+    def close_and_answer(messages: Sequence[Message]) -> str:
+        index.close()
+        return "Fish [1]."
+
+    index = mw.open(tmp_path, embedder="none", chat=ScriptedChat(close_and_answer))
     index.add(CATS)
     assert index.ask("What do cats eat?").text == "Fish [1]."
     with pytest.raises(mw.UsageError, match="closed"):

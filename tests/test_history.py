@@ -15,6 +15,7 @@ from mergewise.models.tokens import count_tokens
 from mergewise.prompting.quoting import code_for
 from mergewise.text.terms import content_terms
 from mergewise.types import Message, Usage
+from mergewise.types import Turn as SaidBefore
 
 BEFORE = [("Who wrote the Tower Song?", "Ada Brix wrote it [1].")]
 
@@ -76,7 +77,7 @@ def test_a_history_may_be_answers_messages_or_pairs(tmp_path: Path) -> None:
     index = mw.open(tmp_path, embedder="none")
     index.add(mw.Document("song", "# Tower Song\n\nThe Tower Song was written by Ada Brix in 1911.\n"))
     answer = index.ask("Who wrote the Tower Song?")
-    forms = [
+    forms: list[Sequence[SaidBefore]] = [
         [answer],
         [("Who wrote the Tower Song?", answer.text)],
         [Message("user", "Who wrote the Tower Song?"), Message("assistant", answer.text)],

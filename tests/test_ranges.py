@@ -173,7 +173,7 @@ def test_a_dataclass_given_directly_is_held_to_its_ranges_too() -> None:
     globals()["Tea"] = Tea
     with pytest.raises(UsageError, match="Tea: cups cannot be 10"):
         Tea(cups=10)
-    assert type(Tea(cups=np.int64(3)).cups) is int
+    assert type(Tea(cups=np.int64(3)).cups) is int  # type: ignore[arg-type]
 
 
 def test_specs_on_the_command_line_say_the_range() -> None:

@@ -88,7 +88,7 @@ def test_dir_and_help_show_the_way_in() -> None:
     code = "import sys, mergewise; names = dir(mergewise); assert 'lancedb' not in sys.modules; print(*names)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert {"open", "Index", *mw.__all__} <= set(done.stdout.split())
-    text = pydoc.render_doc(mw, renderer=pydoc.plaintext)
+    text = pydoc.render_doc(mw, renderer=pydoc.plaintext)  # type: ignore[attr-defined]
     for shown in ("    class Index(", "    open(path", "with mw.open(", "aask(self, question", "Raises UsageError"):
         assert shown in text, shown
 
@@ -127,7 +127,7 @@ def test_what_is_imported_when_it_is_used_is_what_type_checkers_see(path: Path) 
 def test_the_package_has_no_other_names() -> None:
     assert mw.open is not None and mw.Index.__module__ == "mergewise.engine"
     with pytest.raises(AttributeError, match="'opened'"):
-        _ = mw.opened  # type: ignore[attr-defined]
+        _ = mw.opened
 
 
 @pytest.mark.parametrize("page", ["README.md", *sorted(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md"))])

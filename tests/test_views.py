@@ -88,7 +88,7 @@ def test_other_settings_are_refused(tmp_path: Path) -> None:
 def test_a_lost_slice_is_found_and_mended(tmp_path: Path) -> None:
     index = mergewise.open(tmp_path / "i", embedder="none", settings={"slice": SMALL})
     index.add(DOCUMENTS)
-    with index.store._writing() as change:  # type: ignore[attr-defined]
+    with index.store._writing() as change:  # type: ignore[union-attr]
         change.table("slice").delete("doc = 2")
         change.table("chunk").delete("doc = 5")
         change.commit()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -14,7 +13,6 @@ import mergewise
 from mergewise.cli.batch import QuestionLine, questions
 from mergewise.types import Document
 
-COMMAND = Path(sys.executable).parent / "mergewise"
 LINES = b"""How long do cats sleep?
 
 {"id": "x7", "question": "What do cats eat?", "answer": "fish"}

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 
 import pytest
-from tests.command import run_in as run
+from tests import command
 
 import mergewise
 from mergewise.cli.comparison import _marked_pieces
 from mergewise.types import GAP, Context, Document, Passage, Span
 
-COMMAND = Path(sys.executable).parent / "mergewise"
+run = command.run_in
+
 TEXT = "Cats eat fish. Dogs eat meat. Birds eat seeds."
 #       0             15             30
 

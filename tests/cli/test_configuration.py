@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,8 +15,6 @@ from mergewise.cli import configuration
 from mergewise.cli.configuration import find_configuration
 from mergewise.cli.main import configuration as configured
 from mergewise.errors import UsageError
-
-COMMAND = Path(sys.executable).parent / "mergewise"
 
 
 @pytest.fixture

@@ -45,7 +45,7 @@ def rows_of(path: Path) -> list[dict[str, Any]]:
 def test_methods_are_answered_kept_and_shown(tmp_path: Path, reader: Reader) -> None:
     bench, rows = str(saved_task(tmp_path / "towns")), tmp_path / "rows.json"
     given = [bench, "--answers", "--chat", "hf:reader", "--embedder", "none", "--json", str(rows)]
-    out = run(*given, "--methods", "naive,rag-1,aed-2", "--together", "2", "--max-tokens", "30")
+    out = run(*given, "--methods", "naive,rag-1,aed-2", "--batch-size", "2", "--max-tokens", "30")
     assert [line.split()[:2] for line in lines_of(out)] == [["naive", "4096"], ["rag-1", "4096"], ["aed-2", "4096"]]
     naive, rag, aed = rows_of(rows)
     assert {"em", "f1", "relaxed_em", "accuracy", "input_tokens", "output_tokens", "seconds"} <= naive.keys()

@@ -8,15 +8,16 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.support import until
 from typer.testing import CliRunner, Result
 
 import mergewise as mw
 from mergewise.cli.main import app
-from mergewise.cli.watching import one_round
+from mergewise.cli.manage import one_round
 from mergewise.errors import UsageError
 
 COMMAND = Path(sys.executable).parent / "mergewise"
@@ -207,42 +208,40 @@ def test_patterns_stand_in_the_configuration(home: Path) -> None:
 @pytest.fixture
 def watching(home: Path) -> Iterator[tuple[Path, subprocess.Popen[str]]]:
     """A process that watches the folder; the index lies in it, so that what it writes must not wake it up."""
-    command = [COMMAND, "index", "docs", "--watch", "--index", "docs/my.index", "--embedder", "none"]
-    with (home / "out").open("w") as out, subprocess.Popen(command, cwd=home, stdout=out, stderr=out) as process:
+    command = [str(COMMAND), "index", "docs", "--watch", "--index", "docs/my.index", "--embedder", "none"]
+    with (
+        (home / "out").open("w") as out,
+        subprocess.Popen(command, cwd=home, stdout=out, stderr=out, text=True) as process,
+    ):
         yield home, process
         if process.poll() is None:
             process.kill()
 
 
-def until(holds: Callable[[], bool], seconds: float = 60.0) -> None:
-    """Waits for something, and fails where it does not come."""
-    end = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < end
-        time.sleep(0.05)
-
-
 def test_watching_follows_bursts_and_survives_a_round_that_fails(watching: tuple[Path, subprocess.Popen[str]]) -> None:
     home, process = watching
     docs, index = home / "docs", home / "docs" / "my.index"
-    said = lambda text: text in (home / "out").read_text()  # noqa: E731
-    until(lambda: said("Ctrl-C ends it"))
+
+    def said(text: str) -> bool:
+        return text in (home / "out").read_text()
+
+    assert until(lambda: said("Ctrl-C ends it"))
     assert said("2 added")
     for number in range(5):
         (docs / f"{number}.md").write_text(f"Number {number}.\n")
     (docs / "cats.md").unlink()
-    until(lambda: said("1 removed"))
-    until(lambda: len(mw.open(index)) == 6)
+    assert until(lambda: said("1 removed"))
+    assert until(lambda: len(mw.open(index)) == 6)
     assert (home / "out").read_text().count("documents in") <= 4
 
     docs_away = {path: path.read_text() for path in docs.rglob("*.md")}
     for path in docs_away:
         path.unlink()
-    until(lambda: said("nothing was removed"))
+    assert until(lambda: said("nothing was removed"))
     for path, text in docs_away.items():
         path.write_text(text)
     (docs / "last.md").write_text("The last one.\n")
-    until(lambda: len(mw.open(index)) == 7)
+    assert until(lambda: len(mw.open(index)) == 7)
     rounds = (home / "out").read_text().count("documents in")
     time.sleep(1.5)
     assert (home / "out").read_text().count("documents in") <= rounds + 1  # its own writing wakes nobody

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -13,7 +12,6 @@ from tests.command import run_text
 
 from mergewise.models.scripted import ChatServer
 
-COMMAND = Path(sys.executable).parent / "mergewise"
 TEXT = "".join(
     f"# Animal {i}\n\nAnimal {i} eats food number {i} and nothing else. It sleeps at noon. Its fur is grey.\n\n"
     for i in range(12)
@@ -30,11 +28,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(cwd: Path, *words: str, **env: str) -> subprocess.CompletedProcess[str]:
-    environment = {"PATH": "/usr/bin:/bin", "HOME": str(cwd), "COLUMNS": "300", **env}
-    import os
-
-    environment |= {key: os.environ[key] for key in ("PYTHONPATH",) if key in os.environ}
-    return run_text(words, cwd, environment)
+    return run_text(words, cwd, {"PATH": "/usr/bin:/bin", "HOME": str(cwd), "COLUMNS": "300", **env})
 
 
 @pytest.mark.parametrize("strategy", ["mergerag-sym", "mergerag-asym"])

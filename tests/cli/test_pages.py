@@ -40,7 +40,7 @@ def test_the_page_comes_beside_what_is_printed(home: Path, command: str) -> None
 def test_the_page_is_written_though_nobody_reads_what_is_printed(home: Path, command: str) -> None:
     read, write = os.pipe()
     os.close(read)
-    words = [COMMAND, command, QUESTION, "--html", f"unread-{command}.html"]
+    words = [str(COMMAND), command, QUESTION, "--html", f"unread-{command}.html"]
     unbuffered = {**os.environ, "PYTHONUNBUFFERED": "1"}
     subprocess.run(words, cwd=home, stdout=write, stderr=subprocess.PIPE, env=unbuffered, check=False)
     os.close(write)

@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
-from tests.command import run_in as run
+from tests import command
 
 import mergewise
 from mergewise.cli.places import DocumentNames, file_links
@@ -15,6 +15,8 @@ from mergewise.cli.show import _meant_document
 from mergewise.errors import UsageError
 from mergewise.store.lance_change import Change
 from mergewise.types import Document, Origin
+
+run = command.run_in
 
 CATS = "# Cats\n\n## Sleep\n\nCats sleep sixteen hours a day.\n"
 
@@ -114,7 +116,7 @@ def test_a_page_links_to_nothing_but_regular_files_of_the_index_folder(home: Pat
     }  # fmt: skip
     index = mergewise.open(home / "mergewise.index")
     index.add(*[Document(name, f"Text of {name}.\n") for name in lies])
-    with index.store._writing() as change:
+    with index.store._writing() as change:  # type: ignore[union-attr]
         assert isinstance(change, Change)
         change.set_origins({name: Origin(source, 1, 1) for name, source in lies.items()})
         change.commit()

@@ -5,18 +5,18 @@ from __future__ import annotations
 import json
 import os
 import stat
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from tests.command import run_in as run
+from tests import command
 
 import mergewise
 from mergewise.cli import last
 from mergewise.types import Answer, Citation, Context, Document, Page, Passage, Span
 
-COMMAND = Path(sys.executable).parent / "mergewise"
+run = command.run_in
+
 CATS = "# Cats\n\n## Food\n\nCats eat fish.\nThey drink milk.\n\n## Sleep\n\nCats sleep sixteen hours a day.\n"
 PAGED = "First page.\nSecond page says more.\n"
 

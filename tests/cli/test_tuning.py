@@ -103,7 +103,8 @@ def test_what_tune_found_is_what_the_configuration_says(
     asked(folder / "own.jsonl")
     out = run("tune", "own.jsonl", "-i", "mine", "--write", str(tmp_path / "mergewise.toml"))
     assert "better: evidence 0.700 instead of 0.600" in out
-    known = configuration(tmp_path / "mergewise.toml")
+    monkeypatch.chdir(tmp_path)
+    known = configuration()
     for command in ("ask", "context", "chat", "eval", "mcp"):
         assert known[command]["search"] == "weight=0.5, depth=200"
     assert known["context"]["strategy"] == "weave(k=90, redundancy=false)"

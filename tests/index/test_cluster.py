@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 from tests.index.errands import square
-from tests.index.test_executors import ALL_VIEWS, add, rows_by_table, until
-from tests.support import new_store
+from tests.index.test_executors import ALL_VIEWS, add, rows_by_table
+from tests.support import new_store, until
 
 import mergewise as mw
 from mergewise.cli.configuration import harmless
@@ -24,11 +24,12 @@ from mergewise.designs import VIEWS
 from mergewise.errors import MissingExtra, UsageError
 from mergewise.index import cluster, executors
 from mergewise.index.cluster import ClusterActor, on_cluster
-from mergewise.index.executors import WorkerPool
+from mergewise.index.executors import Executor, WorkerPool
 from mergewise.models.cache import CachedChat
 from mergewise.models.record import Models
 from mergewise.models.scripted import ScriptedChat
 from mergewise.models.tokens import count_tokens
+from mergewise.protocols import ChatModel
 
 
 class StandInRay:
@@ -249,10 +250,8 @@ def test_files_that_a_node_lacks_or_has_otherwise_are_read_here(
     (tmp_path / "there" / "documents" / "c.md").write_text("Not empty there.")
     monkeypatch.chdir(tmp_path / "here")
     stores = [new_store("memory", Path(), VIEWS, None, ALL_VIEWS) for _ in range(2)]
-    reports = [
-        add(store, [Path("documents")], executor)
-        for store, executor in zip(stores, (executors.INLINE, OnOtherMachine(tmp_path / "there")), strict=True)
-    ]
+    places: tuple[Executor, ...] = (executors.INLINE, OnOtherMachine(tmp_path / "there"))
+    reports = [add(store, [Path("documents")], executor) for store, executor in zip(stores, places, strict=True)]
     assert reports[0] == reports[1] and reports[0].added == 2 and len(reports[0].failed) == 1
     assert rows_by_table(stores[0]) == rows_by_table(stores[1])
 
@@ -284,11 +283,10 @@ def test_rows_that_a_chat_model_writes_are_made_where_workers_have_it(tmp_path: 
     settings = {"leaf": ALL_VIEWS["leaf"], "marker": replace(VIEWS["marker"].settings(), made="model")}
     documents = [mw.Document(f"d{n}", f"The tower {n} of Brook fell in 1905. A mason built it.") for n in range(3)]
     stores = [new_store("memory", Path(), VIEWS, None, settings) for _ in range(3)]
-    chats = CopiedChat(), CachedChat(CopiedChat(), tmp_path), ScriptedChat(lambda messages: "[]")
+    chats: tuple[ChatModel, ...] = CopiedChat(), CachedChat(CopiedChat(), tmp_path), ScriptedChat(lambda messages: "[]")
     copies = []
-    for store, chat, executor in zip(
-        stores, chats, (executors.INLINE, ByPickle(tmp_path), ByPickle(tmp_path)), strict=True
-    ):
+    places: tuple[Executor, ...] = (executors.INLINE, ByPickle(tmp_path), ByPickle(tmp_path))
+    for store, chat, executor in zip(stores, chats, places, strict=True):
         asked.clear()
         add(store, documents, executor, Models(count_tokens, chat=chat))
         copies.append(bool(asked))

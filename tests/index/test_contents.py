@@ -45,7 +45,7 @@ def test_figures_worked_out_by_hand(directory: Path) -> None:
     assert contents.index_bytes == 15
     assert (contents.oldest, contents.newest) == ("2017-07-14T02:40:00+00:00", "2023-11-14T22:13:20+00:00")
     assert contents.changed == "2024-07-03T09:46:40+00:00"
-    assert contents.as_dict()["duplicates"] == ({"id": "b/C.MD", "same_as": "a.md"},)
+    assert contents.duplicates == (Duplicate("b/C.MD", "a.md"),)
 
 
 def test_an_index_without_documents_has_no_dates_of_files(directory: Path) -> None:

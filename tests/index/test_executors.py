@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from tests.index.errands import killed_apart, noisy, square
-from tests.support import SMALL, HashEmbedder, add_inputs, new_store
+from tests.support import SMALL, HashEmbedder, add_inputs, new_store, until
 
 import mergewise as mw
 from mergewise.designs import VIEWS
@@ -81,7 +81,7 @@ def test_items_are_taken_ahead_only_so_far(pool: WorkerPool) -> None:
     results = pool.map(square, (taken.append(number) or number for number in range(100)))  # type: ignore[func-returns-value]
     next(results)
     assert len(taken) <= executors.AHEAD * 2
-    results.close()
+    results.close()  # type: ignore[attr-defined]
     # answers to what nobody waits for any more are nobody's results
     assert [value for value, _ in pool.map(square, [7, 8])] == [49, 64]
 
@@ -101,7 +101,7 @@ def test_logs_warnings_and_errors_arrive_in_their_place(pool: WorkerPool, caplog
 
 def test_what_cannot_be_sent_is_done_here(pool: WorkerPool) -> None:
     assert list(pool.map(lambda number: (number, os.getpid()), [1, 2])) == [(1, HERE_PID), (2, HERE_PID)]
-    views = Lazy(dict)
+    views: Lazy[object] = Lazy(dict)
     assert list(pickle.loads(pickle.dumps(views))) == []
     views["own"] = object()
     with pytest.raises(pickle.PicklingError, match="changed in this process"):
@@ -203,7 +203,8 @@ def test_views_that_are_lacking_are_made_by_workers(pool: WorkerPool) -> None:
         Document(f"d{n}", f"# Tower {n}\n\nThe tower {n} of Brook fell in 1905. A mason built it.") for n in range(9)
     ]
     stores = [new_store("memory", Path(), VIEWS, None, ALL_VIEWS) for _ in range(2)]
-    for store, executor in zip(stores, (executors.INLINE, pool), strict=True):
+    both: tuple[Executor, Executor] = (executors.INLINE, pool)
+    for store, executor in zip(stores, both, strict=True):
         add(store, documents, embed="later")
         assert len(store.missing("marker")) == 9
         pipeline.catch_up(store, VIEWS, Models(count_tokens), IndexingProgress(), executor=executor)
@@ -223,9 +224,10 @@ def test_what_cannot_be_read_is_told_in_order(pool: WorkerPool, tmp_path: Path) 
         large.truncate(200_000_001)
     stores = [new_store("memory", Path(), VIEWS) for _ in range(2)]
     reports, told = [], []
-    for store, executor in zip(stores, (executors.INLINE, pool), strict=True):
+    both: tuple[Executor, Executor] = (executors.INLINE, pool)
+    for store, executor in zip(stores, both, strict=True):
         seen: list[tuple[int, int, str]] = []
-        work = IndexingProgress(lambda *far, seen=seen: seen.append(far))  # type: ignore[misc]
+        work = IndexingProgress(lambda *far, seen=seen: seen.append(far))
         reports.append(add(store, [tmp_path, tmp_path / "nowhere.md"], executor, work=work))
         # while it waits, the same is told again
         told.append([far for number, far in enumerate(seen) if far not in seen[:number]])
@@ -353,10 +355,3 @@ def test_a_kill_in_the_middle_ends_the_workers_and_a_rerun_does_the_rest(
 
 def children_of(pid: int) -> list[int]:
     return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-
-
-def until(holds: Callable[[], bool], seconds: float = 10) -> bool:
-    end = time.monotonic() + seconds
-    while not holds() and time.monotonic() < end:
-        time.sleep(0.02)
-    return holds()

@@ -151,7 +151,7 @@ def test_no_question_fails_while_vectors_are_under_way(tmp_path: Path) -> None:
 
 def test_a_server_goes_on_bit_by_bit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each call makes one change at least: of vectors, then of documents that lack a view."""
-    monkeypatch.setitem(VIEWS, "slice", replace(VIEWS["slice"], batch=1))  # type: ignore[index]
+    monkeypatch.setitem(VIEWS, "slice", replace(VIEWS["slice"], batch=1))
     index = mw.open(tmp_path / "i", embedder=SentenceEmbedder(), views=("leaf", "slice"))
     index.add(DOCUMENTS, embed="later")
     states = []

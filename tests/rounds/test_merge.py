@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -93,7 +95,7 @@ def test_old_and_new_are_taken_in_turn() -> None:
     found = [i for i, leaf in enumerate(LEAVES) if leaf.doc_id == "alpha"]
     c1 = retrieve({found[0]: 0.9, found[4]: 0.8, found[8]: 0.7}, 5000)
     r2 = retrieve({found[2]: 0.3, found[6]: 0.2, found[10]: 0.1}, 5000, question="next")
-    merged = merge(Context(**{**fields(c1), "budget": 60}), r2, MODELS)
+    merged = merge(replace(c1, budget=60), r2, MODELS)
     held = set(characters(merged))
 
     def holds(i: int) -> bool:
@@ -104,14 +106,10 @@ def test_old_and_new_are_taken_in_turn() -> None:
     assert merged.trace[len(c1.trace)].action == "round" and merged.trace[len(c1.trace)].reason == "next"
 
 
-def fields(context: Context) -> dict[str, object]:
-    return {name: getattr(context, name) for name in context.__dataclass_fields__}
-
-
 def test_what_both_rounds_cost_is_added() -> None:
     c1, r2 = retrieve({0: 1.0}, 99), retrieve({3: 1.0}, 99)
-    c1 = Context(**{**fields(c1), "usage": Usage(1, 10, 3)})  # type: ignore[arg-type]
-    r2 = Context(**{**fields(r2), "usage": Usage(2, 20, 4)})  # type: ignore[arg-type]
+    c1 = replace(c1, usage=Usage(1, 10, 3))
+    r2 = replace(r2, usage=Usage(2, 20, 4))
     assert merge(c1, r2, MODELS).usage == Usage(3, 30, 7)
 
 

@@ -183,11 +183,11 @@ class Evaluation:
         asking = None
         if options.answers:
             judge, utility = _reranker(options.reranker), _reranker(options.utility)
-            asking = Asking(options.max_tokens, options.together, judge, utility, options.temperature)
+            asking = Asking(options.max_tokens, options.batch_size, judge, utility, options.temperature)
         name = "" if options.shard is None else f".{self.shard[0]}-of-{self.shard[1]}"
         store = RowStore() if folder is None else open_store(folder, task.name, name, options.reuse or ())
         # what the causal model writes by itself is written once where seconds are shared anyway
-        return Evaluator(index, task, asking, store, {} if options.together > 1 else None)
+        return Evaluator(index, task, asking, store, {} if options.batch_size > 1 else None)
 
     def rows(self, evaluator: Evaluator) -> tuple[list[MethodRows], list[MethodRows], list[PlannedRows]]:
         """The rows of the methods that can run, those of further repeats, and for each method its settings or what it lacks.
@@ -310,7 +310,7 @@ class Evaluation:
             sample=options.sample or 0,
             seed=options.seed,
             max_tokens=options.max_tokens,
-            together=options.together,
+            together=options.batch_size,
             workers=options.workers,
             reference=options.reference or "",
             tables=tuple(preset.name for preset in self.presets),

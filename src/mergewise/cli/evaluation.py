@@ -105,7 +105,7 @@ class EvaluationOptions:
             help="Utility predictor of the methods that want one, as for --reranker.", show_default="the reranker"
         ),
     ] = defaults.RERANKER
-    together: Annotated[
+    batch_size: Annotated[
         int, typer.Option(min=1, max=1024, help="Batch size: questions answered together; 1 times each question alone.")
     ] = 1
     out: Annotated[

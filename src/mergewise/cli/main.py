@@ -12,7 +12,7 @@ from typing import Annotated, Any, get_args, get_type_hints
 
 import typer
 
-from mergewise.cli import chat, comparison, demo, evaluation, manage, mcp, questions, serving, show, training, tuning
+from mergewise.cli import chat, comparison, demo, evaluation, manage, questions, serving, show, training, tuning
 from mergewise.cli.configuration import (
     TRUST,
     existing_configuration,
@@ -54,7 +54,7 @@ app.command("questions", cls=NamingCommand)(tuning.questions)
 app.add_typer(training.app)
 app.command("serve", cls=NamingCommand)(serving.serve)
 app.add_typer(serving.app)
-app.command("mcp", cls=NamingCommand)(mcp.mcp)
+app.command("mcp", cls=NamingCommand)(serving.mcp)
 app.command("demo", cls=NamingCommand)(demo.demo)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from itertools import groupby
@@ -18,8 +18,7 @@ from mergewise.cli.configuration import permitted_embedder
 from mergewise.cli.output import say, say_aside, say_error, say_json, say_waiting, waiting_line
 from mergewise.cli.places import one_line
 from mergewise.cli.progress import characters, progress
-from mergewise.cli.watching import follow
-from mergewise.errors import UsageError
+from mergewise.errors import MergewiseError, UsageError
 from mergewise.indexing import EmbeddingOptions, IndexingOptions
 from mergewise.jsonable import info_json, problem_json, report_json
 from mergewise.types import AddReport, Duplicate, MetadataValue
@@ -181,6 +180,30 @@ def index(
         raise typer.Exit(1)
 
 
+def follow(folders: Sequence[Path], index_dir: Path, synchronise: Callable[[], None]) -> None:
+    """Synchronise now, and after every burst of changes. An error of one round is printed, and the next one comes."""
+    from mergewise.readers.watching import bursts
+
+    try:
+        for number, _ in enumerate(bursts(folders, [index_dir])):
+            one_round(synchronise)
+            if number == 0:
+                say_aside(f"watching {', '.join(map(str, folders))}; Ctrl-C ends it", None)
+    except KeyboardInterrupt:
+        say_aside("stopped watching", None)
+
+
+def one_round(synchronise: Callable[[], None]) -> None:
+    """Synchronise once; print any error."""
+    try:
+        synchronise()
+    except MergewiseError as error:
+        say_error(error.message, error.hint)
+    except Exception as error:
+        # a full disk, a damaged index: the next round may find it mended
+        say_error(f"{type(error).__name__}: {error}")
+
+
 def _go_on(opened: Index, as_json: bool, given: IndexingOptions) -> None:
     """Make the vectors that are still to come, and the rows of views."""
     own = {name: value for name, value in given.items() if name in EmbeddingOptions.__annotations__}
@@ -320,7 +343,7 @@ def info(
     listed = rows if documents else None
     if as_json:
         manifest = opened.manifest
-        said = info_json(counts["documents"], views, manifest.embedder, manifest.format, listed, contents.as_dict())
+        said = info_json(counts["documents"], views, manifest.embedder, manifest.format, listed, asdict(contents))
         say_json({**said, "prompts": _own_prompts(manifest), "vectors": asdict(opened.vectors())})
         return
     say(f"{counts['documents']} documents in {opened.store.place}, embedder {opened.manifest.embedder}")

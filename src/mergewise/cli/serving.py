@@ -1,7 +1,8 @@
-"""`serve`, and the commands of the group `server` that look after a server's data: tokens, backup and restore."""
+"""`serve` and `mcp`, and the commands of the group `server` that look after a server's data: tokens, backup and restore."""
 
 from __future__ import annotations
 
+import logging
 import shlex
 from datetime import UTC, datetime
 from pathlib import Path
@@ -10,9 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
+from mergewise import defaults
 from mergewise.cli import options
+from mergewise.cli.asking import IndexModelOptions
 from mergewise.cli.configuration import permitted_embedder
-from mergewise.cli.output import say, say_aside, say_json, say_warning
+from mergewise.cli.output import PrintableFormatter, say, say_aside, say_json, say_warning
 from mergewise.errors import MissingExtra, UsageError
 
 if TYPE_CHECKING:
@@ -95,6 +98,27 @@ def serve(
     log_as_json()
     say_aside("starting", None)
     Supervisor(settings, on_ready=say_where).run()
+
+
+@options.with_options
+def mcp(
+    strategy: options.StrategyOption = defaults.STRATEGY,
+    allow_writes: Annotated[
+        bool, typer.Option("--allow-writes", help="Let the program add texts and remove documents.")
+    ] = False,
+    *,
+    common: IndexModelOptions,
+) -> None:
+    """Serve an index to a program that starts this command itself, such as Claude Desktop, VS Code or Cursor."""
+    check_extra()
+    from mergewise.server.mcp.library import serve_index
+
+    # the SDK's own log, beside ours on standard error
+    log = logging.StreamHandler()
+    log.setFormatter(PrintableFormatter())
+    logging.getLogger("mcp").addHandler(log)
+    with common.open_index() as index:
+        serve_index(index, common.index_dir, strategy, writes=allow_writes)
 
 
 def check_extra() -> None:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import PurePosixPath
-from typing import Any
 
 from mergewise.store.places.place import PlaceSize
 from mergewise.types import DocumentInfo, Duplicate
@@ -35,9 +34,6 @@ class IndexContents:
     duplicates: tuple[Duplicate, ...]
     languages: Mapping[str, int]
     metadata: Mapping[str, int]
-
-    def as_dict(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 def contents_of(documents: Sequence[DocumentInfo], duplicates: Sequence[Duplicate], size: PlaceSize) -> IndexContents:

@@ -138,7 +138,7 @@ class Collection:
             if views.issuperset(strategy.views) and (not allowed or name in allowed)
         ]
 
-    def demand_strategy(self, spec: str, field: str) -> None:
+    def check_strategy(self, spec: str, field: str) -> None:
         """Raises HTTPProblem 422 for a strategy that the configuration does not allow."""
         allowed = self._own.strategies
         if allowed and spec.partition("(")[0].strip() not in allowed:

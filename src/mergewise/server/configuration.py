@@ -302,10 +302,10 @@ def _check_asking(where: str, own: CollectionConfig | ProfileConfig, chats: Coll
 
 
 def _table(path: Path, tables: Mapping[str, Any], name: str) -> dict[str, Any]:
-    return _demand_table(f"{path}: {name}", tables.get(name, {}))
+    return _check_table(f"{path}: {name}", tables.get(name, {}))
 
 
-def _demand_table(where: str, given: object) -> dict[str, Any]:
+def _check_table(where: str, given: object) -> dict[str, Any]:
     if not isinstance(given, dict):
         raise UsageError(f"{where} is {short_repr(given)}", f"write a table [{where.rpartition(': ')[2]}]")
     return given
@@ -330,7 +330,7 @@ def _from_environment(name: str, environment: Mapping[str, str]) -> object:
 
 
 def _entry(kind: type, where: str, given: object, base: Path) -> Any:
-    values = _fields(kind, f"{where}.", _demand_table(where, given), base)
+    values = _fields(kind, f"{where}.", _check_table(where, given), base)
     for f in fields(kind):
         if f.name not in values and f.default is MISSING and f.default_factory is MISSING:
             raise UsageError(f"{where} lacks {f.name}", f"write {f.name} = ... there")

@@ -247,7 +247,7 @@ async def add_documents(
         uploads, on_conflict = await _files(service, collection, request)
     else:
         raise HTTPProblem(415, "unsupported-media-type", "documents come as files or as JSON", "multipart/form-data")
-    _demand_distinct(uploads)
+    _check_distinct(uploads)
     job = await in_thread(
         partial(_enqueue, service, token, "add", c, {"on_conflict": on_conflict}, uploads, idempotency_key)
     )
@@ -310,7 +310,7 @@ def _media_type(said: str | None) -> str | None:
     return kind if 0 < len(kind) <= 100 and kind.isascii() and kind.isprintable() else None
 
 
-def _demand_distinct(uploads: Sequence[Upload]) -> None:
+def _check_distinct(uploads: Sequence[Upload]) -> None:
     ids = [upload.id for upload in uploads]
     if len(set(ids)) < len(ids):
         twice = next(id for id in ids if ids.count(id) > 1)
