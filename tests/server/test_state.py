@@ -14,7 +14,7 @@ import pytest
 from mergewise.errors import StoreError, UsageError
 from mergewise.server import state, transactions
 from mergewise.server.records import CollectionRecord, Job, JobProgress, Upload
-from mergewise.server.schema import MIGRATIONS, demand_local_disk
+from mergewise.server.schema import MIGRATIONS, check_local_disk
 from mergewise.server.state import Conflict, State
 
 BLOB = "ab" * 32
@@ -336,11 +336,11 @@ def test_network_disks_are_refused(tmp_path: Path) -> None:
     )
     for place, refused in (("a b", True), ("a b/d", True), ("a b/c/d", False), ("a", False), ("a bc", False)):
         try:
-            demand_local_disk(tmp_path / place, mounts)
+            check_local_disk(tmp_path / place, mounts)
             assert not refused, place
         except UsageError as error:
             assert refused and "nfs4" in error.message
-    demand_local_disk(tmp_path, tmp_path / "none")
+    check_local_disk(tmp_path, tmp_path / "none")
 
 
 def test_pruning_forgets_what_is_old(own: State, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -310,7 +310,7 @@ class Questions:
         question = question.with_defaults(collection.record.defaults)
         for name in ("strategy", "merge_with"):
             if spec := question.options.get(name):
-                collection.demand_strategy(spec, name)
+                collection.check_strategy(spec, name)
         for name in ("budget", "rounds", "max_tokens"):
             value, most = question.options.get(name), getattr(self.limits, name)
             if isinstance(value, int) and value > most:

@@ -82,7 +82,7 @@ def migrate(connection: sqlite3.Connection, path: Path) -> None:
         connection.execute(f"PRAGMA user_version={len(MIGRATIONS)}")
 
 
-def demand_local_disk(folder: Path, mounts: Path = Path("/proc/self/mounts")) -> None:
+def check_local_disk(folder: Path, mounts: Path = Path("/proc/self/mounts")) -> None:
     """Raises UsageError where the folder is known to lie on a network disk, on which SQLite's locks do not hold."""
     kind = _kind_of_disk(folder, mounts)
     if kind in NETWORK_DISKS:

@@ -40,7 +40,7 @@ from mergewise.server.records import (
     Token,
     Upload,
 )
-from mergewise.server.schema import connect, demand_local_disk, migrate
+from mergewise.server.schema import check_local_disk, connect, migrate
 from mergewise.server.transactions import (
     KEY_SECONDS,
     UNDER_WAY,
@@ -89,7 +89,7 @@ class State:
         self._reading, self._changing = Lock(), Lock()
         with store_errors(path):
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            demand_local_disk(path.parent)
+            check_local_disk(path.parent)
             # nobody else may read tokens and questions of jobs
             os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
             self._changes = connect(path)
