@@ -245,25 +245,24 @@ def shape_of(text: str) -> str:
 SLIDE_LINE = "<a:p><a:r><a:t>Owls eat mice.</a:t></a:r></a:p>"
 
 
-def slide_table(size: int) -> bytes:
-    cell = f"<a:tc><a:txBody><a:bodyPr/>{SLIDE_LINE}</a:txBody></a:tc>"
-    row = f'<a:tr h="1">{cell}{cell}</a:tr>'
-    table = f"<a:tbl><a:tblGrid/>{row * max(1, size // len(row))}</a:tbl>"
+SLIDE_CELL = f"<a:tc><a:txBody><a:bodyPr/>{SLIDE_LINE}</a:txBody></a:tc>"
+
+
+def slide_of_table(rows: str) -> bytes:
     return pptx(
         '<p:graphicFrame><p:nvGraphicFramePr><p:cNvPr id="3" name="t"/><p:cNvGraphicFramePr/><p:nvPr/>'
         '</p:nvGraphicFramePr><p:xfrm/><a:graphic><a:graphicData uri="http://schemas.openxmlformats.org/drawingml/2006/'
-        f'table">{table}</a:graphicData></a:graphic></p:graphicFrame>'
+        f'table"><a:tbl><a:tblGrid/>{rows}</a:tbl></a:graphicData></a:graphic></p:graphicFrame>'
     )
+
+
+def slide_table(size: int) -> bytes:
+    row = f'<a:tr h="1">{SLIDE_CELL * 2}</a:tr>'
+    return slide_of_table(row * max(1, size // len(row)))
 
 
 def slide_row(size: int) -> bytes:
-    cell = f"<a:tc><a:txBody><a:bodyPr/>{SLIDE_LINE}</a:txBody></a:tc>"
-    table = f'<a:tbl><a:tblGrid/><a:tr h="1">{cell * max(1, size // len(cell))}</a:tr></a:tbl>'
-    return pptx(
-        '<p:graphicFrame><p:nvGraphicFramePr><p:cNvPr id="3" name="t"/><p:cNvGraphicFramePr/><p:nvPr/>'
-        '</p:nvGraphicFramePr><p:xfrm/><a:graphic><a:graphicData uri="http://schemas.openxmlformats.org/drawingml/2006/'
-        f'table">{table}</a:graphicData></a:graphic></p:graphicFrame>'
-    )
+    return slide_of_table(f'<a:tr h="1">{SLIDE_CELL * max(1, size // len(SLIDE_CELL))}</a:tr>')
 
 
 def slide_groups(size: int) -> bytes:

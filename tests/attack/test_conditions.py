@@ -164,13 +164,8 @@ def poisoned(folder: Path, *statements: tuple[str, tuple[Any, ...]]) -> CachedCh
 
 @pytest.mark.parametrize("text", [b"\xff\xfe", 5, 1.5, "", "  \n", b""])
 def test_a_kept_answer_that_is_none_is_asked_for_again(text: Any, tmp_path: Path) -> None:
-    chat = poisoned(
-        tmp_path,
-        (
-            "UPDATE replies SET text = CAST(? AS BLOB)" if isinstance(text, bytes) else "UPDATE replies SET text = ?",
-            (text,),
-        ),
-    )
+    value = "CAST(? AS BLOB)" if isinstance(text, bytes) else "?"
+    chat = poisoned(tmp_path, (f"UPDATE replies SET text = {value}", (text,)))
     asked = run(chat.complete(QUESTION)).text
     # SQLite turns numbers into texts: these are answers like others
     assert asked in ("moths", str(text))

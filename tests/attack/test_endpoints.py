@@ -8,7 +8,7 @@ import logging
 import socket
 import time
 from base64 import b64encode
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from itertools import repeat
 from threading import Event, Thread
@@ -87,28 +87,39 @@ def serve(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Sends], Endpoin
         endpoint.close()
 
 
-def complete(url: str, retries: int = 0) -> Any:
-    return run(OpenAIChat("m", base_url=url, retries=retries, timeout=PATIENCE).complete(QUESTION))
+def timeout_of(retries: int | None) -> float | None:
+    """Little patience, or that of the environment if it sets the number of tries."""
+    return None if retries is None else PATIENCE
 
 
-def stream(url: str, retries: int = 0) -> object:
-    async def collect() -> int:
-        pieces: AsyncIterator[Any] = OpenAIChat("m", base_url=url, retries=retries, timeout=PATIENCE).stream(QUESTION)
-        return sum([1 async for _ in pieces])
+def complete(url: str, retries: int | None = 0) -> Any:
+    chat = OpenAIChat("m", base_url=url, retries=retries, timeout=timeout_of(retries))
+    return run(chat.complete(QUESTION))
+
+
+def collected(url: str, retries: int | None = 0, timeout: float | None = 30) -> list[Any]:
+    async def collect() -> list[Any]:
+        chat = OpenAIChat("m", base_url=url, retries=retries, timeout=timeout)
+        return [piece async for piece in chat.stream(QUESTION)]
 
     return run(collect())
 
 
-def embed(url: str, retries: int = 0) -> object:
+def stream(url: str, retries: int | None = 0) -> object:
+    return collected(url, retries, timeout_of(retries))
+
+
+def embed(url: str, retries: int | None = 0) -> object:
     return OpenAIEmbedder("m", retries=retries).embed_documents(["a text"])
 
 
-def score(url: str, retries: int = 0) -> object:
+def score(url: str, retries: int | None = 0) -> object:
     return OpenAIScorer("m", retries=retries).nll(["a text"], ["another"])
 
 
-def rerank(url: str, retries: int = 0) -> object:
-    return HTTPReranker(f"{url}/rerank", retries=retries, timeout=PATIENCE, pause=0.01).score("question", ["a text"])
+def rerank(url: str, retries: int | None = 0) -> object:
+    reranker = HTTPReranker(f"{url}/rerank", retries=retries, timeout=timeout_of(retries), pause=0.01)
+    return reranker.score("question", ["a text"])
 
 
 CALLS = {call.__name__: call for call in (complete, stream, embed, score, rerank)}
@@ -153,21 +164,14 @@ def drips(first: bytes, piece: bytes) -> Sends:
 
 
 @every_call
-def test_an_endpoint_that_drips_its_head(name: str, serve: Callable[[Sends], Endpoint]) -> None:
-    error = fails(name, serve(drips(b"HTTP/1.1 200 OK\r\nX-Long: ", b"a")))
-    assert "still answering" in error.message
-
-
-@every_call
-def test_an_endpoint_that_drips_its_answer(name: str, serve: Callable[[Sends], Endpoint]) -> None:
-    error = fails(name, serve(drips(head_of(name) + b"Content-Length: 100000\r\n\r\n", b" ")))
-    assert "still answering" in error.message
-
-
-@every_call
-def test_an_endpoint_that_never_gets_to_its_answer(name: str, serve: Callable[[Sends], Endpoint]) -> None:
-    error = fails(name, serve(drips(b"", b"HTTP/1.1 102 Processing\r\n\r\n")))
-    assert "still answering" in error.message
+@pytest.mark.parametrize("part", ["head", "answer", "never an answer"])
+def test_an_endpoint_that_drips(name: str, part: str, serve: Callable[[Sends], Endpoint]) -> None:
+    sends = {
+        "head": drips(b"HTTP/1.1 200 OK\r\nX-Long: ", b"a"),
+        "answer": drips(head_of(name) + b"Content-Length: 100000\r\n\r\n", b" "),
+        "never an answer": drips(b"", b"HTTP/1.1 102 Processing\r\n\r\n"),
+    }
+    assert "still answering" in fails(name, serve(sends[part])).message
 
 
 def floods(first: bytes, piece: bytes) -> Sends:
@@ -350,16 +354,7 @@ def test_a_packed_answer_is_read(serve: Callable[[Sends], Endpoint]) -> None:
     ],
 )
 def test_thoughts_are_taken_out_of_pieces(text: str, shown: str, size: int, serve: Callable[[Sends], Endpoint]) -> None:
-    pieces = [text[i : i + size] for i in range(0, len(text), size)]
-    events = [{"choices": [{"index": 0, "delta": {"content": piece}, "finish_reason": None}]} for piece in pieces]
-    events.append({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]})
-    body = b"".join(b"data: " + json.dumps({**event, "usage": None}).encode() + b"\n\n" for event in events)
-    endpoint = serve(answers("200 OK", body + b"data: [DONE]\n\n", "Content-Type: text/event-stream"))
-
-    async def collect() -> list[Any]:
-        return [piece async for piece in OpenAIChat("m", base_url=endpoint.url, retries=0).stream(QUESTION)]
-
-    *given, reply = run(collect())
+    *given, reply = collected(serve(answers("200 OK", events_of(text, size), "Content-Type: text/event-stream")).url)
     assert "".join(given) == reply.text == shown
 
 
@@ -499,13 +494,6 @@ def events_of(text: str, size: int) -> bytes:
     return b"".join(event_of({"content": piece}) for piece in pieces) + event_of({}, "stop") + b"data: [DONE]\n\n"
 
 
-def collected(url: str) -> list[Any]:
-    async def collect() -> list[Any]:
-        return [piece async for piece in OpenAIChat("m", base_url=url, retries=0, timeout=30).stream(QUESTION)]
-
-    return run(collect())
-
-
 def in_pieces(body: bytes, size: int) -> Sends:
     """The body in HTTP chunks of so many bytes, each sent alone."""
 
@@ -636,19 +624,12 @@ def test_an_error_in_an_answer_that_counts_as_good_is_quoted(serve: Callable[[Se
 def test_patience_comes_from_the_environment(
     name: str, serve: Callable[[Sends], Endpoint], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made = {
-        "complete": lambda url: run(OpenAIChat("m", base_url=url).complete(QUESTION)),
-        "stream": collected_by_default,
-        "embed": lambda url: OpenAIEmbedder("m").embed_documents(["a text"]),
-        "score": lambda url: OpenAIScorer("m").nll(["a text"], ["another"]),
-        "rerank": lambda url: HTTPReranker(f"{url}/rerank", pause=0.01).score("question", ["a text"]),
-    }
     monkeypatch.setattr("mergewise.models.clients.LONGEST", 60.0)
     monkeypatch.setenv("MERGEWISE_TIMEOUT", "0.4")
     monkeypatch.setenv("MERGEWISE_RETRIES", "1")
     endpoint = serve(lambda connection, over: void(over.wait()))
     with pytest.raises(ModelError):
-        made[name](endpoint.url)
+        CALLS[name](endpoint.url, None)
     until = time.monotonic() + 10
     # on a busy machine the endpoint counts later than the client gives up
     while endpoint.requests < 2 and time.monotonic() < until:
@@ -658,14 +639,7 @@ def test_patience_comes_from_the_environment(
         monkeypatch.setenv("MERGEWISE_TIMEOUT", "1")
         monkeypatch.setenv(variable, wrong)
         with pytest.raises(UsageError, match=variable):
-            made[name](endpoint.url)
-
-
-def collected_by_default(url: str) -> list[Any]:
-    async def collect() -> list[Any]:
-        return [piece async for piece in OpenAIChat("m", base_url=url).stream(QUESTION)]
-
-    return run(collect())
+            CALLS[name](endpoint.url, None)
 
 
 @every_call

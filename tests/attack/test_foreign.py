@@ -178,11 +178,8 @@ def test_the_user_s_environment_and_configuration_name_it_the_folder_s_does_not(
     assert is_loaded(foreign)
 
 
-@pytest.mark.parametrize("how", ["environment", "configuration"])
-def test_ways_to_name_it(foreign: Path, home: Path, how: str) -> None:
-    if how == "environment":
-        assert is_loaded(foreign, MERGEWISE_EMBEDDER=LACKING)
-        return
+def test_ways_to_name_it(foreign: Path, home: Path) -> None:
+    assert is_loaded(foreign, MERGEWISE_EMBEDDER=LACKING, XDG_STATE_HOME=str(home / "other"))
     own = home / "config/mergewise/mergewise.toml"
     own.parent.mkdir(parents=True)
     own.write_text(f'embedder = "{LACKING}"\n')

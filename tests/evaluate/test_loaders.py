@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -206,12 +205,8 @@ def test_supporting_sentences_are_evidence(sample: str, tmp_path: Path) -> None:
     (question,) = task.questions
     assert [(one.title, one.text) for one in task.documents] == [("Arden", MILL), ("Brook", BRIDGE)]
     assert evidence(question) == ["The mill of Arden was built in 1612.", "Anna Berg built it."]
-    assert (question.answers, question.kind, question.hops, question.gold_docs) == (
-        ("Anna Berg",),
-        "bridge",
-        2,
-        ("0", "1"),
-    )
+    own = question.answers, question.kind, question.hops, question.gold_docs
+    assert own == (("Anna Berg",), "bridge", 2, ("0", "1"))
 
 
 def test_a_fact_that_is_not_there_leaves_documents_alone(tmp_path: Path) -> None:
@@ -284,11 +279,8 @@ def test_papers_of_qasper_by_sections(tmp_path: Path) -> None:
     (paper,) = task.documents
     assert paper.title == "On mills" and "\n\n## Grain\n\nWe use rye" in paper.text
     which, do, why = task.questions
-    assert (which.answers, which.kind, evidence(which)) == (
-        ("rye, wheat", "Two grains"),
-        "extractive",
-        ["We use rye and wheat."],
-    )
+    assert (which.answers, which.kind) == (("rye, wheat", "Two grains"), "extractive")
+    assert evidence(which) == ["We use rye and wheat."]
     assert (do.answers, do.kind, do.evidence) == (("Yes",), "yes-no", None)
     assert (why.answerable, why.kind) == (False, "unanswerable")
     assert {one.scope for one in task.questions} == {("1234.5",)} and clusters(task.questions) == [0, 0, 0]
@@ -447,29 +439,12 @@ def test_another_form_can_be_named(tmp_path: Path) -> None:
     assert load_question_set(path, "table").questions[0].answers == ("Anna",)
 
 
-@dataclass
-class Asked:
-    """Remembers the conditions by which an index is asked."""
-
-    index: Any
-
-    def __post_init__(self) -> None:
-        self.conditions: list[Any] = []
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.index, name)
-
-    def context(self, *words: Any, where: Any = None, **options: Any) -> Any:
-        self.conditions.append(where)
-        return self.index.context(*words, where=where, **options)
-
-
 def test_contexts_of_a_question_come_from_its_scope_alone(tmp_path: Path) -> None:
     other = {**LONGBENCH, "_id": "l2", "context": "Anna Berg built the bridge of Delos, too."}
     task = load_question_set(write(tmp_path / "x.jsonl", LONGBENCH, other))
     index = mergewise.open(tmp_path / "index", embedder="none")
     index.add(task.documents)
-    (rows,) = question_rows(Asked(index), task, ["topk"], [400], task.questions)  # type: ignore[arg-type]
+    (rows,) = question_rows(index, task, ["topk"], [400], task.questions)
     assert [set(row.context.ranked) <= set(row.question.scope) for row in rows if row.context] == [True, True]
     assert rows[1].context and rows[1].context.ranked == ("2",)
     # nothing is known of gold documents or evidence: they are absent, not 0

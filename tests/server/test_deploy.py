@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
 
 
-def demand_command(words: Sequence[str]) -> None:
+def check_command(words: Sequence[str]) -> None:
     """The command line parses: its command and all its options are there."""
     command: Any = typer.main.get_command(app)
     rest = list(words)
@@ -54,7 +54,7 @@ def test_the_container(tmp_path: Path) -> None:
     assert told["USER"] == ["10001:10001"] and told["VOLUME"] == ["/data"] and told["EXPOSE"] == [str(PORT)]
     assert all("slim" in image for image in told["FROM"]) and told["STOPSIGNAL"] == ["SIGTERM"]
     assert json.loads(told["ENTRYPOINT"][0]) == ["mergewise"]
-    demand_command(json.loads(told["CMD"][0]))
+    check_command(json.loads(told["CMD"][0]))
     (health,) = told["HEALTHCHECK"]
     words = json.loads(health.partition("CMD ")[2])
     compile(words[2], "health", "exec")
@@ -70,7 +70,7 @@ def test_the_services() -> None:
     text = (DEPLOY / "compose.yaml").read_text()
     services = yaml.safe_load(text)["services"]
     own, model = services["mergewise"], services["llama"]
-    demand_command(own["command"])
+    check_command(own["command"])
     assert (ROOT / "deploy" / own["build"]["context"] / own["build"]["dockerfile"]).samefile(DEPLOY / "Containerfile")
     assert own["ports"] == [f"127.0.0.1:{PORT}:{PORT}"] and own["volumes"] == ["data:/data"]
     for service in services.values():
@@ -95,7 +95,7 @@ def test_the_unit() -> None:
     assert int(service["TimeoutStopSec"]) > END_SECONDS
     program, *words = shlex.split(service["ExecStart"])
     assert Path(program).name == "mergewise"
-    demand_command(words)
+    check_command(words)
     assert words[words.index("--port") + 1] == str(PORT)
     comments = (DEPLOY / "mergewise.service").read_text()
     assert extras(comments) <= known_extras()
@@ -104,4 +104,4 @@ def test_the_unit() -> None:
 def test_a_command_that_is_not_there_is_noticed() -> None:
     for words in (["serve", "--prot", "1"], ["serve", "--port", "many"], ["server", "nothing"], ["serv"]):
         with pytest.raises(Exception, match=r"(?i)no such|valid integer"):
-            demand_command(words)
+            check_command(words)

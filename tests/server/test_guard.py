@@ -31,24 +31,10 @@ def test_another_host_is_refused(server: LiveServer, path: str, host: str) -> No
     assert answer.headers["X-Request-Id"].startswith("req_")
 
 
-@pytest.mark.parametrize(
-    ("host", "name"),
-    [
-        ("LocalHost:8077", "localhost"),
-        ("[::1]:8077", "::1"),
-        ("127.0.0.1.", "127.0.0.1"),
-        ("a b", ""),
-        ("a:b", ""),
-        ("a/b", ""),
-        ("a,b", ""),
-        ("a@b", ""),
-        ("a:1:2", ""),
-        ("a:123456", ""),
-        ("", ""),
-    ],
-)
-def test_host_names(host: str, name: str) -> None:
-    assert host_name(host) == name
+def test_host_names() -> None:
+    names = {"LocalHost:8077": "localhost", "[::1]:8077": "::1", "127.0.0.1.": "127.0.0.1"}
+    wrong = ("a b", "a:b", "a/b", "a,b", "a@b", "a:1:2", "a:123456", "")
+    assert {host: host_name(host) for host in (*names, *wrong)} == names | dict.fromkeys(wrong, "")
 
 
 @pytest.mark.parametrize("path", EVERYWHERE)
@@ -59,10 +45,6 @@ def test_another_origin_is_refused(server: LiveServer, path: str, origin: str) -
     answer = server.client("admin", Origin=origin).get(path)
     assert answer.status_code == 403
     assert not [name for name in answer.headers if name.startswith("access-control")]
-
-
-def test_the_own_origin_is_not_refused(server: LiveServer) -> None:
-    assert server.client("read", Origin=server.base).get("/api/v1/collections").status_code == 200
 
 
 @pytest.mark.parametrize("path", EVERYWHERE)

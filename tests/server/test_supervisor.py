@@ -10,9 +10,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
-from hashlib import sha256
 from http.client import HTTPException
 from itertools import pairwise
 from pathlib import Path
@@ -21,18 +20,16 @@ from urllib.error import URLError
 from urllib.request import urlopen
 
 import pytest
-from benchmarks.serve.kills import is_kept
 
 import mergewise as mw
 from mergewise.errors import IndexBusy, StoreError, UsageError
-from mergewise.models.scripted import ChatServer, Turn
+from mergewise.models.scripted import ChatServer
 from mergewise.server import supervisor
 from mergewise.server.balance import ABSENT, ConnectionCounts
 from mergewise.server.configuration import CollectionConfig, ServerConfig
-from mergewise.server.records import Upload
-from mergewise.server.spool import keep_bytes
 from mergewise.server.state import State
 from mergewise.server.supervisor import Child, Supervisor, listening_socket, prepare, tell_systemd, token_file
+from tests.server.killing import Summarizer, assert_each_done_once, queue, wait_for
 
 pytest.importorskip("uvicorn")
 pytest.importorskip("openai")
@@ -66,21 +63,6 @@ def fetch(address: str) -> tuple[int, str]:
         return 0, ""
 
 
-def wait_for(condition: Callable[[], Any], seconds: float = 60.0) -> Any:
-    until = time.monotonic() + seconds
-    while not (found := condition()):
-        assert time.monotonic() < until
-        time.sleep(0.05)
-    return found
-
-
-def queue(state: State, data: Path, doc_id: str) -> str:
-    """The id of the job that adds this document."""
-    body = f"# Town {doc_id}\n\nIn the town of {doc_id} they built a bridge over the river.\n"
-    blob = keep_bytes(data / "spool", data / "collections/a/blobs", body.encode())
-    return state.enqueue("add", "a", uploads=[Upload(doc_id, blob.sha256, "d.md", blob.bytes)]).id
-
-
 @pytest.fixture
 def notified(tmp_path: Path) -> Iterator[tuple[str, socket.socket]]:
     place = str(tmp_path / "notify")
@@ -95,19 +77,11 @@ def test_a_server_lives_and_ends(tmp_path: Path, notified: tuple[str, socket.soc
     """One run for all of it, since each takes seconds of start."""
     data, script = tmp_path / "data", tmp_path / "tiny.py"
     script.write_text(TINY)
-    asked: list[str] = []
-    paid_twice: list[bool] = []
-
-    def answer(messages: Any) -> Turn:
-        reply = f"A summary of {sha256(messages[-1].text.encode()).hexdigest()}."
-        paid_twice.append(is_kept(data / "collections/a/index", reply))
-        asked.append(messages[-1].text)
-        return Turn(reply, pause=0.2)
-
+    chat = Summarizer(data)
     path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
     environment = {**os.environ, "PYTHONPATH": path, "NOTIFY_SOCKET": notified[0], "SCRIPTED_KEY": "sk-scripted"}
     with (
-        ChatServer(answer) as endpoint,
+        ChatServer(chat) as endpoint,
         subprocess.Popen(
             [sys.executable, script, data, endpoint.base_url],
             stdout=subprocess.PIPE,
@@ -131,16 +105,16 @@ def test_a_server_lives_and_ends(tmp_path: Path, notified: tuple[str, socket.soc
             # the writer is killed while it asks a model: its jobs end once, and only what was under way is asked again
             with State(data / "server.sqlite") as state:
                 assert state.authenticate(secret) is not None
-                jobs = [queue(state, data, f"d{number}") for number in range(16)]
-                wait_for(lambda: len(asked) > 2)
+                jobs = [
+                    queue(state, data, f"d{n}", f"# Town {n}\n\nIn town {n} they built a bridge.\n") for n in range(16)
+                ]
+                wait_for(lambda: len(chat.asked) > 2)
                 writer = int((data / "writer.beat").read_text())
                 os.kill(writer, signal.SIGKILL)
                 wait_for(lambda: state.job_counts() == {"done": len(jobs)})
                 assert [state.job(job).kills > 0 for job in jobs].count(True) > 0  # type: ignore[union-attr]
-                for job in jobs:
-                    assert [event.job["state"] for event in state.events(job)].count("done") == 1
-                assert {one.status for one in state.document_states("a")} == {"indexed"}
-            assert len(set(asked)) == 16 and not any(paid_twice)
+                assert_each_done_once(state, jobs)
+            assert len(set(chat.asked)) == 16 and not any(chat.paid_twice)
             with mw.open(data / "collections/a/index", create=False) as index:
                 assert index.check() == [] and len(index) == 16
 

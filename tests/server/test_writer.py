@@ -279,7 +279,7 @@ def test_cancelling_keeps_finished_batches(bench: Bench, monkeypatch: pytest.Mon
     uploads = [bench.upload(f"d{number}", f"Text number {number}.") for number in range(6)]
     job = bench.state.enqueue("add", "a", uploads=uploads)
     beside = bench.state.enqueue("add", "a", uploads=[bench.upload("z", "Beside it.")])
-    tell, told = writing._Watch.tell, []
+    tell, told = writing._Watch.report, []
 
     def cancel_at_the_fourth(self: Any, done: int, total: int, document: str) -> None:
         told.append(document)
@@ -287,7 +287,7 @@ def test_cancelling_keeps_finished_batches(bench: Bench, monkeypatch: pytest.Mon
         if document == "d4" and bench.ids():
             bench.state.cancel(job.id)
 
-    monkeypatch.setattr(writing._Watch, "tell", cancel_at_the_fourth)
+    monkeypatch.setattr(writing._Watch, "report", cancel_at_the_fourth)
     bench.age()
     bench.writer.run_round()
     ended = bench.after(job)

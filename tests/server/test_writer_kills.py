@@ -7,21 +7,18 @@ import os
 import random
 import signal
 import time
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import pytest
-from benchmarks.serve.kills import is_kept
 
 import mergewise as mw
-from mergewise.models.scripted import ChatServer, Turn
+from mergewise.models.scripted import ChatServer
 from mergewise.server.configuration import CollectionConfig, ModelConfig, ServerConfig
-from mergewise.server.records import Upload
-from mergewise.server.spool import keep_bytes
 from mergewise.server.state import State
 from mergewise.server.supervisor import prepare
 from mergewise.server.writer import run_writer
+from tests.server.killing import Summarizer, assert_each_done_once, queue, wait_for
 
 pytest.importorskip("openai")
 pytestmark = [
@@ -38,26 +35,11 @@ def start(config: ServerConfig) -> Any:
     return process
 
 
-def wait_for(condition: Any, seconds: float = 240.0) -> None:
-    until = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < until
-        time.sleep(0.01)
-
-
 def test_killed_while_it_asks_a_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KILLS_KEY", "sk-kills")
     draw = random.Random(0)
-    asked: list[str] = []
-    paid_twice: list[bool] = []
-
-    def answer(messages: Any) -> Turn:
-        reply = f"A summary of {sha256(messages[-1].text.encode()).hexdigest()}."
-        paid_twice.append(is_kept(tmp_path / "data/collections/a/index", reply))
-        asked.append(messages[-1].text)
-        return Turn(reply, pause=0.2)
-
-    with ChatServer(answer) as endpoint:
+    chat = Summarizer(tmp_path / "data")
+    with ChatServer(chat) as endpoint:
         config = ServerConfig(
             tmp_path / "data",
             chats={"local": ModelConfig("openai:m", base_url=endpoint.base_url, key_env="KILLS_KEY")},
@@ -65,35 +47,28 @@ def test_killed_while_it_asks_a_model(tmp_path: Path, monkeypatch: pytest.Monkey
         )
         with State(config.database) as state:
             prepare(config, state)
-            record = state.collection("a")
-            assert record is not None
             bodies = {
                 f"d{n}": f"# D{n}\n\nThe town {n} built a bridge over the river in 18{n}.\n"
                 for n in range(24 + 24 * KILLS)
             }
-            jobs = []
-            for doc_id, body in bodies.items():
-                blob = keep_bytes(config.spool, Path(record.blobs), body.encode())
-                jobs.append(state.enqueue("add", "a", uploads=[Upload(doc_id, blob.sha256, "d.md", blob.bytes)]).id)
+            jobs = [queue(state, config.data, doc_id, body) for doc_id, body in bodies.items()]
             for _ in range(KILLS):
-                writer, before = start(config), len(asked)
-                wait_for(lambda before=before: len(asked) > before)
+                writer, before = start(config), len(chat.asked)
+                wait_for(lambda before=before: len(chat.asked) > before)
                 time.sleep(draw.uniform(0, 0.3))
                 assert any(state.job(job).state == "running" for job in jobs)  # type: ignore[union-attr]
                 os.kill(writer.pid, signal.SIGKILL)
                 writer.join()
             writer = start(config)
-            wait_for(lambda: set(state.job_counts()) == {"done"})
+            wait_for(lambda: set(state.job_counts()) == {"done"}, 240)
             writer.terminate()
             writer.join(20)
             assert writer.exitcode == 0
-            for job in jobs:
-                assert [event.job["state"] for event in state.events(job)].count("done") == 1
-            assert {one.status for one in state.document_states("a")} == {"indexed"}
-    with mw.open(record.path, create=False) as index:
+            assert_each_done_once(state, jobs)
+    with mw.open(config.data / "collections/a/index", create=False) as index:
         assert index.check() == []
         assert {info.id: index.document(info.id).text for info in index.documents()} == bodies
-    assert len(set(asked)) == len(bodies) and not any(paid_twice)
+    assert len(set(chat.asked)) == len(bodies) and not any(chat.paid_twice)
 
 
 def poisoned(config: ServerConfig) -> None:
@@ -114,12 +89,7 @@ def test_a_document_that_kills_the_writer_fails_its_job_alone(tmp_path: Path) ->
     config = ServerConfig(tmp_path / "data", collections={"a": CollectionConfig(embedder="none")})
     with State(config.database) as state:
         prepare(config, state)
-        record = state.collection("a")
-        assert record is not None
-        jobs = {}
-        for doc_id in ("before", "poison", "after"):
-            blob = keep_bytes(config.spool, Path(record.blobs), f"The text of {doc_id}.".encode())
-            jobs[doc_id] = state.enqueue("add", "a", uploads=[Upload(doc_id, blob.sha256, "d.md", blob.bytes)]).id
+        jobs = {one: queue(state, config.data, one, f"The text of {one}.") for one in ("before", "poison", "after")}
         for _ in range(3):
             writer = SPAWN.Process(target=poisoned, args=(config,))
             writer.start()

@@ -147,7 +147,7 @@ class Collection:
     def info(self) -> dict[str, Any]:
         """What clients are told of the collection. The counts are kept for each state of the index."""
         record, made = self.record, self.is_made
-        told: dict[str, Any] = {
+        body: dict[str, Any] = {
             "name": record.name,
             "title": record.title,
             "strategies": self.strategies(),
@@ -156,8 +156,8 @@ class Collection:
         }
         if not made:
             empty = {"documents": 0, "leaves": 0, "characters": 0, "snapshot": None}
-            return {**told, **empty, "embedder": record.embedder, "views": list(record.views)}
-        return {**told, **self._counts(), "snapshot": self.index.snapshot}
+            return {**body, **empty, "embedder": record.embedder, "views": list(record.views)}
+        return {**body, **self._counts(), "snapshot": self.index.snapshot}
 
     def _counts(self) -> dict[str, Any]:
         snapshot = self.index.snapshot

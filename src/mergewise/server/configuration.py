@@ -232,18 +232,16 @@ def load_config(
         raise UsageError(
             f"{path} sets {', '.join(sorted(unknown))}, which nobody knows", f"tables are {', '.join(_KNOWN_TABLES)}"
         )
-    server = _flat(_table(path, tables, "server"))
-    named = {name: _from_environment(name, environment) for name in _SERVER if _variable(name) in environment}
+    server = _flat(_check_table(f"{path}: server", tables.get("server", {})))
     wanted = {name: value for name, value in (flags or {}).items() if value is not None}
     options: dict[str, Any] = {"workers": min(_cores(), 4)}
-    for where, values in ((f"{path}: server.", server), (_ENVIRONMENT, named), ("", wanted)):
+    for where, values in ((f"{path}: server.", server), (_ENVIRONMENT, _from_environment(environment)), ("", wanted)):
         options |= _fields(ServerConfig, where, values, path.parent, among=_SERVER if where else None)
     for name, kind in _TABLES.items():
-        entries = _table(path, tables, name)
-        own = {key: _entry(kind, f"{path}: {name}.{key}", value, path.parent) for key, value in entries.items()}
+        entries = _check_table(f"{path}: {name}", tables.get(name, {}))
+        own = {key: _record(kind, f"{path}: {name}.{key}", value, path.parent) for key, value in entries.items()}
         options[name] = {**options.get(name, {}), **own, **options.get(name, {})}
-    limits = _table(path, tables, "limits")
-    options["limits"] = ServeLimits(**_fields(ServeLimits, f"{path}: limits.", limits, path.parent))
+    options["limits"] = _record(ServeLimits, f"{path}: limits", tables.get("limits", {}), path.parent)
     return _valid_config(ServerConfig(data=data, **options))
 
 
@@ -301,10 +299,6 @@ def _check_asking(where: str, own: CollectionConfig | ProfileConfig, chats: Coll
     check_defaults(f"{where}.defaults", own.defaults)
 
 
-def _table(path: Path, tables: Mapping[str, Any], name: str) -> dict[str, Any]:
-    return _check_table(f"{path}: {name}", tables.get(name, {}))
-
-
 def _check_table(where: str, given: object) -> dict[str, Any]:
     if not isinstance(given, dict):
         raise UsageError(f"{where} is {short_repr(given)}", f"write a table [{where.rpartition(': ')[2]}]")
@@ -318,18 +312,20 @@ def _flat(server: Mapping[str, Any]) -> dict[str, Any]:
     return others | ({f"tls_{name}": value for name, value in tls.items()} if isinstance(tls, dict) else {"tls": tls})
 
 
-def _variable(name: str) -> str:
-    return f"{_ENVIRONMENT}{name.upper()}"
+def _from_environment(environment: Mapping[str, str]) -> dict[str, object]:
+    """Return the fields of `ServerConfig` that variables set. Commas separate several values."""
+    hints = get_type_hints(ServerConfig)
+    given: dict[str, object] = {}
+    for name in _SERVER:
+        value = environment.get(f"{_ENVIRONMENT}{name.upper()}")
+        if value is not None and get_origin(hints[name]) is tuple:
+            given[name] = [part.strip() for part in value.split(",") if part.strip()]
+        elif value is not None:
+            given[name] = value
+    return given
 
 
-def _from_environment(name: str, environment: Mapping[str, str]) -> object:
-    """Where several values are meant, commas part them."""
-    value = environment[_variable(name)]
-    hint = get_type_hints(ServerConfig)[name]
-    return [part.strip() for part in value.split(",") if part.strip()] if get_origin(hint) is tuple else value
-
-
-def _entry(kind: type, where: str, given: object, base: Path) -> Any:
+def _record(kind: type, where: str, given: object, base: Path) -> Any:
     values = _fields(kind, f"{where}.", _check_table(where, given), base)
     for f in fields(kind):
         if f.name not in values and f.default is MISSING and f.default_factory is MISSING:

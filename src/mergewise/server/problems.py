@@ -124,9 +124,9 @@ def _validation_problem(error: RequestValidationError) -> HTTPProblem:
     """422 with a JSON pointer for each field of the body, and the name of a parameter for others."""
     if any(one["type"] == "json_invalid" for one in error.errors()):
         return HTTPProblem(400, "malformed", "the body is no JSON")
-    told = [{"pointer": _pointer(one, error.body), "detail": str(one["msg"])[:_LONGEST]} for one in error.errors()]
-    first = told[0] if told else {"pointer": "", "detail": "the request cannot be"}
-    return HTTPProblem(422, "invalid", f"{first['pointer']}: {first['detail']}", fields=told[:_MOST_ERRORS])
+    body = [{"pointer": _pointer(one, error.body), "detail": str(one["msg"])[:_LONGEST]} for one in error.errors()]
+    first = body[0] if body else {"pointer": "", "detail": "the request cannot be"}
+    return HTTPProblem(422, "invalid", f"{first['pointer']}: {first['detail']}", fields=body[:_MOST_ERRORS])
 
 
 def _pointer(error: Mapping[str, Any], body: Any) -> str:
@@ -148,7 +148,7 @@ def _pointer(error: Mapping[str, Any], body: Any) -> str:
 
 def problem_json(problem: HTTPProblem, request_id: str) -> dict[str, Any]:
     """The body by RFC 9457."""
-    told: dict[str, Any] = {
+    body: dict[str, Any] = {
         "type": f"urn:mergewise:problem:{problem.code}",
         "title": HTTPStatus(problem.status).phrase,
         "status": problem.status,
@@ -157,12 +157,12 @@ def problem_json(problem: HTTPProblem, request_id: str) -> dict[str, Any]:
         "code": problem.code,
     }
     if problem.hint:
-        told["hint"] = problem.hint
+        body["hint"] = problem.hint
     if problem.fields:
-        told["errors"] = [dict(one) for one in problem.fields]
+        body["errors"] = [dict(one) for one in problem.fields]
     if problem.retry_after is not None:
-        told["retry_after"] = problem.retry_after
-    return told
+        body["retry_after"] = problem.retry_after
+    return body
 
 
 def openai_error(problem: HTTPProblem, request_id: str) -> dict[str, Any]:
@@ -191,8 +191,8 @@ _OPENAI_ERROR = {"type": "object", "required": ["error"], "properties": {"error"
 def documented_problems(openai: bool = False) -> dict[int | str, dict[str, Any]]:
     """The answers of routes that have a problem, for the OpenAPI document."""
     kind, schema = ("application/json", _OPENAI_ERROR) if openai else ("application/problem+json", _PROBLEM)
-    told = {"description": "What is wrong, and what to do", "content": {kind: {"schema": schema}}}
-    return {"default": told, 422: told}
+    answer = {"description": "What is wrong, and what to do", "content": {kind: {"schema": schema}}}
+    return {"default": answer, 422: answer}
 
 
 def problem_response(problem: HTTPProblem, path: str, request_id: str) -> Response:

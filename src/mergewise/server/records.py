@@ -33,7 +33,7 @@ KINDS: tuple[JobKind, ...] = get_args(JobKind)
 SCOPES: tuple[Scope, ...] = get_args(Scope)
 ENDED: frozenset[JobState] = frozenset({"done", "failed", "cancelled"})
 """The states that a job does not leave (a retry is another job's beginning under the same id)."""
-_TOLD_OF_JOBS = "id kind collection state progress report error created started finished attempt".split()
+_SHOWN_OF_JOBS = "id kind collection state progress report error created started finished attempt".split()
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,10 +85,10 @@ class Job:
 
     def as_dict(self) -> dict[str, Any]:
         """The job as clients are told of it. What an evaluation found, row by row, is asked for by itself."""
-        found = None if self.report is None else {k: v for k, v in self.report.items() if k not in ("rows", "report")}
-        told = {name: getattr(self, name) for name in _TOLD_OF_JOBS}
+        report = None if self.report is None else {k: v for k, v in self.report.items() if k not in ("rows", "report")}
+        shown = {name: getattr(self, name) for name in _SHOWN_OF_JOBS}
         error = None if self.error is None else dict(self.error)
-        return {**told, "progress": asdict(self.progress), "report": found, "error": error}
+        return {**shown, "progress": asdict(self.progress), "report": report, "error": error}
 
 
 @dataclass(frozen=True, slots=True)

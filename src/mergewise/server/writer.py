@@ -148,18 +148,18 @@ class Writer:
             return {"updated": index.describe([job.request["id"]], job.request["metadata"])}, {}
         if job.kind == "sync":
             folders = _folders(self._own(job.collection), job.request)
-            report = index.sync(*folders, progress=watch.tell, cancel=watch.cancels, limits=mw.Limits())
+            report = index.sync(*folders, progress=watch.report, cancel=watch.cancels, limits=mw.Limits())
             return report_json(report), {failure.source: _unreadable(failure.reason) for failure in report.failed}
         if job.kind == "add_view":
             view, settings = job.request["view"], job.request.get("settings")
-            index.add_views({view: None if settings is None else _kept_settings(view, settings)}, watch.tell)
+            index.add_views({view: None if settings is None else _kept_settings(view, settings)}, watch.report)
             return {"views": list(index.manifest.views)}, {}
         if job.kind == "embed":
-            return asdict(index.embed(progress=watch.tell, cancel=watch.cancels)), {}
+            return asdict(index.embed(progress=watch.report, cancel=watch.cancels)), {}
         if job.kind in ("check", "repair"):
             return {"problems": [problem_json(one) for one in index.check(repair=job.kind == "repair")]}, {}
         if job.kind == "evaluate":
-            return evaluate(index, job.request, watch.tell_or_end), {}
+            return evaluate(index, job.request, watch.report_or_end), {}
         if job.kind == "optimize":
             index.store.optimize()
             return _OPTIMIZED, {}
@@ -179,7 +179,7 @@ class Writer:
                     taken[upload.id] = upload
         report = index.add(
             [_source(Path(record.blobs), upload) for upload in taken.values()],
-            progress=watch.tell,
+            progress=watch.report,
             cancel=watch.cancels,
             limits=mw.Limits(),
         )
@@ -199,7 +199,7 @@ class Writer:
         failed = [
             {"id": doc_id, **problem} for doc_id, problem in {**settled, **refused}.items() if problem is not None
         ]
-        told = {
+        summary = {
             "documents": len(uploads),
             "indexed": sum(problem is None for problem in settled.values()),
             "failed": failed,
@@ -211,7 +211,7 @@ class Writer:
         lost = bool(failed) and len(failed) == len(uploads)
         error = {**failed[0], "document": failed[0]["id"]} if lost else None
         state: JobState = "failed" if lost else "done"
-        self.state.finish(job.id, state, report=told, error=error, documents=settled, kept=kept)
+        self.state.finish(job.id, state, report=summary, error=error, documents=settled, kept=kept)
 
     def _drop(self, job: Job) -> None:
         """The collection with all that it holds. An index that the configuration names stays: it is not the server's."""
@@ -315,24 +315,24 @@ class _Watch:
 
     def __init__(self, state: State, jobs: Sequence[Job], stopping: Event) -> None:
         self._state, self._jobs, self._stopping = state, jobs, stopping
-        self._told = self._looked = -TELL_SECONDS
+        self._reported = self._looked = -TELL_SECONDS
         self._document: str | None = None
         self._cancelled = False
 
-    def tell(self, done: int, total: int, document: str) -> None:
+    def report(self, done: int, total: int, document: str) -> None:
         """A `Progress` of the engine. A document that is begun is told at once: at it the process may die."""
         now = time.monotonic()
-        is_event = now - self._told >= TELL_SECONDS
+        is_event = now - self._reported >= TELL_SECONDS
         if not is_event and (document or None) == self._document:
             return
-        self._told, self._document = now if is_event else self._told, document or None
+        self._reported, self._document = now if is_event else self._reported, document or None
         for job in self._jobs:
             progress = JobProgress(done, total, document=self._document)
             self._cancelled |= self._state.set_progress(job.id, progress, is_event=is_event) == "cancelling"
 
-    def tell_or_end(self, done: int, total: int, document: str) -> None:
+    def report_or_end(self, done: int, total: int, document: str) -> None:
         """The same for work that asks nobody whether it is to go on. Raises Cancelled."""
-        self.tell(done, total, document)
+        self.report(done, total, document)
         if self.cancels():
             raise Cancelled("the job was cancelled", "ask for it again")
 
@@ -375,11 +375,11 @@ def _source(blobs: Path, upload: Upload) -> mw.File | mw.Document:
     path = blob_path(blobs, upload.blob)
     if not upload.is_document:
         return mw.File(path, id=upload.id, name=upload.name, title=upload.title, metadata=dict(upload.metadata))
-    told = json.loads(path.read_bytes())
-    units = tuple((start, end) for start, end in told.get("units") or ())
-    title = upload.title if upload.title is not None else told.get("title") or ""
-    metadata = {**(told.get("metadata") or {}), **upload.metadata}
-    return mw.Document(upload.id, told["text"], title, metadata, units=units)
+    content = json.loads(path.read_bytes())
+    units = tuple((start, end) for start, end in content.get("units") or ())
+    title = upload.title if upload.title is not None else content.get("title") or ""
+    metadata = {**(content.get("metadata") or {}), **upload.metadata}
+    return mw.Document(upload.id, content["text"], title, metadata, units=units)
 
 
 def _standing(index: Index, uploads: Sequence[Upload]) -> set[str]:
