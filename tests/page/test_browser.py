@@ -166,7 +166,7 @@ def test_tab_reaches_links_with_a_visible_focus(browser: Browser, pages: dict[st
         )
         if browser.js("document.activeElement.matches('a, summary')"):
             assert browser.js("getComputedStyle(document.activeElement).outlineStyle") == "solid"
-    assert {"answer", "bar", "hops", "passage", "trace"} <= reached
+    assert {"answer", "bar", "tree hops", "passage", "trace"} <= reached
 
 
 def test_a_mark_of_the_answer_leads_to_the_text(browser: Browser, pages: dict[str, Path]) -> None:

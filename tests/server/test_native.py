@@ -10,8 +10,10 @@ import httpx2 as httpx
 import pytest
 
 from mergewise.defaults import DEFAULT_BUDGET
+from mergewise.server.answers import VisibleDocuments
 from mergewise.server.collections import id_of, key_of
 from mergewise.server.problems import HTTPProblem
+from mergewise.types import Context, Span, Step
 from tests.server.conftest import ANSWER, BIRDS, SHIPS, LiveServer
 
 SHIPS_API = "/api/v1/collections/ships"
@@ -118,6 +120,32 @@ def test_openapi_describes_the_json_of_an_answer(server: LiveServer) -> None:
     check(schema, whole)
     context = model(model(schema)["properties"]["context"])
     assert {"passages", "trace", "evidence"} <= set(context["properties"])
+
+
+def test_html_is_what_the_page_places(server: LiveServer) -> None:
+    client, body = server.client(), {**QUESTION, "include": ["html"]}
+    drawn = client.post(f"{SHIPS_API}/context", json=body).json()["context"]["html"]
+    assert 'class="passage"' in drawn and f"#/c/ships/d/{KEY}?s=" in drawn and "<script" not in drawn
+    events = dict(events_of(client.post(f"{SHIPS_API}/ask", json={**body, "stream": True})))
+    assert 'class="cited"' not in events["context"]["html"] and 'class="cited"' in events["done"]["html"]
+    runs = [{"strategy": "weave"}, {"strategy": "topk"}, {"strategy": "macrag"}]
+    compared = client.post(f"{SHIPS_API}/compare", json={**body, "runs": runs}).json()
+    assert compared["html"].count('class="column"') == 2 and "problem" in compared["runs"][2]
+
+
+def test_html_shows_no_document_that_a_token_may_not_see(server: LiveServer) -> None:
+    condition = {"type": "eq", "key": "kind", "value": "nothing"}
+    token, _ = server.state.add_token(["read"], filter=condition)
+    collection = server.service.collections.get("ships", token)
+    visible = VisibleDocuments(collection, token)
+    span = Span("ships/fleet.md", 0, 9)
+    hidden = Context("?", "weave", 9, "", 0, (), (Step("left", "secret", (span,)), Step("search", "2 leaves")))
+    assert visible.get("ships/fleet.md") is None
+    assert [step.action for step in visible.of(hidden).trace] == ["search"]
+    whole, _ = server.state.add_token(["read"])
+    assert VisibleDocuments(collection, whole).of(hidden) is hidden
+    for one in (token, whole):
+        server.state.remove_token(one.id)
 
 
 def test_an_answer_without_a_model_quotes(server: LiveServer) -> None:

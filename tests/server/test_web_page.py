@@ -122,7 +122,7 @@ def views(browser: Browser, stub: Stub) -> Iterator[str]:
     browser.js("document.querySelectorAll('details').forEach(d => d.open = true)")
     yield "merge"
     span = stub.span(*stub.quotes[0])
-    go(browser, f"#/c/cats/d/{key_of(name)}?s={span['start']}-{span['end']}", "#place")
+    go(browser, f"#/c/cats/d/{key_of(name)}?s={span.start}-{span.end}", "#place")
     yield "source"
     go(browser, "#/c/cats/compare", ".composer button[type=submit]:not(:disabled)")
     click(browser, ".composer button[type=submit]")
@@ -230,7 +230,7 @@ def test_sources_come_before_the_answer_and_a_mark_leads_to_its_own(browser: Bro
         assert browser.js(marked) == "They wear parachutes."
         assert "1 sentence (underlined) is not supported" in text(browser, "[role=note]")
         assert text(browser, "[aria-live=polite]").endswith("They wear parachutes.")
-        until(browser, "document.querySelector('.sources a').getAttribute('href').startsWith('#/c/cats/d/')")
+        until(browser, "document.querySelector('.sources h3 a').getAttribute('href').startsWith('#/c/cats/d/')")
         is_quiet(browser, stub)
 
 
@@ -398,7 +398,7 @@ def test_the_page_reads_what_the_server_itself_sends(browser: Browser, server: L
     ask(browser, "When was the Aurora built?")
     until(browser, "!!document.querySelector('.foot')")
     assert "built in Lyme in 1871" in text(browser, ".said")
-    cited = browser.js("[...document.querySelectorAll('.sources .cited')].map(e => e.textContent)")
+    cited = browser.js("[...document.querySelectorAll('.sources .passage .cited')].map(e => e.textContent)")
     assert "It was built in Lyme in 1871." in cited
     browser.js("document.querySelector('.said .cite').click()")
     browser.js("document.querySelector('.passage.active h3 a').click()")

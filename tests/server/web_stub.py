@@ -9,13 +9,28 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+from mergewise.jsonable import context_json, reply_json
+from mergewise.page import comparison_fragment, context_fragment
 from mergewise.server.web import page_files
-from mergewise.types import GAP
+from mergewise.types import (
+    GAP,
+    Answer,
+    Cause,
+    Citation,
+    Context,
+    Document,
+    Heading,
+    HopNote,
+    Passage,
+    Span,
+    Step,
+    Usage,
+)
 
 TOKEN = "mw_stub_0123456789abcdef"
 JSON = Any
@@ -103,11 +118,8 @@ def id_of(key: str) -> str:
     return base64.urlsafe_b64decode(key + "=" * (-len(key) % 4)).decode()
 
 
-def outline_of(text: str) -> list[JSON]:
-    return [
-        {"level": len(m[1]), "title": m[2], "start": m.start(), "end": m.end()}
-        for m in re.finditer(r"(?m)^(#+) (.*)$", text)
-    ]
+def outline_of(text: str) -> list[Heading]:
+    return [Heading(len(m[1]), m[2], m.start(), m.end()) for m in re.finditer(r"(?m)^(#+) (.*)$", text)]
 
 
 @dataclass
@@ -138,133 +150,75 @@ class Stub:
     address: str = ""
     is_gone: bool = False
 
-    def span(self, doc_id: str, words: str) -> JSON:
+    def span(self, doc_id: str, words: str) -> Span:
         """Where words stand."""
         start = self.texts[doc_id][0].index(words)
-        return {"doc": doc_id, "start": start, "end": start + len(words)}
+        return Span(doc_id, start, start + len(words))
 
-    def passage(self, mark: int, doc_id: str, *words: str, score: float) -> JSON:
-        text = self.texts[doc_id][0]
-        spans = [self.span(doc_id, one) for one in words]
-        path: list[JSON] = []
+    def passage(self, doc_id: str, words: str, score: float) -> Passage:
+        text, title = self.texts[doc_id]
+        spans = tuple(self.span(doc_id, one) for one in words.split(GAP))
+        path: list[Heading] = []
         for heading in outline_of(text):
-            if heading["start"] <= spans[0]["start"]:
-                path = [above for above in path if above["level"] < heading["level"]] + [heading]
-        return {
-            "mark": mark,
-            "doc": doc_id,
-            "title": self.texts[doc_id][1],
-            "headings": [heading["title"] for heading in path],
-            "page": None,
-            "line": text.count("\n", 0, spans[0]["start"]) + 1,
-            "text": GAP.join(words),
-            "score": score,
-            "verbatim": True,
-            "spans": spans,
-            "url": f"/#/c/cats/d/{key_of(doc_id)}?s={spans[0]['start']}-{spans[0]['end']}",
-        }
+            if heading.start <= spans[0].start:
+                path = [above for above in path if above.level < heading.level] + [heading]
+        return Passage(words, score, spans, True, title, tuple(heading.title for heading in path))
 
-    def context(self, strategy: str = "weave", quotes: Sequence[tuple[str, str]] | None = None) -> JSON:
+    def record(self, strategy: str = "weave", quotes: Sequence[tuple[str, str]] | None = None) -> Context:
         shown = self.quotes if quotes is None else quotes
-        passages = [
-            self.passage(n, doc_id, *words.split(GAP), score=round(0.91 - 0.17 * n, 2))
-            for n, (doc_id, words) in enumerate(shown, 1)
-        ]
-        tokens = sum(len(passage["text"]) // 4 + 9 for passage in passages)
-        return {
-            "question": self.question,
-            "text": "\n".join(passage["text"] for passage in passages),
-            "tokens": tokens,
-            "budget": 300,
-            "strategy": strategy,
-            "passages": passages,
-            "snapshot": "7c1f",
-            "usage": {"calls": 0, "input_tokens": 0, "output_tokens": 0},
-            "trace": self.trace(),
-        }
+        passages = tuple(self.passage(*quote, round(0.91 - 0.17 * n, 2)) for n, quote in enumerate(shown, 1))
+        tokens = sum(len(passage.text) // 4 + 9 for passage in passages)
+        text = "\n".join(passage.text for passage in passages)
+        return Context(self.question, strategy, 300, text, tokens, passages, self.trace(), snapshot="7c1f")
 
-    def trace(self) -> list[JSON]:
-        def step(
-            action: str,
-            reason: str,
-            inputs: Sequence[JSON] = (),
-            output: JSON = None,
-            score: float | None = None,
-            **more: JSON,
-        ) -> JSON:
-            return {
-                "action": action,
-                "cause": more.pop("cause", action),
-                "reason": reason,
-                "inputs": list(inputs),
-                "output": output,
-                "score": score,
-                **more,
-            }
+    def document(self, doc_id: str) -> Document:
+        return Document(doc_id, *self.texts[doc_id])
 
+    def place(self, span: Span) -> str:
+        return f"#/c/cats/d/{key_of(span.doc_id)}?s={span.start}-{span.end}"
+
+    def context(self, citations: Sequence[Citation] = ()) -> JSON:
+        record = self.record()
+        html = context_fragment(record, citations, document=self.document, address=self.place)
+        return {**context_json(record), "html": html}
+
+    def trace(self) -> tuple[Step, ...]:
         spans = [self.span(doc_id, one) for doc_id, words in self.quotes for one in words.split(GAP)]
-        steps = [step("search", "34 leaves, 61 sentences", cause="search")]
-        for n, span in enumerate(spans[:2]):
-            steps.append(step("take", "it holds cats, land, feet", [span], score=0.74 - 0.2 * n))
-        if self.quotes[0][0] == "cats/righting.md":
-            near = self.span("cats/righting.md", "It tucks its front legs in and turns them quickly")
-            evidence = self.span("cats/righting.md", "Cats almost always land on their feet.")
-            target = {"doc": "cats/high-rise.md", "start": 0, "end": len(FALLS)}
-            out = self.span("cats/righting.md", "The minimum height for it to happen safely is about 30 centimetres.")
-            tail = self.span(
-                "cats/high-rise.md", "One reason may be that a cat relaxes once it falls at its terminal speed."
-            )
-            whole = {"doc": "cats/righting.md", "start": spans[0]["start"], "end": near["end"]}
-            steps += [
-                step(
-                    "hop",
-                    "1: the evidence names “high-rise syndrome”",
-                    [evidence],
-                    target,
-                    0.68,
-                    cause="link",
-                    hop={"number": 1, "name": "high-rise syndrome"},
-                ),
-                *(
-                    step("take", "a hop by “high-rise syndrome”; it holds fall", [span], score=0.57, cause="hop")
-                    for span in spans[2:]
-                ),
-                step("merge", "2 of 3 parts were found", [spans[0]], whole, 0.6),
-                step("left", "22 tokens, 9 left", [out], score=0.41),
-                step("stop", "not worth its 19 tokens", [tail], score=0.33),
-            ]
-        return steps
+        steps = [Step("search", "34 leaves, 61 sentences")]
+        steps += [Step("take", "it holds cats, land, feet", (span,), None, 0.74) for span in spans[:2]]
+        if self.quotes[0][0] != "cats/righting.md":
+            return tuple(steps)
+        near = self.span("cats/righting.md", "It tucks its front legs in and turns them quickly")
+        evidence = self.span("cats/righting.md", "Cats almost always land on their feet.")
+        out = self.span("cats/righting.md", "The minimum height for it to happen safely is about 30 centimetres.")
+        tail = self.span(
+            "cats/high-rise.md", "One reason may be that a cat relaxes once it falls at its terminal speed."
+        )
+        name, target = "high-rise syndrome", Span("cats/high-rise.md", 0, len(FALLS))
+        by_name = f"a hop by “{name}”; it holds fall"
+        return (
+            *steps,
+            Step("hop", f"1: the evidence names “{name}”", (evidence,), target, 0.68, HopNote(1, name), Cause.LINK),
+            *(Step("take", by_name, (span,), None, 0.57, cause=Cause.HOP) for span in spans[2:]),
+            Step("merge", "2 of 3 parts were found", (spans[0],), Span(near.doc_id, spans[0].start, near.end), 0.6),
+            Step("left", "22 tokens, 9 left", (out,), None, 0.41),
+            Step("stop", "not worth its 19 tokens", (tail,), None, 0.33),
+        )
 
     def said(self) -> JSON:
-        citations = [
-            {
-                "mark": n,
-                "answer_spans": [],
-                "title": self.texts[doc_id][1],
-                "headings": [],
-                "page": None,
-                "line": 3,
-                "text": words,
-                "span": self.span(doc_id, words.split(GAP)[0]),
-                "url": None,
-            }
+        citations = tuple(
+            Citation(n, words, self.span(doc_id, words.split(GAP)[0]), self.texts[doc_id][1])
             for n, (doc_id, words) in enumerate(self.quotes, 1)
-        ]
+        )
+        usage = Usage(1, 412, 96)
+        answer = Answer(
+            self.question, self.answer, citations, self.record(), usage, self.found, "cited", sure=self.sure
+        )
+        answer = replace(answer, unverified=self.unverified, unsupported=0.2 if self.unverified else 0.0)
         return {
-            "id": "q1",
-            "question": self.question,
-            "answer": self.answer,
-            "found": self.found,
-            "sure": self.sure,
-            "complete": True,
-            "mode": "cited",
-            "citations": citations,
-            "unverified": list(self.unverified),
-            "unsupported": 0.2 if self.unverified else 0.0,
-            "removed_marks": 0,
-            "usage": {"calls": 1, "input_tokens": 412, "output_tokens": 96},
+            **reply_json(answer),
+            "html": self.context(citations)["html"],
             "timings": {"queue_ms": 0.4, "assemble_ms": 38.2, "first_token_ms": 412.0, "total_ms": 2310.0},
-            "cached": False,
         }
 
     def info(self, name: str) -> JSON:
@@ -661,7 +615,13 @@ class Handler(BaseHTTPRequestHandler):
         row = next(row for row in stub.rows() if row["id"] == doc_id)
         step = 20_000
         pages = [{"number": n + 1, "start": at, "end": at + step} for n, at in enumerate(range(0, len(text), step))]
-        return self._json({**row, "outline": outline_of(text), "pages": pages if doc_id.endswith(".pdf") else []})
+        return self._json(
+            {
+                **row,
+                "outline": [asdict(one) for one in outline_of(text)],
+                "pages": pages if doc_id.endswith(".pdf") else [],
+            }
+        )
 
     def _ask(self) -> None:
         stub = self.stub
@@ -685,15 +645,12 @@ class Handler(BaseHTTPRequestHandler):
 
     def _compare(self, form: JSON) -> None:
         stub = self.stub
-        send = self._stream()
-        for i, run in enumerate(form["runs"]):
-            quotes = stub.quotes if i == 0 else stub.quotes[: max(1, 3 - i)]
-            only = [stub.span(doc_id, words.split(GAP)[0]) for doc_id, words in quotes[2:]]
-            send(
-                "run",
-                {"index": i, "context": stub.context(run["strategy"], quotes), "only": only, "ms": 12.5 * (i + 1)},
-            )
-        send("done", {"question": form["question"]})
+        contexts = [
+            (stub.record(run["strategy"], stub.quotes if i == 0 else stub.quotes[: max(1, 3 - i)]), 0.0125 * (i + 1))
+            for i, run in enumerate(form["runs"])
+        ]
+        html = comparison_fragment(contexts, document=stub.document, address=stub.place)
+        self._json({"question": form["question"], "runs": [{"index": i} for i in range(len(contexts))], "html": html})
 
     def _stream(self) -> Callable[[str, JSON], None]:
         self.send_response(200)

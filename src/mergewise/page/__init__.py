@@ -7,23 +7,35 @@ the text that was taken, and names lines. `count_tokens` is the counter that the
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from mergewise.page.budget import MOST, budget_bar, legend, main_kind, shares
-from mergewise.page.comparison import columns, comparison_legend
-from mergewise.page.detail import LIMIT, Detail, fit_page
-from mergewise.page.hops import hop_list
+from mergewise.page.comparison import comparison_part
+from mergewise.page.detail import LIMIT, Detail, fit_page, notice
 from mergewise.page.markup import Markup, join, tag
 from mergewise.page.parts import answer_part, left_out, page_header, steps
-from mergewise.page.passages import PassageCards, anchors
+from mergewise.page.passages import Anchor, PassageCards, anchors
 from mergewise.page.reasons import Marks
 from mergewise.page.shell import whole
-from mergewise.page.source_texts import DocumentLookup, FileLink, Places
+from mergewise.page.source_texts import DocumentLookup, FileLink, Places, SpanAddress
+from mergewise.page.tree import TreePicture
 from mergewise.protocols import TokenCounter
-from mergewise.types import Answer, Context
+from mergewise.types import Answer, Citation, Context, Step
 
-__all__ = ["LIMIT", "answer_page", "comparison_page", "context_page", "notebook_frame"]
+__all__ = [
+    "LIMIT",
+    "answer_page",
+    "comparison_fragment",
+    "comparison_page",
+    "context_fragment",
+    "context_page",
+    "notebook_frame",
+]
+
+FRAGMENT_LIMIT = 150_000  # bytes of a part of a live page
+_LOOKED_AT = 24  # documents that a part of a live page is drawn from
+_STYLED = 100_000  # characters of a document whose styles such a part shows
 
 _NOTEBOOK_LIMIT = 150_000  # a page inside another one: quotes take six characters there
 _NOTEBOOK_HEIGHT = 640
@@ -62,16 +74,50 @@ def comparison_page(
     limit: int = LIMIT,
 ) -> str:
     """The page of several contexts for one question, each with the seconds that it took, if known."""
-    places = Places(document, link)
     asked = contexts[0][0].question if contexts else ""
 
     def body(detail: Detail) -> str:
-        sides = columns(contexts, places, count_tokens, detail)
         head = page_header(asked, f"{len(contexts)} strategies", detail)
-        inside = join([head, comparison_legend(), tag("div", sides, id="sources")])
-        return whole(asked, tag("div", inside, class_="wide"), surroundings=False)
+        sides = comparison_part(contexts, Places(document, link), count_tokens, detail)
+        return whole(asked, tag("div", head, *sides, class_="wide"), surroundings=False)
 
     return fit_page(body, limit, [context for context, _ in contexts])
+
+
+def comparison_fragment(
+    contexts: Sequence[tuple[Context, float | None]], *, document: DocumentLookup, address: SpanAddress
+) -> str:
+    """The columns of `comparison_page` for a page that is there already."""
+    places = _live_places(document, address)
+
+    def body(detail: Detail) -> str:
+        return join(comparison_part(contexts, places, None, detail))
+
+    return _fit_fragment(body, [context for context, _ in contexts])
+
+
+def context_fragment(
+    context: Context, citations: Sequence[Citation] = (), *, document: DocumentLookup, address: SpanAddress
+) -> str:
+    """What `context_page` shows below its header, for a page that is there already, with what an answer cites.
+
+    `address` gives where that page shows a span of a document.
+    """
+    drawing = _Drawing(context, _live_places(document, address), None, anchors(citations))
+
+    def body(detail: Detail) -> str:
+        return join([tag("p", drawing.facts(), class_="facts"), notice(detail) or "", *drawing.parts(detail, set())])
+
+    return _fit_fragment(body, [context])
+
+
+def _fit_fragment(body: Callable[[Detail], str], contexts: Sequence[Context]) -> str:
+    """Draw a part of a live page. Its policy refuses styles in attributes: a script sets those of `data-style`."""
+    return fit_page(body, FRAGMENT_LIMIT, contexts).replace(' style="', ' data-style="')
+
+
+def _live_places(document: DocumentLookup, address: SpanAddress) -> Places:
+    return Places(document, page=address, most=_LOOKED_AT, longest=_STYLED)
 
 
 def notebook_frame(shown: Context | Answer) -> str:
@@ -90,39 +136,56 @@ def notebook_frame(shown: Context | Answer) -> str:
 def _page(
     context: Context, answer: Answer | None, places: Places, count_tokens: TokenCounter | None, limit: int
 ) -> str:
-    marks = Marks(context)
-    tokens = shares(context, count_tokens)
-    kinds = [main_kind(passage, marks) for passage in context.passages[:MOST]]
-    cited = anchors(answer.citations) if answer is not None else []
+    drawing = _Drawing(context, places, count_tokens, anchors(answer.citations) if answer is not None else [])
 
     def body(detail: Detail) -> str:
-        shown = replace(context, passages=context.passages[: detail.passages])
-        cards = PassageCards(marks, places, cited, set(), detail)
-        sources = _sources(shown, tokens, cards)
-        inside = [
-            _top(context, answer, detail),
-            answer_part(answer, cited, cards.linked, places) if answer is not None else None,
-            budget_bar(context, tokens, kinds, len(shown.passages)),
-            hop_list(shown, marks, places, detail.hops),
-            sources,
-            left_out(marks, places, detail),
-            steps([*context.trace, *(answer.trace if answer is not None else ())], places, detail.steps),
-        ]
-        return whole(context.question, join(filter(None, inside)), surroundings=bool(detail.around and places.lookup))
+        linked: set[str] = set()
+        parts = drawing.parts(detail, linked, () if answer is None else answer.trace)
+        top = page_header(context.question, drawing.facts(answer), detail)
+        said = [] if answer is None else [answer_part(answer, drawing.cited, linked, places)]
+        surroundings = bool(detail.around and places.lookup)
+        return whole(context.question, join([top, *said, *parts]), surroundings=surroundings)
 
     return fit_page(body, limit, [context])
 
 
-def _top(context: Context, answer: Answer | None, detail: Detail) -> Markup:
-    documents = len({span.doc_id for passage in context.passages for span in passage.spans})
-    passages = len(context.passages)
-    facts = [
-        context.strategy,
-        f"{passages} passage{'' if passages == 1 else 's'} of {documents} document{'' if documents == 1 else 's'}",
-    ]
-    if answer is not None:
-        facts += [answer.mode, *([f"{answer.usage.calls} calls of a model"] if answer.usage.calls else [])]
-    return page_header(context.question, " · ".join(facts), detail)
+class _Drawing:
+    """The parts of a context's picture, in as much detail as fits."""
+
+    def __init__(
+        self, context: Context, places: Places, count_tokens: TokenCounter | None, cited: Sequence[Anchor]
+    ) -> None:
+        self.cited = cited
+        self._context, self._places = context, places
+        self._marks, self._tokens = Marks(context), shares(context, count_tokens)
+        self._tree = TreePicture(context, places)
+        self._kinds = [main_kind(passage, self._marks) for passage in context.passages[:MOST]]
+
+    def facts(self, answer: Answer | None = None) -> str:
+        passages = self._context.passages
+        documents = len({span.doc_id for passage in passages for span in passage.spans})
+        facts = [
+            self._context.strategy,
+            f"{len(passages)} passage{'' if len(passages) == 1 else 's'}"
+            f" of {documents} document{'' if documents == 1 else 's'}",
+        ]
+        if answer is not None:
+            facts += [answer.mode, *([f"{answer.usage.calls} calls of a model"] if answer.usage.calls else [])]
+        return " · ".join(facts)
+
+    def parts(self, detail: Detail, linked: set[str], then: Sequence[Step] = ()) -> list[Markup]:
+        """Draw budget, tree, passages, candidates and steps. `linked` gets the anchors of citations in the passages."""
+        context, marks, places = self._context, self._marks, self._places
+        shown = replace(context, passages=context.passages[: detail.passages])
+        cards = PassageCards(marks, places, self.cited, linked, detail)
+        parts = [
+            budget_bar(context, self._tokens, self._kinds, len(shown.passages)),
+            self._tree.draw(detail.nodes, len(shown.passages)),
+            _sources(shown, self._tokens, cards),
+            left_out(marks, places, detail),
+            steps([*context.trace, *then], places, detail.steps),
+        ]
+        return [part for part in parts if part is not None]
 
 
 def _sources(context: Context, tokens: Sequence[int], cards: PassageCards) -> Markup:

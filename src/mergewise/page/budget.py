@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from mergewise.page.markup import Markup, tag
 from mergewise.page.passages import stretches_of
 from mergewise.page.reasons import KINDS, Marks, kinds_in
+from mergewise.page.tree import first_steps
 from mergewise.protocols import TokenCounter
 from mergewise.text.keys import heading_path
 from mergewise.types import Context, Passage
@@ -32,8 +33,15 @@ def _as_read(number: int, passage: Passage) -> str:
 def budget_bar(context: Context, tokens: Sequence[int], kinds: Sequence[str], linked: int, prefix: str = "p") -> Markup:
     """The bar, each segment in the colour of its kind. The first `linked` ones lead to their passages, which are on the page."""
     segments = [
-        _segment(share, kind, context.budget, number, f"#{prefix}{number}" if number <= linked else None)
-        for number, (share, kind) in enumerate(zip(tokens[:MOST], kinds, strict=False), 1)
+        tag(
+            "li",
+            _segment(share, kind, context.budget, number, f"#{prefix}{number}" if number <= linked else None),
+            style=f"flex-grow:{max(1, share)}",
+            data_step=begun,
+        )
+        for number, (share, kind, begun) in enumerate(
+            zip(tokens[:MOST], kinds, first_steps(context, MOST), strict=False), 1
+        )
     ]
     if len(context.passages) > MOST:
         more = sum(tokens[MOST:])
@@ -49,8 +57,7 @@ def budget_bar(context: Context, tokens: Sequence[int], kinds: Sequence[str], li
 
 def _segment(tokens: int, kind: str, budget: int, number: int, href: str | None) -> Markup:
     said = f"Passage {number}: {tokens} tokens, {tokens / budget:.0%} of the budget"
-    link = tag("a", str(number), href=href, title=said, aria_label=said, class_=f"k {kind}")
-    return tag("li", link, style=f"flex-grow:{max(1, tokens)}")
+    return tag("a", str(number), href=href, title=said, aria_label=said, class_=f"k {kind}")
 
 
 def main_kind(passage: Passage, marks: Marks) -> str:

@@ -30,15 +30,18 @@ class ContextColumn:
     detail: Detail
 
 
-def columns(
+def comparison_part(
     contexts: Sequence[tuple[Context, float | None]], places: Places, count_tokens: TokenCounter | None, detail: Detail
-) -> Markup:
+) -> list[Markup]:
+    """Draw the legend and a column for each context."""
     others = other_spans([context for context, _ in contexts])
     sides = [
         _column(ContextColumn(number, context, seconds, beside, places, count_tokens, detail))
         for number, ((context, seconds), beside) in enumerate(zip(contexts, others, strict=True), 1)
     ]
-    return tag("div", *sides, class_="columns", style=f"--columns:{max(1, len(sides))}")
+    shown = tag("div", *sides, class_="columns", style=f"--columns:{max(1, len(sides))}", tabindex="0", role="group",
+                aria_label="Strategies")  # fmt: skip
+    return [_LEGEND, tag("div", shown, id="sources")]
 
 
 def _column(side: ContextColumn) -> Markup:
@@ -113,11 +116,10 @@ def _piece(piece: Span, words: str, styles: Sequence[Styled], alone: bool) -> Ma
     return join([lead, body, tail])
 
 
-def comparison_legend() -> Markup:
-    return tag(
-        "ul",
-        tag("li", tag("mark", "only here", class_="k only"), tag("span", "no other strategy has this")),
-        tag("li", tag("span", "plain", class_="plain"), tag("span", "another one has it too")),
-        class_="legend",
-        aria_label="Legend",
-    )
+_LEGEND = tag(
+    "ul",
+    tag("li", tag("mark", "only here", class_="k only"), tag("span", "no other strategy has this")),
+    tag("li", tag("span", "plain", class_="plain-word"), tag("span", "another one has it too")),
+    class_="legend",
+    aria_label="Legend",
+)

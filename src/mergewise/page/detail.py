@@ -24,7 +24,7 @@ class Detail:
     left: int = 8
     steps: int = 80
     reasons: int = 40  # that are told of one passage
-    hops: int = 6
+    nodes: int = 300  # of the tree of the trace
     characters: int | None = None
     passages: int | None = None
 
@@ -47,7 +47,7 @@ def details(limit: int, contexts: Sequence[Context]) -> Iterator[Detail]:
     whole = Detail()
     short = replace(whole, around=120)
     none = replace(short, around=0)
-    bare = replace(none, left=0, steps=0, reasons=0, hops=3)
+    bare = replace(none, left=0, steps=0, reasons=0, nodes=12)
     # the bytes that all passages take at the least
     least = sum(len(passage.text.encode("utf-8", "replace")) + FRAME for c in contexts for passage in c.passages)
     if least < limit:

@@ -128,7 +128,9 @@ def left_out(marks: Marks, places: Places, detail: Detail) -> Markup | None:
     more = len(marks.left_out) - len(shown)
     heading = tag("h2", "Left out", id="left-out")
     tail = tag("p", f"{more} more candidates were left out.", class_="where") if more > 0 else None
-    return tag("section", heading, tag("ul", *shown, class_="leftover"), tail, aria_labelledby="left-out")
+    return tag(
+        "section", heading, tag("ul", *shown, class_="leftover"), tail, class_="left-out", aria_labelledby="left-out"
+    )
 
 
 def _candidate(out: Reason, places: Places) -> Markup:

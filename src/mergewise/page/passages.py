@@ -69,13 +69,17 @@ class PassageCards:
         """One passage, with its number in the context."""
         path = heading_path(passage.title, passage.headings)
         first = passage.spans[0] if passage.spans else None
-        where = text(tokens) if first is None else join([self.places.linked_location(first), " · ", tokens])
+        target = next((one.span for one in self.cited if any(map(one.span.overlaps, passage.spans))), None)
+        where = text(tokens) if first is None else join([self.places.linked_location(first, target), " · ", tokens])
         doc_id = first.doc_id if first else None
+        title = text(path or doc_id or "No title")
+        if first is not None and self.places.page is not None:
+            title = tag("a", title, href=self.places.address(target or first), class_="quiet")
         shown = _first_characters(passage, self.detail.characters)
         stretches = stretches_of(shown, self.marks)
         return tag(
             "article",
-            card_head(f"p{number}", number, path or doc_id or "No title", where, doc_id),
+            card_head(f"p{number}", number, title, where, doc_id),
             self._verbatim(shown, stretches) if passage.verbatim else _written_text(shown, self.places),
             GOES_ON if shown is not passage else None,
             _reasons(stretches, self.detail.reasons),

@@ -50,8 +50,13 @@ KINDS = {
         Kind("written", "written", "a model wrote this; it is no text of a document"),
     )
 }
-_RANK = {name: rank for rank, name in enumerate(KINDS)}
-_KINDS_OF_CAUSES = {cause: kind for kind in KINDS.values() for cause in kind.causes}
+RANK = {name: rank for rank, name in enumerate(KINDS)}
+_KINDS_OF_CAUSES = {cause: kind.name for kind in KINDS.values() for cause in kind.causes}
+
+
+def kind_of(step: Step) -> str:
+    """Return the kind of what a step took; empty if it took nothing."""
+    return _KINDS_OF_CAUSES.get(step.cause, "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,8 +144,8 @@ def reasons(trace: Iterable[Step]) -> list[Reason]:
     for step in steps:
         at = None if step.cause is Cause.CUT else step.output
         over = at is not None and any(span.contains(at) for span in passed.at(at))
-        kind = None if over else _KINDS_OF_CAUSES.get(step.cause)
-        if kind is not None:
+        if not over and (name := kind_of(step)):
+            kind = KINDS[name]
             label = step.action if kind.name == "other" else kind.label
             why = kind.meaning if step.cause is Cause.SEARCH else step.reason
             found += [Reason(span, kind.name, label, why, step.score) for span in step.covers]
@@ -155,7 +160,7 @@ def pieces_of(span: Span, bounds: Iterable[Span]) -> list[Span]:
 
 
 def _stretch(piece: Span, text: str, covering: Sequence[Reason]) -> Stretch:
-    own = sorted((r for r in covering if r.span.contains(piece)), key=lambda r: (_RANK[r.kind], -(r.score or 0.0)))
+    own = sorted((r for r in covering if r.span.contains(piece)), key=lambda r: (RANK[r.kind], -(r.score or 0.0)))
     return Stretch(piece, text, own[0].kind if own else "", tuple(own))
 
 
@@ -186,4 +191,4 @@ def _explanations(piece: Stretch) -> set[str]:
 def kinds_in(stretches: Iterable[Stretch]) -> dict[tuple[str, str], int]:
     """How many stretches there are of each kind, with its label, in the order of `KINDS`."""
     counts = Counter((stretch.kind, stretch.label) for stretch in stretches if stretch.kind)
-    return dict(sorted(counts.items(), key=lambda item: (_RANK[item[0][0]], item[0][1])))
+    return dict(sorted(counts.items(), key=lambda item: (RANK[item[0][0]], item[0][1])))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable
 from contextlib import suppress
@@ -20,6 +21,7 @@ T = TypeVar("T")
 DocumentLookup: TypeAlias = Callable[[str], Document | None]
 FileLink: TypeAlias = Callable[[str], str | None]
 """From the id of a document to the address of its file, `file:///...`, or None."""
+SpanAddress: TypeAlias = Callable[[Span], str | None]
 
 LONG_LINE = 55  # characters from which a line of prose counts as wrapped by its author
 SHORT_ID = 44
@@ -76,15 +78,24 @@ class ReadableText:
 
 @dataclass(frozen=True)
 class Places:
-    """Documents where they can be had. One that cannot is None, and the page does without it."""
+    """Documents where they can be had. One that cannot is None, and the page does without it.
+
+    `page` gives the address of a span on a live page, in place of that of its file. At most `most` documents are looked at, and
+    styles and headings are found in documents of up to `longest` characters.
+    """
 
     lookup: DocumentLookup | None = None
     link: FileLink | None = None
+    page: SpanAddress | None = None
+    most: int = sys.maxsize
+    longest: int = sys.maxsize
     _known: dict[str, Document | None] = field(default_factory=dict)
     _shown: dict[str, ReadableText] = field(default_factory=dict)
 
     def document(self, doc_id: str) -> Document | None:
         if doc_id not in self._known:
+            if len(self._known) >= self.most:
+                return None
             self._known[doc_id] = None
             with suppress(MergewiseError):
                 self._known[doc_id] = None if self.lookup is None else self.lookup(doc_id)
@@ -121,7 +132,7 @@ class Places:
 
     def _whole(self, doc_id: str) -> ReadableText | None:
         document = self.document(doc_id)
-        if document is None:
+        if document is None or len(document.text) > self.longest:
             return None
         if doc_id not in self._shown:
             outline = markdown_headings(document.text) if document.outline is None else document.outline
@@ -144,15 +155,22 @@ class Places:
         page = page_number(document, span)
         return f"{name}:{line}" + (f", page {page}" if page is not None else "")
 
-    def linked_location(self, span: Span) -> Markup:
-        """The location as a link to the file, at its page, where the file is known and its address is one of a file."""
-        shown = self.location(span)
+    def address(self, span: Span) -> str | None:
+        """Return where a span can be read: on the live page, or in its file, at its page."""
+        if self.page is not None:
+            return self.page(span)
         address = None if self.link is None else self.link(span.doc_id)
         if address is None or not address.startswith("file:///"):
-            return text(shown)
+            return None
         document = self.document(span.doc_id)
         number = None if document is None else page_number(document, span)
-        return tag("a", shown, href=address if number is None else f"{address}#page={number}", class_="file")
+        return address if number is None else f"{address}#page={number}"
+
+    def linked_location(self, span: Span, target: Span | None = None) -> Markup:
+        """Return the location as a link to the address of the span, or of the `target` within it, if it has one."""
+        address = self.address(target or span)
+        shown = self.location(span)
+        return text(shown) if address is None else tag("a", shown, href=address, class_="file")
 
     def before(self, span: Span, length: int, floor: int) -> Span:
         """Up to `length` characters before the span, from a word's start on, and not before `floor`."""

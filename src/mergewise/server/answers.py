@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Collection as Names
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, TypeAlias, TypeVar
 
 from mergewise.generate.marks import marked_texts
 from mergewise.jsonable import citation_json, context_json, evidence_json, reply_json
-from mergewise.server.collections import key_of
-from mergewise.types import Answer, Citation, Context, Location, Span
+from mergewise.page import context_fragment
+from mergewise.server.collections import Collection, key_of
+from mergewise.server.records import Token
+from mergewise.types import Answer, Citation, Context, Document, Location, Span
 
 Traced = TypeVar("Traced", Context, Answer)
 PageAddress: TypeAlias = Callable[[str, int, int], str | None]
@@ -21,12 +24,40 @@ def no_address(doc_id: str, start: int, end: int) -> None:
     """Give no address: documents have no page."""
 
 
+class VisibleDocuments:
+    """The documents of a collection that a token may see."""
+
+    def __init__(self, collection: Collection, token: Token) -> None:
+        self._collection, self._token = collection, token
+
+    @cached_property
+    def _allowed(self) -> frozenset[str] | None:
+        return None if self._token.filter is None else self._collection.ids_within(self._token.filter)
+
+    def get(self, doc_id: str) -> Document | None:
+        is_hidden = self._allowed is not None and doc_id not in self._allowed
+        return None if is_hidden else self._collection.index.document(doc_id)
+
+    def of(self, context: Context) -> Context:
+        """Leave out the steps on documents that the token may not see."""
+        allowed = self._allowed
+        if allowed is None:
+            return context
+        steps = [
+            step
+            for step in context.trace
+            if all(span.doc_id in allowed for span in (*step.inputs, *([step.output] if step.output else [])))
+        ]
+        return replace(context, trace=tuple(steps))
+
+
 @dataclass(frozen=True, slots=True)
 class AnswerForms:
     """Contexts and answers as JSON. An address in a document's metadata goes before that on the page."""
 
     locations: Mapping[Span, Location]
-    address: PageAddress = no_address
+    url: PageAddress = no_address
+    documents: VisibleDocuments | None = None
 
     def context(self, context: Context, include: Names[str] = ()) -> dict[str, Any]:
         """Describe a context."""
@@ -37,13 +68,24 @@ class AnswerForms:
         form = context_json(_without_trace(context, include), places)
         if "evidence" in include:
             form["evidence"] = [evidence_json(one) for one in context.evidence or ()]
+        if "html" in include:
+            form["html"] = self._html(context)
         return _without_parts(form, include)
+
+    def _html(self, context: Context, citations: Sequence[Citation] = ()) -> str:
+        documents = self.documents
+        assert documents is not None
+        shown = documents.of(context)
+        return context_fragment(shown, citations, document=documents.get, address=page_address(self.url))
 
     def answer(self, answer: Answer, include: Names[str] = ()) -> dict[str, Any]:
         """Describe an answer without its context."""
         marks = places_of_marks(answer.text, answer.citations)
         citations = [self._citation(one, marks.get(one.number, [])) for one in answer.citations]
-        return _without_parts({**reply_json(_without_trace(answer, include)), "citations": citations}, include)
+        form = {**reply_json(_without_trace(answer, include)), "citations": citations}
+        if "html" in include:
+            form["html"] = self._html(answer.context, answer.citations)
+        return _without_parts(form, include)
 
     def _citation(self, citation: Citation, marks: Sequence[tuple[int, int]]) -> dict[str, Any]:
         span = citation.span
@@ -55,7 +97,12 @@ class AnswerForms:
         }
 
     def _address(self, span: Span) -> str | None:
-        return self.address(span.doc_id, span.start, span.end)
+        return self.url(span.doc_id, span.start, span.end)
+
+
+def page_address(url: PageAddress) -> Callable[[Span], str]:
+    """Return the addresses of spans within the page itself."""
+    return lambda span: "#" + (url(span.doc_id, span.start, span.end) or "").partition("#")[2]
 
 
 def _without_trace(traced: Traced, include: Names[str]) -> Traced:

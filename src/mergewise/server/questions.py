@@ -31,22 +31,23 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar
 import mergewise as mw
 from mergewise.concurrency import in_thread
 from mergewise.jsonable import milliseconds, span_json
+from mergewise.page import comparison_fragment
 from mergewise.query import AnswerQuery, Query
 from mergewise.server.admission import ConcurrencyLimiter
-from mergewise.server.answers import AnswerForms
+from mergewise.server.answers import AnswerForms, VisibleDocuments, page_address
 from mergewise.server.collections import Collection, Collections
 from mergewise.server.configuration import ServeLimits
 from mergewise.server.metrics import Metrics
 from mergewise.server.problems import HTTPProblem, invalid, problem_json, problem_of
 from mergewise.server.records import Token
 from mergewise.text.context_diff import other_spans
-from mergewise.types import Answer, Context, Message
+from mergewise.types import Answer, Context, Location, Message, Span
 
 if TYPE_CHECKING:
     from mergewise.asking import PreparedAnswer
     from mergewise.engine import Index
 
-Include: TypeAlias = Literal["trace", "evidence", "streams"]
+Include: TypeAlias = Literal["trace", "evidence", "streams", "html"]
 Result = TypeVar("Result")
 EventName: TypeAlias = Literal["started", "context", "delta", "citations", "done"]
 
@@ -198,6 +199,9 @@ class _OpenQuestion:
     question: CollectionQuery
     token: Token
 
+    def forms(self, locations: Mapping[Span, Location]) -> AnswerForms:
+        return AnswerForms(locations, self.collection.url, VisibleDocuments(self.collection, self.token))
+
 
 class Questions:
     """The questions of one worker. Belongs to the event loop that it is made in."""
@@ -266,10 +270,11 @@ class Questions:
             "cached": cached,
         }
 
-    async def contexts(self, questions: Sequence[CollectionQuery], token: Token) -> list[dict[str, Any]]:
-        """{index, context, only, ms} for each: the spans that no other of the contexts has are `only`.
+    async def compare(self, questions: Sequence[CollectionQuery], token: Token) -> dict[str, Any]:
+        """Compare contexts: {question, runs, html}, each run {index, context, only, ms}.
 
-        Where one of them fails, it has {index, problem} instead, and the others go on.
+        The spans that no other of the contexts has are `only`. A run that fails is {index, problem}, and the others go on. `html`
+        is there if it is included.
         """
         # at once, they would fill the queue
         runs = [await self._run(question, token) for question in questions]
@@ -284,7 +289,17 @@ class Questions:
             spans = dict.fromkeys(span for passage in run.context.passages for span in passage.spans)
             only = [span_json(piece) for span in spans for piece, alone in own.pieces(span) if alone]
             told.append({"index": number, "context": run.form, "only": only, "ms": milliseconds(run.seconds)})
-        return told
+        whole = {"question": questions[0].question, "runs": told}
+        if "html" not in questions[0].include:
+            return whole
+        collection = self._collections.get(questions[0].collection, token)
+        timed = [(assembly.context, assembly.seconds) for assembly in assemblies]
+
+        def draw() -> str:
+            documents = VisibleDocuments(collection, token)
+            return comparison_fragment(timed, document=documents.get, address=page_address(collection.url))
+
+        return {**whole, "html": await in_thread(draw)}
 
     async def _run(self, question: CollectionQuery, token: Token) -> Assembly | HTTPProblem:
         try:
@@ -345,7 +360,7 @@ class Questions:
             query = question.query(condition, seconds)
             prepared, context = None, index.context(**query.arguments(Query))
             locations = index.locations(context)
-        forms, answer = AnswerForms(locations, asked.collection.url), None
+        forms, answer = asked.forms(locations), None
         if prepared is not None and mw.MODES[prepared.mode].needs is mw.designs.NO_MODEL:
             answer = forms.answer(prepared.answer(deadline=seconds), question.include)
         took = perf_counter() - began
@@ -411,7 +426,7 @@ class Questions:
         usage = answer.usage
         self._metrics.tokens.labels("input").inc(usage.input_tokens)
         self._metrics.tokens.labels("output").inc(usage.output_tokens)
-        return AnswerForms(prepared.locations(), asked.collection.url).answer(answer, asked.question.include)
+        return asked.forms(prepared.locations()).answer(answer, asked.question.include)
 
 
 def _may_wait(asked: _OpenQuestion) -> bool:

@@ -58,13 +58,13 @@ async def compare(c: Name, form: CompareForm, request: Request, service: Server,
         for run in form.runs
     ]
     if not wants_events(request, form.stream):
-        runs = await until_disconnect(request, service.questions.contexts(questions, token))
-        return {"question": form.question, "runs": runs}
+        return await until_disconnect(request, service.questions.compare(questions, token))
 
     async def events() -> AsyncGenerator[bytes, None]:
-        for run in await service.questions.contexts(questions, token):
+        compared = await service.questions.compare(questions, token)
+        for run in compared.pop("runs"):
             yield event_bytes("run", run)
-        yield event_bytes("done", {"question": form.question})
+        yield event_bytes("done", compared)
 
     return await begun_stream(request, service, events())
 

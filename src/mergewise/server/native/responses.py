@@ -43,12 +43,15 @@ class Range(TypedDict):
     end: int
 
 
+HTML = str | None, None
 LARGE_LIST = list[dict[str, Any]] | None, None
 SPAN = body_of(Span, ["doc_id"], doc=str)
 USAGE = body_of(Usage, cost=(float | None, None))
 PASSAGE = body_of(Passage, mark=int, doc=str | None, spans=list_of(SPAN), **get_type_hints(Location))
 CITATION = body_of(Citation, ["number"], mark=int, span=SPAN, url=str | None, answer_spans=list[Range])
-CONTEXT = body_of(Context, ["reading"], passages=list_of(PASSAGE), trace=LARGE_LIST, evidence=LARGE_LIST, usage=USAGE)
+CONTEXT = body_of(
+    Context, ["reading"], passages=list_of(PASSAGE), trace=LARGE_LIST, evidence=LARGE_LIST, html=HTML, usage=USAGE
+)
 _FRAME: dict[str, Any] = {"id": str, "context": CONTEXT, "timings": dict[str, float | None], "cached": bool}
 ANSWER = body_of(
     Answer,
@@ -59,6 +62,7 @@ ANSWER = body_of(
     trace=LARGE_LIST,
     streams=(dict[str, Any] | None, None),
     instead_of=str | None,
+    html=HTML,
     **_FRAME,
 )
 CONTEXT_ANSWER = body("ContextAnswer", question=str, **_FRAME)
@@ -70,7 +74,7 @@ RUN = body(
     ms=(float | None, None),
     problem=(dict[str, Any] | None, None),
 )
-COMPARISON = body("Comparison", question=str, runs=list_of(RUN))
+COMPARISON = body("Comparison", question=str, runs=list_of(RUN), html=HTML)
 JOB = body_of(Job, ["request", "kills", "token", "number"])
 STARTED = body("Started", job=JOB)
 TOKEN = body_of(Token, scopes=list[Scope], collections=list[str] | None)

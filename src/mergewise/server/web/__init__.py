@@ -15,7 +15,7 @@ from types import MappingProxyType
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; "
-    "form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'"
+    "form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types mergewise"
 )
 """The Content-Security-Policy of every response."""
 SECURITY_HEADERS = {

@@ -3,10 +3,10 @@
 import { html, useEffect, useMemo, useRef, useState } from "./vendor/preact.js";
 import { ask, conversationOf } from "./conversation.js";
 import { finishedSentences } from "./markdown.js";
-import { DEFAULT_WAYS, ErrorNote, focusOn, href, Icon, PassageCard, Prose, QuestionField, Waiting, WayChoice } from "./parts.js";
+import { focusOn, Fragment } from "./fragment.js";
+import { DEFAULT_WAYS, ErrorNote, href, Icon, Prose, QuestionField, Waiting, WayChoice } from "./parts.js";
 import { kept, useStore } from "./store.js";
 import { counted, duration, headingPath, number, printable, shorten } from "./text.js";
-import { rangesIn } from "./trace.js";
 
 /** @typedef {import("./conversation.js").Turn} Turn */
 
@@ -90,7 +90,7 @@ function TurnPart({ collection, turn, isLast, again }) {
         <div class="main">
           <${AnswerPart} turn=${turn} active=${active} point=${setActive} follow=${follow} again=${again} collection=${collection} />
         </div>
-        ${turn.context || !["failed", "stopped"].includes(turn.state) ? html`<${Sources} id=${id} collection=${collection} turn=${turn} active=${active} sought=${sought} />` : null}
+        ${turn.context || !["failed", "stopped"].includes(turn.state) ? html`<${Sources} id=${id} turn=${turn} active=${active} sought=${sought} />` : null}
       </div>
     </section>
   `;
@@ -103,7 +103,7 @@ function AnswerPart({ turn, active, point, follow, again, collection }) {
   const ranges = useMemo(() => unverifiedRanges(text, answer?.unverified), [text, answer]);
   const mark = (/** @type {number} */ value) => {
     if (value < 1 || value > marks) return null;
-    const path = headingPath(context?.passages[value - 1].document.title, context?.passages[value - 1].headings);
+    const path = headingPath(context.passages[value - 1].title, context.passages[value - 1].headings);
     return html`<button type="button" class=${`cite${active === value ? " active" : ""}`} aria-label=${`Source ${value}: ${path}`} title=${path}
       onMouseEnter=${() => point(value)} onMouseLeave=${() => point(0)} onFocus=${() => point(value)} onClick=${() => follow(value)}>${value}</button>`;
   };
@@ -167,23 +167,36 @@ function AnswerFoot({ collection, turn }) {
   `;
 }
 
-/** @param {{id: string, collection: string, turn: Turn, active: number, sought: number}} props */
-function Sources({ id, collection, turn, active, sought }) {
-  const { context, citations } = turn;
+/** @param {{id: string, turn: Turn, active: number, sought: number}} props */
+function Sources({ id, turn, active, sought }) {
+  const { context } = turn;
   if (!context) return html`<aside class="sources" aria-hidden="true"><div class="ghost"></div><div class="ghost"></div></aside>`;
-  const heading = html`<h3 class="label" id=${`${id}s`}>${context.passages.length ? counted(context.passages.length, "source") : "No sources"}</h3>`;
+  const count = context.passages.length;
+  const point = (/** @type {HTMLElement} */ element) => {
+    for (const card of element.querySelectorAll(".passage")) {
+      card.classList.toggle("active", card.id === `${id}p${active}`);
+      foldText(card, card.id === `${id}p${sought}`);
+    }
+  };
   return html`
     <aside class="sources" aria-labelledby=${`${id}s`}>
-      ${heading}
-      ${context.passages.length ? null : html`<p class="where">Nothing in the documents fits the question.</p>`}
-      ${context.passages.map((passage, i) => {
-        const own = citations.filter((citation) => citation.mark === passage.mark);
-        const spans = own.map((citation) => ({ ...citation.span, value: { class: "cited", title: "The answer rests on it" } }));
-        return html`<${PassageCard} key=${i} collection=${collection} passage=${passage} prefix=${`${id}p`} isActive=${active === passage.mark} isFolding=${true} isSought=${sought === passage.mark}
-          ranges=${passage.verbatim ? rangesIn(passage, spans) : []} target=${own[0]?.span} />`;
-      })}
+      <h3 class="label" id=${`${id}s`}>${count ? counted(count, "source") : "No sources"}</h3>
+      ${count ? html`<${Fragment} drawn=${context.html} prefix=${id} placed=${point} inputs=${[active, sought]} />` : html`<p class="where">Nothing in the documents fits the question.</p>`}
     </aside>
   `;
+}
+
+/** A long text is cut until somebody opens it, or is led to it. @param {Element} card @param {boolean} isSought */
+function foldText(card, isSought) {
+  const text = /** @type {HTMLElement} */ (card.querySelector(".text"));
+  if (isSought) text.classList.add("open");
+  if (text.classList.contains("fold")) return;
+  text.classList.add("fold");
+  if (text.scrollHeight <= text.clientHeight + 4) return;
+  text.classList.add("long");
+  const more = Object.assign(document.createElement("button"), { type: "button", className: "plain", textContent: "All of it" });
+  more.addEventListener("click", () => { more.textContent = text.classList.toggle("open") ? "Less" : "All of it"; });
+  text.after(more);
 }
 
 /** Sentences of the answer for those who listen: each once, as it ends. @param {{turn: Turn | undefined}} props */

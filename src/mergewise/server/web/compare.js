@@ -1,24 +1,18 @@
 // Compare: two to four strategies for one question, side by side. What only one of them has is marked.
 
 import { html, useRef, useState } from "./vendor/preact.js";
-import { isAbort, Problem, stream, within } from "./api.js";
+import { isAbort, Problem, request, within } from "./api.js";
 import { lastTurn } from "./conversation.js";
-import { BudgetBar, DEFAULT_WAYS, Empty, ErrorNote, Icon, namesOf, PassageCard, QuestionField, Waiting, WayChoice, wayFields } from "./parts.js";
+import { Fragment } from "./fragment.js";
+import { DEFAULT_WAYS, Empty, ErrorNote, Icon, namesOf, QuestionField, Waiting, WayChoice, wayFields } from "./parts.js";
 import { kept } from "./store.js";
-import { counted, duration, printable, shorten } from "./text.js";
-import { contextOf, rangesIn } from "./trace.js";
+import { printable, shorten } from "./text.js";
 
 const FEWEST = 2;
 const MOST = 4;
 const FIRST = ["weave", "topk", "auto-merge"]; // where nobody chose yet
 
-/** @typedef {{context: import("./trace.js").Context | null, only: import("./trace.js").Span[], ms: number, problem: any}} Run */
-/** @typedef {{question: string, strategies: string[], runs: (Run | null)[], isBusy: boolean, error: any}} Comparison */
-
-/** @param {any} run @returns {Run} */
-function runOf(run) {
-  return { context: run.context ? contextOf(run.context) : null, only: run.only ?? [], ms: run.ms, problem: run.problem ? new Problem(run.problem) : null };
-}
+/** @typedef {{question: string, html: string, runs: any[], isBusy: boolean, error: any}} Comparison */
 
 /** The last comparison of each collection, which stays while other views are looked at. @type {Map<string, Comparison>} */
 const made = new Map();
@@ -45,7 +39,7 @@ export function CompareView({ collection, info }) {
     if (!isReady || comparison?.isBusy) return;
     controller.current = new AbortController();
     /** @type {Comparison} */
-    let now = { question: question.trim(), strategies: picked, runs: picked.map(() => null), isBusy: true, error: null };
+    let now = { question: question.trim(), html: "", runs: [], isBusy: true, error: null };
     const put = (/** @type {Partial<Comparison>} */ change) => {
       now = { ...now, ...change };
       made.set(collection, now);
@@ -56,11 +50,9 @@ export function CompareView({ collection, info }) {
     const { rounds, ...shared } = fields;
     const runs = picked.map((strategy) => ({ strategy, ...(rounds ? { rounds } : {}) }));
     try {
-      const body = { question: now.question, runs, ...shared, stream: true };
-      for await (const { event, data } of stream(within(collection, "/compare"), { body, signal: controller.current.signal })) {
-        if (event === "run") put({ runs: now.runs.map((run, i) => (i === data.index ? runOf(data) : run)) });
-      }
-      put({ isBusy: false });
+      const body = { question: now.question, runs, ...shared, include: ["html"] };
+      const found = await request(within(collection, "/compare"), { body, signal: controller.current.signal });
+      put({ html: found.html, runs: found.runs, isBusy: false });
     } catch (error) {
       put({ isBusy: false, error: isAbort(error) ? null : error });
     }
@@ -84,7 +76,7 @@ export function CompareView({ collection, info }) {
         ${picked.length < FEWEST ? html`<p class="where">Choose two to four strategies.</p>` : null}</div>
     </div>
     ${comparison
-      ? html`<${Columns} collection=${collection} comparison=${comparison} isAsked=${comparison.question === question.trim()} />`
+      ? html`<${Columns} comparison=${comparison} isAsked=${comparison.question === question.trim()} />`
       : html`<${Empty} title="Nothing was compared yet">
           <p>Each strategy merges in its own way. Here you see what each of them gives to a model, and what it alone has.</p>
         </${Empty}>`}
@@ -92,47 +84,15 @@ export function CompareView({ collection, info }) {
   `;
 }
 
-/** @param {{collection: string, comparison: Comparison, isAsked: boolean}} props */
-function Columns({ collection, comparison, isAsked }) {
+/** @param {{comparison: Comparison, isAsked: boolean}} props */
+function Columns({ comparison, isAsked }) {
+  const failures = comparison.runs.filter((run) => run.problem);
   return html`
     <section class="comparison wide" aria-labelledby="compared">
       <h2 class=${isAsked ? "sr" : "asked"} id="compared" dir="auto">${printable(comparison.question)}</h2>
-      <ul class="legend" aria-label="Legend">
-        <li><mark class="k only">only here</mark><span>no other strategy has this</span></li>
-        <li><span class="plain-word">plain</span><span>another one has it too</span></li>
-      </ul>
-      <div class="columns" style=${{ "--columns": comparison.strategies.length }} tabindex="0" role="group" aria-label="Strategies">
-        ${comparison.strategies.map((strategy, i) => html`<${Column} key=${i} collection=${collection} strategy=${strategy} run=${comparison.runs[i]} number=${i + 1} isBusy=${comparison.isBusy} />`)}
-      </div>
-    </section>
-  `;
-}
-
-/** @param {{collection: string, strategy: string, run: Run | null, number: number, isBusy: boolean}} props */
-function Column({ collection, strategy, run, number: place, isBusy }) {
-  const context = run?.context;
-  const prefix = `s${place}p`;
-  const only = (run?.only ?? []).map((span) => ({ ...span, value: { class: "k only", title: "only here" } }));
-  const ranges = (context?.passages ?? []).map((passage) => {
-    if (!passage.verbatim) return [{ start: 0, end: passage.text.length, value: { class: "k only", title: "only here" } }];
-    return rangesIn(passage, only);
-  });
-  const alone = ranges.map((own) => own.reduce((sum, range) => sum + range.end - range.start, 0));
-  const length = (context?.passages ?? []).reduce((sum, passage) => sum + passage.text.length, 0) || 1;
-  const kinds = (context?.passages ?? []).map((passage, i) => (2 * alone[i] > passage.text.length ? "only" : "shared"));
-  const share = alone.reduce((sum, one) => sum + one, 0) / length;
-  const facts = context ? [counted(context.passages.length, "passage"), duration(run?.ms), `${Math.round(100 * share)} % only here`] : [];
-  return html`
-    <section class="column" aria-labelledby=${`s${place}`}>
-      <header>
-        <h3 id=${`s${place}`}>${shorten(context?.strategy ?? strategy, 80)}</h3>
-        ${context ? html`<p class="where">${facts.join(" · ")}</p><${BudgetBar} context=${context} kinds=${kinds} prefix=${prefix} />` : null}
-      </header>
-      ${!run && isBusy ? html`<${Waiting}>Assembling</${Waiting}>` : null}
-      ${run?.problem ? html`<${ErrorNote} error=${run.problem} />` : null}
-      ${!context && !run && !isBusy ? html`<p class="where">Not assembled.</p>` : null}
-      ${context && !context.passages.length ? html`<p class="where">Nothing was found.</p>` : null}
-      ${(context?.passages ?? []).map((passage, i) => html`<${PassageCard} key=${i} collection=${collection} passage=${passage} prefix=${prefix} ranges=${ranges[i]} />`)}
+      ${comparison.isBusy ? html`<${Waiting}>Assembling</${Waiting}>` : null}
+      ${failures.map((run) => html`<${ErrorNote} error=${new Problem(run.problem)} />`)}
+      <${Fragment} drawn=${comparison.html} />
     </section>
   `;
 }

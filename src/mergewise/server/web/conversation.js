@@ -3,13 +3,10 @@
 import { isAbort, Problem, stream, within } from "./api.js";
 import { Store } from "./store.js";
 import { wayFields } from "./parts.js";
-import { contextOf } from "./trace.js";
 
 /**
- * @typedef {import("./trace.js").Context} Context
- * @typedef {{mark: number, span: import("./trace.js").Span}} Citation what the page reads of it
  * @typedef {"asking" | "reading" | "writing" | "done" | "stopped" | "failed"} TurnState
- * @typedef {{id: number, question: string, state: TurnState, context: Context | null, text: string, citations: Citation[],
+ * @typedef {{id: number, question: string, state: TurnState, context: any, text: string,
  *   answer: any, error: any, controller: AbortController | null}} Turn
  */
 
@@ -60,7 +57,7 @@ export async function ask(collection, question, ways) {
   const controller = new AbortController();
   const earlier = conversation.value;
   /** @type {Turn} */
-  let turn = { id: ++turns, question, state: "asking", context: null, text: "", citations: [], answer: null, error: null, controller };
+  let turn = { id: ++turns, question, state: "asking", context: null, text: "", answer: null, error: null, controller };
   let pending = "";
   let frame = 0;
   const put = (/** @type {Partial<Turn>} */ change) => {
@@ -79,22 +76,19 @@ export async function ask(collection, question, ways) {
     ...wayFields(ways),
     ...(ways.mode ? { mode: ways.mode } : {}),
     history: historyOf(earlier),
-    include: ["trace"],
+    include: ["trace", "html"],
     stream: true,
   };
   try {
     for await (const { event, data } of stream(within(collection, "/ask"), { body, signal: controller.signal })) {
-      if (event === "context") put({ context: contextOf(data), state: "reading" });
+      if (event === "context") put({ context: data, state: "reading" });
       else if (event === "delta") {
         pending += data.text;
         if (turn.state !== "writing") put({ state: "writing" });
         frame ||= requestAnimationFrame(flush);
-      } else if (event === "citations") {
-        flush();
-        put({ citations: data.citations });
       } else if (event === "done") {
         flush();
-        put({ answer: data, text: data.answer ?? turn.text, citations: data.citations, state: "done", controller: null });
+        put({ answer: data, text: data.answer ?? turn.text, context: { ...turn.context, html: data.html }, state: "done", controller: null });
       }
     }
     flush();

@@ -2,13 +2,11 @@
 
 import { html, useEffect, useMemo, useRef, useState } from "./vendor/preact.js";
 import { Problem, waiting } from "./api.js";
-import { blocks, inlines } from "./markdown.js";
+import { blocks } from "./markdown.js";
 import { useStore } from "./store.js";
-import { counted, headingPath, number, pieces, printable, sentence, shorten } from "./text.js";
+import { counted, number, pieces, printable, sentence, shorten } from "./text.js";
 
 /**
- * @typedef {import("./trace.js").Context} Context
- * @typedef {import("./trace.js").Passage} Passage
  * @typedef {{start: number, end: number, value: {class: string, title?: string}}} Range in UTF-16 units of a text
  */
 
@@ -73,117 +71,6 @@ const SOFT_FORMATS = /\.(md|markdown|mdx|qmd|rst|txt|adoc|html?|xhtml)$/i;
 /** A text whose author wrapped its lines, without these line ends; as long as it was. @param {string} text @param {string} name */
 export function unwrapped(text, name) {
   return SOFT_FORMATS.test(name) ? text.replace(WRAP, (line) => `${line.slice(0, -1)} `) : text;
-}
-
-/** A passage's own text, its emphasis and code as such where its format writes them so. @param {{passage: Passage, ranges: Range[]}} props */
-export function PassageText({ passage, ranges }) {
-  const text = useMemo(() => unwrapped(passage.text, passage.document.id), [passage]);
-  const isMarkdown = /\.(md|markdown|mdx|qmd)$/i.test(passage.document.id);
-  const plain = () => null;
-  const inner = isMarkdown ? inlineNodes(text, inlines(text, 0, text.length), ranges, plain) : marked(text, 0, text.length, ranges);
-  return html`<div class="text" dir="auto">${inner}</div>`;
-}
-
-/** Where a passage stands: page or line. @param {{page?: number | null, line?: number | null}} place */
-export function placeWords(place) {
-  if (place.page != null) return `page ${number(place.page)}`;
-  return place.line == null ? "" : `line ${number(place.line)}`;
-}
-
-/**
- * A passage as a card; its heading leads to the document, at `target` or where the passage begins.
- * @param {{collection: string, passage: Passage, ranges: Range[], prefix?: string, facts?: string[], isActive?: boolean, isFolding?: boolean,
- *   isSought?: boolean, target?: {start: number, end: number}, children?: any}} props
- */
-export function PassageCard({ collection, passage, ranges, prefix = "p", facts = [], isActive = false, isFolding = false, isSought = false, target, children }) {
-  const mark = passage.mark;
-  const path = headingPath(passage.document.title, passage.headings) || shorten(passage.document.id, 80) || "No title";
-  const where = [placeWords(passage), ...facts].filter(Boolean).join(" · ");
-  const span = target ?? passage.spans[0];
-    return html`
-    <article class=${`passage${isActive ? " active" : ""}`} id=${`${prefix}${mark}`} tabindex="-1" aria-label=${`Passage ${mark}: ${path}`}>
-      <header>
-        <span class="number" aria-hidden="true">${mark}</span>
-        <h3 dir="auto"><a class="quiet" href=${placeHref(collection, passage.document.key, span)}>${path}</a></h3>
-        <p class="where" title=${printable(passage.document.id)}>${where || shorten(passage.document.id, 60)}</p>
-      </header>
-      <${Fold} isOn=${isFolding} isSought=${isSought}><${PassageText} passage=${passage} ranges=${ranges} /></${Fold}>
-      ${passage.verbatim ? null : html`<p class="where">A model wrote this; it is no text of a document.</p>`}
-      ${children}
-    </article>
-  `;
-}
-
-const FOLDED = 9; // lines of a passage that are shown at first
-
-/** Long content that opens on demand, and where somebody is led to it. @param {{isOn: boolean, isSought: boolean, children?: any}} props */
-function Fold({ isOn, isSought, children }) {
-  const [isOpen, setOpen] = useState(isSought);
-  useEffect(() => { if (isSought) setOpen(true); }, [isSought]);
-  const [isLong, setLong] = useState(false);
-  const inner = useRef(/** @type {HTMLElement | null} */ (null));
-  useEffect(() => {
-    const element = inner.current;
-    if (!isOn || !element) return undefined;
-    const measure = () => setLong(element.scrollHeight > element.clientHeight + 4 || element.classList.contains("open"));
-    const observer = new ResizeObserver(measure);
-    observer.observe(element);
-    return () => observer.disconnect();
-  }, [isOn]);
-  if (!isOn) return children;
-  return html`
-    <div ref=${inner} class=${`fold${isOpen ? " open" : ""}${isLong && !isOpen ? " long" : ""}`} style=${{ "--lines": FOLDED }}>${children}</div>
-    ${isLong ? html`<button type="button" class="plain" aria-expanded=${isOpen} onClick=${() => setOpen(!isOpen)}>${isOpen ? "Less" : "All of it"}</button>` : null}
-  `;
-}
-
-/** Shares of the context's tokens by passage, by length. @param {Context} context */
-export function sharesOf(context) {
-  const lengths = context.passages.map((passage) => passage.text.length + headingPath(passage.document?.title, passage.headings).length + 6);
-  const whole = lengths.reduce((sum, length) => sum + length, 0) || 1;
-  return lengths.map((length) => Math.round((context.tokens * length) / whole));
-}
-
-const MOST_SEGMENTS = 60;
-
-/**
- * What the budget went to: a segment a passage, and the rest.
- * @param {{context: Context, kinds: string[], prefix?: string, isPale?: (i: number) => boolean, caption?: string}} props
- */
-export function BudgetBar({ context, kinds, prefix = "p", isPale = () => false }) {
-  const shares = sharesOf(context);
-  const budget = Number(context.budget) || context.tokens || 1;
-  const unused = Math.max(0, budget - context.tokens);
-  const go = (/** @type {Event} */ event, /** @type {string} */ id) => {
-    event.preventDefault();
-    focusOn(document.getElementById(id));
-  };
-  const segments = context.passages.slice(0, MOST_SEGMENTS).map((passage, i) => {
-    const mark = passage.mark;
-    const words = `Passage ${mark}: about ${number(shares[i])} tokens, ${Math.round((100 * shares[i]) / budget)} % of the budget`;
-    return html`<li style=${{ "--share": Math.max(1, shares[i]) }} class=${isPale(i) ? "pale" : undefined}>
-      <a class=${`k ${kinds[i] ?? "hit"}`} href=${`#${prefix}${mark}`} title=${words} aria-label=${words} onClick=${(/** @type {Event} */ event) => go(event, `${prefix}${mark}`)}>${mark}</a>
-    </li>`;
-  });
-  const further = shares.slice(MOST_SEGMENTS).reduce((sum, share) => sum + share, 0);
-  return html`
-    <figure class="budget">
-      <ol class="bar" aria-label="Tokens by passage">
-        ${segments}
-        ${further ? html`<li class="more" style=${{ "--share": further }}><span class="sr">${number(further)} tokens in further passages</span></li>` : null}
-        ${unused ? html`<li class="rest" style=${{ "--share": unused }} title=${`${number(unused)} tokens unused`}></li>` : null}
-      </ol>
-      <figcaption>${number(context.tokens)} of ${number(budget)} tokens${unused ? `, ${number(unused)} unused` : ""}</figcaption>
-    </figure>
-  `;
-}
-
-/** Brings an element into view and to the keyboard. @param {HTMLElement | null} element */
-export function focusOn(element) {
-  if (!element) return;
-  element.focus({ preventScroll: true });
-  const isStill = matchMedia("(prefers-reduced-motion: reduce)").matches;
-  element.scrollIntoView({ block: "nearest", behavior: isStill ? "auto" : "smooth" });
 }
 
 /** What went wrong, and what to do. @param {{error: any, retry?: () => void}} props */

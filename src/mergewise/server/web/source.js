@@ -84,7 +84,7 @@ function DocumentText({ collection, address, document, span, itemKey }) {
     isSought.current = false;
     place.scrollIntoView({ block: "center", behavior: "instant" });
   }, [windows, goal?.start, goal?.end]);
-  const others = useMemo(() => spansOfContext(collection, itemKey), [collection, itemKey]);
+  const others = useMemo(() => spansOfContext(collection, document.id), [collection, itemKey]);
   const outline = /** @type {any[]} */ (document.outline ?? []);
   const path = span ? headingsAt(outline, span.start) : [];
   const page = span ? /** @type {any[]} */ (document.pages ?? []).find((one) => one.start <= span.start && span.start < one.end) : null;
@@ -120,9 +120,9 @@ function DocumentText({ collection, address, document, span, itemKey }) {
   `;
 }
 
-/** What the last context of this collection took from a document. @param {string} collection @param {string} key */
-function spansOfContext(collection, key) {
-  return (lastTurn(collection)?.context?.passages ?? []).filter((passage) => passage.document.key === key).flatMap((passage) => passage.spans.filter((span) => span.doc === passage.document.id));
+/** What the last context of this collection took from a document. @param {string} collection @param {string} id */
+function spansOfContext(collection, id) {
+  return (lastTurn(collection)?.context.passages ?? []).flatMap((/** @type {any} */ passage) => passage.spans.filter((/** @type {any} */ span) => span.doc === id));
 }
 
 /** @param {any[]} outline @param {number} at @returns {string[]} from the outermost heading */

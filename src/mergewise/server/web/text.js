@@ -58,11 +58,6 @@ export class Offsets {
     return Math.max(0, Math.min(this.length, point + this.#widerBefore((i) => this.wide[i] < point)));
   }
 
-  /** The code point at a unit. @param {number} unit */
-  point(unit) {
-    return unit - this.#widerBefore((i) => this.wide[i] + i < unit);
-  }
-
   /** @param {(i: number) => boolean} isBefore */
   #widerBefore(isBefore) {
     let low = 0;
@@ -137,24 +132,6 @@ export function moment(value) {
   return today
     ? date.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" })
     : date.toLocaleDateString([], { year: "numeric", month: "short", day: "numeric" });
-}
-
-/** The key of a document in paths: base64url of its id, without padding. @param {string} id */
-export function keyOf(id) {
-  const bytes = new TextEncoder().encode(id);
-  let binary = "";
-  for (const byte of bytes) binary += String.fromCharCode(byte);
-  return btoa(binary).replaceAll("+", "-").replaceAll("/", "_").replace(/=+$/, "");
-}
-
-/** The id behind a key. @param {string} key */
-export function idOf(key) {
-  try {
-    const binary = atob(key.replaceAll("-", "+").replaceAll("_", "/"));
-    return new TextDecoder().decode(Uint8Array.from(binary, (letter) => letter.charCodeAt(0)));
-  } catch {
-    return "";
-  }
 }
 
 /** Title and headings on one line. @param {string | undefined} title @param {string[] | undefined} headings */
