@@ -237,7 +237,7 @@ def test_a_command_is_not_sent_where_the_folder_says(folders: Path) -> None:
         '[ask]\nhtml = "page.html"',
         '[eval]\nto-json = "rows.json"',
         '[eval]\nto-csv = "table.csv"',
-        '[eval]\nto-md = "table.md"',
+        '[eval]\nreports = ["table.md"]',
         '[eval]\nutility = "cross-encoder:somebody/model"',
         '[remove]\nwanted = ["*"]',
         '[index]\npaths = ["/"]',

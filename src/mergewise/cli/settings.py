@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, get_args, get_origin
 
-from mergewise.ranges import GPUS, PRICE, RETRYING, SECONDS, TOKENS, Range, number, text
+from mergewise.ranges import GPUS, PRICE, RETRYING, SECONDS, TOKENS, Range, number, text, value_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +67,8 @@ def setting_value(name: str, hint: Any, default: Any, configured: Mapping[str, A
     what = f"{name.replace('_', '-')} is"
     if Path in kinds:
         return Path(text(what, given))
+    if bool in kinds:
+        return value_of(what, given, bool)
     setting = setting_of(hint)
     for kind in (int, float):
         if kind in kinds:
