@@ -283,7 +283,7 @@ def test_one_process_computes_a_run_at_a_time(indexed: Path) -> None:
 
 def test_a_sample_is_drawn_by_its_seed_and_grows(indexed: Path) -> None:
     def drawn() -> list[str]:
-        run("towns", "-i", "indexes", "-s", "topk", "-b", "60", "--json", "rows.json", "--sample", "2", seed="1")
+        run("towns", "-i", "indexes", "-s", "topk", "-b", "60", "--json", "rows.json", sample="2", seed="1")
         lines = (indexed / "rows.questions.jsonl").read_text().splitlines()
         return [json.loads(line)["id"] for line in lines]
 

@@ -27,6 +27,9 @@ RaySetting = Annotated[
     str | None,
     Setting("With --out: workers on a Ray cluster (extra ray): local, auto or HOST:PORT; nodes share the folders"),
 ]
+SampleSetting = Annotated[
+    int | None, Setting("Only so many questions of each set, drawn at random", Range(1, 1_000_000_000))
+]
 SeedSetting = Annotated[int, Setting("Seed of the sample", Range(0, 1 << 63))]
 ShardSetting = Annotated[
     str | None, Setting("With --out: I/N computes every N-th question alone; a run without it does the rest")
@@ -46,7 +49,6 @@ TogetherSetting = Annotated[
 ReuseSetting = Annotated[
     str | None, Setting("With --out: other run folders whose rows are taken over, separated by commas")
 ]
-FormSetting = Annotated[str | None, Setting("Form of the question sets; found out without it")]
 StrictSetting = Annotated[bool, Setting("Stop at an invalid row of a set, and at a method that lacks what it needs")]
 
 
@@ -66,9 +68,6 @@ class EvaluationOptions:
     ] = None
     limit: options.LimitOption = None
     split: options.SplitOption = "all"
-    sample: Annotated[int | None, typer.Option(min=1, help="Only so many questions of each set, drawn at random.")] = (
-        None
-    )
     workers: Annotated[
         int, typer.Option(min=1, max=64, help="With --out: so many processes compute at the same time.")
     ] = 1
@@ -93,6 +92,12 @@ class EvaluationOptions:
         Path | None,
         typer.Option(help="Run folder: every row is kept there, and nothing that it holds is computed again."),
     ] = None
+    form: Annotated[
+        str | None,
+        typer.Option(
+            "--format", metavar="FORMAT", help="Form of the question sets.", show_default="what they look like"
+        ),
+    ] = None
     dry_run: Annotated[
         bool,
         typer.Option("--dry-run", help="Only say what the run will cost, from five questions; no chat model is asked."),
@@ -116,6 +121,7 @@ class EvaluationOptions:
             help="Write the report to this file: Markdown for .md, else a page; may be repeated.",
         ),
     ] = None
+    sample: SampleSetting = None
     seed: SeedSetting = 0
     shard: ShardSetting = None
     ray: RaySetting = None
@@ -137,7 +143,6 @@ class EvaluationOptions:
     utility: UtilitySetting = defaults.RERANKER
     together: TogetherSetting = 1
     reuse: ReuseSetting = None
-    form: FormSetting = None
     strict: StrictSetting = False
 
     @property

@@ -511,7 +511,7 @@ def _warn_of_skipped(task: QuestionSet) -> None:
     for row in task.skipped[:WARNED]:
         say_warning(str(row))
     if task.skipped:
-        say_warning(f"{len(task.skipped)} rows of {task.name} were left out; --strict stops at the first")
+        say_warning(f"{len(task.skipped)} rows of {task.name} were left out; the setting strict stops at the first")
 
 
 def _warn_of_versions(earlier: RunPlan, plan: RunPlan) -> None:

@@ -146,7 +146,7 @@ function Report({ collection, id }) {
   const parts = /** @type {any[]} */ (report.parts);
   const lines = /** @type {string[]} */ ([...report.headline, ...report.remarks, ...parts.flatMap((part) => part.notes)]);
   return html`
-    <section class="evaluation set-report">
+    <section class="evaluation">
       <h2 class="set" dir="auto">${shorten(report.title, 200)}</h2>
       <p class="facts">${shorten(report.facts, 400)}</p>
       <ul class="remarks">${lines.map((line) => html`<li>${shorten(line.replaceAll("**", ""), 600)}</li>`)}</ul>
