@@ -68,7 +68,7 @@ def pair(found: EvaluationReport) -> ReportPair:
 
 def test_questions_without_an_answer_are_no_part_of_what_contexts_hold() -> None:
     row = means(held("topk", [1, 0, None, 1]))
-    assert (row.questions, row.unanswerable, row.scores["answer"]) == (4, 1, pytest.approx(2 / 3))
+    assert (row.questions, row.unanswerable) == (4, 1) and row.scores["answer"] == pytest.approx(2 / 3)
     assert row.scores["tokens"] == 51.5 and row.scores["query_ms"] == pytest.approx(2.5)
     assert row.intervals["answer"] == wilson(2 / 3, 3)
     alone = means(held("topk", [None, None]))
@@ -104,7 +104,7 @@ def test_refusals_are_told_apart() -> None:
         strict=True,
     )
     found = means(rows, questions)
-    assert (found.failed, found.mode, found.scores["em"]) == (2, "mode", pytest.approx(1 / 3))
+    assert (found.failed, found.mode) == (2, "mode") and found.scores["em"] == pytest.approx(1 / 3)
     # a question that failed was not refused, nor was it sure; one that an older version kept may have been sure
     shares = [found.scores[name] for name in ("refused", "sure", "withheld")]
     assert shares == pytest.approx([1 / 5, 1 / 4, 1 / 3])

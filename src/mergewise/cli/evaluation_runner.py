@@ -226,15 +226,13 @@ class Evaluation:
                 self._say_costs(evaluator, asked)
                 continue
             ready, again, planned = self.rows(evaluator)
-            sets = _records_with(plan.sets, _planned_set(evaluator, questions))
-            models = {**plan.models, **_view_choices(index)}
-            plan = replace(plan, sets=sets, rows=_records_with(plan.rows, *planned), models=models)
+            plan = plan.with_records([_planned_set(evaluator, questions)], planned, _view_choices(index))
             if folder is not None:
                 write_plan(folder, plan)
             with progress("Evaluating") as advance:
                 evaluator.complete([*ready, *again], asked, advance)
             ready, planned = _without_failed(ready, planned, len(asked))
-            plan = replace(plan, rows=_records_with(plan.rows, *planned))
+            plan = plan.with_records(rows=planned)
             names = {one.method.name for one in ready}
             rows = [row for one in (*ready, *again) if one.method.name in names for row in one.rows(asked)]
             _warn_of_failed(rows)
@@ -518,15 +516,6 @@ def _warn_of_versions(earlier: RunPlan, plan: RunPlan) -> None:
     before, now = (one.versions.get("mergewise", "") for one in (earlier, plan))
     if before and before != now:
         say_warning(f"this run was begun by version {before}: its rows stay, beside those of version {now}")
-
-
-def _records_with(known: tuple[Any, ...], *new: Any) -> tuple[Any, ...]:
-    """Records with new ones, which replace those of the same set (and method)."""
-
-    def key(one: Any) -> object:
-        return (one.set, one.method) if isinstance(one, PlannedRows) else one.name
-
-    return tuple({key(one): one for one in (*known, *new)}.values())
 
 
 def _planned_set(evaluator: Evaluator, questions: Sequence[Question]) -> PlannedSet:

@@ -148,7 +148,7 @@ def _contexts(
     """The contexts of these questions; what they point into is added to `documents`, `stages` and `ranges`."""
 
     def pointed(set_name: str, document: str, start: int, end: int) -> list[int]:
-        if measured.texts(set_name, document) is None:
+        if (set_name, document) not in measured.texts:
             return [-1, start, end]
         ranges.setdefault((set_name, document), []).append((start, end))
         return [documents.setdefault((set_name, document), len(documents)), start, end]
@@ -219,7 +219,7 @@ def _text_blocks(
             content.clear()
 
     for key, spans in ranges.items():
-        title, text = measured.texts(*key) or ("", "")
+        title, text = measured.texts[key]
         number = documents[key]
         where[number] = [key[1], _line(title), len(blocks)]
         content[str(number)] = [[start, text[start:end]] for start, end in spans]

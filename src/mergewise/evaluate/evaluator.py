@@ -194,28 +194,28 @@ class Evaluator:
             except Exception as error:
                 rows.append(_failed_row(one, question, error))
             else:
-                rows.append(self._row(one, question, found, timer))
+                rows.append(self._row(one, question, found, timer.seconds()))
         return rows
 
     def _answer_rows(self, batch: Sequence[tuple[MethodRows, Question]], state: SharedState) -> list[RunRow]:
         """Of methods of one mode."""
         mode = batch[0][0].mode
         assert mode is not None
-        requests, timers = [], []
+        requests, spent = [], []
         for one, question in batch:
             own = self._state(one, state)
             timer = _Timer(self._searches)
             requests.append(self._request(one, question, own))
-            timers.append(timer.stopped())
+            spent.append(timer.seconds())
         ready = perf_counter()
         answers = self._answers(mode, requests)
         share = (perf_counter() - ready) / len(batch)
         rows = []
-        for (one, question), answer, timer in zip(batch, answers, timers, strict=True):
+        for (one, question), answer, seconds in zip(batch, answers, spent, strict=True):
             if isinstance(answer, Exception):
                 rows.append(_failed_row(one, question, answer))
                 continue
-            row = self._row(one, question, answer.context, timer)
+            row = self._row(one, question, answer.context, seconds)
             is_kept = self._has_kept_answers and MODES[mode].needs is not NO_MODEL and not answer.usage.calls
             row = replace(
                 row,
@@ -239,9 +239,8 @@ class Evaluator:
         """Whether the chat model's answers may come from the disk, in no time."""
         return isinstance(self.index.models.chat, CachedChat)
 
-    def _row(self, one: MethodRows, question: Question, found: Context, timer: _Timer) -> RunRow:
+    def _row(self, one: MethodRows, question: Question, found: Context, seconds: tuple[float, float]) -> RunRow:
         one.failures.pop(question.id, None)
-        search_seconds, assembly_seconds = timer.stopped().seconds
         judged = self._judge().judge(question, found)
         return RunRow(
             **one.key(question)._asdict(),
@@ -253,8 +252,8 @@ class Evaluator:
             calls=found.usage.calls,
             input_tokens=found.usage.input_tokens,
             output_tokens=found.usage.output_tokens,
-            search_seconds=round(search_seconds, 6),
-            assembly_seconds=round(assembly_seconds, 6),
+            search_seconds=round(seconds[0], 6),
+            assembly_seconds=round(seconds[1], 6),
             scores=judged.scores,
         )
 
@@ -334,28 +333,17 @@ def _failed_row(one: MethodRows, question: Question, error: Exception) -> RunRow
 
 
 class _Timer:
-    """The seconds of a context: those of its searches, as if no other method had made them, and the others."""
+    """Measures the seconds of a context: of its searches, as if no other method had made them, and of the rest."""
 
     def __init__(self, searches: SearchMemory) -> None:
         self._searches = searches
         self._began, self._spent, self._charged = perf_counter(), searches.spent, searches.charged
-        self._seconds: tuple[float, float] | None = None
 
-    def stopped(self) -> _Timer:
-        """Itself, which counts no further."""
-        if self._seconds is None:
-            took = perf_counter() - self._began
-            self._seconds = (
-                self._searches.charged - self._charged,
-                max(0.0, took - (self._searches.spent - self._spent)),
-            )
-        return self
-
-    @property
     def seconds(self) -> tuple[float, float]:
-        """Of searches, and of assembly."""
-        assert self._seconds is not None
-        return self._seconds
+        """Return the seconds of searches, and of assembly, until now."""
+        took = perf_counter() - self._began
+        spent = self._searches.spent - self._spent
+        return self._searches.charged - self._charged, max(0.0, took - spent)
 
 
 def _options(one: MethodRows, question: Question) -> dict[str, Any]:

@@ -40,14 +40,14 @@ def _filled(scored: ScoreVector | None, metric: str, deviation: float | None = N
 
 
 def _cells(
-    measured: Measured, columns: Sequence[ReportColumn], rows: Sequence[Sequence[_Filled]], marked: Sequence[bool]
+    measured: Measured, columns: Sequence[ReportColumn], rows: Sequence[Sequence[_Filled]]
 ) -> list[list[ReportCell]]:
-    """The cells of rows that are compared with each other, with marks in the columns that are `marked`."""
+    """Return the cells of rows that are compared with each other; columns of shares have marks."""
     cells: list[list[ReportCell]] = [[] for _ in rows]
-    for place in range(len(columns)):
+    for place, column in enumerate(columns):
         filled = [row[place] for row in rows]
         scores = [one.scored for one in filled]
-        marks = measured.tests.marks(scores) if marked[place] else [""] * len(scores)
+        marks = measured.tests.marks(scores) if column.is_share else [""] * len(scores)
         for own, one, mark in zip(cells, filled, marks, strict=True):
             if one.scored is None:
                 own.append(ReportCell(None))
@@ -71,8 +71,8 @@ def default_tables(measured: Measured, metrics: Sequence[str], main: str) -> lis
 def _table_over_sets(measured: Measured, metric: str) -> ReportTable:
     known = column_of(metric)
     sets = [one.name for one in measured.sets if measured.is_scored(one.name, metric)]
-    columns = [ReportColumn(name, known.about, known.decimals, known.is_share) for name in sets]
-    columns.append(ReportColumn("mean", "the mean of the sets", known.decimals, known.is_share))
+    columns = [replace(known, label=name) for name in sets]
+    columns.append(replace(known, label="mean", about="the mean of the sets"))
 
     def row(method: str, budget: int) -> list[_Filled]:
         own = [_filled(measured.scored(name, method, budget, metric), metric) for name in sets]
@@ -87,7 +87,7 @@ def _table_over_sets(measured: Measured, metric: str) -> ReportTable:
 def _table_of_set(measured: Measured, name: str, metrics: Sequence[str]) -> ReportTable:
     costs = [cost for cost in ("tokens", "query_ms") if cost in measured.metrics]
     present = [metric for metric in (*metrics, *costs) if measured.is_scored(name, metric)]
-    columns = [_report_column(metric) for metric in present]
+    columns = [column_of(metric) for metric in present]
 
     def row(method: str, budget: int) -> list[_Filled]:
         return [
@@ -101,20 +101,6 @@ def _table_of_set(measured: Measured, name: str, metrics: Sequence[str]) -> Repo
     return ReportTable(f"set-{name}", name, "", tuple(columns), rows, is_explained=True)
 
 
-def _report_column(
-    metric: str, label: str = "", group: str = "", decimals: int | None = None, percent: bool = False
-) -> ReportColumn:
-    known = column_of(metric)
-    return ReportColumn(
-        label or known.label,
-        known.about,
-        known.decimals if decimals is None else decimals,
-        known.is_share,
-        group,
-        percent and known.is_share,
-    )
-
-
 def _sections(
     measured: Measured,
     columns: Sequence[ReportColumn],
@@ -122,11 +108,10 @@ def _sections(
     set_name: str | None = None,
 ) -> Iterator[ReportRow]:
     """The rows of all methods, a section for each budget; those that could not run stand in a section of their own."""
-    marked = [column.is_share for column in columns]
     for budget in measured.budgets:
         filled = {method.name: row(method.name, budget) for method in measured.methods}
         methods = [method for method in measured.methods if any(one.scored for one in filled[method.name])]
-        rows = _cells(measured, columns, [filled[method.name] for method in methods], marked)
+        rows = _cells(measured, columns, [filled[method.name] for method in methods])
         for method, cells in zip(methods, rows, strict=True):
             yield ReportRow(method.name, method.about, f"{budget:,} tokens", tuple(cells))
     for name, needs in {m: told for (s, m), told in measured.needs.items() if set_name in (None, s)}.items():
@@ -193,7 +178,9 @@ def _preset_column(preset: Preset, column: PresetColumn, group: str) -> ReportCo
     decimals = preset.decimals if column.decimals is None else column.decimals
     if column.is_mean:
         return ReportColumn(column.label, "mean of the columns before it", decimals, True, group, preset.percent)
-    return _report_column(column.metric, column.label, group, decimals, preset.percent)
+    known = column_of(column.metric)
+    label, percent = column.label or known.label, preset.percent and known.is_share
+    return replace(known, label=label, decimals=decimals, group=group, percent=percent)
 
 
 def _block(
@@ -211,10 +198,9 @@ def _block(
                 rest = [one.scored for other, one in zip(over, line, strict=True) if not other.is_mean]
                 line[place] = _Filled(mean_of([one for one in rest if one] if all(rest) else []))
     columns = [_preset_column(preset, column, group.label) for column in over]
-    marked = [column.is_share for column in columns]
     cells: list[list[ReportCell]] = [[] for _ in variants]
     for places in _compared(preset, variants):
-        for place, own in zip(places, _cells(measured, columns, [filled[p] for p in places], marked), strict=True):
+        for place, own in zip(places, _cells(measured, columns, [filled[p] for p in places]), strict=True):
             cells[place] = own
     number = preset.groups.index(group) if group in preset.groups else None
     return [
@@ -434,7 +420,7 @@ def tokens_for(points: Sequence[CurvePoint], level: float) -> float | None:
 def cost_table(measured: Measured) -> ReportTable:
     """What a question costs with each method, over all sets: means of the sets' means, of milliseconds of their medians."""
     present = [cost for cost in COSTS if cost in measured.metrics]
-    columns = [_report_column(cost) for cost in present]
+    columns = [column_of(cost) for cost in present]
 
     def row(method: str, budget: int) -> list[_Filled]:
         return [_filled(measured.over_sets(method, budget, cost), cost) for cost in present]

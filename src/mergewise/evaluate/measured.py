@@ -52,7 +52,6 @@ class MeasuredMethod:
     method: str
     about: str = ""
     run: int = 0
-    strategy: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +87,7 @@ class Measured:
     tables: tuple[str, ...]
     unheld: Callable[[str], int]
     outcomes: Callable[[str, Sequence[int]], Sequence[Mapping[tuple[str, int], RunRow]]]
-    texts: Callable[[str, str], tuple[str, str] | None]
+    texts: Mapping[tuple[str, str], tuple[str, str]]
 
     @cached_property
     def tests(self) -> PairedTests:
@@ -194,7 +193,7 @@ def measured_runs(runs: Sequence[Run], reference: str | None = None) -> Measured
         tables=tuple(dict.fromkeys(table for run in runs for table in run.plan.tables)),
         unheld=partial(_unheld, runs),
         outcomes=lambda name, asked: _outcomes(runs, [rows.get(name, {}).get(question, {}) for question in asked]),
-        texts=_texts(runs),
+        texts={key: text for run in reversed(runs) for key, text in run.documents.items()},
     )
 
 
@@ -318,7 +317,7 @@ def _methods(runs: Sequence[Run], names: Mapping[tuple[int, str], str]) -> tuple
             shown = names.get((number, planned.name))
             if shown is not None:
                 about = planned.about or _about(planned.name)
-                found.setdefault(shown, MeasuredMethod(shown, planned.name, about, number, planned.strategy))
+                found.setdefault(shown, MeasuredMethod(shown, planned.name, about, number))
     return tuple(found.values())
 
 
@@ -388,12 +387,3 @@ def _unheld(runs: Sequence[Run], set_name: str) -> int:
         places = pc.list_parent_indices(lost).filter(nowhere)
         questions.update(rows["question"].take(places).to_pylist())
     return len(questions)
-
-
-def _texts(runs: Sequence[Run]) -> Callable[[str, str], tuple[str, str] | None]:
-    known: dict[tuple[str, str], tuple[str, str]] = {}
-    for run in runs:
-        table = run.texts()
-        for values in zip(*(table[name].to_pylist() for name in ("set", "doc", "title", "text")), strict=True):
-            known.setdefault((values[0], values[1]), (values[2] or "", values[3]))
-    return lambda set_name, document: known.get((set_name, document))

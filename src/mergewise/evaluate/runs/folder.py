@@ -76,16 +76,16 @@ class Run:
         return GAP.join(self.span_text(set_name, span) for span in passage.spans)
 
     def span_text(self, set_name: str, span: Span) -> str:
-        document = self._documents.get((set_name, span.doc_id))
+        document = self.documents.get((set_name, span.doc_id))
         if document is None:
             raise UsageError(f"{self.folder} holds no text of {span.doc_id} of {set_name}", "finish the run")
-        return document[span.start : span.end]
+        return document[1][span.start : span.end]
 
     @cached_property
-    def _documents(self) -> Mapping[tuple[str, str], str]:
-        texts = self.texts()
-        keys = zip(texts["set"].to_pylist(), texts["doc"].to_pylist(), strict=True)
-        return dict(zip(keys, texts["text"].to_pylist(), strict=True))
+    def documents(self) -> Mapping[tuple[str, str], tuple[str, str]]:
+        """The title and the text of each document, by set and id."""
+        columns = (self.texts()[name].to_pylist() for name in ("set", "doc", "title", "text"))
+        return {(own, doc): (title or "", text) for own, doc, title, text in zip(*columns, strict=True)}
 
     @cached_property
     def _rows(self) -> pa.Table:
