@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import random
 import subprocess
 import sys
@@ -125,7 +126,7 @@ def commands(question: str) -> Iterator[tuple[str, list[str]]]:
         ["train", "utility", "--base", "cross-encoder:predictor", "--labels", "trained/labels", "--out", "trained"],
     )
     yield "one question, with `aed`", ["ask", question, "--index", "my.index", "--strategy", "aed", *models, *few]
-    scored = ["eval", "ask.jsonl", "--index", "my.index", "--answers", *models, *few]
+    scored = ["eval", "ask.jsonl", "--index", "my.index", "--answers", *models]
     for name in ("aed-2", "replug"):
         yield f"all questions, `{name}`", [*scored, "--methods", name, "--json", f"{name}.json"]
     yield (
@@ -136,7 +137,10 @@ def commands(question: str) -> Iterator[tuple[str, list[str]]]:
 
 def mergewise(arguments: Sequence[str], folder: Path) -> str:
     """What a command says. Ends with it where the command fails."""
-    done = subprocess.run([sys.executable, *MERGEWISE, *arguments], cwd=folder, text=True, capture_output=True)
+    environment = {**os.environ, "MERGEWISE_MAX_TOKENS": "16"}
+    done = subprocess.run(
+        [sys.executable, *MERGEWISE, *arguments], cwd=folder, env=environment, text=True, capture_output=True
+    )
     if done.returncode:
         sys.exit(f"mergewise {' '.join(arguments)}\n{done.stdout}{done.stderr}")
     return done.stdout + done.stderr

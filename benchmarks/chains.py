@@ -69,7 +69,7 @@ def parts(sets: Sequence[str], cache: Path, split: Split, limit: int) -> None:
         cells, shares = [], []
         for task, index in tasks:
             with without(left_out) as spec:
-                found = [row.all or 0.0 for row in evaluate(index, task, [spec], BUDGETS, split, limit)]
+                found = [row.scores.get("all", 0.0) for row in evaluate(index, task, [spec], BUDGETS, split, limit)]
             cells.append(" ".join(f"{share:.3f}" for share in found))
             shares += found
         print(f"| {label} | " + " | ".join(cells) + f" | {np.mean(shares):.3f} |", flush=True)

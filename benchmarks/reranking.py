@@ -82,7 +82,7 @@ def fitted_calibration(task: QuestionSet, index: Index, limit: int) -> Calibrati
 
 
 def row(label: str, index: Index, task: QuestionSet, strategies: Sequence[str], split: Split, limit: int) -> str:
-    held = [[one.all for one in evaluate(index, task, [spec], BUDGETS, split, limit)] for spec in strategies]
+    held = [[one.scores["all"] for one in evaluate(index, task, [spec], BUDGETS, split, limit)] for spec in strategies]
     return f"| {label} | " + " | ".join(" ".join(f"{share:.3f}" for share in shares) for shares in held) + " |"
 
 

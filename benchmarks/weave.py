@@ -34,8 +34,8 @@ from mergewise.designs.weave.parameters import Weave
 from mergewise.designs.weave.selection import select
 from mergewise.engine import Index
 from mergewise.evaluate.loaders import load_question_set
+from mergewise.evaluate.means import MethodMeans
 from mergewise.evaluate.question_sets import QuestionSet
-from mergewise.evaluate.rows import EvaluationRow
 from mergewise.evaluate.run import Split, chosen_questions, evaluate
 from mergewise.evaluate.tuning.weights import Array, Case, case_of, logistic, rows_of
 from mergewise.models.record import Models
@@ -183,8 +183,8 @@ def ablate(sets: Sequence[str], cache: Path, split: Split, limit: int) -> None:
             index.search_settings = SearchSettings() if weight is None else SearchSettings(weight=weight)
             with change():  # type: ignore[attr-defined]
                 rows = list(evaluate(index, task, [spec], BUDGETS, split, limit))
-            cells.append(" ".join(f"{row.all:.2f}" for row in rows))
-            means += [row.all for row in rows]
+            cells.append(" ".join(f"{row.scores['all']:.2f}" for row in rows))
+            means += [row.scores["all"] for row in rows]
         print(f"| {label} | " + " | ".join(cells) + f" | {np.mean(means):.3f} |", flush=True)
 
 
@@ -196,14 +196,14 @@ def budget(sets: Sequence[str], cache: Path, split: Split, limit: int) -> None:
     for name in sets:
         task, index = opened(name, cache)
 
-        def row(spec: str, tokens: int, task: QuestionSet = task, index: Index = index) -> EvaluationRow:
+        def row(spec: str, tokens: int, task: QuestionSet = task, index: Index = index) -> MethodMeans:
             return next(evaluate(index, task, [spec], [tokens], split, limit))
 
-        wanted = row("topk", 640).evidence
+        wanted = row("topk", 640).scores["evidence"]
         low, high = 16, 640
         while high - low > 8:
             middle = (low + high) // 2
-            low, high = (low, middle) if row("weave", middle).evidence >= wanted else (middle, high)
+            low, high = (low, middle) if row("weave", middle).scores["evidence"] >= wanted else (middle, high)
         print(f"{name}: topk at 640 holds {wanted:.3f}, weave holds as much at {high}", flush=True)
 
 

@@ -37,7 +37,7 @@ def test_a_cell_is_judged_as_by_evaluate(tmp_path: Path, spec: str, budget: int)
         index.add(known.documents)
         row = next(evaluate(index, known, [spec], [budget]))
         cell = judged(index, known.questions, spec, budget)
-    assert cell == {"answer": row.answer, "evidence": row.evidence, "all": row.all, "tokens": row.tokens}
+    assert cell == {name: row.scores[name] for name in ("answer", "evidence", "all", "tokens")}
 
 
 def test_more_is_averaged_beside_it(tmp_path: Path) -> None:

@@ -223,7 +223,7 @@ def test_a_folder_cannot_trust_itself(folders: Path, own: Path) -> None:
         '[ask]\nhtml = "page.html"',
         '[eval]\nto-json = "rows.json"',
         '[eval]\nto-csv = "table.csv"',
-        '[eval]\nto-md = "table.md"',
+        '[eval]\nreports = ["table.md"]',
         '[eval]\nutility = "cross-encoder:somebody/model"',
         '[remove]\nwanted = ["*"]',
         '[index]\npaths = ["/"]',

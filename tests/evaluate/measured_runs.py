@@ -15,14 +15,15 @@ from mergewise.evaluate.runs.folder import (
     ROWS_FILE,
     TEXTS_FILE,
     Run,
+    memory_run,
     open_run,
     planned_rows,
     questions_table,
     texts_table,
     write_table,
 )
-from mergewise.evaluate.runs.plan import PlannedMethod, PlannedRows, PlannedSet, RunPlan, plan_text
-from mergewise.evaluate.runs.rows import RunPassage, RunRow
+from mergewise.evaluate.runs.plan import RunPlan, plan_text
+from mergewise.evaluate.runs.record import RunPassage, RunRow
 from mergewise.evaluate.runs.schema import ROWS, SECONDS, rows_table
 from mergewise.files import write_whole
 from mergewise.types import Span
@@ -40,20 +41,8 @@ def small_run(
     texts: Iterable[tuple[str, str, str, str]] = (),
 ) -> Run:
     """A run folder of these rows, with the plan that they are of."""
-    plan = RunPlan(
-        sets=tuple(PlannedSet(name, questions=len(asked), asked=len(asked)) for name, asked in questions.items()),
-        methods=tuple(PlannedMethod(name, name) for name in dict.fromkeys(row.method for row in rows)),
-        budgets=tuple(dict.fromkeys(row.budget for row in rows)),
-        repeats=1 + max((row.repeat for row in rows), default=0),
-        answers=any(row.mode is not None for row in rows),
-        rows=tuple(PlannedRows(*key) for key in dict.fromkeys((row.set, row.method, row.spec) for row in rows)),
-    )
-    folder.mkdir(parents=True, exist_ok=True)
-    write_table(folder / ROWS_FILE, planned_rows(rows_table([one.as_dict() for one in rows]), plan))
-    write_table(folder / QUESTIONS_FILE, questions_table(questions))
-    write_table(folder / TEXTS_FILE, texts_table(texts))
-    (folder / PLAN).write_text(plan_text(plan), encoding="utf-8")
-    return open_run(folder)
+    run = memory_run(rows, questions, texts)
+    return write_run(folder, run.plan, rows, questions, texts)
 
 
 def without_seconds(table: pa.Table) -> pa.Table:

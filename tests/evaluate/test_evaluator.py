@@ -21,11 +21,13 @@ from mergewise.designs import STRATEGIES
 from mergewise.engine import Index
 from mergewise.errors import ModelError, UsageError
 from mergewise.evaluate import searches
-from mergewise.evaluate.evaluator import Asking, Evaluator, evaluated_rows
+from mergewise.evaluate.evaluator import Asking, Evaluator
+from mergewise.evaluate.means import MethodMeans, method_means, question_rows
+from mergewise.evaluate.measured import measured_runs
 from mergewise.evaluate.methods import METHODS, Method, methods_of
 from mergewise.evaluate.question_sets import Question, QuestionSet
-from mergewise.evaluate.rows import mean_row
-from mergewise.evaluate.runs.rows import passages_of
+from mergewise.evaluate.run import evaluated_run
+from mergewise.evaluate.runs.record import passages_of
 from mergewise.evaluate.runs.store import open_store
 from mergewise.evaluate.searches import SearchMemory, shared_state
 from mergewise.generate.mode import Request
@@ -50,9 +52,16 @@ def reader_of(index: Index) -> Reader:
     return index.causal
 
 
+def means(
+    evaluator: Evaluator, methods: Sequence[Method], budgets: Sequence[int], questions: Sequence[Question]
+) -> list[MethodMeans]:
+    run = evaluated_run(evaluator, methods, budgets, questions)
+    return list(method_means(run, measured_runs([run])))
+
+
 def test_a_row_says_what_answers_are_worth_and_cost(index: Index) -> None:
     evaluator = Evaluator(index, TASK, Asking(24))
-    naive, short = map(mean_row, evaluated_rows(evaluator, [METHODS["naive"], SHORT], [300], QUESTIONS))
+    naive, short = means(evaluator, [METHODS["naive"], SHORT], [300], QUESTIONS)
     row = short.as_dict()
     assert (row["em"], row["f1"], row["relaxed_em"], row["accuracy"], row["failed"]) == (1, 1, 1, 1, 0)
     assert (row["strategy"], row["mode"], row["questions"], row["answer"]) == ("short", "short", 4, 1.0)
@@ -70,10 +79,10 @@ def test_every_method_answers(index: Index) -> None:
     assert lacking["dense"].startswith("needs vectors") and lacking["bge-reranker"].startswith("needs a reranker")
     methods = [method for name, method in METHODS.items() if name not in lacking]
     assert len(methods) > 30
-    for row in map(mean_row, evaluated_rows(evaluator, methods, [2000], QUESTIONS)):
-        assert row.answers is not None and row.answers.failed == 0
+    for row in means(evaluator, methods, [2000], QUESTIONS):
+        assert row.mode is not None and row.failed == 0
         # passages that do not tell outvote the one that does in REPLUG, which weighs them much alike; the reader grades none
-        assert row.answers.em == (0.25 if row.strategy in ("naive", "replug", "self-rag") else 1.0), row.strategy
+        assert row.scores["em"] == (0.25 if row.strategy in ("naive", "replug", "self-rag") else 1.0), row.strategy
 
 
 def test_rows_are_kept_and_a_run_goes_on_where_it_was(index: Index, tmp_path: Path) -> None:
@@ -94,12 +103,12 @@ def test_rows_are_kept_and_a_run_goes_on_where_it_was(index: Index, tmp_path: Pa
     assert len(reader_of(index).started) == 2
     reader_of(index).started.clear()
     third = Evaluator(index, TASK, Asking(24), open_store(tmp_path / "run", "towns"))
-    (row,) = map(mean_row, evaluated_rows(third, [SHORT], [300], QUESTIONS))
-    assert row.answers is not None and row.answers.em == 1.0 and reader_of(index).started == []
+    (row,) = means(third, [SHORT], [300], QUESTIONS)
+    assert row.scores["em"] == 1.0 and reader_of(index).started == []
     # of the answers that are kept the scores are worked out beside the gold as it is now
     mended = [replace(question, answers=("Mason",)) for question in QUESTIONS]
-    (row,) = map(mean_row, evaluated_rows(third, [SHORT], [300], mended))
-    assert row.answers is not None and (row.answers.em, row.answers.contains_words) == (0.0, 1.0)
+    (row,) = means(third, [SHORT], [300], mended)
+    assert (row.scores["em"], row.scores["contains_words"]) == (0.0, 1.0)
     assert reader_of(index).started == []
 
 
@@ -160,10 +169,9 @@ def test_searches_are_made_once_for_all_methods(index: Index, monkeypatch: pytes
     # by both at the depths of topk and weave, and by words alone
     assert own == [3, 3]
     for one in asked:
-        rows = [one.row(question) for question in QUESTIONS[1:]]
-        assert all(row is not None and row.search_seconds and row.assembly_seconds is not None for row in rows)
+        rows = one.rows(QUESTIONS[1:])
+        assert all(row.search_seconds and row.assembly_seconds is not None for row in rows)
         for question, row in zip(QUESTIONS[1:], rows, strict=True):
-            assert row is not None
             found = index.context(question.text, strategy=one.method.strategy, budget=one.budget)
             assert row.passages == passages_of(found) and row.tokens == found.tokens
 
@@ -200,23 +208,23 @@ def test_a_question_that_fails_counts_as_wrong_and_is_asked_again(
 
     with monkeypatch.context() as patch:
         patch.setattr(Reader, "prompt", broken)
-        (rows,) = evaluated_rows(evaluator, [SHORT], [300], QUESTIONS)
-    row = mean_row(rows)
-    assert row.answers is not None and (row.answers.failed, row.answers.em) == (1, 0.75)
-    (failed,) = [row for row in rows if row.error]
-    assert failed.question.id == "2" and "it broke" in failed.error and failed.missed
-    (rows,) = evaluated_rows(evaluator, [SHORT], [300], QUESTIONS)
-    row = mean_row(rows)
-    assert row.answers is not None and (row.answers.failed, row.answers.em) == (0, 1.0)
-    assert not any(row.error or row.missed for row in rows)
+        run = evaluated_run(evaluator, [SHORT], [300], QUESTIONS)
+    (row,) = method_means(run, measured_runs([run]))
+    assert (row.failed, row.scores["em"]) == (1, 0.75)
+    (failed,) = [row for row in question_rows(run, measured_runs([run])) if row["error"]]
+    assert failed["id"] == "2" and "it broke" in failed["error"] and failed["missed"]
+    run = evaluated_run(evaluator, [SHORT], [300], QUESTIONS)
+    (row,) = method_means(run, measured_runs([run]))
+    assert (row.failed, row.scores["em"]) == (0, 1.0)
+    assert not any(row["error"] or row["missed"] for row in question_rows(run, measured_runs([run])))
 
 
 def test_where_nothing_is_answered_there_is_no_row(index: Index) -> None:
     with pytest.raises(UsageError, match="window"):
         reader_of(index).window = 10
-        list(evaluated_rows(Evaluator(index, TASK, Asking(24)), [SHORT], [300], QUESTIONS))
+        evaluated_run(Evaluator(index, TASK, Asking(24)), [SHORT], [300], QUESTIONS)
     with pytest.raises(UsageError, match="no questions"):
-        list(evaluated_rows(Evaluator(index, TASK, Asking(24)), [SHORT], [300], ()))
+        evaluated_run(Evaluator(index, TASK, Asking(24)), [SHORT], [300], ())
 
 
 def test_methods_of_one_call_share_what_the_model_wrote(index: Index) -> None:
@@ -230,7 +238,7 @@ def test_methods_of_one_call_share_what_the_model_wrote(index: Index) -> None:
     assert len(backgrounds) == 2  # one a question, not one a method
     streams = [text for text in reader_of(index).started if "hundred words" not in text]
     assert len(streams) == len(set(streams))  # and no prompt is read twice
-    weights = [row.weights["memory"] for one in asked if (row := one.row(QUESTIONS[0])) is not None]
+    weights = [row.weights["memory"] for one in asked for row in one.rows(QUESTIONS[:1])]
     assert weights == sorted(weights, reverse=True) and weights[0] > weights[-1]  # beta takes from the memory
 
 

@@ -9,6 +9,7 @@ import pytest
 
 import mergewise
 from mergewise.evaluate.judged import CHARACTERS, ContextJudge, LostStage, found_texts, lost_texts, unheld_questions
+from mergewise.evaluate.metrics import CONTEXT_SCORES
 from mergewise.evaluate.question_sets import Question
 from mergewise.types import Cause, Context, Document, Page, Passage, Span, Step
 
@@ -82,8 +83,8 @@ def test_of_gold_documents_alone_nothing_else_is_judged(tmp_path: Path) -> None:
     index.add([DOCUMENT])
     asked = Question("1", "?", (), None, gold_docs=("d.txt",))
     judged = ContextJudge(index, [asked]).judge(asked, context(DOGS))
-    assert (judged.answer, judged.evidence, judged.all, judged.density) == (None,) * 4
-    assert (judged.ranked, judged.lost) == (("d.txt",), ())
+    assert [judged.scores[name] for name in (*CONTEXT_SCORES, "recall@1")] == [None] * 4 + [1.0]
+    assert judged.lost == ()
 
 
 def test_answers_that_no_document_holds(tmp_path: Path) -> None:
@@ -129,8 +130,8 @@ def test_a_question_without_an_answer_has_no_scores(tmp_path: Path) -> None:
     index.add(DOCUMENT)
     asked = Question("1", "?", (), None)
     judged = ContextJudge(index, [asked]).judge(asked, context(CATS))
-    assert (judged.answer, judged.evidence, judged.all, judged.density, judged.lost) == (None, None, None, None, ())
+    assert set(judged.scores.values()) == {None} and judged.lost == ()
     marked = Question("2", "?", (), ((DOGS, "Dogs bark at night."),))
     held = ContextJudge(index, [marked]).judge(marked, context(DOGS))
-    assert (held.answer, held.evidence, held.all, held.lost) == (None, 1.0, 1.0, ())
-    assert judged.tokens == 5 and [one.place for one in judged.found] == ["d.txt:1"]
+    assert [held.scores[name] for name in ("answer", "evidence", "all")] == [None, 1.0, 1.0] and held.lost == ()
+    assert [one.place for one in judged.found] == ["d.txt:1"]

@@ -17,13 +17,13 @@ from tests.evaluate.measured_runs import COUNT, METHODS, SETS, question, row, sa
 
 from mergewise.errors import UsageError
 from mergewise.evaluate.exports import csv_table, markdown, svg_files
-from mergewise.evaluate.lab import lab_report, layouts
 from mergewise.evaluate.layout import preset_tables, tokens_for
 from mergewise.evaluate.measured import Measured, measured_runs
 from mergewise.evaluate.presets import preset, read_preset
+from mergewise.evaluate.report import evaluation_report, layouts
 from mergewise.evaluate.runs.plan import PlannedRows, plan_text
 from mergewise.page.curves import CurvePoint
-from mergewise.page.evaluation import LabReport, LabTable
+from mergewise.page.evaluation import EvaluationReport, ReportPair, ReportTable
 
 
 @pytest.fixture(scope="module")
@@ -32,26 +32,26 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> Measured:
 
 
 @pytest.fixture(scope="module")
-def report(measured: Measured) -> LabReport:
-    return lab_report(measured, [preset("mrag-2"), preset("mergerag-1")])
+def report(measured: Measured) -> EvaluationReport:
+    return evaluation_report(measured, [preset("mrag-2"), preset("mergerag-1")])
 
 
-def unpacked(report: LabReport) -> dict[str, Any]:
+def unpacked(report: EvaluationReport) -> dict[str, Any]:
     return {name: json.loads(gzip.decompress(base64.b64decode(data))) for name, data in report.data}
 
 
-def figures(table: LabTable) -> dict[tuple[str, str], list[float | None]]:
+def figures(table: ReportTable) -> dict[tuple[str, str], list[float | None]]:
     return {
         (row.section, row.name): [None if c.value is None else round(c.value, 3) for c in row.cells]
         for row in table.rows
     }
 
 
-def tables_of(report: LabReport) -> dict[str, LabTable]:
+def tables_of(report: EvaluationReport) -> dict[str, ReportTable]:
     return {table.key: table for part in report.parts for table in part.tables}
 
 
-def test_default_tables_hold_means_and_mark_the_best(report: LabReport) -> None:
+def test_default_tables_hold_means_and_mark_the_best(report: EvaluationReport) -> None:
     tables = tables_of(report)
     sets = tables["sets"]
     assert [column.label for column in sets.columns] == [*SETS, "mean"]
@@ -75,15 +75,14 @@ def test_milliseconds_are_the_median_as_the_terminal_says_it(tmp_path: Path) -> 
         for number, seconds in enumerate(taken)
     ]
     run = small_run(tmp_path / "run", rows, {"towns": [question(number) for number in range(len(taken))]})
-    tables = tables_of(lab_report(measured_runs([run])))
-    for key in ("set-towns", "costs"):
-        place = [column.label for column in tables[key].columns].index("ms")
-        assert "median" in tables[key].columns[place].about
-        assert (cell := tables[key].rows[0].cells[place]).value == pytest.approx(20.0)
-        assert cell.interval is None
+    tables = tables_of(evaluation_report(measured_runs([run])))
+    table = tables["set-towns"]
+    place = [column.label for column in table.columns].index("ms")
+    assert "median" in table.columns[place].about
+    assert (cell := table.rows[0].cells[place]).value == pytest.approx(20.0) and cell.interval is None
 
 
-def test_the_headline_names_the_best_and_what_could_be_seen(report: LabReport) -> None:
+def test_the_headline_names_the_best_and_what_could_be_seen(report: EvaluationReport) -> None:
     assert report.headline[0].startswith("At 128 tokens **weave** has the highest evidence: 0.950 (")
     assert report.headline[0].endswith("All 3 others are worse.")
     assert "mean of 2 sets" in report.headline[0]
@@ -93,25 +92,28 @@ def test_the_headline_names_the_best_and_what_could_be_seen(report: LabReport) -
     assert report.warning == ""
 
 
-def test_tokens_for_what_the_reference_holds(report: LabReport) -> None:
+def test_tokens_for_what_the_reference_holds(report: EvaluationReport) -> None:
     reach = tables_of(report)["reach"]
     assert [column.label for column in reach.columns] == ["0.500", "0.600"]
     points = (CurvePoint(100, 0.4, 0, 1, 100), CurvePoint(200, 0.6, 0, 1, 200), CurvePoint(300, 0.5, 0, 1, 300))
     assert [tokens_for(points, level) for level in (0.3, 0.4, 0.5, 0.6, 0.7)] == [100, 100, 150, 200, None]
 
 
-def test_pairs_are_all_pairs_with_their_differences(report: LabReport) -> None:
+def test_pairs_are_all_pairs_with_their_differences(report: EvaluationReport) -> None:
     first = report.pairs[0]
     assert first.title == "mean of all sets, 384 tokens: evidence" and first.names[0] == "weave"
     assert first.cells[0][0] is None
     gain = first.cells[0][1]
-    assert gain is not None and gain[0] == pytest.approx(1.0 - 0.6) and gain[1] < 0.01
+    assert gain is not None and gain.difference == pytest.approx(1.0 - 0.6)
+    assert gain.probability < 0.01 and gain.is_apart and (gain.better, gain.worse) == (16, 0)
+    low, high = gain.interval
+    assert 0.2 < low < gain.difference < high < 0.6
     back = first.cells[1][0]
-    assert back is not None and back == (-gain[0], gain[1])
+    assert back == ReportPair(-gain.difference, (-high, -low), gain.probability, 0, 16)
     assert len(report.pairs) == 3 * 2
 
 
-def test_questions_come_with_contexts_gold_and_the_stage_that_lost_it(report: LabReport) -> None:
+def test_questions_come_with_contexts_gold_and_the_stage_that_lost_it(report: EvaluationReport) -> None:
     data = unpacked(report)
     head = data["head"]
     assert head["methods"] == list(METHODS) and head["stages"] == ["a candidate that did not fit"]
@@ -133,11 +135,12 @@ def test_questions_come_with_contexts_gold_and_the_stage_that_lost_it(report: La
 
 
 def test_a_page_without_room_keeps_the_questions_that_tell_most(measured: Measured) -> None:
-    small = lab_report(measured, limit=3000)
+    small = evaluation_report(measured, limit=3000)
     assert 0 < small.left_out <= 2 * COUNT
     assert sum(len(data) for name, data in small.data if name != "head") < 6000
-    data = unpacked(lab_report(measured, limit=0))
+    data = unpacked(evaluation_report(measured, limit=1))
     assert data.keys() == {"head"} and {q["block"] for q in data["head"]["questions"]} == {-1}
+    assert evaluation_report(measured, limit=0).data == ()
 
 
 def test_a_preset_without_answers_is_filled_by_what_contexts_hold(measured: Measured) -> None:
@@ -179,7 +182,7 @@ def test_a_preset_is_filled_by_answers_beside_what_is_published(tmp_path: Path) 
     assert round(cells["Weave"][0].value or 0, 3) == 0.95 and cells["Weave of both"][0].value is None
     assert {row.name: row.note for row in table.rows}["Other"] == "needs a run with chat Big-1"
     assert cells["Weave"][0].mark == "best" and cells["Other reader"][0].value is None
-    whole = lab_report(measured)
+    whole = evaluation_report(measured)
     assert "Answers" not in whole.title and whole.headline[0].startswith("At 128 tokens **weave")
     assert "seconds" in [column.label for column in tables_of(whole)["costs"].columns]
 
@@ -190,7 +193,7 @@ def test_runs_side_by_side(tmp_path: Path) -> None:
     measured = measured_runs([one, two], "dos")
     assert [method.name for method in measured.methods] == ["topk", "weave (a/run)", "weave (b/run)", "dos"]
     assert measured.reference == "dos" and len(measured.sets[0].questions) == COUNT
-    assert [label for label, _ in lab_report(measured).provenance] == ["a/run", "b/run"]
+    assert [label for label, _ in evaluation_report(measured).provenance] == ["a/run", "b/run"]
     with pytest.raises(UsageError, match="no method is called 'nobody'"):
         measured_runs([one], "nobody")
     with pytest.raises(UsageError, match="named twice"):
@@ -205,7 +208,7 @@ def test_what_could_not_run_says_what_it_needs_and_plumbing_is_marked(tmp_path: 
         models={"chat": "openai:scripted"},
     )
     (tmp_path / "run" / "run.toml").write_text(plan_text(plan))
-    report = lab_report(measured_runs([replace(run, plan=plan)]))
+    report = evaluation_report(measured_runs([replace(run, plan=plan)]))
     rows = {row.name: row for row in tables_of(report)["set-towns"].rows}
     assert rows["raptor"].note == "needs the view raptor" and rows["raptor"].section == "could not run"
     assert report.warning == "plumbing, not quality" and any("raptor" in line for line in report.remarks)
@@ -222,7 +225,7 @@ def test_a_question_that_failed_counts_as_wrong(tmp_path: Path) -> None:
     assert em.mean == 0.75 and evidence.mean == 1.0 and evidence.count == 3
 
 
-def test_markdown_and_csv_hold_all_figures(report: LabReport) -> None:
+def test_markdown_and_csv_hold_all_figures(report: EvaluationReport) -> None:
     text = markdown(report)
     for part in text.split("\n\n"):
         if part.startswith("|"):
@@ -238,7 +241,7 @@ def test_markdown_and_csv_hold_all_figures(report: LabReport) -> None:
 def test_names_cannot_break_an_export(tmp_path: Path) -> None:
     names = ("a|b*_&%$#{}~^\\", "=cmd()", "weave")
     run = saved_run(tmp_path / "x", ("topk", "dos", "weave"), (128,), ("2wiki",))
-    found = lab_report(measured_runs([run]))
+    found = evaluation_report(measured_runs([run]))
     table = next(table for part in found.parts for table in part.tables if table.key == "set-2wiki")
     rows = tuple(replace(row, name=name) for row, name in zip(table.rows, names, strict=True))
     hostile = replace(found, parts=(replace(found.parts[1], tables=(replace(table, rows=rows),)),))
@@ -246,7 +249,7 @@ def test_names_cannot_break_an_export(tmp_path: Path) -> None:
     assert ",'=cmd()," in csv_table(hostile)
 
 
-def test_curves_are_whole_files(report: LabReport) -> None:
+def test_curves_are_whole_files(report: EvaluationReport) -> None:
     files = svg_files(report)
     assert list(files) == ["curves-mean-of-all-sets.svg", "curves-2wiki.svg", "curves-towns.svg"]
     for text in files.values():

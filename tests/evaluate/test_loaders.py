@@ -12,11 +12,14 @@ import pytest
 
 import mergewise
 from mergewise.errors import UsageError
+from mergewise.evaluate.evaluator import Evaluator
 from mergewise.evaluate.loaders import find_tasks, form_of, load_question_set
 from mergewise.evaluate.loaders.rows import HEAD
+from mergewise.evaluate.means import method_means
+from mergewise.evaluate.measured import measured_runs
+from mergewise.evaluate.methods import Method
 from mergewise.evaluate.question_sets import Question, QuestionSet, clusters
-from mergewise.evaluate.rows import mean_row
-from mergewise.evaluate.run import question_rows
+from mergewise.evaluate.run import evaluated_run
 
 MILL = "The mill of Arden was built in 1612. It burned in 1700."
 BRIDGE = "The bridge of Brook is old. Anna Berg built it."
@@ -444,9 +447,11 @@ def test_contexts_of_a_question_come_from_its_scope_alone(tmp_path: Path) -> Non
     task = load_question_set(write(tmp_path / "x.jsonl", LONGBENCH, other))
     index = mergewise.open(tmp_path / "index", embedder="none")
     index.add(task.documents)
-    (rows,) = question_rows(index, task, ["topk"], [400], task.questions)
-    assert [set(row.context.ranked) <= set(row.question.scope) for row in rows if row.context] == [True, True]
-    assert rows[1].context and rows[1].context.ranked == ("2",)
+    evaluator = Evaluator(index, task)
+    run = evaluated_run(evaluator, [Method("topk", "topk")], [400], task.questions)
+    ranked = [{one.doc for one in row.ranking} for row in run.run_rows()]
+    assert all(found <= set(one.scope) for found, one in zip(ranked, task.questions, strict=True))
+    assert ranked[1] == {"2"}
     # nothing is known of gold documents or evidence: they are absent, not 0
-    mean = mean_row(rows)
-    assert (mean.evidence, mean.all, mean.ranking, mean.answer) == (None, None, {}, 1.0)
+    (mean,) = method_means(run, measured_runs([run]))
+    assert mean.scores.keys() == {"answer", "density", "tokens", "query_ms"} and mean.scores["answer"] == 1.0

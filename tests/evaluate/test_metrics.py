@@ -9,10 +9,10 @@ import pytest
 import mergewise
 from mergewise.errors import UsageError
 from mergewise.evaluate.loaders import find_tasks, load_question_set
+from mergewise.evaluate.means import MethodMeans
 from mergewise.evaluate.metrics import score_context
 from mergewise.evaluate.question_sets import Question
 from mergewise.evaluate.ranking import RANKING_SCORES
-from mergewise.evaluate.rows import EvaluationRow
 from mergewise.evaluate.run import chosen_questions, evaluate
 from mergewise.evaluate.words import normalise
 from mergewise.models.tokens import count_tokens
@@ -77,9 +77,8 @@ def test_a_run_over_a_set(task_folder: Path, tmp_path: Path) -> None:
         "dataset", "strategy", "budget", "query_ms", "questions", "unanswerable", *means,
         *(f"{name}_interval" for name in means),
     }  # fmt: skip
-    assert rows[1].value("recall@5") == rows[1].as_dict()["recall@5"] == 1.0
-    assert rows[1].all == rows[1].evidence == rows[1].answer == 1.0
-    assert all(row.tokens <= row.budget and 0 <= row.density <= 1 for row in rows)
+    assert [rows[1].scores[name] for name in ("recall@5", "all", "evidence", "answer")] == [1.0] * 4
+    assert all(row.scores["tokens"] <= row.budget and 0 <= row.scores["density"] <= 1 for row in rows)
 
 
 def test_halves(task_folder: Path) -> None:
@@ -98,7 +97,8 @@ def test_what_is_no_set_is_told(tmp_path: Path) -> None:
 
 
 def test_a_row_as_json_is_flat() -> None:
-    row = EvaluationRow("squad", "topk", 128, 0.1, 0.2, 0.3, 0.4, 100.0, 7.5)
+    scores = {"answer": 0.1, "evidence": 0.2, "all": 0.3, "density": 0.4, "tokens": 100.0, "query_ms": 7.5}
+    row = MethodMeans("squad", "topk", 128, scores, {})
     assert json.dumps(row.as_dict()) == (
         '{"dataset": "squad", "strategy": "topk", "budget": 128, "answer": 0.1, "evidence": 0.2, "all": 0.3, '
         '"density": 0.4, "tokens": 100.0, "query_ms": 7.5, "questions": 0, "unanswerable": 0}'

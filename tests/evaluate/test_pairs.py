@@ -42,7 +42,7 @@ def test_several_sets_are_weighed_alike_and_flipped_apart() -> None:
     moved = ((signs[:, :6] * a).mean(1) + (signs[:, 6:] * b).mean(1)) / 2
     exact = float(np.mean(np.abs(moved) >= abs((a.mean() + b.mean()) / 2) - 1e-9))
     assert tests.probability(ours, theirs) == pytest.approx(exact, abs=0.02)
-    assert tests.gain(ours, theirs) == pytest.approx((a.mean() + b.mean()) / 2)
+    assert tests.gains(ours, theirs).mean == pytest.approx((a.mean() + b.mean()) / 2)
 
 
 def test_questions_that_one_of_both_lacks_are_left_out() -> None:
@@ -50,7 +50,7 @@ def test_questions_that_one_of_both_lacks_are_left_out() -> None:
     values = np.tile([1.0, 0.0], 20)
     ours, theirs = ScoreVector({"a": values.copy()}), ScoreVector({"a": values.copy()})
     ours.by_set["a"][:20] = np.nan
-    assert tests.probability(ours, theirs) == 1.0 and tests.gain(ours, theirs) == 0.0
+    assert tests.probability(ours, theirs) == 1.0 and tests.gains(ours, theirs).mean == 0.0
     assert tests.probability(ours, scored([np.nan] * 40)) is None
 
 

@@ -145,7 +145,8 @@ def test_a_run_without_documents_or_evidence(tmp_path: Path) -> None:
     index.add(mergewise.Document(id="d", text="Cats sleep sixteen hours a day. They eat fish."))
     text = "question,answer,evidence\nHow long do cats sleep?,16 hours|sixteen hours,\nWhat do cats eat?,meat,They eat fish.\n"
     (row,) = evaluate(index, load_question_set(table(tmp_path, "q.csv", text)), ["topk"], [100])
-    assert (row.answer, row.evidence, row.all) == (0.5, 1.0, 1.0)  # evidence: of the one question that has some
+    # evidence: of the one question that has some
+    assert [row.scores[name] for name in ("answer", "evidence", "all")] == [0.5, 1.0, 1.0]
 
 
 def test_the_command(tmp_path: Path) -> None:
@@ -168,9 +169,10 @@ def test_the_command(tmp_path: Path) -> None:
     assert all((row["answer"], row["evidence"], row["all"]) == (0.5, None, None) for row in rows)
     assert all(row["density"] > 0 and row["query_ms"] > 0 for row in rows)
     assert done.stdout.splitlines()[0] == "q: 2 questions"
-    assert done.stdout.splitlines()[2].split()[:5] == ["topk", "60", "0.500", "-", "-"]
+    topk = next(line for line in done.stdout.splitlines() if line.startswith("topk "))
+    assert topk.split()[1] == "0.500*"
     limited = run("q.csv", "-i", "mine", "-s", "topk", "-b", "60", "-n", "1")
-    assert limited.stdout.splitlines()[2].split()[2] == "1.000"
+    assert "1.000" in next(line for line in limited.stdout.splitlines() if line.startswith("topk "))
     absent = run("q.csv")
     assert absent.returncode == 2 and "there is no index at mergewise.index" in absent.stderr
     assert not (tmp_path / "mergewise.index").exists()

@@ -17,7 +17,7 @@ from mergewise.evaluate.runs.folder import LINES, PLAN, ROWS_FILE, Run, open_run
 from mergewise.evaluate.runs.keys import question_digest
 from mergewise.evaluate.runs.lines import RowLines
 from mergewise.evaluate.runs.plan import Machine, PlannedSet, RunPlan, plan_text, read_plan
-from mergewise.evaluate.runs.rows import RankedDocument, RunPassage, RunRow
+from mergewise.evaluate.runs.record import RankedDocument, RunPassage, RunRow
 from mergewise.evaluate.runs.schema import QUESTIONS as QUESTIONS_SCHEMA
 from mergewise.evaluate.runs.schema import ROWS, TEXTS, scores_of
 from mergewise.types import GAP, Span

@@ -129,7 +129,7 @@ def test_the_smallest_difference_is_found_four_times_out_of_five() -> None:
     draw, found, runs = np.random.default_rng(5), 0, RUNS // 4
     spread = draw.normal(scale=0.5, size=200)
     smallest = smallest_difference((spread - spread.mean()).tolist(), range(200))
-    assert smallest == pytest.approx(2.8 * 0.5 / sqrt(200), rel=0.15)
+    assert smallest is not None and smallest == pytest.approx(2.8 * 0.5 / sqrt(200), rel=0.15)
     for _ in range(runs):
         values = draw.normal(loc=smallest, scale=float(spread.std()), size=200)
         found += abs(values.mean()) > 1.96 * values.std() / sqrt(200)

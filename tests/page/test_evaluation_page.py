@@ -9,12 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from mergewise.evaluate.judged import JudgedContext, LostStage, LostText
-from mergewise.evaluate.lab import lab_report
-from mergewise.evaluate.measured import measured_rows, measured_runs
+from mergewise.evaluate.judged import LostStage, LostText
+from mergewise.evaluate.measured import measured_runs
 from mergewise.evaluate.presets import preset
-from mergewise.evaluate.rows import QuestionRow
-from mergewise.page.evaluation import LabReport, evaluation_page
+from mergewise.evaluate.report import evaluation_report
+from mergewise.evaluate.runs.folder import memory_run
+from mergewise.evaluate.runs.record import RunRow
+from mergewise.page.evaluation import EvaluationReport, evaluation_page
 from tests.evaluate.measured_runs import COUNT, HOSTILE, question, saved_run
 from tests.page import chromium
 from tests.page.chromium import Browser
@@ -25,16 +26,16 @@ in_a_browser = pytest.mark.skipif(chromium.PATH is None, reason="Chromium is not
 
 
 @pytest.fixture(scope="module")
-def report(tmp_path_factory: pytest.TempPathFactory) -> LabReport:
+def report(tmp_path_factory: pytest.TempPathFactory) -> EvaluationReport:
     measured = measured_runs([saved_run(tmp_path_factory.mktemp("runs") / "one")])
-    return lab_report(measured, [preset("mrag-2")])
+    return evaluation_report(measured, [preset("mrag-2")])
 
 
-def read(report: LabReport) -> Page:
+def read(report: EvaluationReport) -> Page:
     return Page(evaluation_page(report))
 
 
-def test_tables_and_figures_stand_without_a_script(report: LabReport) -> None:
+def test_tables_and_figures_stand_without_a_script(report: EvaluationReport) -> None:
     page = read(report)
     captions = [one.text for one in page.all("caption")]
     assert captions[:3] == ["M-RAG, Table 2: what contexts hold", "M-RAG, Table 2", "All sets: evidence"]
@@ -49,7 +50,7 @@ def test_tables_and_figures_stand_without_a_script(report: LabReport) -> None:
     assert len(ids) == len(set(ids)) and set(page.targets()) - {""} <= set(ids)
 
 
-def test_nothing_is_fetched_and_named_scripts_alone_run(report: LabReport) -> None:
+def test_nothing_is_fetched_and_named_scripts_alone_run(report: EvaluationReport) -> None:
     page = read(report)
     scripts = [one for one in page.all("script") if one.attributes.get("type") is None]
     assert len(scripts) == 2
@@ -59,7 +60,7 @@ def test_nothing_is_fetched_and_named_scripts_alone_run(report: LabReport) -> No
     assert all((link.attributes["href"] or "").startswith("#") for link in page.all("a"))
 
 
-def test_texts_of_others_stay_texts(report: LabReport) -> None:
+def test_texts_of_others_stay_texts(report: EvaluationReport) -> None:
     row = replace(report.parts[1].tables[0].rows[0], name=HOSTILE, about=HOSTILE, section=HOSTILE, note=HOSTILE)
     table = replace(
         report.parts[1].tables[0], title=HOSTILE, about=HOSTILE, rows=(row,), notes=(HOSTILE,), source=HOSTILE
@@ -81,7 +82,7 @@ def test_texts_of_others_stay_texts(report: LabReport) -> None:
     assert not page.all("img") and len([e for e in page.all("script") if e.attributes.get("type") is None]) == 2
 
 
-def test_a_scripted_model_is_a_watermark(report: LabReport) -> None:
+def test_a_scripted_model_is_a_watermark(report: EvaluationReport) -> None:
     marked = read(replace(report, warning="plumbing, not quality"))
     assert marked.one("div", "marked").attributes["data-warning"] == "plumbing, not quality"
     assert marked.one("p", "plumbing").text == "plumbing, not quality"
@@ -98,7 +99,7 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.fixture(scope="module")
-def file(report: LabReport, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def file(report: EvaluationReport, tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("page") / "page.html"
     path.write_text(evaluation_page(replace(report, warning="plumbing, not quality")), encoding="utf-8")
     return path
@@ -231,14 +232,15 @@ def test_an_opened_question_shows_gold_and_what_lost_it_and_has_an_address(brows
 
 @in_a_browser
 def test_rows_in_memory_have_the_same_page(browser: Browser, tmp_path: Path) -> None:
+    asked = [question(number) for number in range(8)]
     rows = [
-        QuestionRow(
-            "own", method, 60, question(number), number,
-            JudgedContext(score, score, score, 0.1, 50, lost=() if score else (LostText("gold text", LostStage.UNFOUND),)), 2.0,
+        RunRow(
+            "own", one.id, "", method, "spec", 60, tokens=50, scores=dict.fromkeys(("answer", "evidence", "all"), score),
+            lost=() if score else (LostText("gold text", LostStage.UNFOUND),),
         )
-        for method, score in (("topk", 0.0), ("weave", 1.0)) for number in range(8)
+        for method, score in (("topk", 0.0), ("weave", 1.0)) for one in asked
     ]  # fmt: skip
-    page = evaluation_page(lab_report(measured_rows(rows)))
+    page = evaluation_page(evaluation_report(measured_runs([memory_run(rows, {"own": asked})])))
     (tmp_path / "page.html").write_text(page, encoding="utf-8")
     opened(browser, tmp_path / "page.html")
     browser.js("document.querySelector('.ask').click()")

@@ -380,6 +380,23 @@ def test_jobs_are_watched(start_server: Callable[..., LiveServer]) -> None:
     assert client.get(f"{SHIPS_API}/evaluations/{jobs[0]['id']}").status_code == 404
 
 
+def test_the_report_of_an_evaluation_is_a_page_of_its_own(start_server: Callable[..., LiveServer]) -> None:
+    live = start_server()
+    client = live.client("write")
+    form = {"kind": "evaluate", "request": {"questions": [{"question": "Why?", "answers": ["so"]}]}}
+    job = client.post(f"{SHIPS_API}/jobs", json=form).json()["job"]
+    path = f"{SHIPS_API}/evaluations/{job['id']}"
+    assert client.get(f"{path}/page").status_code == 404
+    found = {"rows": [{"id": "1"}], "report": {"title": "T"}, "page": "<!doctype html><p>T"}
+    live.state.finish(job["id"], "done", report=found)
+    page = client.get(f"{path}/page")
+    assert page.text == found["page"] and page.headers["content-type"].startswith("text/html")
+    policy = page.headers["content-security-policy"]
+    assert policy.startswith("sandbox allow-scripts; default-src 'none'") and "'self'" not in policy
+    told = client.get(path).json()
+    assert (told["rows"], told["report"]) == (found["rows"], found["report"]) and "page" not in told
+
+
 def test_tokens_are_made_listed_and_removed(server: LiveServer) -> None:
     admin = server.client("admin")
     body = {"scopes": ["read"], "title": "reader", "collections": ["birds"], "rate": 5}

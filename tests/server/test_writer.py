@@ -196,9 +196,10 @@ def test_an_evaluation(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
         "evaluate", {"questions": questions, "strategies": ["topk", "weave"], "budgets": [64], "name": "Cats"}
     )
     assert job.state == "done" and job.report is not None, job.error
-    assert len(job.report["rows"]) == 4 and job.report["report"]["name"] == "Cats"
-    (table,) = job.report["report"]["tables"]
-    assert [line["strategy"] for line in table["lines"]] == ["topk", "weave"]
+    assert len(job.report["rows"]) == 4 and job.report["report"]["title"] == "Evaluation: Cats"
+    (table,) = (table for part in job.report["report"]["parts"] for table in part["tables"])
+    assert [row["name"] for row in table["rows"]] == ["topk", "weave"]
+    assert job.report["page"].startswith("<!doctype html>") and "Evaluation: Cats" in job.report["page"]
     json.dumps(job.report)
     assert job.as_dict()["report"] == {} and "rows" not in json.dumps(bench.state.events(job.id)[-1].job)
     for request in (

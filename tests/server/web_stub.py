@@ -14,8 +14,15 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+from mergewise.evaluate.judged import FoundText, LostStage, LostText
+from mergewise.evaluate.measured import measured_runs
+from mergewise.evaluate.question_sets import Question
+from mergewise.evaluate.report import evaluation_report
+from mergewise.evaluate.runs.folder import memory_run
+from mergewise.evaluate.runs.record import RunRow
 from mergewise.jsonable import context_json, reply_json
 from mergewise.page import comparison_fragment, context_fragment
+from mergewise.page.evaluation import EvaluationReport
 from mergewise.server.web import page_files
 from mergewise.types import (
     GAP,
@@ -370,97 +377,21 @@ SETTINGS = {
 }
 
 
-def report() -> JSON:
-    """An evaluation as `mergewise.page.evaluation` has it."""
-    columns = [
-        {
-            "label": "recall",
-            "about": "share of the gold texts that are in the context",
-            "decimals": 3,
-            "is_share": True,
-        },
-        {"label": "density", "about": "share of the context's tokens that are gold", "decimals": 3, "is_share": True},
-        {"label": "ms", "about": "milliseconds a question", "decimals": 1, "is_share": False},
+def report() -> EvaluationReport:
+    """An evaluation of two strategies on two questions."""
+    asked = [
+        Question("q1", "How old are cats when the righting reflex is perfected?", ("at six to nine weeks",), None),
+        Question("q2", "من أين تأتي القطط؟", (), None),
     ]
-
-    def cells(*values: float) -> list[JSON]:
-        return [{"value": v, "interval": [max(0.0, v - 0.06), min(1.0, v + 0.06)] if v < 1 else None} for v in values]
-
-    return {
-        "name": "cats-40",
-        "facts": "40 questions on 4 documents, seed 7",
-        "tables": [
-            {
-                "title": "Contexts",
-                "columns": columns,
-                "lines": [
-                    {"strategy": "weave", "budget": 1200, "cells": cells(0.93, 0.41, 17.2)},
-                    {"strategy": "topk", "budget": 1200, "cells": cells(0.81, 0.22, 9.8)},
-                ],
-            }
-        ],
-        "first": "weave",
-        "differences": [
-            {
-                "strategy": "topk",
-                "budget": 1200,
-                "column": "recall",
-                "mean": -0.12,
-                "interval": [-0.19, -0.05],
-                "probability": 0.0004,
-                "is_apart": True,
-                "better": 1,
-                "worse": 9,
-            }
-        ],
-        "remarks": ["2 questions have no answer in the documents."],
-        "questions": [
-            {
-                "id": "q1",
-                "text": "How old are cats when the righting reflex is perfected?",
-                "gold": ["at six to nine weeks"],
-                "attempts": [
-                    {
-                        "strategy": "weave",
-                        "budget": 1200,
-                        "verdict": "found",
-                        "is_good": True,
-                        "said": "",
-                        "lost": [],
-                        "found": [],
-                    },
-                    {
-                        "strategy": "topk",
-                        "budget": 1200,
-                        "verdict": "missed",
-                        "is_good": False,
-                        "said": "At three weeks.",
-                        "lost": [["at six to nine weeks", "not retrieved"]],
-                        "found": [
-                            ["cats/righting.md:5", "The righting reflex begins to appear at three to four weeks"]
-                        ],
-                    },
-                ],
-            },
-            {
-                "id": "q2",
-                "text": "من أين تأتي القطط؟",
-                "gold": [],
-                "attempts": [
-                    {
-                        "strategy": name,
-                        "budget": 1200,
-                        "verdict": "abstained",
-                        "is_good": True,
-                        "said": "",
-                        "lost": [],
-                        "found": [],
-                    }
-                    for name in ("weave", "topk")
-                ],
-            },
-        ],
-    }
+    found = FoundText("cats/righting.md", 5, None, "The righting reflex begins to appear at three to four weeks")
+    rows = [
+        RunRow("cats-40", "q1", "", method, "spec", 1200, tokens=tokens, scores={"answer": score, "density": 0.4},
+               found=(found,), lost=(LostText("at six to nine weeks", LostStage.UNFOUND),) * (score == 0.0),
+               search_seconds=0.01, assembly_seconds=0.002)
+        for method, score, tokens in (("weave", 1.0, 900), ("topk", 0.0, 1180))
+    ]  # fmt: skip
+    rows += [RunRow("cats-40", "q2", "", row.method, "spec", 1200, tokens=100) for row in rows]
+    return evaluation_report(measured_runs([memory_run(rows, {"cats-40": asked})]))
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -546,7 +477,8 @@ class Handler(BaseHTTPRequestHandler):
             case ["collections", _, "compare"]:
                 return self._compare(json.loads(body))
             case ["collections", _, "evaluations", _]:
-                return self._json({"id": "e1", "state": "done", "rows": [], "report": report()})
+                shown = asdict(replace(report(), data=()))
+                return self._json({"id": "e1", "state": "done", "rows": [], "report": shown})
             case ["collections", _, "jobs"]:
                 if not stub.evaluations:
                     return self._problem(501, "not_here", "this server runs no evaluations")

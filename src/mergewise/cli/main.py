@@ -12,7 +12,7 @@ from typing import Annotated, Any, get_args, get_type_hints
 
 import typer
 
-from mergewise.cli import chat, comparison, demo, evaluation, manage, questions, serving, show, training, tuning
+from mergewise.cli import chat, comparison, demo, evaluate, manage, questions, serving, show, training, tuning
 from mergewise.cli.configuration import (
     TRUST,
     existing_configuration,
@@ -47,8 +47,8 @@ app.command("remove", cls=NamingCommand)(manage.remove)
 app.command("check", cls=NamingCommand)(manage.check)
 app.command("copy", cls=NamingCommand)(manage.copy)
 app.command("prompts", cls=NamingCommand)(manage.prompts)
-app.command("eval", cls=NamingCommand)(evaluation.evaluate)
-app.command("report", cls=NamingCommand)(evaluation.report)
+app.command("eval", cls=NamingCommand)(evaluate.evaluate)
+app.command("report", cls=NamingCommand)(evaluate.report)
 app.command("tune", cls=NamingCommand)(tuning.tune)
 app.command("questions", cls=NamingCommand)(tuning.questions)
 app.add_typer(training.app)

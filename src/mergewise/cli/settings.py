@@ -14,7 +14,7 @@ from typing import Annotated, Any, get_args, get_origin
 
 from mergewise.indexing import EmbeddingOptions
 from mergewise.query import options_of
-from mergewise.ranges import PRICE, RETRYING, SECONDS, TOKENS, Range, number, text
+from mergewise.ranges import PRICE, RETRYING, SECONDS, TOKENS, Range, number, text, value_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +70,8 @@ def setting_value(name: str, hint: Any, default: Any, configured: Mapping[str, A
     what = f"{name.replace('_', '-')} is"
     if Path in kinds:
         return Path(text(what, given))
+    if bool in kinds:
+        return value_of(what, given, bool)
     setting = setting_of(hint)
     for kind in (int, float):
         if kind in kinds:

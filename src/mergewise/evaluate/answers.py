@@ -52,6 +52,10 @@ class AnswerScore:
 
 
 ANSWER_SCORES = tuple(field.name for field in fields(AnswerScore))
+REFUSALS = ("refused", "sure")
+"""Known of questions without an answer alone."""
+WITHHELD = "withheld"
+"""The same as `refused`, of questions that have an answer."""
 
 
 def prediction_of(answer: Answer) -> str:

@@ -15,8 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from mergewise.evaluate.measured import Measured, MeasuredSet, Outcome
+from mergewise.evaluate.measured import Measured, MeasuredSet
 from mergewise.evaluate.question_sets import Question
+from mergewise.evaluate.runs.record import RunRow
 from mergewise.page.markup import shorten
 from mergewise.text.printable import printable
 
@@ -106,8 +107,8 @@ def _question(question: Question, own: MeasuredSet, measured: Measured, block: i
         "id": question.id,
         "text": _line(question.text),
         "gold": [_line(answer) for answer in question.answers[:6]],
-        "kind": getattr(question, "kind", ""),
-        "hops": getattr(question, "hops", None),
+        "kind": question.kind,
+        "hops": question.hops,
         "answerable": question.answerable,
         "block": block,
     }
@@ -147,25 +148,27 @@ def _contexts(
     """The contexts of these questions; what they point into is added to `documents`, `stages` and `ranges`."""
 
     def pointed(set_name: str, document: str, start: int, end: int) -> list[int]:
-        if measured.texts(set_name, document) is None:
+        if (set_name, document) not in measured.texts:
             return [-1, start, end]
         ranges.setdefault((set_name, document), []).append((start, end))
         return [documents.setdefault((set_name, document), len(documents)), start, end]
 
-    def outcome(name: str, one: Outcome) -> dict[str, Any]:
+    def outcome(name: str, row: RunRow) -> dict[str, Any]:
         passages = [
             [
                 round(passage.score, 3),
-                [number for span in passage.spans for number in pointed(name, *span)] if passage.text is None else [],
+                [n for span in passage.spans for n in pointed(name, span.doc_id, span.start, span.end)]
+                if passage.text is None
+                else [],
                 *([] if passage.text is None else [printable(passage.text)]),
             ]
-            for passage in one.passages
+            for passage in row.passages
         ]
-        lost = [[_line(text), stages.setdefault(stage, len(stages))] for text, stage in one.lost]
-        found = [] if passages else [[place, _line(text)] for place, text in one.found]
-        told: dict[str, Any] = {"tokens": one.tokens, "passages": passages, "lost": lost, "found": found}
-        told |= {"said": _line(one.said), "error": _line(one.error)}
-        return {key: value for key, value in told.items() if value not in (None, [], "")}
+        lost = [[_line(one.text), stages.setdefault(one.stage, len(stages))] for one in row.lost]
+        found = [] if passages else [[one.place, _line(one.text)] for one in row.found]
+        shown: dict[str, Any] = {"tokens": row.tokens, "passages": passages, "lost": lost, "found": found}
+        shown |= {"said": _line(row.prediction or ""), "error": _line(row.error)}
+        return {key: value for key, value in shown.items() if value not in (None, [], "")}
 
     by_set: dict[str, list[tuple[int, MeasuredSet, int]]] = {}
     for place, own, at in asked:
@@ -216,7 +219,7 @@ def _text_blocks(
             content.clear()
 
     for key, spans in ranges.items():
-        title, text = measured.texts(*key) or ("", "")
+        title, text = measured.texts[key]
         number = documents[key]
         where[number] = [key[1], _line(title), len(blocks)]
         content[str(number)] = [[start, text[start:end]] for start, end in spans]

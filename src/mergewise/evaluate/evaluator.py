@@ -7,7 +7,7 @@ seconds of such answers are shared among them: for those of one question alone a
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Mapping, MutableMapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cache, partial
 from hashlib import blake2b
@@ -21,15 +21,14 @@ from mergewise.designs import MODES, modes, strategies
 from mergewise.designs.specs import search_settings
 from mergewise.engine import Index
 from mergewise.errors import MissingExtra, UsageError
-from mergewise.evaluate.answers import ANSWER_SCORES, prediction_of, score_answer
-from mergewise.evaluate.citing import CITATION_SCORES, score_citations
-from mergewise.evaluate.judged import ContextJudge, JudgedContext
+from mergewise.evaluate.answers import prediction_of, score_answer
+from mergewise.evaluate.citing import score_citations
+from mergewise.evaluate.judged import ContextJudge
 from mergewise.evaluate.methods import Method, lacking, mode_of
-from mergewise.evaluate.question_sets import Question, QuestionSet, clusters
-from mergewise.evaluate.ranking import RANKING_SCORES, ranked_documents, ranking_score
-from mergewise.evaluate.rows import CONTEXT_SCORES, AnswerRow, QuestionRow
+from mergewise.evaluate.question_sets import Question, QuestionSet
+from mergewise.evaluate.ranking import ranked_documents
 from mergewise.evaluate.runs.keys import digest, question_digest
-from mergewise.evaluate.runs.rows import RankedDocument, RowKey, RunRow, passages_of
+from mergewise.evaluate.runs.record import RankedDocument, RowKey, RunRow, passages_of
 from mergewise.evaluate.runs.store import RowStore
 from mergewise.evaluate.searches import SearchMemory, SharedState, shared_state
 from mergewise.generate.mode import NO_MODEL, Request
@@ -74,60 +73,25 @@ class MethodRows:
         asked = question_digest(question, with_gold=self.mode is None)
         return RowKey(self.task.name, question.id, asked, self.method.name, self.spec, self.budget, self.repeat)
 
-    def row(self, question: Question) -> RunRow | None:
-        """The row of a question with the scores of its answer worked out anew; None where there is none."""
-        row = self.store.known.get(self.key(question))
-        return row if row is None or row.prediction is None else replace(row, scores=_scores(row, question))
-
     def missing(self, questions: Sequence[Question]) -> list[Question]:
         return [question for question in questions if self.key(question) not in self.store]
 
-    def rows(self, questions: Sequence[Question]) -> list[QuestionRow]:
-        """A row for each question, of those that failed with the error."""
-        return [self._row(*asked) for asked in zip(questions, clusters(questions), strict=True)]
+    def rows(self, questions: Sequence[Question]) -> list[RunRow]:
+        """Return the rows of these questions that are known, those that failed among them."""
+        keys = map(self.key, questions)
+        return [self.store.known[key] for key in keys if key in self.store.known]
 
-    def _row(self, question: Question, cluster: int) -> QuestionRow:
-        blank = QuestionRow(self.task.name, self.method.name, self.budget, question, cluster)
-        row = self.row(question)
-        if row is None or row.error:
-            return replace(blank, error="not asked" if row is None else row.error)
-        seconds = row.query_seconds
-        return replace(
-            blank,
-            context=_judged(row, question),
-            query_ms=None if seconds is None else 1000 * seconds,
-            answers=None if row.mode is None else _answer_row(row),
-        )
-
-
-def _judged(row: RunRow, question: Question) -> JudgedContext:
-    """Of a question without an answer nothing is judged, whatever was kept."""
-    answer, evidence, whole, density = (
-        row.scores.get(name) if question.answerable else None for name in CONTEXT_SCORES
-    )
-    ranked = tuple(one.doc for one in row.ranking)
-    return JudgedContext(answer, evidence, whole, density, row.tokens or 0, row.found, row.lost, ranked)
+    def score_again(self, questions: Sequence[Question]) -> None:
+        """Score known answers beside the gold as it is now."""
+        known = [(question, self.store.known.get(self.key(question))) for question in questions]
+        scored = [(row, _scores(row, question)) for question, row in known if row and row.prediction is not None]
+        self.store.add([replace(row, scores=scores) for row, scores in scored if scores != row.scores])
 
 
 def _scores(row: RunRow, question: Question) -> Mapping[str, float | None]:
     """Those of the context, and those of the answer beside the gold as it is now."""
     scores: Mapping[str, float | None] = asdict(score_answer(row.prediction or "", question.answers))
     return {**row.scores, **(scores if question.has_answers else dict.fromkeys(scores))}
-
-
-def _answer_row(row: RunRow) -> AnswerRow:
-    spent = row.query_seconds, row.answer_seconds
-    return AnswerRow(
-        mode=row.mode or "",
-        prediction=row.prediction or "",
-        refused=bool(row.refused),
-        sure=row.sure,
-        **{name: row.scores.get(name) for name in (*ANSWER_SCORES, *CITATION_SCORES)},
-        input_tokens=row.input_tokens,
-        output_tokens=row.output_tokens,
-        seconds=None if None in spent else sum(one or 0.0 for one in spent),
-        answer_seconds=row.answer_seconds,
-    )
 
 
 class Evaluator:
@@ -189,6 +153,8 @@ class Evaluator:
 
         Where several questions are asked together, methods of one mode are answered in the same batches.
         """
+        for one in asked:
+            one.score_again(questions)
         missing = {id(one): {question.id for question in one.missing(questions)} for one in asked}
         done, total = len(questions) * len(asked) - sum(map(len, missing.values())), len(questions) * len(asked)
         size = 1 if self.asking is None else self.asking.together
@@ -228,28 +194,28 @@ class Evaluator:
             except Exception as error:
                 rows.append(_failed_row(one, question, error))
             else:
-                rows.append(self._row(one, question, found, timer))
+                rows.append(self._row(one, question, found, timer.seconds()))
         return rows
 
     def _answer_rows(self, batch: Sequence[tuple[MethodRows, Question]], state: SharedState) -> list[RunRow]:
         """Of methods of one mode."""
         mode = batch[0][0].mode
         assert mode is not None
-        requests, timers = [], []
+        requests, spent = [], []
         for one, question in batch:
             own = self._state(one, state)
             timer = _Timer(self._searches)
             requests.append(self._request(one, question, own))
-            timers.append(timer.stopped())
+            spent.append(timer.seconds())
         ready = perf_counter()
         answers = self._answers(mode, requests)
         share = (perf_counter() - ready) / len(batch)
         rows = []
-        for (one, question), answer, timer in zip(batch, answers, timers, strict=True):
+        for (one, question), answer, seconds in zip(batch, answers, spent, strict=True):
             if isinstance(answer, Exception):
                 rows.append(_failed_row(one, question, answer))
                 continue
-            row = self._row(one, question, answer.context, timer)
+            row = self._row(one, question, answer.context, seconds)
             is_kept = self._has_kept_answers and MODES[mode].needs is not NO_MODEL and not answer.usage.calls
             row = replace(
                 row,
@@ -273,14 +239,12 @@ class Evaluator:
         """Whether the chat model's answers may come from the disk, in no time."""
         return isinstance(self.index.models.chat, CachedChat)
 
-    def _row(self, one: MethodRows, question: Question, found: Context, timer: _Timer) -> RunRow:
+    def _row(self, one: MethodRows, question: Question, found: Context, seconds: tuple[float, float]) -> RunRow:
         one.failures.pop(question.id, None)
-        search_seconds, assembly_seconds = timer.stopped().seconds
         judged = self._judge().judge(question, found)
-        rankings = {name: ranking_score(name, judged.ranked, question.gains) for name in RANKING_SCORES}
         return RunRow(
             **one.key(question)._asdict(),
-            tokens=judged.tokens,
+            tokens=found.tokens,
             passages=passages_of(found),
             ranking=tuple(RankedDocument(*one) for one in ranked_documents(found)),
             found=judged.found,
@@ -288,9 +252,9 @@ class Evaluator:
             calls=found.usage.calls,
             input_tokens=found.usage.input_tokens,
             output_tokens=found.usage.output_tokens,
-            search_seconds=round(search_seconds, 6),
-            assembly_seconds=round(assembly_seconds, 6),
-            scores={**{name: getattr(judged, name) for name in CONTEXT_SCORES}, **rankings},
+            search_seconds=round(seconds[0], 6),
+            assembly_seconds=round(seconds[1], 6),
+            scores=judged.scores,
         )
 
     def _request(self, one: MethodRows, question: Question, state: SharedState) -> Request | Exception:
@@ -369,28 +333,17 @@ def _failed_row(one: MethodRows, question: Question, error: Exception) -> RunRow
 
 
 class _Timer:
-    """The seconds of a context: those of its searches, as if no other method had made them, and the others."""
+    """Measures the seconds of a context: of its searches, as if no other method had made them, and of the rest."""
 
     def __init__(self, searches: SearchMemory) -> None:
         self._searches = searches
         self._began, self._spent, self._charged = perf_counter(), searches.spent, searches.charged
-        self._seconds: tuple[float, float] | None = None
 
-    def stopped(self) -> _Timer:
-        """Itself, which counts no further."""
-        if self._seconds is None:
-            took = perf_counter() - self._began
-            self._seconds = (
-                self._searches.charged - self._charged,
-                max(0.0, took - (self._searches.spent - self._spent)),
-            )
-        return self
-
-    @property
     def seconds(self) -> tuple[float, float]:
-        """Of searches, and of assembly."""
-        assert self._seconds is not None
-        return self._seconds
+        """Return the seconds of searches, and of assembly, until now."""
+        took = perf_counter() - self._began
+        spent = self._searches.spent - self._spent
+        return self._searches.charged - self._charged, max(0.0, took - spent)
 
 
 def _options(one: MethodRows, question: Question) -> dict[str, Any]:
@@ -410,24 +363,3 @@ def _sampled(chat: ChatModel | None, temperature: float | None, repeat: int) -> 
         return chat
     drawn: ChatModel = drawing.drawing(temperature, repeat)
     return CachedChat(drawn, chat.directory) if isinstance(chat, CachedChat) else drawn
-
-
-def evaluated_rows(
-    evaluator: Evaluator,
-    methods: Sequence[Method],
-    budgets: Sequence[int],
-    questions: Sequence[Question],
-    progress: Progress | None = None,
-) -> Iterator[list[QuestionRow]]:
-    """For each method and budget the rows of all questions; those that failed have an error.
-
-    Raises UsageError where there are no questions, and the error of the first question where all questions of all methods failed.
-    """
-    if not questions:
-        raise UsageError(f"{evaluator.task.name} has no questions to be asked", "use --split all")
-    asked = [evaluator.method_rows(method, budget) for method in methods for budget in budgets]
-    evaluator.complete(asked, questions, progress)
-    if all(len(one.failures) == len(questions) for one in asked):
-        raise next(iter(asked[0].failures.values()))
-    for one in asked:
-        yield one.rows(questions)

@@ -4,17 +4,26 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from mergewise.page.curves import figure_svg
-from mergewise.page.evaluation import LabCell, LabColumn, LabPairs, LabReport, LabTable, probability_text
+from mergewise.page.evaluation import (
+    EvaluationReport,
+    ReportCell,
+    ReportColumn,
+    ReportPairs,
+    ReportTable,
+    probability_text,
+)
 
 SIGNS = ("=", "+", "-", "@", "\t", "\r")
 """What a cell begins with that spreadsheets take for a formula."""
 
 
-def markdown(report: LabReport) -> str:
+def markdown(report: EvaluationReport) -> str:
     """Headline, tables and where they come from; without curves, pairs and questions."""
     parts = [f"# {in_markdown(report.title)}", report.facts]
     if report.warning:
@@ -34,16 +43,19 @@ def markdown(report: LabReport) -> str:
 _PAIRS = "Row less column, with p of the paired sign-flip test, corrected by Holm's method for all pairs of the table."
 
 
-def _markdown_pairs(pairs: LabPairs) -> str:
+def _markdown_pairs(pairs: ReportPairs) -> str:
     lines = [["", *map(in_markdown, pairs.names)], ["---"] * (len(pairs.names) + 1)]
     for name, cells in zip(pairs.names, pairs.cells, strict=True):
         lines.append(
-            [in_markdown(name), *("" if c is None else f"{c[0]:+.3f} ({probability_text(c[1])})" for c in cells)]
+            [
+                in_markdown(name),
+                *("" if c is None else f"{c.difference:+.3f} ({probability_text(c.probability)})" for c in cells),
+            ]
         )
     return "\n".join([f"### {in_markdown(pairs.title)}\n", *(f"| {' | '.join(line)} |" for line in lines)])
 
 
-def markdown_table(table: LabTable) -> str:
+def markdown_table(table: ReportTable) -> str:
     """A table with its title and notes."""
     head = ["method", *(f"{column.group} {column.label}".strip() for column in table.columns)]
     lines = [list(map(in_markdown, head)), ["---"] * len(head)]
@@ -59,7 +71,7 @@ def markdown_table(table: LabTable) -> str:
 _MARKS = {"best": "**{}**", "second": "<u>{}</u>"}
 
 
-def _markdown_cell(column: LabColumn, cell: LabCell) -> str:
+def _markdown_cell(column: ReportColumn, cell: ReportCell) -> str:
     parts = []
     if cell.value is not None or cell.published is None:
         spread = "" if cell.spread is None else f" ± {column.figure(cell.spread)}"
@@ -79,16 +91,16 @@ def in_markdown(text: str) -> str:
     return line
 
 
-def _sections(table: LabTable) -> list[tuple[str, list[tuple[str, Sequence[LabCell]]]]]:
+def _sections(table: ReportTable) -> list[tuple[str, list[tuple[str, Sequence[ReportCell]]]]]:
     """The rows by section; what a row needs stands in its name."""
-    found: dict[str, list[tuple[str, Sequence[LabCell]]]] = {}
+    found: dict[str, list[tuple[str, Sequence[ReportCell]]]] = {}
     for row in table.rows:
         name = f"{row.name} ({row.note})" if row.note else row.name
         found.setdefault(row.section, []).append((name, row.cells))
     return list(found.items())
 
 
-def csv_table(report: LabReport) -> str:
+def csv_table(report: EvaluationReport) -> str:
     """A line for each cell of each table: figures as they are, no share as a percentage but published numbers as printed."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
@@ -105,12 +117,33 @@ def csv_table(report: LabReport) -> str:
     return out.getvalue()
 
 
+def csv_rows(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Return rows as a table: an interval in two columns, lists as JSON. No text is taken for a formula."""
+    flat = [dict(_flat(row)) for row in rows]
+    out = io.StringIO()
+    table = csv.DictWriter(out, list(dict.fromkeys(name for row in flat for name in row)), lineterminator="\n")
+    table.writeheader()
+    table.writerows(flat)
+    return out.getvalue()
+
+
+def _flat(row: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    for name, value in row.items():
+        if name.endswith("_interval"):
+            yield f"{name.removesuffix('_interval')}_low", value[0]
+            yield f"{name.removesuffix('_interval')}_high", value[1]
+        elif isinstance(value, list | tuple | dict):
+            yield name, json.dumps(value, ensure_ascii=False)
+        else:
+            yield name, harmless(value) if isinstance(value, str) else value
+
+
 def harmless(text: str) -> str:
     """A text that no spreadsheet takes for a formula."""
     return f"'{text}" if text.startswith(SIGNS) else text
 
 
-def svg_files(report: LabReport) -> dict[str, str]:
+def svg_files(report: EvaluationReport) -> dict[str, str]:
     """Each curve as a file of its own, by name."""
     found: dict[str, str] = {}
     for part in report.parts:

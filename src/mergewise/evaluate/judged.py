@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache, lru_cache
 
 from mergewise.engine import Index
-from mergewise.evaluate.metrics import score_context
-from mergewise.evaluate.question_sets import Question, clusters
-from mergewise.evaluate.ranking import ranked_documents
+from mergewise.evaluate.metrics import CONTEXT_SCORES, score_context
+from mergewise.evaluate.question_sets import Question
+from mergewise.evaluate.ranking import RANKING_SCORES, ranked_documents, ranking_score
 from mergewise.evaluate.words import normalise
 from mergewise.generate.citations import Locator
 from mergewise.generate.sources import DocumentLookup
@@ -77,42 +77,36 @@ class LostText:
 
 @dataclass(frozen=True, slots=True)
 class JudgedContext:
-    """The scores of `metrics.Score`: None where the documents have no answer, and `answer` where only evidence is marked.
+    """The scores of a context by name, what it lacks of the gold texts, and what it holds instead.
 
-    `lost` is what the context lacks of the gold texts, and `found` what it holds instead. Both are empty where it lacks nothing;
-    where the documents have no answer there is only `found`. `density` is None where documents alone are gold. `ranked` are the
-    documents of the context, best first.
+    Scores are None if the documents have no answer; `answer` if evidence alone is marked, and `density` if documents alone are.
+    `lost` and `found` are empty if it lacks nothing; if the documents have no answer, there is only `found`.
     """
 
-    answer: float | None
-    evidence: float | None
-    all: float | None
-    density: float | None
-    tokens: int
+    scores: Mapping[str, float | None]
     found: tuple[FoundText, ...] = ()
     lost: tuple[LostText, ...] = ()
-    ranked: tuple[str, ...] = ()
 
 
 class ContextJudge:
-    """Judges the contexts of one index for these questions. `clusters` are those of the questions."""
+    """Judges the contexts of one index for these questions."""
 
     def __init__(self, index: Index, questions: Sequence[Question]) -> None:
-        self.clusters = clusters(questions)
         self.unheld = unheld_questions(questions, index)
         self._document = lru_cache(DOCUMENTS)(index.store.reader().document)
 
     def judge(self, question: Question, context: Context) -> JudgedContext:
-        ranked = tuple(document for document, _ in ranked_documents(context))
+        ranked = [document for document, _ in ranked_documents(context)]
+        scores: dict[str, float | None] = dict.fromkeys(CONTEXT_SCORES)
+        scores |= {name: ranking_score(name, ranked, question.gains) for name in RANKING_SCORES}
         if not question.answerable:
-            found = found_texts(context, self._document)
-            return JudgedContext(None, None, None, None, context.tokens, found, ranked=ranked)
+            return JudgedContext(scores, found_texts(context, self._document))
         score = score_context(question, context.text, context.tokens, count_tokens)
-        answer = score.answer if question.has_answers else None
-        density = score.density if question.has_answers or question.evidence is not None else None
-        judged = JudgedContext(answer, score.evidence, score.all, density, context.tokens, ranked=ranked)
+        scores |= {"evidence": score.evidence, "all": score.all}
+        scores["answer"] = score.answer if question.has_answers else None
+        scores["density"] = score.density if question.has_answers or question.evidence is not None else None
         lost = lost_texts(question, context, self._document, question.id in self.unheld)
-        return replace(judged, found=found_texts(context, self._document), lost=lost) if lost else judged
+        return JudgedContext(scores, found_texts(context, self._document) if lost else (), lost)
 
 
 def found_texts(context: Context, document: DocumentLookup) -> tuple[FoundText, ...]:

@@ -10,58 +10,17 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from mergewise.errors import UsageError
+from mergewise.evaluate.columns import COSTS, column_of, main_metric
 from mergewise.evaluate.measured import Measured, MeasuredMethod
 from mergewise.evaluate.pairs import ScoreVector, mean_of, over_sets
 from mergewise.evaluate.presets import Preset, PresetColumn, PresetGroup, PresetRow
-from mergewise.evaluate.report import ANSWER_COLUMNS, CONTEXT_COLUMNS, RANKING_COLUMNS, REFUSAL_COLUMNS
 from mergewise.page.curves import Curve, CurveFigure, CurvePoint
-from mergewise.page.evaluation import LabCell, LabColumn, LabRow, LabTable, ReportColumn
+from mergewise.page.evaluation import ReportCell, ReportColumn, ReportRow, ReportTable
 
-MORE_COLUMNS = {
-    "accuracy": ReportColumn("accuracy", "share of answers that the gold answer is a part of, also within words"),
-    "precision": ReportColumn("precision", "share of the words of an answer that the gold answer has"),
-    "recall": ReportColumn("recall", "share of the words of the gold answer that an answer has"),
-    "answer_seconds": ReportColumn("answer s", "seconds of a question after its context stood, mean", 2, False),
-    "calls": ReportColumn("calls", "calls of a model for a question, mean", 1, False),
-}
-COSTS = ("tokens", "query_ms", "calls", "input_tokens", "output_tokens", "answer_seconds", "seconds")
+OVER_SETS = "sets"
+"""Key of the table over all sets."""
 MEDIANS = ("query_ms",)
 """Metrics whose figure is the median over the questions. They have no interval, and no deviation between repeats."""
-CONTEXT_METRICS = ("answer", "evidence", "all", "density")
-ANSWER_METRICS = ("em", "f1", "relaxed_em", "refused")
-DOCUMENT_METRICS = ("recall@2", "recall@5")
-MAIN = ("f1", "evidence", "answer", "recall@5")
-"""What methods are compared by, the first that there is."""
-
-
-def column_of(metric: str) -> ReportColumn:
-    """The label of a metric, and what it says."""
-    known = {**CONTEXT_COLUMNS, **RANKING_COLUMNS, **ANSWER_COLUMNS, **REFUSAL_COLUMNS, **MORE_COLUMNS}
-    return known.get(metric) or ReportColumn(metric.replace("_", " "), "")
-
-
-def main_metric(measured: Measured) -> str:
-    return next(
-        (metric for metric in MAIN if metric in measured.metrics), measured.metrics[0] if measured.metrics else ""
-    )
-
-
-def chosen_metrics(measured: Measured, names: str = "") -> tuple[str, ...]:
-    """The metrics of the default tables; all of them by "all", or those that are named. Raises UsageError for an unknown one."""
-    shares = [name for name in measured.metrics if name not in COSTS]
-    if names == "all":
-        return tuple(shares)
-    if names:
-        asked = tuple(filter(None, (part.strip() for part in names.split(","))))
-        for name in asked:
-            if name not in measured.metrics:
-                raise UsageError(f"no score is called {name!r}", f"one of: {', '.join(measured.metrics)}")
-        return asked
-    named = any(question.gold_docs for one in measured.sets for question in one.questions)
-    contexts = (*CONTEXT_METRICS, *DOCUMENT_METRICS) if named else CONTEXT_METRICS
-    wanted = (*ANSWER_METRICS, "evidence") if measured.answered else contexts
-    return tuple(name for name in wanted if name in shares)
 
 
 # -- cells
@@ -81,52 +40,54 @@ def _filled(scored: ScoreVector | None, metric: str, deviation: float | None = N
 
 
 def _cells(
-    measured: Measured, columns: Sequence[LabColumn], rows: Sequence[Sequence[_Filled]], marked: Sequence[bool]
-) -> list[list[LabCell]]:
-    """The cells of rows that are compared with each other, with marks in the columns that are `marked`."""
-    cells: list[list[LabCell]] = [[] for _ in rows]
-    for place in range(len(columns)):
+    measured: Measured, columns: Sequence[ReportColumn], rows: Sequence[Sequence[_Filled]]
+) -> list[list[ReportCell]]:
+    """Return the cells of rows that are compared with each other; columns of shares have marks."""
+    cells: list[list[ReportCell]] = [[] for _ in rows]
+    for place, column in enumerate(columns):
         filled = [row[place] for row in rows]
         scores = [one.scored for one in filled]
-        marks = measured.tests.marks(scores) if marked[place] else [""] * len(scores)
+        marks = measured.tests.marks(scores) if column.is_share else [""] * len(scores)
         for own, one, mark in zip(cells, filled, marks, strict=True):
             if one.scored is None:
-                own.append(LabCell(None))
+                own.append(ReportCell(None))
             elif one.is_median:
-                own.append(LabCell(one.scored.median, mark=mark))
+                own.append(ReportCell(one.scored.median, mark=mark))
             else:
                 bounds = measured.tests.interval(one.scored)
-                own.append(LabCell(one.scored.mean, bounds, mark, spread=one.deviation))
+                own.append(ReportCell(one.scored.mean, bounds, mark, spread=one.deviation))
     return cells
 
 
 # -- default tables
 
 
-def default_tables(measured: Measured, metrics: Sequence[str], main: str) -> list[LabTable]:
+def default_tables(measured: Measured, metrics: Sequence[str], main: str) -> list[ReportTable]:
     """A table over all sets by the main metric, and one for each set by all."""
     tables = [_table_over_sets(measured, main)] if len(measured.sets) > 1 and main else []
     return [*tables, *(_table_of_set(measured, one.name, metrics) for one in measured.sets)]
 
 
-def _table_over_sets(measured: Measured, metric: str) -> LabTable:
+def _table_over_sets(measured: Measured, metric: str) -> ReportTable:
     known = column_of(metric)
     sets = [one.name for one in measured.sets if measured.is_scored(one.name, metric)]
-    columns = [LabColumn(name, known.about, known.decimals, known.is_share) for name in sets]
-    columns.append(LabColumn("mean", "the mean of the sets", known.decimals, known.is_share))
+    columns = [replace(known, label=name) for name in sets]
+    columns.append(replace(known, label="mean", about="the mean of the sets"))
 
     def row(method: str, budget: int) -> list[_Filled]:
         own = [_filled(measured.scored(name, method, budget, metric), metric) for name in sets]
         return [*own, _filled(measured.over_sets(method, budget, metric), metric)]
 
     about = f"{known.label}: {known.about}."
-    return LabTable("sets", f"All sets: {known.label}", about, tuple(columns), tuple(_sections(measured, columns, row)))
+    return ReportTable(
+        OVER_SETS, f"All sets: {known.label}", about, tuple(columns), tuple(_sections(measured, columns, row))
+    )
 
 
-def _table_of_set(measured: Measured, name: str, metrics: Sequence[str]) -> LabTable:
+def _table_of_set(measured: Measured, name: str, metrics: Sequence[str]) -> ReportTable:
     costs = [cost for cost in ("tokens", "query_ms") if cost in measured.metrics]
     present = [metric for metric in (*metrics, *costs) if measured.is_scored(name, metric)]
-    columns = [_lab_column(metric) for metric in present]
+    columns = [column_of(metric) for metric in present]
 
     def row(method: str, budget: int) -> list[_Filled]:
         return [
@@ -137,45 +98,30 @@ def _table_of_set(measured: Measured, name: str, metrics: Sequence[str]) -> LabT
         ]
 
     rows = tuple(_sections(measured, columns, row, name))
-    return LabTable(f"set-{name}", name, "", tuple(columns), rows, is_explained=True)
-
-
-def _lab_column(
-    metric: str, label: str = "", group: str = "", decimals: int | None = None, percent: bool = False
-) -> LabColumn:
-    known = column_of(metric)
-    return LabColumn(
-        label or known.label,
-        known.about,
-        known.decimals if decimals is None else decimals,
-        known.is_share,
-        group,
-        percent and known.is_share,
-    )
+    return ReportTable(f"set-{name}", name, "", tuple(columns), rows, is_explained=True)
 
 
 def _sections(
     measured: Measured,
-    columns: Sequence[LabColumn],
+    columns: Sequence[ReportColumn],
     row: Callable[[str, int], list[_Filled]],
     set_name: str | None = None,
-) -> Iterator[LabRow]:
+) -> Iterator[ReportRow]:
     """The rows of all methods, a section for each budget; those that could not run stand in a section of their own."""
-    marked = [column.is_share for column in columns]
     for budget in measured.budgets:
         filled = {method.name: row(method.name, budget) for method in measured.methods}
         methods = [method for method in measured.methods if any(one.scored for one in filled[method.name])]
-        rows = _cells(measured, columns, [filled[method.name] for method in methods], marked)
+        rows = _cells(measured, columns, [filled[method.name] for method in methods])
         for method, cells in zip(methods, rows, strict=True):
-            yield LabRow(method.name, method.about, f"{budget:,} tokens", tuple(cells))
+            yield ReportRow(method.name, method.about, f"{budget:,} tokens", tuple(cells))
     for name, needs in {m: told for (s, m), told in measured.needs.items() if set_name in (None, s)}.items():
-        yield LabRow(name, "", "could not run", tuple(LabCell(None) for _ in columns), needs)
+        yield ReportRow(name, "", "could not run", tuple(ReportCell(None) for _ in columns), needs)
 
 
 # -- presets
 
 
-def preset_tables(measured: Measured, preset: Preset) -> list[LabTable]:
+def preset_tables(measured: Measured, preset: Preset) -> list[ReportTable]:
     """A preset as its paper prints it. A figure over budgets has a table for each metric, with a column for each budget."""
     if preset.shape != "curve":
         return [_preset_table(measured, preset, preset.columns, preset.title, preset.name)]
@@ -195,7 +141,9 @@ def _at_last(row: PresetRow, place: int, count: int) -> tuple[tuple[float | None
     return tuple((*[None] * (count - 1), numbers[place]) for numbers in row.published)
 
 
-def _preset_table(measured: Measured, preset: Preset, over: Sequence[PresetColumn], title: str, key: str) -> LabTable:
+def _preset_table(
+    measured: Measured, preset: Preset, over: Sequence[PresetColumn], title: str, key: str
+) -> ReportTable:
     known = {one.name for one in measured.sets}
     # what neither is published nor was measured has no place
     named = [g for g in preset.groups if any(row.published for row in preset.rows) or known & set(g.sets)]
@@ -213,24 +161,26 @@ def _preset_table(measured: Measured, preset: Preset, over: Sequence[PresetColum
     if preset.shape != "stacked":
         flat = tuple(column for own in columns for column in own)
         lines = [
-            LabRow(label, "", row.section, tuple(c for own in cells for c in own), note)
+            ReportRow(label, "", row.section, tuple(c for own in cells for c in own), note)
             for label, row, note, cells in rows
         ]
-        return LabTable(key, title, about, flat, tuple(lines), notes, preset.source)
+        return ReportTable(key, title, about, flat, tuple(lines), notes, preset.source)
     lines = []
     for number, group in enumerate(groups):
         for label, row, note, cells in rows:
             section = f"{group.label}: {row.section}" if row.section else group.label
-            lines.append(LabRow(label, "", section, tuple(cells[number]), note))
+            lines.append(ReportRow(label, "", section, tuple(cells[number]), note))
     flat = tuple(replace(column, group="") for column in columns[0])
-    return LabTable(key, title, about, flat, tuple(lines), notes, preset.source)
+    return ReportTable(key, title, about, flat, tuple(lines), notes, preset.source)
 
 
-def _preset_column(preset: Preset, column: PresetColumn, group: str) -> LabColumn:
+def _preset_column(preset: Preset, column: PresetColumn, group: str) -> ReportColumn:
     decimals = preset.decimals if column.decimals is None else column.decimals
     if column.is_mean:
-        return LabColumn(column.label, "mean of the columns before it", decimals, True, group, preset.percent)
-    return _lab_column(column.metric, column.label, group, decimals, preset.percent)
+        return ReportColumn(column.label, "mean of the columns before it", decimals, True, group, preset.percent)
+    known = column_of(column.metric)
+    label, percent = column.label or known.label, preset.percent and known.is_share
+    return replace(known, label=label, decimals=decimals, group=group, percent=percent)
 
 
 def _block(
@@ -239,7 +189,7 @@ def _block(
     group: PresetGroup,
     over: Sequence[PresetColumn],
     variants: Sequence[tuple[PresetRow, int | None, str]],
-) -> list[list[LabCell]]:
+) -> list[list[ReportCell]]:
     """The cells of one group of columns, for all rows."""
     filled = [[_fill(measured, preset, group, row, run, column) for column in over] for row, run, _ in variants]
     for line in filled:
@@ -248,10 +198,9 @@ def _block(
                 rest = [one.scored for other, one in zip(over, line, strict=True) if not other.is_mean]
                 line[place] = _Filled(mean_of([one for one in rest if one] if all(rest) else []))
     columns = [_preset_column(preset, column, group.label) for column in over]
-    marked = [column.is_share for column in columns]
-    cells: list[list[LabCell]] = [[] for _ in variants]
+    cells: list[list[ReportCell]] = [[] for _ in variants]
     for places in _compared(preset, variants):
-        for place, own in zip(places, _cells(measured, columns, [filled[p] for p in places], marked), strict=True):
+        for place, own in zip(places, _cells(measured, columns, [filled[p] for p in places]), strict=True):
             cells[place] = own
     number = preset.groups.index(group) if group in preset.groups else None
     return [
@@ -298,7 +247,7 @@ def _shown_name(measured: Measured, method: str, run: int) -> str | None:
     return next((one.name for one in measured.methods if one.method == method and one.run == run), None)
 
 
-def _with_published(cell: LabCell, row: PresetRow, group: int | None, place: int) -> LabCell:
+def _with_published(cell: ReportCell, row: PresetRow, group: int | None, place: int) -> ReportCell:
     if group is None or not row.published:
         return cell
     return replace(
@@ -420,7 +369,7 @@ def column(measured: Measured, set_name: str | None, method: str, budget: int, m
     return measured.scored(set_name, method, budget, metric)
 
 
-def reach_table(measured: Measured, metric: str) -> LabTable | None:
+def reach_table(measured: Measured, metric: str) -> ReportTable | None:
     """The tokens that each method needs to hold what the reference holds at each budget."""
     if metric not in measured.metrics or len(measured.budgets) < 2:
         return None
@@ -433,7 +382,7 @@ def reach_table(measured: Measured, metric: str) -> LabTable | None:
         return None
     label = column_of(metric).label
     columns = tuple(
-        LabColumn(
+        ReportColumn(
             f"{point.y:.3f}",
             f"what {measured.reference} has at {point.budget:,} tokens",
             0,
@@ -448,10 +397,10 @@ def reach_table(measured: Measured, metric: str) -> LabTable | None:
             cells = []
             for point in wanted:
                 needed = point.x if name == measured.reference else tokens_for(curve.points, point.y)
-                cells.append(LabCell(needed, note="" if needed is not None else f"over {curve.points[-1].x:,.0f}"))
-            rows.append(LabRow(name, "", "", tuple(cells)))
+                cells.append(ReportCell(needed, note="" if needed is not None else f"over {curve.points[-1].x:,.0f}"))
+            rows.append(ReportRow(name, "", "", tuple(cells)))
     title = f"Tokens for the {label} of {measured.reference}"
-    return LabTable(
+    return ReportTable(
         "reach", title, "Fewer is better. Between two budgets the curve is taken as straight.", columns, tuple(rows)
     )
 
@@ -468,13 +417,13 @@ def tokens_for(points: Sequence[CurvePoint], level: float) -> float | None:
     return None
 
 
-def cost_table(measured: Measured) -> LabTable:
+def cost_table(measured: Measured) -> ReportTable:
     """What a question costs with each method, over all sets: means of the sets' means, of milliseconds of their medians."""
     present = [cost for cost in COSTS if cost in measured.metrics]
-    columns = [_lab_column(cost) for cost in present]
+    columns = [column_of(cost) for cost in present]
 
     def row(method: str, budget: int) -> list[_Filled]:
         return [_filled(measured.over_sets(method, budget, cost), cost) for cost in present]
 
     rows = [line for line in _sections(measured, columns, row) if not line.note]
-    return LabTable("costs", "Costs of a question", "", tuple(columns), tuple(rows), is_explained=True)
+    return ReportTable("costs", "Costs of a question", "", tuple(columns), tuple(rows), is_explained=True)

@@ -1,4 +1,4 @@
-"""What was measured, whoever measured it: the rows of run folders, several side by side, or those of an evaluation in memory.
+"""The scores of runs as arrays: of run folders, several side by side, or of an evaluation in memory.
 
 Scores are arrays, a number for each question of a set (nan where a row is missing or the score says nothing of the question), by
 set, method, budget and metric. Repeats are averaged. What a context held is read row by row, when it is shown.
@@ -8,26 +8,31 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from mergewise.designs import STRATEGIES
 from mergewise.designs.specs import split_spec
 from mergewise.errors import UsageError
-from mergewise.evaluate.answers import ANSWER_SCORES
+from mergewise.evaluate.answers import ANSWER_SCORES, REFUSALS, WITHHELD
+from mergewise.evaluate.citing import CITATION_SCORES
+from mergewise.evaluate.judged import LostStage
 from mergewise.evaluate.methods import METHODS
+from mergewise.evaluate.metrics import CONTEXT_SCORES
 from mergewise.evaluate.pairs import Numbers, PairedTests, ScoreVector, over_sets
 from mergewise.evaluate.question_sets import Question, clusters
-from mergewise.evaluate.ranking import RANKING_SCORES
-from mergewise.evaluate.rows import ANSWER_FIGURES, CONTEXT_FIGURES, QuestionRow
-from mergewise.evaluate.runs.folder import Run
-from mergewise.evaluate.runs.schema import ROWS, scores_of
+from mergewise.evaluate.runs.folder import Run, rows_at, rows_of
+from mergewise.evaluate.runs.record import RunRow
+from mergewise.evaluate.runs.schema import scores_of
 
-COUNTS = ("tokens", "calls", "input_tokens", "output_tokens")
+Flags: TypeAlias = npt.NDArray[np.bool_]
+OF_ANSWERS = (*ANSWER_SCORES, *CITATION_SCORES, *REFUSALS, WITHHELD)
 ANSWER_COUNTS = ("calls", "input_tokens", "output_tokens")
 SCRIPTED = "scripted"
 """Stands in the name of a model that only plays its part."""
@@ -47,7 +52,6 @@ class MeasuredMethod:
     method: str
     about: str = ""
     run: int = 0
-    strategy: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,27 +59,6 @@ class MeasuredSet:
     name: str
     questions: tuple[Question, ...]
     clusters: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class MeasuredPassage:
-    """`text` is there where it was generated."""
-
-    score: float
-    spans: tuple[tuple[str, int, int], ...]
-    text: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """What one method made of one question. `lost` are gold texts with their stages, `found` places with their first words."""
-
-    tokens: int | None
-    passages: tuple[MeasuredPassage, ...] = ()
-    lost: tuple[tuple[str, str], ...] = ()
-    found: tuple[tuple[str, str], ...] = ()
-    said: str = ""
-    error: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +73,7 @@ class MeasuredRun:
 @dataclass(frozen=True, eq=False)
 class Measured:
     """The rows of one or more runs. `deviations` are standard deviations of the mean between repeats, where there are repeats;
-    `needs` says why a method has no rows of a set.
+    `needs` says why a method has no rows of a set. `unheld` counts the questions of a set that no document answers.
     """
 
     runs: tuple[MeasuredRun, ...]
@@ -102,8 +85,9 @@ class Measured:
     needs: Mapping[tuple[str, str], str]
     reference: str
     tables: tuple[str, ...]
-    outcomes: Callable[[str, Sequence[int]], Sequence[Mapping[tuple[str, int], Outcome]]]
-    texts: Callable[[str, str], tuple[str, str] | None]
+    unheld: Callable[[str], int]
+    outcomes: Callable[[str, Sequence[int]], Sequence[Mapping[tuple[str, int], RunRow]]]
+    texts: Mapping[tuple[str, str], tuple[str, str]]
 
     @cached_property
     def tests(self) -> PairedTests:
@@ -154,7 +138,7 @@ class Measured:
 
     @property
     def answered(self) -> bool:
-        return "f1" in self.metrics
+        return not {"f1", "refused"}.isdisjoint(self.metrics)
 
     @property
     def is_plumbing(self) -> bool:
@@ -175,18 +159,18 @@ def measured_runs(runs: Sequence[Run], reference: str | None = None) -> Measured
     asked = {(key.set, question) for own in keys for key, rows in own.items() for question, _, _ in rows}
     sets = _united_sets(runs, asked)
     places = {one.name: {question.id: at for at, question in enumerate(one.questions)} for one in sets}
-    answerable = {one.name: np.asarray([question.has_answers for question in one.questions], bool) for one in sets}
+    judged = {one.name: _judged(one.questions) for one in sets}
     values: dict[CellKey, dict[str, Numbers]] = {}
     deviations: dict[CellKey, dict[str, float]] = {}
     rows: dict[str, dict[int, dict[tuple[str, int], tuple[int, int]]]] = {}
     for number, (run, own) in enumerate(zip(runs, keys, strict=True)):
         columns = _score_columns(run)
-        failed = np.asarray([bool(error) for error in run.rows()["error"].to_pylist()], bool)
+        failed = _flags(pc.not_equal(run.rows()["error"], ""))
         for key, found in own.items():
             shown = CellKey(key.set, names[number, key.method], key.budget)
             at = places[key.set]
             kept = [(at[question], repeat, row) for question, repeat, row in found if question in at]
-            values[shown], deviations[shown] = _averaged(columns, kept, failed, answerable[key.set])
+            values[shown], deviations[shown] = _averaged(columns, kept, failed, len(at), judged[key.set])
             for question, _, row in reversed(kept):
                 rows.setdefault(key.set, {}).setdefault(question, {})[shown.method, shown.budget] = (number, row)
     needs = {
@@ -207,78 +191,10 @@ def measured_runs(runs: Sequence[Run], reference: str | None = None) -> Measured
         },
         reference=_reference(reference, [run.plan.reference for run in runs], methods),
         tables=tuple(dict.fromkeys(table for run in runs for table in run.plan.tables)),
+        unheld=partial(_unheld, runs),
         outcomes=lambda name, asked: _outcomes(runs, [rows.get(name, {}).get(question, {}) for question in asked]),
-        texts=_texts(runs),
+        texts={key: text for run in reversed(runs) for key, text in run.documents.items()},
     )
-
-
-def measured_rows(
-    rows: Sequence[QuestionRow],
-    needs: Mapping[tuple[str, str], str] | None = None,
-    models: Mapping[str, str] | None = None,
-) -> Measured:
-    """An evaluation in memory: of each set all questions by each method at each of its budgets, in one order. `needs` says why a
-    method has no rows of a set, `models` what answered.
-    """
-    found: dict[CellKey, list[QuestionRow]] = {}
-    for row in rows:
-        found.setdefault(CellKey(row.dataset, row.strategy, row.budget), []).append(row)
-    asked = {key.set: group for key, group in reversed(found.items())}
-    sets = [
-        MeasuredSet(name, tuple(row.question for row in asked[name]), tuple(row.cluster for row in asked[name]))
-        for name in dict.fromkeys(key.set for key in found)
-    ]
-    names = dict.fromkeys(key.method for key in found)
-    return Measured(
-        runs=(MeasuredRun("", (), models or {}),),
-        sets=tuple(sets),
-        methods=tuple(MeasuredMethod(name, name, _about(name), 0, name) for name in names),
-        budgets=tuple(sorted({key.budget for key in found})),
-        values={key: _row_values(group) for key, group in found.items()},
-        deviations={},
-        needs=needs or {},
-        reference=next(iter(names), ""),
-        tables=(),
-        outcomes=lambda name, asked: [
-            {(key.method, key.budget): _row_outcome(group[at]) for key, group in found.items() if key.set == name}
-            for at in asked
-        ],
-        texts=lambda name, document: None,
-    )
-
-
-# -- rows in memory
-
-
-def _row_values(group: Sequence[QuestionRow]) -> dict[str, Numbers]:
-    names = (*CONTEXT_FIGURES, *RANKING_SCORES, *ANSWER_FIGURES)
-    values = {name: _numbers([row.score(name) for row in group]) for name in names}
-    values["query_ms"] = _numbers([row.query_ms for row in group])
-    if any(row.answers is not None for row in group):
-        for name in ("input_tokens", "output_tokens", "seconds", "answer_seconds"):
-            values[name] = _numbers([None if row.answers is None else getattr(row.answers, name) for row in group])
-    return values
-
-
-def _numbers(values: Sequence[float | None]) -> Numbers:
-    return np.asarray([np.nan if value is None else value for value in values], np.float64)
-
-
-def _row_outcome(row: QuestionRow) -> Outcome:
-    context = row.context
-    said = "" if row.answers is None else row.answers.prediction
-    if context is None:
-        return Outcome(None, said=said, error=row.error)
-    return Outcome(
-        context.tokens,
-        lost=tuple((one.text, one.stage.value) for one in context.lost),
-        found=tuple((one.place, one.text) for one in context.found),
-        said=said,
-        error=row.error,
-    )
-
-
-# -- run folders
 
 
 def _labels(folders: Sequence[Path]) -> list[str]:
@@ -331,47 +247,58 @@ def _united_sets(runs: Sequence[Run], asked: Container[tuple[str, str]]) -> list
 
 
 def _score_columns(run: Run) -> dict[str, Numbers]:
-    """All that is a number of a row, with nan where there is none."""
+    """Return all numbers of the rows by name, nan where a row has none."""
     table = run.rows()
-    answered = np.asarray([mode is not None for mode in table["mode"].to_pylist()], bool)
+    answered = _flags(table["mode"].is_valid()) & _flags(pc.equal(table["error"], ""))
 
     def numbers(name: str) -> Numbers:
         column = table[name].combine_chunks().cast("float64")
         values: Numbers = column.to_numpy(zero_copy_only=False).astype(np.float64)
         return values
 
-    found = {name: numbers(name) for name in (*scores_of(table), *COUNTS)}
-    for name in ANSWER_COUNTS:
-        found[name] = np.where(answered, found[name], np.nan)
-    seconds = {name: numbers(name) for name in ("search_seconds", "assembly_seconds", "answer_seconds")}
-    query = seconds["search_seconds"] + seconds["assembly_seconds"]
-    found["query_ms"] = 1000 * query
-    if answered.any():
-        found["answer_seconds"] = seconds["answer_seconds"]
-        found["seconds"] = query + seconds["answer_seconds"]
-    assert not found.keys() & (set(ROWS.names) - {*COUNTS, "answer_seconds"})
-    return found
+    found = {name: numbers(name) for name in (*scores_of(table), "tokens", "answer_seconds")}
+    found |= {name: np.where(answered, numbers(name), np.nan) for name in (*ANSWER_COUNTS, *REFUSALS)}
+    query = numbers("search_seconds") + numbers("assembly_seconds")
+    return {**found, WITHHELD: found["refused"], "query_ms": 1000 * query, "seconds": query + found["answer_seconds"]}
+
+
+def _flags(column: pa.ChunkedArray) -> Flags:
+    flags: Flags = column.to_numpy().astype(bool)
+    return flags
+
+
+def _judged(questions: Sequence[Question]) -> dict[str, Flags]:
+    """Return for each metric that does not concern all questions those that it concerns."""
+    with_answers = np.asarray([question.has_answers for question in questions], bool)
+    answerable = np.asarray([question.answerable for question in questions], bool)
+    return {
+        **dict.fromkeys(ANSWER_SCORES, with_answers),
+        **dict.fromkeys(REFUSALS, ~answerable),
+        **dict.fromkeys((*CONTEXT_SCORES, *CITATION_SCORES, WITHHELD), answerable),
+    }
 
 
 def _averaged(
     columns: Mapping[str, Numbers],
     rows: Sequence[tuple[int, int, int]],
-    failed: npt.NDArray[np.bool_],
-    answerable: npt.NDArray[np.bool_],
+    failed: Flags,
+    count: int,
+    judged: Mapping[str, Flags],
 ) -> tuple[dict[str, Numbers], dict[str, float]]:
-    """The scores of each question, averaged over repeats, and the deviation of their mean between repeats. A row that failed has
-    the scores of no answer.
+    """Return the scores of each question, averaged over repeats, and the deviation of their mean between repeats.
+
+    A row that failed has the scores of no answer.
     """
     questions, repeats, places = (np.asarray(column, np.intp) for column in zip(*rows, strict=True))
-    several, count = np.unique(repeats), len(answerable)
-    wrong = failed[places] & answerable[questions]
+    several = np.unique(repeats)
     values, deviations = {}, {}
     for name, column in columns.items():
         own = column[places]
+        if name in OF_ANSWERS and not np.isnan(own).all():
+            own = np.where(failed[places], 0.0, own)
+        if name in judged:
+            own = np.where(judged[name][questions], own, np.nan)
         known = ~np.isnan(own)
-        if name in ANSWER_SCORES and known.any():
-            own = np.where(wrong, 0.0, own)
-            known |= wrong
         if not known.any():
             continue
         sums = np.bincount(questions[known], own[known], count)
@@ -390,7 +317,7 @@ def _methods(runs: Sequence[Run], names: Mapping[tuple[int, str], str]) -> tuple
             shown = names.get((number, planned.name))
             if shown is not None:
                 about = planned.about or _about(planned.name)
-                found.setdefault(shown, MeasuredMethod(shown, planned.name, about, number, planned.strategy))
+                found.setdefault(shown, MeasuredMethod(shown, planned.name, about, number))
     return tuple(found.values())
 
 
@@ -437,44 +364,26 @@ def _run_facts(run: Run, label: str) -> MeasuredRun:
 
 def _outcomes(
     runs: Sequence[Run], asked: Sequence[Mapping[tuple[str, int], tuple[int, int]]]
-) -> list[dict[tuple[str, int], Outcome]]:
-    """For each question its outcomes by method and budget; `asked` says in which row of which run each stands."""
+) -> list[dict[tuple[str, int], RunRow]]:
+    """Return the rows of each question by method and budget; `asked` says in which place of which run each stands."""
     wanted: dict[int, list[int]] = {}
     for own in asked:
-        for number, row in own.values():
-            wanted.setdefault(number, []).append(row)
-    read: dict[tuple[int, int], Outcome] = {}
+        for number, place in own.values():
+            wanted.setdefault(number, []).append(place)
+    read: dict[tuple[int, int], RunRow] = {}
     for number, places in wanted.items():
-        table = runs[number].rows().select(["tokens", "passages", "lost", "found", "prediction", "error"]).take(places)
-        for place, row in zip(places, table.to_pylist(), strict=True):
-            read[number, place] = _outcome(row)
+        rows = rows_of(rows_at(runs[number].rows(), places))
+        read |= {(number, place): row for place, row in zip(places, rows, strict=True)}
     return [{key: read[where] for key, where in own.items()} for own in asked]
 
 
-def _outcome(row: Mapping[str, Any]) -> Outcome:
-    return Outcome(
-        tokens=row["tokens"],
-        passages=tuple(
-            MeasuredPassage(one["score"], tuple((s["doc"], s["start"], s["end"]) for s in one["spans"]), one["text"])
-            for one in row["passages"]
-        ),
-        lost=tuple((one["text"], one["stage"]) for one in row["lost"]),
-        found=tuple((_place(one), one["text"]) for one in row["found"]),
-        said=row["prediction"] or "",
-        error=row["error"],
-    )
-
-
-def _place(found: Mapping[str, Any]) -> str:
-    if found["page"] is not None:
-        return f"{found['doc']} p. {found['page']}"
-    return found["doc"] if found["line"] is None else f"{found['doc']}:{found['line']}"
-
-
-def _texts(runs: Sequence[Run]) -> Callable[[str, str], tuple[str, str] | None]:
-    known: dict[tuple[str, str], tuple[str, str]] = {}
+def _unheld(runs: Sequence[Run], set_name: str) -> int:
+    """Count the questions of a set whose answers no document holds."""
+    questions: set[str] = set()
     for run in runs:
-        table = run.texts()
-        for values in zip(*(table[name].to_pylist() for name in ("set", "doc", "title", "text")), strict=True):
-            known.setdefault((values[0], values[1]), (values[2] or "", values[3]))
-    return lambda set_name, document: known.get((set_name, document))
+        rows = run.rows().filter(pc.equal(run.rows()["set"], set_name)).select(["question", "lost"]).combine_chunks()
+        lost = rows["lost"].combine_chunks()
+        nowhere = pc.equal(pc.struct_field(pc.list_flatten(lost), "stage"), LostStage.NOWHERE.value)
+        places = pc.list_parent_indices(lost).filter(nowhere)
+        questions.update(rows["question"].take(places).to_pylist())
+    return len(questions)

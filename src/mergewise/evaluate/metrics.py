@@ -9,6 +9,8 @@ from mergewise.evaluate.question_sets import Question
 from mergewise.evaluate.words import normalise
 from mergewise.protocols import TokenCounter
 
+CONTEXT_SCORES = ("answer", "evidence", "all", "density")
+
 
 @dataclass(frozen=True, slots=True)
 class Score:

@@ -15,11 +15,20 @@ from zlib import crc32
 import numpy as np
 import numpy.typing as npt
 
-from mergewise.evaluate.statistics import EXACT, STUDENT, Interval, holm, mean_interval, sign_flip, smallest_difference
+from mergewise.evaluate.statistics import (
+    EXACT,
+    STUDENT,
+    Interval,
+    holm,
+    mean_interval,
+    paired_interval,
+    sign_flip,
+    smallest_difference,
+)
+from mergewise.page.evaluation import LEVEL
 
 Numbers = npt.NDArray[np.float64]
 
-LEVEL = 0.05
 DRAWS = 10_000
 _CELLS = 1 << 25
 """Numbers of a matrix of draws; of very large sets fewer are made."""
@@ -82,7 +91,7 @@ class PairedTests:
 
     def probability(self, ours: ScoreVector, theirs: ScoreVector) -> float | None:
         """Of a difference at least as large, were there none; None where no question has both scores."""
-        pairs = {name: ours.by_set[name] - theirs.by_set[name] for name in ours.by_set.keys() & theirs.by_set.keys()}
+        pairs = self.gains(ours, theirs).by_set
         if any(np.isnan(gains).all() for gains in pairs.values()) or not pairs:
             return None
         if len(pairs) == 1:
@@ -111,7 +120,7 @@ class PairedTests:
             ((name, values),) = scored.by_set.items()
             if (exact := self._exact_interval(name, values)) is not None:
                 return exact
-        low, high = map(float, np.quantile(self._means(scored), (0.025, 0.975)))
+        low, high = map(float, np.nanquantile(self._means(scored), (0.025, 0.975)))
         if high - low > _SAME:
             return low, high
         # nothing spreads: what such scores leave open in each set
@@ -128,11 +137,23 @@ class PairedTests:
             return mean_interval(list(scores), list(clusters))
         return None
 
-    def gain(self, ours: ScoreVector, theirs: ScoreVector) -> float | None:
-        """The mean of the differences, question by question, over the sets that both have."""
-        return ScoreVector(
-            {n: ours.by_set[n] - theirs.by_set[n] for n in ours.by_set.keys() & theirs.by_set.keys()}
-        ).mean
+    def gains(self, ours: ScoreVector, theirs: ScoreVector) -> ScoreVector:
+        """Return the differences, question by question, on the sets that both have."""
+        return ScoreVector({n: ours.by_set[n] - theirs.by_set[n] for n in ours.by_set.keys() & theirs.by_set.keys()})
+
+    def gain_interval(self, ours: ScoreVector, theirs: ScoreVector) -> Interval:
+        """Return the interval of the mean difference, of 95 percent."""
+        gains = self.gains(ours, theirs).by_set
+        if len(gains) == 1:
+            ((name, values),) = gains.items()
+            known = ~np.isnan(values)
+            clusters = self._clusters[name][known]
+            if len(np.unique(clusters)) <= len(STUDENT):
+                return paired_interval(list(ours.by_set[name][known]), list(theirs.by_set[name][known]), list(clusters))
+        if not self._same_questions(ours, theirs):
+            ours, theirs = self._on_common(ours, gains), self._on_common(theirs, gains)
+        low, high = map(float, np.nanquantile(self._means(ours) - self._means(theirs), (0.025, 0.975)))
+        return low, high
 
     def smallest(self, ours: ScoreVector, theirs: ScoreVector) -> float | None:
         """The smallest true difference on one set that these questions tell from zero four times out of five."""
@@ -194,7 +215,7 @@ class PairedTests:
         return self._flipped[key]
 
     def _means(self, scored: ScoreVector) -> Numbers:
-        """The mean over sets under each draw of clusters."""
+        """Return the mean over sets under each draw of clusters; nan where a draw has no score."""
         found = []
         for name in sorted(scored.by_set):
             values = scored.by_set[name]
@@ -209,8 +230,7 @@ class PairedTests:
             found.append(self._resampled[key])
         fewest = min(map(len, found))
         over: Numbers = np.mean([one[:fewest].astype(np.float64) for one in found], 0)
-        known: Numbers = over[~np.isnan(over)]
-        return known
+        return over
 
     def _sums(self, name: str, values: Numbers) -> tuple[Numbers, Numbers]:
         """The sum of each cluster, and how many scores it has."""

@@ -1,106 +1,131 @@
-"""What the rows of a question set come to, for people: tables with intervals, differences to the first strategy, remarks."""
+"""The report of an evaluation: the outcome, tables of papers or the default ones, curves, pairs, costs, questions.
+
+The terminal, the page, the server and the files all show this one record.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
 from math import sqrt
 
-from mergewise.evaluate.judged import LostStage
-from mergewise.evaluate.question_sets import Question
-from mergewise.evaluate.ranking import GAINED, RECALLED
-from mergewise.evaluate.rows import EvaluationRow, QuestionRow, mean_row
-from mergewise.evaluate.statistics import POWER, Z, holm, paired_interval, sign_flip, smallest_difference
-from mergewise.page.evaluation import (
-    EvaluationReport,
-    ReportAttempt,
-    ReportCell,
-    ReportColumn,
-    ReportDifference,
-    ReportLine,
-    ReportQuestion,
-    ReportTable,
-)
+import numpy as np
 
+from mergewise.evaluate.columns import CONTEXT_METRICS, chosen_metrics, column_of, main_metric
+from mergewise.evaluate.drilldown import LIMIT, question_blocks
+from mergewise.evaluate.layout import (
+    column,
+    cost_table,
+    default_tables,
+    figures,
+    preset_figures,
+    preset_tables,
+    reach_table,
+)
+from mergewise.evaluate.measured import Measured, MeasuredSet
+from mergewise.evaluate.pairs import ScoreVector
+from mergewise.evaluate.presets import Preset
+from mergewise.evaluate.question_sets import Question
+from mergewise.evaluate.statistics import POWER, Z
+from mergewise.page.evaluation import PAIRS, EvaluationReport, ReportPair, ReportPairs, ReportPart, ReportTable
+
+PLUMBING = "plumbing, not quality"
+HELD = ("all", "answer", "accuracy", "relaxed_em")
+"""Scores that are 1 where nothing is missing, the first that there is."""
+LISTED = 5
+"""Budgets, and methods that do not differ, that are named at the top."""
 FEW = 30
 """Independent questions below which a report says that they are few."""
-LEVEL = 0.05
 DISCORDANCE = 0.2
-"""Share of the questions on which two strategies are taken to differ where only one was asked."""
-
-CONTEXT_COLUMNS = {
-    "answer": ReportColumn("answer", "share of questions whose context holds a gold answer, as whole words"),
-    "evidence": ReportColumn("evidence", "share of marked gold texts that the context holds whole"),
-    "all": ReportColumn("all", "share of questions whose context holds all of them"),
-    "density": ReportColumn("density", "tokens of held gold texts (or of the answer) per token of context"),
-    "tokens": ReportColumn("tokens", "tokens of a context, mean", 1, False),
-    "query_ms": ReportColumn("ms", "milliseconds to find and assemble a context, median", 1, False),
-}
-ANSWER_COLUMNS = {
-    "em": ReportColumn("EM", "share of answers that are the gold answer"),
-    "f1": ReportColumn("F1", "harmonic mean of precision and recall of the words of both"),
-    "relaxed_em": ReportColumn("relaxed", "share of answers that the gold answer is a part of, also within words"),
-    "contains_words": ReportColumn("words", "the same, as whole words"),
-    "average": ReportColumn("avg", "mean of relaxed and F1"),
-    "input_tokens": ReportColumn("in", "tokens that a model read for a question, mean", 1, False),
-    "output_tokens": ReportColumn("out", "tokens that a model wrote, mean", 1, False),
-    "seconds": ReportColumn("seconds", "seconds of a question in all, mean", 2, False),
-}
-REFUSAL_COLUMNS = {
-    "refused": ReportColumn("refused", "share of questions without an answer where nothing was claimed"),
-    "sure": ReportColumn("sure", "share of questions without an answer where the answer was sure"),
-    "withheld": ReportColumn("withheld", "share of questions with an answer where nothing was claimed"),
-}
-RANKING_COLUMNS = {
-    **{f"recall@{k}": ReportColumn(f"R@{k}", f"share of gold documents among the first {k}") for k in RECALLED},
-    "all@5": ReportColumn("all@5", "share of questions with all gold documents among the first 5"),
-    f"ndcg@{GAINED}": ReportColumn(
-        f"nDCG@{GAINED}", f"gains of the first {GAINED}, discounted by rank, beside the best ranking"
-    ),
-    "mrr": ReportColumn("MRR", "1 / rank of the first gold document, mean"),
-}
-COMPARED = ("answer", "evidence", "all")
-COMPARED_RANKING = ("recall@2", "recall@5")
-"""Where whole documents are gold."""
-COMPARED_ANSWERS = ("em", "f1", "relaxed_em", "refused")
+"""Share of the questions on which two methods are assumed to differ if only one was asked."""
 
 
-def report_line(row: EvaluationRow, columns: Sequence[str]) -> ReportLine:
-    cells = (ReportCell(row.value(name), row.intervals.get(name)) for name in columns)
-    return ReportLine(row.strategy, row.budget, tuple(cells))
-
-
-def set_report(
-    groups: Sequence[Sequence[QuestionRow]], means: Sequence[EvaluationRow] | None = None
+def evaluation_report(
+    measured: Measured, presets: Sequence[Preset] = (), metrics: str = "", limit: int = LIMIT
 ) -> EvaluationReport:
-    """The report of one set: for each strategy and budget the rows of the same questions. `means` are theirs, if known."""
-    means = means or [mean_row(rows) for rows in groups]
-    first, answered = means[0], any(row.answers is not None for row in means)
-    main = ANSWER_COLUMNS if answered else CONTEXT_COLUMNS
-    tables = [_table("Answers" if answered else "Contexts", main, means)]
-    if first.ranking:
-        tables.append(_table("Gold documents by rank", RANKING_COLUMNS, means))
-    if answered and first.unanswerable:
-        tables.append(_table("Questions without an answer", REFUSAL_COLUMNS, means))
-    found = differences(groups)
+    """Return the report, with tables of these presets in the layout of their papers.
+
+    Args:
+        measured: the scores.
+        presets: the tables of papers to fill.
+        metrics: "all", or names of scores, separated by commas, in place of the default ones.
+        limit: bytes of the questions at most; 0 leaves them out.
+    """
+    main, shown = main_metric(measured), chosen_metrics(measured, metrics)
+    held = next((name for name in HELD if name in measured.metrics), main)
+    kept = tuple(dict.fromkeys((*shown, main, held, *(name for name in ("tokens",) if name in measured.metrics))))
+    data, left_out = question_blocks(measured, kept, main, held, limit) if main and limit else ([], 0)
+    names = [one.name for one in measured.sets]
     return EvaluationReport(
-        name=first.dataset,
-        facts=facts([row.question for row in groups[0]]),
-        tables=tuple(tables),
-        first=first.strategy,
-        differences=tuple(found),
-        remarks=tuple(remarks(groups)),
-        questions=tuple(map(_report_question, zip(*groups, strict=True))),
+        title=f"Evaluation: {', '.join(names[:4])}{f' and {len(names) - 4} more' if len(names) > 4 else ''}",
+        facts=_facts(measured),
+        warning=PLUMBING if measured.is_plumbing else "",
+        about=_about(measured, main),
+        headline=tuple(_headline(measured, main)),
+        remarks=tuple(_remarks(measured, main)),
+        parts=tuple(_parts(measured, presets, main, shown)),
+        pairs=tuple(_pair_tables(measured, main)),
+        reference=measured.reference,
+        methods=tuple((one.name, one.about) for one in measured.methods if one.about),
+        provenance=tuple((run.label, run.facts) for run in measured.runs if run.facts),
+        data=tuple(data),
+        left_out=left_out,
     )
 
 
-def _table(title: str, columns: Mapping[str, ReportColumn], means: Sequence[EvaluationRow]) -> ReportTable:
-    lines = tuple(report_line(row, tuple(columns)) for row in means)
-    return ReportTable(title, tuple(columns.values()), lines)
+def _parts(measured: Measured, presets: Sequence[Preset], main: str, shown: Sequence[str]) -> Iterator[ReportPart]:
+    papers = [table for one in presets for table in layouts(measured, one)]
+    drawn = [figure for one in presets for figure in preset_figures(measured, one)]
+    yield ReportPart("papers", "Tables of the papers", tuple(papers), tuple(drawn))
+    own = default_tables(measured, shown, main)
+    yield ReportPart("tables", "What was measured", tuple(own), notes=tuple(_set_notes(measured)))
+    if main and len(measured.budgets) > 1:
+        reach = reach_table(measured, main)
+        label = column_of(main).label
+        yield ReportPart(
+            "curves", f"{label.capitalize()} over tokens", (reach,) if reach else (), tuple(figures(measured, main))
+        )
+    # of contexts on one set, the table of the set has the costs
+    if measured.answered or len(measured.sets) > 1:
+        yield ReportPart("costs", "Costs", (cost_table(measured),))
 
 
-def facts(questions: Sequence[Question]) -> str:
-    """How many questions there are, on how many documents, and how many have no answer."""
+def layouts(measured: Measured, preset: Preset) -> list[ReportTable]:
+    """Return the tables of a preset: by answers, or without any by what contexts hold."""
+    tables = preset_tables(measured, preset)
+    if measured.answered or not any(metric in measured.metrics for metric in CONTEXT_METRICS):
+        return tables
+    contexts = [one for one in preset_tables(measured, preset.without_answers()) if one.has_figures]
+    # of the paper's own layout, which stays empty, one table is enough
+    return [*contexts, *tables[: 0 if preset.shape == "curve" and contexts else 1]]
+
+
+def _facts(measured: Measured) -> str:
+    parts = [
+        f"{_count(sum(len(one.questions) for one in measured.sets), 'question')} of {_count(len(measured.sets), 'set')}",
+        _count(len(measured.methods), "method"),
+        f"budgets of {', '.join(f'{budget:,}' for budget in measured.budgets)} tokens",
+        f"compared with {measured.reference}" if measured.reference else "",
+    ]
+    return " · ".join(filter(None, parts))
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def _about(measured: Measured, metric: str) -> str:
+    """Say what the figures are, for somebody who sees such a page for the first time."""
+    if not metric:
+        return ""
+    known = column_of(metric)
+    asked = "Each method finds a context for each question: passages for a language model to read, within a budget of tokens."
+    answered = " A model answers from it." if measured.answered else ""
+    by = f" Methods are compared by {known.label}" + (f", the {known.about}." if known.about else ".")
+    return f"{asked}{answered}{by}"
+
+
+def set_facts(questions: Sequence[Question]) -> str:
+    """Say how many questions a set has, on how many documents, and how many have no answer."""
     documents = {document for question in questions for document in question.documents}
     without = sum(not question.answerable for question in questions)
     parts = [_count(len(questions), "question")]
@@ -109,142 +134,114 @@ def facts(questions: Sequence[Question]) -> str:
     return ", ".join(parts)
 
 
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+def _set_notes(measured: Measured) -> Iterator[str]:
+    """Say for each set how many questions it has, and what its figures cannot tell."""
+    for one in measured.sets:
+        sentences = [set_facts(one.questions), *_cluster_notes(one)]
+        without = sum(not question.answerable for question in one.questions)
+        if without and not measured.answered:
+            sentences.append(
+                f"{_count(without, 'question')} without an answer: --answers tells whether they are refused"
+            )
+        if unheld := measured.unheld(one.name):
+            sentences.append(
+                f"No document holds an answer of {_count(unheld, 'question')} word for word: no context can"
+            )
+        yield f"{one.name}: {'. '.join(sentences)}."
 
 
-def remarks(groups: Sequence[Sequence[QuestionRow]]) -> list[str]:
-    """What the figures cannot tell: few questions, clusters, the differences that such a run sees."""
-    rows = groups[0]
-    independent = len({row.cluster for row in rows})
-    told = cluster_remarks(len(rows), independent)
-    answered = any(row.answers is not None for group in groups for row in group)
-    without = sum(not row.question.answerable for row in rows)
-    if without and not answered:
-        told.append(f"{_count(without, 'question')} without an answer: --answers tells whether they are refused.")
-    nowhere = sum(
-        row.context is not None and any(lost.stage is LostStage.NOWHERE for lost in row.context.lost) for row in rows
-    )
-    if nowhere:
-        told.append(f"No document holds an answer of {_count(nowhere, 'question')} word for word: no context can.")
-    return [*told, seen_differences(groups)]
-
-
-def cluster_remarks(questions: int, independent: int) -> list[str]:
-    """What so many questions, of so many clusters, cannot tell."""
-    told = []
+def _cluster_notes(one: MeasuredSet) -> list[str]:
+    """Say what so many questions, of so many clusters, cannot tell."""
+    questions, independent = len(one.questions), len(set(one.clusters))
+    notes = []
     if questions > 1 == independent:
-        told.append("All questions are about the same documents: intervals and tests speak of these documents alone.")
+        notes.append("All questions are about the same documents: intervals and tests speak of these documents alone")
     elif independent < questions:
-        told.append(
-            f"Questions share documents: intervals and tests go by their {independent} groups, not by {questions:,} questions."
+        notes.append(
+            f"Questions share documents: intervals and tests go by their {independent} groups, not by {questions:,} questions"
         )
     if (few := questions if independent == 1 else independent) < FEW:
         what = _count(few, "question") if independent in (1, questions) else _count(few, "group")
-        told.append(f"{what} are few: the intervals are wide, and uncertain themselves.")
-    return told
+        notes.append(f"{what} are few: the intervals are wide, and uncertain themselves")
+    return notes
 
 
-def seen_differences(groups: Sequence[Sequence[QuestionRow]]) -> str:
-    """The smallest differences that the run could tell from zero."""
-    seen: dict[str, float] = {}
-    for name, _, pairs, clusters in _pairs(groups):
-        smallest = smallest_difference([ours - theirs for ours, theirs in pairs], clusters)
-        seen[name] = max(seen.get(name, 0.0), smallest or 0.0)
-    spelled = [f"{size:.2f} in {_label(name)}" for name, size in seen.items() if size > 0]
-    if spelled:
-        return f"This run could tell differences of {', '.join(spelled)} (four times out of five)."
-    independent = len({row.cluster for row in groups[0]})
-    size = (Z + POWER) * sqrt(DISCORDANCE / independent)
-    return f"Such a set tells two strategies apart that differ by {min(1.0, size):.2f} (on every fifth question)."
-
-
-def differences(groups: Sequence[Sequence[QuestionRow]]) -> list[ReportDifference]:
-    """Of each further strategy to the first at the same budget, by columns. Tests of a column are corrected together."""
-    found: dict[str, list[ReportDifference]] = {}
-    for name, row, pairs, clusters in _pairs(groups):
-        ours, theirs = [one for one, _ in pairs], [other for _, other in pairs]
-        gains = [one - other for one, other in pairs]
-        found.setdefault(name, []).append(
-            ReportDifference(
-                row.strategy,
-                row.budget,
-                _label(name),
-                sum(gains) / len(gains),
-                paired_interval(ours, theirs, clusters),
-                sign_flip(gains, clusters),
-                False,
-                sum(gain > 0 for gain in gains),
-                sum(gain < 0 for gain in gains),
-            )
-        )
-    corrected = []
-    for column in found.values():
-        probabilities = holm([one.probability for one in column])
-        for one, probability in zip(column, probabilities, strict=True):
-            corrected.append(replace(one, probability=probability, is_apart=probability < LEVEL))
-    order = {(group[0].strategy, group[0].budget): place for place, group in enumerate(groups)}
-    return sorted(corrected, key=lambda one: order[one.strategy, one.budget])
-
-
-def _pairs(
-    groups: Sequence[Sequence[QuestionRow]],
-) -> Iterator[tuple[str, QuestionRow, list[tuple[float, float]], list[int]]]:
-    """For each column and further strategy the scores of both, question by question, with their clusters.
-
-    A column that says the same as the one before, as `all` does of one gold text a question, is left out.
-    """
-    answered = any(row.answers is not None for group in groups for row in group)
-    firsts = {group[0].budget: group for group in groups if group[0].strategy == groups[0][0].strategy}
-    for group in groups:
-        first = firsts.get(group[0].budget)
-        if first is None or first is group:
+def _headline(measured: Measured, metric: str) -> Iterator[str]:
+    """Name the best methods at each budget; names stand between asterisks."""
+    if not metric:
+        return
+    label = column_of(metric).label
+    count = sum(measured.is_scored(one.name, metric) for one in measured.sets)
+    where = f", mean of {count} sets" if count > 1 else ""
+    for budget in measured.budgets[-LISTED:]:
+        scored = {one.name: measured.over_sets(one.name, budget, metric) for one in measured.methods}
+        known = {name: column for name, column in scored.items() if column is not None and column.mean is not None}
+        if len(known) < 2:
             continue
-        before = None
-        by_document = any(row.question.gold_docs for row in group)
-        names = COMPARED_ANSWERS if answered else (*COMPARED, *COMPARED_RANKING) if by_document else COMPARED
-        for name in names:
-            scored = [
-                (ours.score(name), theirs.score(name), ours.cluster) for ours, theirs in zip(group, first, strict=True)
-            ]
-            known = [(a, b, cluster) for a, b, cluster in scored if a is not None and b is not None]
-            pairs = [(a, b) for a, b, _ in known]
-            if pairs and pairs != before:
-                yield name, group[0], pairs, [cluster for _, _, cluster in known]
-            before = pairs
+        marks = dict(zip(known, measured.tests.marks(list(known.values())), strict=True))
+        top = max(known, key=lambda name: known[name].mean or 0.0)
+        low, high = measured.tests.interval(known[top]) or (0.0, 0.0)
+        tied = [name for name, mark in marks.items() if mark == "best" and name != top]
+        more = f" and {len(tied) - LISTED} more" if len(tied) > LISTED else ""
+        named = ", ".join(f"**{name}**" for name in tied[:LISTED]) + more
+        worse = "The other one is worse." if len(known) == 2 else f"All {len(known) - 1} others are worse."
+        rest = f"Not told apart from it: {named}." if tied else worse
+        figure = f"{known[top].mean:.3f} ({low:.2f} to {high:.2f}{where})"
+        yield f"At {budget:,} tokens **{top}** has the highest {label}: {figure}. {rest}"
 
 
-def _label(name: str) -> str:
-    return {**CONTEXT_COLUMNS, **RANKING_COLUMNS, **ANSWER_COLUMNS, **REFUSAL_COLUMNS}[name].label
+def _remarks(measured: Measured, metric: str) -> Iterator[str]:
+    """Say which differences the run could see, and what could not run."""
+    seen: dict[str, float] = {}
+    for own in measured.sets:
+        for budget in measured.budgets:
+            reference = measured.scored(own.name, measured.reference, budget, metric)
+            for method in measured.methods:
+                other = measured.scored(own.name, method.name, budget, metric)
+                if reference is not None and other is not None and other is not reference:
+                    smallest = measured.tests.smallest(other, reference)
+                    seen[own.name] = max(seen.get(own.name, 0.0), smallest or 0.0)
+    spelled = [f"{size:.2f} on {name}" if size < 1 else f"none on {name}" for name, size in seen.items() if size > 0]
+    if spelled:
+        what = f"Differences in {column_of(metric).label} that this run could see four times out of five"
+        yield f"{what}: {', '.join(spelled)}."
+    elif len(measured.methods) == 1:
+        size = max((Z + POWER) * sqrt(DISCORDANCE / len(set(one.clusters))) for one in measured.sets)
+        yield f"Such a set tells two strategies apart that differ by {min(1.0, size):.2f} (on every fifth question)."
+    absent = dict.fromkeys(method for _, method in measured.needs)
+    if absent:
+        yield f"Could not run: {', '.join(absent)}; the tables say what they need."
+    if measured.is_plumbing:
+        yield "A scripted model gave the answers: their scores show that all parts work together, and nothing else."
 
 
-def _report_question(rows: Sequence[QuestionRow]) -> ReportQuestion:
-    question = rows[0].question
-    return ReportQuestion(question.id, question.text, question.answers, tuple(map(_attempt, rows)))
+def _pair_tables(measured: Measured, metric: str) -> Iterator[ReportPairs]:
+    """Compare all methods at each budget, over all sets and on each one."""
+    names = [one.name for one in measured.sets]
+    for where in (None, *names) if len(names) > 1 else names:
+        for budget in reversed(measured.budgets):
+            scored = [(one.name, column(measured, where, one.name, budget, metric)) for one in measured.methods]
+            known = sorted(
+                ((name, own) for name, own in scored if own is not None and own.mean is not None),
+                key=lambda one: -(one[1].mean or 0.0),
+            )[:PAIRS]
+            if len(known) > 1:
+                title = f"{where or 'mean of all sets'}, {budget:,} tokens: {column_of(metric).label}"
+                yield _pairs(measured, title, known)
 
 
-def _attempt(row: QuestionRow) -> ReportAttempt:
-    said = row.error or ("" if row.answers is None else row.answers.prediction)
-    if not row.missed:
-        return ReportAttempt(row.strategy, row.budget, _verdict(row), True)
-    context = row.context
-    lost = [] if context is None else [(one.text, one.stage.value) for one in context.lost]
-    found = [] if context is None else [(one.place, one.text) for one in context.found]
-    return ReportAttempt(row.strategy, row.budget, _verdict(row), False, said, tuple(lost), tuple(found))
-
-
-def _verdict(row: QuestionRow) -> str:
-    """What became of a question, in a word or two."""
-    if row.error:
-        return "failed"
-    if row.answers is not None:
-        if row.answers.refused:
-            return "refused"
-        if row.question.answerable:
-            return "wrong" if row.missed else "right"
-        return "claimed, and sure" if row.answers.sure else "claimed"
-    if not row.question.answerable:
-        return "not judged"
-    if not row.missed:
-        return "held"
-    return "held in part" if row.score("evidence") else "missed"
+def _pairs(measured: Measured, title: str, rows: Sequence[tuple[str, ScoreVector]]) -> ReportPairs:
+    probabilities = measured.tests.adjusted([column for _, column in rows])
+    cells: list[list[ReportPair | None]] = [[None] * len(rows) for _ in rows]
+    for (a, b), probability in probabilities.items():
+        ours, theirs = rows[a][1], rows[b][1]
+        gains = measured.tests.gains(ours, theirs)
+        if gains.mean is None:
+            continue
+        low, high = measured.tests.gain_interval(ours, theirs)
+        better, worse = (
+            sum(int(np.sum(sign * values > 0)) for values in gains.by_set.values()) for sign in (1, -1)
+        )  # fmt: skip
+        cells[a][b] = ReportPair(gains.mean, (low, high), probability, better, worse)
+        cells[b][a] = ReportPair(-gains.mean, (-high, -low), probability, worse, better)
+    return ReportPairs(title, tuple(name for name, _ in rows), tuple(map(tuple, cells)))

@@ -10,11 +10,14 @@ from typing import Literal, TypeAlias, get_args
 
 from mergewise.engine import Index
 from mergewise.errors import UsageError
-from mergewise.evaluate.evaluator import Evaluator, evaluated_rows
+from mergewise.evaluate.evaluator import Evaluator
 from mergewise.evaluate.loaders import find_tasks, load_question_set
+from mergewise.evaluate.means import MethodMeans, method_means
+from mergewise.evaluate.measured import measured_runs
 from mergewise.evaluate.methods import Method
 from mergewise.evaluate.question_sets import Question, QuestionSet
-from mergewise.evaluate.rows import EvaluationRow, QuestionRow, mean_row
+from mergewise.evaluate.runs.finish import document_texts
+from mergewise.evaluate.runs.folder import Run, memory_run
 from mergewise.evaluate.runs.keys import digest
 from mergewise.store.manifest import NAME
 from mergewise.store.views import Progress
@@ -103,20 +106,35 @@ def evaluate(
     split: Split = "all",
     limit: int | None = None,
     progress: Progress | None = None,
-) -> Iterator[EvaluationRow]:
-    """A row for each strategy and budget, as soon as it is known."""
-    for rows in question_rows(index, task, strategies, budgets, chosen_questions(task, split, limit), progress):
-        yield mean_row(rows)
+) -> Iterator[MethodMeans]:
+    """Yield the means of each strategy at each budget."""
+    methods = [Method(strategy, strategy) for strategy in strategies]
+    run = evaluated_run(Evaluator(index, task), methods, budgets, chosen_questions(task, split, limit), progress)
+    yield from method_means(run, measured_runs([run]))
 
 
-def question_rows(
-    index: Index,
-    task: QuestionSet,
-    strategies: Sequence[str],
+def evaluated_run(
+    evaluator: Evaluator,
+    methods: Sequence[Method],
     budgets: Sequence[int],
     questions: Sequence[Question],
     progress: Progress | None = None,
-) -> Iterator[list[QuestionRow]]:
-    """For each strategy and budget the rows of all questions. Raises UsageError without questions, or where all of them fail."""
-    methods = [Method(strategy, strategy) for strategy in strategies]
-    return evaluated_rows(Evaluator(index, task), methods, budgets, questions, progress)
+    has_texts: bool = False,
+) -> Run:
+    """Ask all questions by each method at each budget; the run holds the documents of contexts if it `has_texts`.
+
+    Raises:
+        UsageError: without questions.
+        Exception: the error of the first question, if all questions of all methods failed.
+    """
+    task = evaluator.task
+    if not questions:
+        raise UsageError(f"{task.name} has no questions to be asked", "use --split all")
+    asked = [evaluator.method_rows(method, budget) for method in methods for budget in budgets]
+    evaluator.complete(asked, questions, progress)
+    if all(len(one.failures) == len(questions) for one in asked):
+        raise next(iter(asked[0].failures.values()))
+    rows = [row for one in asked for row in one.rows(questions)]
+    documents = {one.doc for row in rows for one in row.ranking}
+    texts = document_texts(evaluator.index, task.name, questions, documents) if has_texts else ()
+    return memory_run(rows, {task.name: questions}, texts)

@@ -1,4 +1,4 @@
-"""An evaluation as records for people, and as a page: what came out, tables, curves, pairs, costs, and question by question.
+"""The report of an evaluation as a record, and as a page: what came out, tables, curves, pairs, costs, and question by question.
 
 The page stands without a script; with its own one tables can be sorted and copied, and questions are looked through. Their rows
 and texts are data in the page, compressed, and unpacked when they are asked for (`page.questions`).
@@ -17,110 +17,12 @@ LONGEST = 600
 """Characters of a text of a table."""
 PAIRS = 24
 """Methods of a table of pairs, at most."""
+LEVEL = 0.05
+"""Probability below which a difference counts."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReportColumn:
-    """A column of figures: its label, what it says, and its decimals. `is_share` says that its figures lie in [0, 1]."""
-
-    label: str
-    about: str
-    decimals: int = 3
-    is_share: bool = True
-
-    def figure(self, value: float | None) -> str:
-        return "-" if value is None else f"{value:.{self.decimals}f}"
-
-
-@dataclass(frozen=True, slots=True)
-class ReportCell:
-    """A figure with its interval of 95 percent; None where there is none."""
-
-    value: float | None
-    interval: tuple[float, float] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class ReportLine:
-    """The figures of one strategy at one budget, a cell for each column."""
-
-    strategy: str
-    budget: int
-    cells: tuple[ReportCell, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class ReportTable:
-    """Columns and lines, below a title."""
-
-    title: str
-    columns: tuple[ReportColumn, ...]
-    lines: tuple[ReportLine, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class ReportDifference:
-    """By how much a strategy differs from the first at a budget, in one column, question by question.
-
-    `probability` is that of the paired test, corrected for the others of the column; `better` and `worse` count questions.
-    """
-
-    strategy: str
-    budget: int
-    column: str
-    mean: float
-    interval: tuple[float, float]
-    probability: float
-    is_apart: bool
-    better: int
-    worse: int
-
-
-@dataclass(frozen=True, slots=True)
-class ReportAttempt:
-    """What one strategy at one budget made of a question: a verdict, and for one that went wrong the rest.
-
-    `said` is the answer, `lost` are gold texts with the stages at which they were lost, `found` places with their first words.
-    """
-
-    strategy: str
-    budget: int
-    verdict: str
-    is_good: bool
-    said: str = ""
-    lost: tuple[tuple[str, str], ...] = ()
-    found: tuple[tuple[str, str], ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class ReportQuestion:
-    """A question, its gold answers (none where the documents have no answer), and what became of it."""
-
-    id: str
-    text: str
-    gold: tuple[str, ...]
-    attempts: tuple[ReportAttempt, ...]
-
-    @property
-    def is_missed(self) -> bool:
-        return not all(attempt.is_good for attempt in self.attempts)
-
-
-@dataclass(frozen=True, slots=True)
-class EvaluationReport:
-    """The evaluation of one question set. `first` is the strategy that the others are compared with."""
-
-    name: str
-    facts: str
-    tables: tuple[ReportTable, ...]
-    first: str
-    differences: tuple[ReportDifference, ...]
-    remarks: tuple[str, ...]
-    questions: tuple[ReportQuestion, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class LabColumn:
     """A column of a table of the page. `percent` says that shares are written as percentages; `group` stands above columns that
     belong together.
     """
@@ -148,7 +50,7 @@ class LabColumn:
 
 
 @dataclass(frozen=True, slots=True)
-class LabCell:
+class ReportCell:
     """A figure with its interval. `mark` is "best", "second" or empty. `spread` is the deviation between repeats; what a paper
     published is as it is printed there.
     """
@@ -163,25 +65,25 @@ class LabCell:
 
 
 @dataclass(frozen=True, slots=True)
-class LabRow:
+class ReportRow:
     """`note` says why a row has no figures. Rows of one `section` stand together."""
 
     name: str
     about: str
     section: str
-    cells: tuple[LabCell, ...]
+    cells: tuple[ReportCell, ...]
     note: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class LabTable:
+class ReportTable:
     """`key` is its name in links and files. `is_explained`: what its columns say stands below it."""
 
     key: str
     title: str
     about: str
-    columns: tuple[LabColumn, ...]
-    rows: tuple[LabRow, ...]
+    columns: tuple[ReportColumn, ...]
+    rows: tuple[ReportRow, ...]
     notes: tuple[str, ...] = ()
     source: str = ""
     is_explained: bool = False
@@ -193,27 +95,45 @@ class LabTable:
 
 
 @dataclass(frozen=True, slots=True)
-class LabPairs:
-    """All pairs of methods: for row and column the difference (row less column) and its corrected probability."""
+class ReportPair:
+    """The difference of two methods with its interval of 95 percent, and its probability, corrected for all pairs of the table.
 
-    title: str
-    names: tuple[str, ...]
-    cells: tuple[tuple[tuple[float, float] | None, ...], ...]
+    `better` and `worse` count questions.
+    """
+
+    difference: float
+    interval: tuple[float, float]
+    probability: float
+    better: int
+    worse: int
+
+    @property
+    def is_apart(self) -> bool:
+        return self.probability < LEVEL
 
 
 @dataclass(frozen=True, slots=True)
-class LabPart:
+class ReportPairs:
+    """All pairs of methods: in row and column the difference of row less column."""
+
+    title: str
+    names: tuple[str, ...]
+    cells: tuple[tuple[ReportPair | None, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ReportPart:
     """A part of the page with tables and figures, below a heading."""
 
     key: str
     title: str
-    tables: tuple[LabTable, ...] = ()
+    tables: tuple[ReportTable, ...] = ()
     figures: tuple[CurveFigure, ...] = ()
     notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class LabReport:
+class EvaluationReport:
     """What the page tells. `about` says what the figures are, `methods` what each method is. `warning` is the page's watermark.
     `data` are blocks of compressed rows by name (`page.questions`).
     """
@@ -223,16 +143,17 @@ class LabReport:
     warning: str
     headline: tuple[str, ...]
     remarks: tuple[str, ...]
-    parts: tuple[LabPart, ...]
-    pairs: tuple[LabPairs, ...]
+    parts: tuple[ReportPart, ...]
+    pairs: tuple[ReportPairs, ...]
     provenance: tuple[tuple[str, tuple[tuple[str, str], ...]], ...]
     data: tuple[tuple[str, str], ...] = ()
     left_out: int = 0
     about: str = ""
     methods: tuple[tuple[str, str], ...] = ()
+    reference: str = ""
 
 
-def evaluation_page(report: LabReport) -> str:
+def evaluation_page(report: EvaluationReport) -> str:
     """The whole page, in one file."""
     title = tag("h1", shorten(report.title, LONGEST), id="question", tabindex="-1", dir="auto")
     warning = tag("p", report.warning, class_="notice plumbing") if report.warning else None
@@ -255,7 +176,7 @@ def evaluation_page(report: LabReport) -> str:
     return whole(report.title, body, surroundings=False, script=asset("evaluation.js"))
 
 
-def _headline(report: LabReport) -> Markup | None:
+def _headline(report: EvaluationReport) -> Markup | None:
     about = tag("p", report.about, class_="about-table") if report.about else None
     lines = [*([about] if about else []), *(tag("p", _emphasised(line)) for line in report.headline)]
     remarks = tag("ul", *(tag("li", remark) for remark in report.remarks), class_="remarks") if report.remarks else None
@@ -268,7 +189,7 @@ def _emphasised(line: str) -> Markup:
     return join(tag("b", piece, dir="auto") if place % 2 else piece for place, piece in enumerate(pieces))
 
 
-def _contents(report: LabReport, parts: Sequence[LabPart]) -> Markup | None:
+def _contents(report: EvaluationReport, parts: Sequence[ReportPart]) -> Markup | None:
     links = [(part.key, part.title) for part in parts]
     links += [("pairs", "Pairs")] if report.pairs else []
     links += [("sources", "Questions")] if report.data else []
@@ -278,7 +199,7 @@ def _contents(report: LabReport, parts: Sequence[LabPart]) -> Markup | None:
     return tag("nav", tag("ul", *items), class_="contents", aria_label="Contents") if len(items) > 2 else None
 
 
-def _part(part: LabPart) -> Markup:
+def _part(part: ReportPart) -> Markup:
     figures = [_figure(figure) for figure in part.figures]
     grid = tag("div", *figures, class_="figures") if figures else None
     notes = [tag("p", note, class_="where") for note in part.notes]
@@ -298,7 +219,7 @@ def _figure(figure: CurveFigure) -> Markup:
 # -- tables
 
 
-def _table(table: LabTable) -> Markup:
+def _table(table: ReportTable) -> Markup:
     grouped = any(column.group for column in table.columns)
     notes = tag("ol", *(tag("li", note) for note in table.notes), class_="notes") if table.notes else None
     source = tag("p", table.source, class_="where source") if table.source else None
@@ -324,7 +245,7 @@ def _table(table: LabTable) -> Markup:
     return tag("div", about, scrolling, copies, legend, terms, source, notes, class_="table", id=f"table-{table.key}")
 
 
-def _legend(table: LabTable, published: bool) -> Markup:
+def _legend(table: ReportTable, published: bool) -> Markup:
     marks = {cell.mark for row in table.rows for cell in row.cells}
     parts = []
     if "best" in marks:
@@ -338,7 +259,7 @@ def _legend(table: LabTable, published: bool) -> Markup:
     return join(parts, ", ")
 
 
-def _group_line(columns: Sequence[LabColumn]) -> Markup:
+def _group_line(columns: Sequence[ReportColumn]) -> Markup:
     cells: list[tuple[str, int]] = []
     for column in columns:
         if cells and cells[-1][0] == column.group:
@@ -349,12 +270,12 @@ def _group_line(columns: Sequence[LabColumn]) -> Markup:
     return tag("tr", tag("td"), *heads, class_="groups")
 
 
-def _head_line(columns: Sequence[LabColumn]) -> Markup:
+def _head_line(columns: Sequence[ReportColumn]) -> Markup:
     heads = [tag("th", column.label, scope="col", title=column.about or None, dir="auto") for column in columns]
     return tag("tr", tag("th", "method", scope="col"), *heads)
 
 
-def _bodies(table: LabTable) -> list[Markup]:
+def _bodies(table: ReportTable) -> list[Markup]:
     sections = list(dict.fromkeys(row.section for row in table.rows))
     bodies = []
     for section in sections:
@@ -366,14 +287,14 @@ def _bodies(table: LabTable) -> list[Markup]:
     return bodies
 
 
-def _row(table: LabTable, row: LabRow) -> Markup:
+def _row(table: ReportTable, row: ReportRow) -> Markup:
     note = tag("span", row.note, class_="needs") if row.note else None
     name = tag("th", row.name, note, scope="row", dir="auto", title=row.about or None)
     cells = [_cell(column, cell) for column, cell in zip(table.columns, row.cells, strict=True)]
     return tag("tr", name, *cells, class_="empty" if row.note else None)
 
 
-def _cell(column: LabColumn, cell: LabCell) -> Markup:
+def _cell(column: ReportColumn, cell: ReportCell) -> Markup:
     parts: list[Markup] = []
     if cell.value is not None or cell.note or cell.published is None:
         figure = column.figure(cell.value) if not cell.note else cell.note
@@ -405,7 +326,7 @@ def probability_text(probability: float) -> str:
 # -- pairs
 
 
-def _pairs(pairs: Sequence[LabPairs]) -> Markup | None:
+def _pairs(pairs: Sequence[ReportPairs]) -> Markup | None:
     if not pairs:
         return None
     note = (
@@ -421,7 +342,7 @@ def _pairs(pairs: Sequence[LabPairs]) -> Markup | None:
     )
 
 
-def _pair_table(pairs: LabPairs) -> Markup:
+def _pair_table(pairs: ReportPairs) -> Markup:
     head = tag("tr", tag("td"), *(tag("th", name, scope="col", dir="auto") for name in pairs.names))
     rows = [
         tag("tr", tag("th", name, scope="row", dir="auto"), *map(_pair, cells))
@@ -433,19 +354,21 @@ def _pair_table(pairs: LabPairs) -> Markup:
     return tag("div", drawn, class_="scroll", tabindex="0", role="group", aria_label=pairs.title)
 
 
-def _pair(cell: tuple[float, float] | None) -> Markup:
+def _pair(cell: ReportPair | None) -> Markup:
     if cell is None:
         return tag("td", "", class_="none")
-    difference, probability = cell
-    kind = ("up" if difference > 0 else "down") if probability < 0.05 else None
-    signed = f"{difference:+.3f}" if abs(difference) >= 0.0005 else "0.000"
-    return tag("td", signed.replace("-", "−"), tag("span", probability_text(probability), class_="bounds"), class_=kind)
+    kind = ("up" if cell.difference > 0 else "down") if cell.is_apart else None
+    low, high = cell.interval
+    more = f"{low:+.2f} to {high:+.2f}; better in {cell.better:,}, worse in {cell.worse:,}".replace("-", "−")
+    signed = f"{cell.difference:+.3f}" if abs(cell.difference) >= 0.0005 else "0.000"
+    probability = tag("span", probability_text(cell.probability), class_="bounds")
+    return tag("td", signed.replace("-", "−"), probability, class_=kind, title=more)
 
 
 # -- questions and origin
 
 
-def _questions(report: LabReport) -> Markup | None:
+def _questions(report: EvaluationReport) -> Markup | None:
     if not report.data:
         return None
     told = (
@@ -467,7 +390,7 @@ def _questions(report: LabReport) -> Markup | None:
     )
 
 
-def _methods(report: LabReport) -> Markup | None:
+def _methods(report: EvaluationReport) -> Markup | None:
     if not report.methods:
         return None
     lines = [tag("div", tag("dt", name, dir="auto"), tag("dd", about)) for name, about in report.methods]
@@ -475,7 +398,7 @@ def _methods(report: LabReport) -> Markup | None:
     return tag("section", tag("h2", "The methods", class_="set"), drawn, id="methods", class_="part")
 
 
-def _provenance(report: LabReport) -> Markup | None:
+def _provenance(report: EvaluationReport) -> Markup | None:
     if not report.provenance:
         return None
     blocks = []

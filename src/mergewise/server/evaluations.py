@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import tempfile
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,16 +20,26 @@ if TYPE_CHECKING:
 BUDGETS = (128, 384, 640)
 MOST = 20_000
 """Contexts of one job: questions by strategies by budgets."""
+PAGE = 2_000_000
+"""Bytes of the questions on the page of a report."""
 
 
 def evaluate(index: Index, request: Mapping[str, Any], progress: Progress) -> dict[str, Any]:
-    """The rows of all questions, and their report; `request` is {questions, strategies, budgets, name}.
+    """Return the rows of all questions, their report, and the page of the report.
 
-    Questions are objects as in a file of questions (docs/evaluation.md). Raises UsageError for what cannot be.
+    `request` is {questions, strategies, budgets, name}. Questions are objects as in a file of questions (docs/evaluation.md).
+
+    Raises:
+        UsageError: if the request is invalid.
     """
+    from mergewise.evaluate.evaluator import Evaluator
     from mergewise.evaluate.loaders import load_question_set
-    from mergewise.evaluate.report import set_report
-    from mergewise.evaluate.run import question_rows
+    from mergewise.evaluate.means import question_rows
+    from mergewise.evaluate.measured import measured_runs
+    from mergewise.evaluate.methods import Method
+    from mergewise.evaluate.report import evaluation_report
+    from mergewise.evaluate.run import evaluated_run
+    from mergewise.page.evaluation import evaluation_page
 
     questions = as_list("the questions are", request.get("questions"), "a list of {question, answers}")
     strategies = [
@@ -50,6 +60,18 @@ def evaluate(index: Index, request: Mapping[str, Any], progress: Progress) -> di
         except UsageError as error:
             # of the file nobody knows
             raise UsageError(error.message.replace(str(file), "the list of questions"), error.hint) from None
-    groups = list(question_rows(index, task, strategies, budgets, task.questions, progress))
-    report = asdict(set_report(groups)) | {"name": text("the name is", request.get("name") or "Questions")}
-    return {"rows": [row.as_dict() for rows in groups for row in rows], "report": report}
+    run = evaluated_run(
+        Evaluator(index, replace(task, name=text("the name is", request.get("name") or "Questions"))),
+        [Method(strategy, strategy) for strategy in strategies],
+        budgets,
+        task.questions,
+        progress,
+        has_texts=True,
+    )
+    measured = measured_runs([run])
+    report = evaluation_report(measured, limit=PAGE)
+    return {
+        "rows": list(question_rows(run, measured)),
+        "report": asdict(replace(report, data=())),
+        "page": evaluation_page(report),
+    }

@@ -85,10 +85,13 @@ class Job:
 
     def as_dict(self) -> dict[str, Any]:
         """The job as clients are told of it. What an evaluation found, row by row, is asked for by itself."""
-        report = None if self.report is None else {k: v for k, v in self.report.items() if k not in ("rows", "report")}
+        report = None if self.report is None else {k: v for k, v in self.report.items() if k not in _ASKED_FOR}
         shown = {name: getattr(self, name) for name in _SHOWN_OF_JOBS}
         error = None if self.error is None else dict(self.error)
         return {**shown, "progress": asdict(self.progress), "report": report, "error": error}
+
+
+_ASKED_FOR = ("rows", "report", "page")
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from importlib.resources import files
 from typing import Any, Literal, TypeAlias, get_args
@@ -89,13 +89,13 @@ class Preset:
     title: str
     source: str
     about: str
-    shape: Shape
-    percent: bool
-    decimals: int
-    budgets: tuple[int, ...]
     groups: tuple[PresetGroup, ...]
     columns: tuple[PresetColumn, ...]
     rows: tuple[PresetRow, ...]
+    shape: Shape = "wide"
+    percent: bool = True
+    decimals: int = 1
+    budgets: tuple[int, ...] = ()
     notes: tuple[str, ...] = ()
     contexts: tuple[str, ...] = ("answer", "evidence", "all")
     repeats: int = 1
@@ -208,15 +208,11 @@ def presets_of(names: str) -> list[Preset]:
 
 def read_preset(name: str, table: Mapping[str, Any]) -> Preset:
     """A preset from its TOML. Raises ValueError where a key is unknown, or published numbers have no column."""
-    known = {
-        "title", "source", "about", "shape", "percent", "decimals", "budgets", "notes", "contexts", "repeats", "by",
-        "groups", "columns", "rows",
-    }  # fmt: skip
+    known = {one.name for one in fields(Preset)} - {"name"}
     if unknown := table.keys() - known:
         raise ValueError(f"{name}: unknown keys {', '.join(sorted(unknown))}")
-    shape = table.get("shape", "wide")
-    if shape not in get_args(Shape):
-        raise ValueError(f"{name}: unknown shape {shape!r}")
+    if table.get("shape", "wide") not in get_args(Shape):
+        raise ValueError(f"{name}: unknown shape {table['shape']!r}")
     groups = tuple(PresetGroup(one["label"], tuple(one["sets"])) for one in table["groups"])
     columns = tuple(_column(one) for one in table["columns"])
     rows = tuple(_row(one) for one in table["rows"])
@@ -224,34 +220,13 @@ def read_preset(name: str, table: Mapping[str, Any]) -> Preset:
         for numbers in (row.published, row.spread):
             if numbers and [len(group) for group in numbers] != [len(columns)] * len(groups):
                 raise ValueError(f"{name}: the numbers of {row.label!r} are not those of its columns")
-    return Preset(
-        name=name,
-        title=table["title"],
-        source=table["source"],
-        about=table["about"],
-        shape=shape,
-        percent=table.get("percent", True),
-        decimals=table.get("decimals", 1),
-        budgets=tuple(table.get("budgets", ())),
-        groups=groups,
-        columns=columns,
-        rows=rows,
-        notes=tuple(table.get("notes", ())),
-        contexts=tuple(table.get("contexts", ("answer", "evidence", "all"))),
-        repeats=table.get("repeats", 1),
-        by=table.get("by", "questions"),
-    )
+    values: dict[str, Any] = {key: tuple(one) if isinstance(one, list) else one for key, one in table.items()}
+    values |= {"groups": groups, "columns": columns, "rows": rows}
+    return Preset(name=name, **values)
 
 
 def _column(one: Mapping[str, Any]) -> PresetColumn:
-    return PresetColumn(
-        one["label"],
-        one.get("metric", ""),
-        one.get("budget"),
-        one.get("mode"),
-        one.get("mean", False),
-        one.get("decimals"),
-    )
+    return PresetColumn(**{"is_mean" if key == "mean" else key: value for key, value in one.items()})
 
 
 def _row(one: Mapping[str, Any]) -> PresetRow:

@@ -83,7 +83,7 @@ def estimated_costs(
         before = Usage() if chat is None else chat.usage
         few = questions[:QUESTIONS]
         evaluator.complete([one], few)
-        rows = [row for question in few if (row := one.row(question)) is not None]
+        rows = one.rows(few)
         share = missing[method.name, budget] / max(1, len(few))
         spent = Usage() if chat is None else chat.usage
         usage = Usage(

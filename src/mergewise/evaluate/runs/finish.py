@@ -48,6 +48,15 @@ def write_plan(folder: Path, plan: RunPlan) -> None:
     write_whole(folder / PLAN, plan_text(plan).encode())
 
 
+def document_texts(
+    index: Index, name: str, questions: Sequence[Question], documents: Iterable[str]
+) -> list[tuple[str, str, str, str]]:
+    """Return the gold documents of the questions, and these `documents`, as (set, id, title, text)."""
+    gold = {span.doc_id for question in questions for span, _ in question.evidence or ()}
+    found = index.store.reader().texts(sorted(gold | set(documents)))
+    return [(name, doc, found[doc].title, found[doc].text) for doc in sorted(found)]
+
+
 class RunTables:
     """The questions and texts of the sets of a run, gathered set by set while their indexes are open."""
 
@@ -58,10 +67,9 @@ class RunTables:
 
     def add_set(self, index: Index, name: str, questions: Sequence[Question], documents: Iterable[str]) -> None:
         """All questions of a set, and the documents that its rows point into. Those that the index no longer has stay."""
-        gold = {span.doc_id for question in questions for span, _ in question.evidence or ()}
-        found = index.store.reader().texts(sorted(gold | set(documents)))
-        texts = [(name, doc, found[doc].title, found[doc].text) for doc in sorted(found)]
-        replaced = pc.and_(pc.equal(self._texts["set"], name), pc.is_in(self._texts["doc"], pa.array(sorted(found))))
+        texts = document_texts(index, name, questions, documents)
+        found = pa.array([doc for _, doc, _, _ in texts], pa.string())
+        replaced = pc.and_(pc.equal(self._texts["set"], name), pc.is_in(self._texts["doc"], found))
         self._texts = pa.concat_tables([self._texts.filter(pc.invert(replaced)), texts_table(texts)])
         others = self._questions.filter(pc.not_equal(self._questions["set"], name))
         self._questions = pa.concat_tables([others, questions_table({name: questions})])

@@ -11,7 +11,7 @@ trec/*.run          documents ranked by each method at each budget, and trec/gol
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
@@ -24,8 +24,8 @@ import pyarrow.parquet as pq
 from mergewise.errors import UsageError
 from mergewise.evaluate.question_sets import Evidence, Question, clusters
 from mergewise.evaluate.runs.lines import known_lines
-from mergewise.evaluate.runs.plan import RunPlan, read_plan
-from mergewise.evaluate.runs.rows import RowKey, RunPassage, RunRow, row_of
+from mergewise.evaluate.runs.plan import PlannedMethod, PlannedRows, PlannedSet, RunPlan, read_plan
+from mergewise.evaluate.runs.record import RowKey, RunPassage, RunRow, row_of
 from mergewise.evaluate.runs.schema import QUESTIONS, ROWS, TEXTS, in_order, rows_schema, rows_table, scores_of
 from mergewise.files import regular_bytes, write_whole
 from mergewise.types import GAP, Span
@@ -39,10 +39,11 @@ GROUP = 4096
 
 @dataclass(frozen=True)
 class Run:
-    """A run folder. Tables are read once, and only when they are asked for."""
+    """A run folder, or a run in memory, which brings its `tables`. Tables are read once, and only when they are asked for."""
 
     folder: Path
     plan: RunPlan
+    tables: Mapping[str, pa.Table] = field(default_factory=dict)
 
     def rows(self) -> pa.Table:
         """The rows of the plan (`schema.ROWS` and a column for each score), in its order, those that failed among them.
@@ -75,27 +76,60 @@ class Run:
         return GAP.join(self.span_text(set_name, span) for span in passage.spans)
 
     def span_text(self, set_name: str, span: Span) -> str:
-        document = self._documents.get((set_name, span.doc_id))
+        document = self.documents.get((set_name, span.doc_id))
         if document is None:
             raise UsageError(f"{self.folder} holds no text of {span.doc_id} of {set_name}", "finish the run")
-        return document[span.start : span.end]
+        return document[1][span.start : span.end]
 
     @cached_property
-    def _documents(self) -> Mapping[tuple[str, str], str]:
-        texts = self.texts()
-        keys = zip(texts["set"].to_pylist(), texts["doc"].to_pylist(), strict=True)
-        return dict(zip(keys, texts["text"].to_pylist(), strict=True))
+    def documents(self) -> Mapping[tuple[str, str], tuple[str, str]]:
+        """The title and the text of each document, by set and id."""
+        columns = (self.texts()[name].to_pylist() for name in ("set", "doc", "title", "text"))
+        return {(own, doc): (title or "", text) for own, doc, title, text in zip(*columns, strict=True)}
 
     @cached_property
     def _rows(self) -> pa.Table:
         questions = self.questions()
         asked = zip(questions["set"].to_pylist(), questions["question"].to_pylist(), strict=True)
         places = {question: place for place, question in enumerate(asked)}
-        return planned_rows(all_rows(self.folder), self.plan, places or None)
+        rows = self.tables[ROWS_FILE] if self.tables else all_rows(self.folder)
+        return planned_rows(rows, self.plan, places or None)
 
     def _table(self, name: str, schema: pa.Schema) -> pa.Table:
+        if self.tables:
+            return self.tables[name]
         path = self.folder / name
         return read_table(path, schema) if path.exists() else schema.empty_table()
+
+
+def memory_run(
+    rows: Sequence[RunRow],
+    questions: Mapping[str, Sequence[Question]],
+    texts: Iterable[tuple[str, str, str, str]] = (),
+    plan: RunPlan | None = None,
+) -> Run:
+    """Return a run of these rows that no folder keeps.
+
+    Args:
+        rows: the rows of all questions.
+        questions: the questions by set.
+        texts: the documents that rows and evidence point into, as (set, id, title, text).
+        plan: the plan of the rows; without it each method is a strategy of its name.
+    """
+    tables = {ROWS_FILE: rows_table([row.as_dict() for row in rows]), QUESTIONS_FILE: questions_table(questions)}
+    tables[TEXTS_FILE] = texts_table(texts)
+    return Run(Path(), plan or _plan_of(rows, questions), tables)
+
+
+def _plan_of(rows: Sequence[RunRow], questions: Mapping[str, Sequence[Question]]) -> RunPlan:
+    return RunPlan(
+        sets=tuple(PlannedSet(name, questions=len(asked), asked=len(asked)) for name, asked in questions.items()),
+        methods=tuple(PlannedMethod(name, name) for name in dict.fromkeys(row.method for row in rows)),
+        budgets=tuple(dict.fromkeys(row.budget for row in rows)),
+        repeats=1 + max((row.repeat for row in rows), default=0),
+        answers=any(row.mode is not None for row in rows),
+        rows=tuple(PlannedRows(*key) for key in dict.fromkeys((row.set, row.method, row.spec) for row in rows)),
+    )
 
 
 def rows_of(table: pa.Table) -> Iterator[RunRow]:

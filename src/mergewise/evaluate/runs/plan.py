@@ -7,7 +7,7 @@ import os
 import platform
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, get_args, get_origin, get_type_hints
@@ -104,21 +104,29 @@ class RunPlan:
 
     def joined_to(self, earlier: RunPlan) -> RunPlan:
         """This plan with what the run folder had in plan before: nothing that was computed is forgotten."""
-        sets = {one.name: one for one in (*earlier.sets, *self.sets)}
+        known = earlier.with_records(self.sets, self.rows, self.models)
         methods = {one.name: one for one in (*earlier.methods, *self.methods)}
-        rows = {(one.set, one.method): one for one in (*earlier.rows, *self.rows)}
         return replace(
             self,
-            sets=tuple(sets.values()),
+            sets=known.sets,
             methods=tuple(methods.values()),
             budgets=tuple(dict.fromkeys((*earlier.budgets, *self.budgets))),
             repeats=max(earlier.repeats, self.repeats),
             answers=earlier.answers or self.answers,
             tables=tuple(dict.fromkeys((*earlier.tables, *self.tables))),
             reference=self.reference or earlier.reference,
-            models={**earlier.models, **self.models},
-            rows=tuple(rows.values()),
+            models=known.models,
+            rows=known.rows,
         )
+
+    def with_records(
+        self, sets: Iterable[PlannedSet] = (), rows: Iterable[PlannedRows] = (), models: Mapping[str, str] | None = None
+    ) -> RunPlan:
+        """Return this plan with these records, which replace those of the same set (and method)."""
+        by_name = {one.name: one for one in (*self.sets, *sets)}
+        by_method = {(one.set, one.method): one for one in (*self.rows, *rows)}
+        models = {**self.models, **(models or {})}
+        return replace(self, sets=tuple(by_name.values()), rows=tuple(by_method.values()), models=models)
 
 
 def this_machine() -> Machine:

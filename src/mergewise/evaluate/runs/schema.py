@@ -18,8 +18,8 @@ import pyarrow as pa
 
 from mergewise.evaluate.answers import ANSWER_SCORES
 from mergewise.evaluate.citing import CITATION_SCORES
+from mergewise.evaluate.metrics import CONTEXT_SCORES
 from mergewise.evaluate.ranking import RANKING_SCORES
-from mergewise.evaluate.rows import CONTEXT_SCORES
 
 SPAN = pa.struct([("doc", pa.string()), ("start", pa.int32()), ("end", pa.int32())])
 PASSAGE = pa.struct([("score", pa.float64()), ("spans", pa.list_(SPAN)), ("text", pa.string())])

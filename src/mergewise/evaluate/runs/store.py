@@ -13,7 +13,7 @@ from mergewise.errors import UsageError
 from mergewise.evaluate.runs.folder import LINES, ROWS_FILE, line_tables, read_table, rows_of
 from mergewise.evaluate.runs.keys import digest
 from mergewise.evaluate.runs.lines import RowLines
-from mergewise.evaluate.runs.rows import RowKey, RunRow
+from mergewise.evaluate.runs.record import RowKey, RunRow
 from mergewise.evaluate.runs.schema import ROWS
 from mergewise.files import find_untrusted_entry
 

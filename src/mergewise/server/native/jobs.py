@@ -22,6 +22,10 @@ from mergewise.server.records import Job, JobState, Token
 from mergewise.server.routing import READ, WRITE, Caller, ScopedRoute, Server, Service
 from mergewise.server.streams import EventStream
 
+# the page itself names its scripts by their hashes
+_PAGE_POLICY = (
+    "sandbox allow-scripts; default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
+)
 router = APIRouter(prefix="/api/v1", tags=["jobs"], route_class=ScopedRoute)
 
 JobId = Annotated[str, Path(max_length=100)]
@@ -156,8 +160,22 @@ async def watch_job(
 @router.get("/collections/{c}/evaluations/{id}", response_model=Evaluation, openapi_extra=READ)
 def get_evaluation(c: Name, id: JobId, service: Server, token: Caller) -> dict[str, Any]:
     """What an evaluation found: its rows, question by question, and the report of them. `id` is that of its job."""
+    job = _evaluation(service, c, id, token)
+    found = dict(job.report or {})
+    return {"id": id, "state": job.state, "rows": list(found.get("rows") or []), "report": found.get("report")}
+
+
+@router.get("/collections/{c}/evaluations/{id}/page", openapi_extra=READ)
+def get_evaluation_page(c: Name, id: JobId, service: Server, token: Caller) -> Response:
+    """The report of an evaluation as a page of its own."""
+    found = _evaluation(service, c, id, token).report or {}
+    if not found.get("page"):
+        raise unknown("page", "the evaluation has not ended")
+    return Response(found["page"], media_type="text/html", headers={"Content-Security-Policy": _PAGE_POLICY})
+
+
+def _evaluation(service: Service, c: str, id: str, token: Token) -> Job:
     job = _job(service, id, token)
     if job.kind != "evaluate" or job.collection != c:
         raise unknown("evaluation")
-    found = dict(job.report or {})
-    return {"id": id, "state": job.state, "rows": list(found.get("rows") or []), "report": found.get("report")}
+    return job

@@ -1,4 +1,4 @@
-// Evaluate: strategies measured on a set of questions. Tables with their intervals, differences, and question by question.
+// Evaluate: strategies measured on a set of questions. The tables of the report; the rest of it is a page of its own.
 
 import { html, useEffect, useState } from "./vendor/preact.js";
 import { all, Problem, request, within } from "./api.js";
@@ -137,24 +137,21 @@ function Runs({ runs, shown, choose, reload }) {
 
 /** @param {{collection: string, id: string}} props */
 function Report({ collection, id }) {
-  const { value, error, reload } = useLoaded((signal) => request(within(collection, `/evaluations/${encodeURIComponent(id)}`), { signal }), [collection, id]);
+  const path = within(collection, `/evaluations/${encodeURIComponent(id)}`);
+  const { value, error, reload } = useLoaded((signal) => request(path, { signal }), [collection, id]);
   if (error) return html`<${ErrorNote} error=${error} retry=${reload} />`;
   if (!value) return html`<${Waiting} />`;
-  const reports = [value.report ?? []].flat();
-  if (!reports.length) return html`<p class="where">This run left no report.</p>`;
-  return html`<div class="evaluation">${reports.map((report) => html`<${SetReport} report=${report} />`)}</div>`;
-}
-
-/** @param {{report: any}} props */
-function SetReport({ report }) {
+  const report = value.report;
+  if (!report) return html`<p class="where">This run left no report.</p>`;
+  const parts = /** @type {any[]} */ (report.parts);
+  const lines = /** @type {string[]} */ ([...report.headline, ...report.remarks, ...parts.flatMap((part) => part.notes)]);
   return html`
-    <section class="set-report">
-      <h2 class="set" dir="auto">${shorten(report.name, 200)}</h2>
+    <section class="evaluation">
+      <h2 class="set" dir="auto">${shorten(report.title, 200)}</h2>
       <p class="facts">${shorten(report.facts, 400)}</p>
-      ${(report.tables ?? []).map((/** @type {any} */ table) => html`<${Figures} table=${table} />`)}
-      ${report.differences?.length ? html`<${Differences} first=${report.first} differences=${report.differences} />` : null}
-      ${report.remarks?.length ? html`<ul class="remarks">${report.remarks.map((/** @type {string} */ remark) => html`<li>${shorten(remark, 600)}</li>`)}</ul>` : null}
-      <${Questions} questions=${report.questions ?? []} />
+      <ul class="remarks">${lines.map((line) => html`<li>${shorten(line.replaceAll("**", ""), 600)}</li>`)}</ul>
+      <p><a href=${`api/v1/${path}/page`} target="_blank" rel="noopener">The whole report</a> with curves, pairs of strategies, and question by question.</p>
+      ${parts.flatMap((part) => part.tables).map((table) => html`<${Figures} table=${table} />`)}
     </section>
   `;
 }
@@ -162,121 +159,20 @@ function SetReport({ report }) {
 /** @param {{table: any}} props */
 function Figures({ table }) {
   const columns = /** @type {any[]} */ (table.columns);
-  const lines = /** @type {any[]} */ (table.lines);
+  const figure = (/** @type {any} */ column, /** @type {number} */ value) => value.toFixed(column.decimals);
   return html`
     <div class="scroll" tabindex="0" role="region" aria-label=${shorten(table.title, 120)}>
       <table>
         <caption>${shorten(table.title, 200)}</caption>
-        <thead><tr>
-          <th scope="col">Strategy</th><th scope="col">Budget</th>
-          ${columns.map((column) => html`<th scope="col" title=${shorten(column.about, 300)}>${shorten(column.label, 40)}</th>`)}
-        </tr></thead>
-        <tbody>${lines.map((line) => html`<tr>
-          <th scope="row" dir="auto">${shorten(line.strategy, 80)}</th><td>${number(line.budget)}</td>
-          ${line.cells.map((/** @type {any} */ cell, /** @type {number} */ i) => html`<${Cell} cell=${cell} column=${columns[i]} />`)}
+        <thead><tr><th scope="col">Strategy</th><th scope="col">Budget</th>
+          ${columns.map((column) => html`<th scope="col" title=${shorten(column.about, 300)}>${shorten(column.label, 40)}</th>`)}</tr></thead>
+        <tbody>${table.rows.map((/** @type {any} */ row) => html`<tr>
+          <th scope="row" dir="auto">${shorten(row.name, 80)}</th><td>${shorten(row.section, 40)}</td>
+          ${row.cells.map((/** @type {any} */ cell, /** @type {number} */ i) => html`<td>
+            <b class=${cell.mark}>${cell.value == null ? shorten(cell.note || "–", 40) : figure(columns[i], cell.value)}</b>
+            ${cell.interval ? html`<span class="bounds">${cell.interval.map((/** @type {number} */ end) => figure(columns[i], end)).join(" to ")}</span>` : null}</td>`)}
         </tr>`)}</tbody>
       </table>
-    </div>
-    <dl class="about">
-      ${columns.map((column) => (column.about ? html`<div><dt>${shorten(column.label, 40)}</dt><dd>${shorten(column.about, 300)}</dd></div>` : null))}
-    </dl>
-  `;
-}
-
-/** @param {{cell: any, column: any}} props */
-function Cell({ cell, column }) {
-  const decimals = column?.decimals ?? 3;
-  const value = cell?.value;
-  if (value == null) return html`<td>-</td>`;
-  const [low, high] = cell.interval ?? [];
-  const percent = (/** @type {number} */ share) => `${(100 * Math.min(1, Math.max(0, share))).toFixed(1)}%`;
-  return html`<td><b>${value.toFixed(decimals)}</b>
-    ${low == null ? null : html`<span class="bounds">${low.toFixed(decimals)} to ${high.toFixed(decimals)}</span>`}
-    ${low == null || column?.is_share === false ? null : html`<span class="range" aria-hidden="true" style=${{ "--low": percent(low), "--high": percent(high), "--at": percent(value) }}></span>`}</td>`;
-}
-
-/** @param {{first: string, differences: any[]}} props */
-function Differences({ first, differences }) {
-  const reach = Math.max(0.01, ...differences.flatMap((one) => [Math.abs(one.interval[0]), Math.abs(one.interval[1])]));
-  const signed = (/** @type {number} */ value) => `${value < 0 ? "−" : "+"}${Math.abs(value).toFixed(3)}`;
-  const at = (/** @type {number} */ value) => `${(50 + (50 * value) / reach).toFixed(1)}%`;
-  return html`
-    <div class="scroll" tabindex="0" role="region" aria-label="Differences">
-      <table>
-        <caption>Against ${shorten(first, 80)}, question by question</caption>
-        <thead><tr>${["Strategy", "Budget", "Figure", "Difference", "", "p", "Better", "Worse", "Apart"].map((label) => (label ? html`<th scope="col">${label}</th>` : html`<td></td>`))}</tr></thead>
-        <tbody>${differences.map((one) => html`<tr><th scope="row" dir="auto">${shorten(one.strategy, 80)}</th><td>${number(one.budget)}</td><td class="name">${shorten(one.column, 40)}</td>
-          <td><b>${signed(one.mean)}</b><span class="bounds">${signed(one.interval[0])} to ${signed(one.interval[1])}</span></td>
-          <td><span class="range around-zero" aria-hidden="true" style=${{ "--low": at(one.interval[0]), "--high": at(one.interval[1]), "--at": at(one.mean) }}></span></td>
-          <td>${one.probability < 0.001 ? "<0.001" : one.probability.toFixed(3)}</td><td>${number(one.better)}</td><td>${number(one.worse)}</td>
-          <td><span class=${`verdict${one.is_apart ? " good" : ""}`}>${one.is_apart ? "yes" : "no"}</span></td></tr>`)}</tbody>
-      </table>
-    </div>
-  `;
-}
-
-const QUESTIONS_AT_FIRST = 50;
-
-/** @param {{questions: any[]}} props */
-function Questions({ questions }) {
-  const [filter, setFilter] = useState("all");
-  const [count, setCount] = useState(QUESTIONS_AT_FIRST);
-  if (!questions.length) return null;
-  const isMissed = (/** @type {any} */ question) => question.attempts.some((/** @type {any} */ attempt) => !attempt.is_good);
-  const differs = (/** @type {any} */ question) => new Set(question.attempts.map((/** @type {any} */ attempt) => `${attempt.is_good} ${attempt.verdict}`)).size > 1;
-  const shown = questions.map((question, i) => ({ question, place: i + 1 })).filter(({ question }) => (filter === "missed" ? isMissed(question) : filter === "differ" ? differs(question) : true));
-  const choose = (/** @type {string} */ value) => {
-    setFilter(value);
-    setCount(QUESTIONS_AT_FIRST);
-  };
-  const filters = [["all", "all"], ["missed", "missed by some"], ["differ", "where strategies differ"]];
-  return html`
-    <section class="questions">
-      <h3 class="label">Question by question: ${number(questions.filter(isMissed).length)} of ${number(questions.length)} missed by some</h3>
-      <p class="filters" role="radiogroup" aria-label="Which questions">Show
-        ${filters.map(([value, label]) => html`
-          <label><input type="radio" name="questions" value=${value} checked=${filter === value} onChange=${() => choose(value)} />${label}</label>`)}
-      </p>
-      ${shown.length ? null : html`<p class="where">None.</p>`}
-      ${shown.slice(0, count).map(({ question, place }) => html`<${Question} key=${place} question=${question} place=${place} />`)}
-      ${shown.length > count ? html`<p class="more"><button type="button" onClick=${() => setCount(count + 200)}>${number(shown.length - count)} more</button></p>` : null}
-    </section>
-  `;
-}
-
-/** @param {{question: any, place: number}} props */
-function Question({ question, place }) {
-  const attempts = /** @type {any[]} */ (question.attempts);
-  const gold = /** @type {string[]} */ (question.gold);
-  const wrong = attempts.filter((attempt) => !attempt.is_good);
-  return html`
-    <article class="passage asked" aria-label=${`Question ${place}`}>
-      <header><span class="number" title=${printable(question.id)}>${place}</span><h3 dir="auto">${shorten(question.text, 600)}</h3></header>
-      <p class="gold">Gold: ${gold.slice(0, 6).map((one, i) => html`${i ? " or " : ""}<q dir="auto">${shorten(one, 600)}</q>`)}
-        ${gold.length ? null : html`<i>no answer in the documents</i>`}</p>
-      <ul class="verdicts">
-        ${attempts.map((attempt) => html`
-          <li>${shorten(attempt.strategy, 60)} ${number(attempt.budget)}${" "}
-            <span class=${`verdict ${attempt.is_good ? "good" : "bad"}`}>${attempt.is_good ? "✓" : "✗"} ${shorten(attempt.verdict, 60)}</span></li>`)}
-      </ul>
-      ${wrong.length ? html`
-        <details><summary>What was found instead</summary>${wrong.map((attempt) => html`<${WrongAttempt} attempt=${attempt} />`)}</details>` : null}
-    </article>
-  `;
-}
-
-/** @param {{attempt: any}} props */
-function WrongAttempt({ attempt }) {
-  const lost = /** @type {[string, string][]} */ (attempt.lost ?? []);
-  const found = /** @type {[string, string][]} */ (attempt.found ?? []);
-  const quoted = (/** @type {string} */ words, /** @type {string} */ about) => html`
-    <q dir="auto">${shorten(words, 600)}</q> <span class="where">${shorten(about, 120)}</span>`;
-  return html`
-    <div class="wrong">
-      <h4>${shorten(attempt.strategy, 60)} at ${number(attempt.budget)}: ${shorten(attempt.verdict, 60)}</h4>
-      ${attempt.said ? html`<p>It said: <bdi>${shorten(attempt.said, 600)}</bdi></p>` : null}
-      ${lost.map(([words, stage]) => html`<p>Lost ${quoted(words, stage)}</p>`)}
-      ${found.length ? html`<ul>${found.map(([where, words]) => html`<li>${quoted(words, where)}</li>`)}</ul>` : html`<p class="where">Nothing was found.</p>`}
     </div>
   `;
 }

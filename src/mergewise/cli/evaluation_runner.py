@@ -1,4 +1,4 @@
-"""What `eval` does: it resolves what was asked, computes the rows set by set, and says, writes and keeps them."""
+"""Run an evaluation: resolve the options, compute the rows set by set, print, write and keep them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import shutil
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from pathlib import Path
 from socket import gethostname
@@ -20,34 +20,26 @@ from mergewise import defaults
 from mergewise.cli import options as shared
 from mergewise.cli import settings
 from mergewise.cli.configuration import open_permitted
-from mergewise.cli.evaluation import BUDGETS, METHOD_BUDGET, EvaluationOptions
+from mergewise.cli.evaluate import BUDGETS, METHOD_BUDGET, EvaluationOptions
 from mergewise.cli.output import say, say_aside, say_warning
 from mergewise.cli.progress import characters, progress
-from mergewise.cli.report_output import (
-    EvaluationFiles,
-    say_columns,
-    say_differences,
-    say_lab_table,
-    say_line,
-    say_missed,
-    say_table,
-    say_table_head,
-)
+from mergewise.cli.reports import EvaluationFiles, say_missed, say_report, say_table
 from mergewise.designs import VIEWS
 from mergewise.designs.weave.weights import weights_line
 from mergewise.engine import Index
 from mergewise.errors import MergewiseError, UsageError
+from mergewise.evaluate.drilldown import LIMIT
 from mergewise.evaluate.evaluator import Asking, Evaluator, MethodRows
-from mergewise.evaluate.lab import PLUMBING, lab_report, layouts
-from mergewise.evaluate.measured import Measured, measured_rows, measured_runs
+from mergewise.evaluate.layout import OVER_SETS
+from mergewise.evaluate.means import method_means, question_rows
+from mergewise.evaluate.measured import measured_runs
 from mergewise.evaluate.methods import Method, methods_of, needed_views, strategy_methods
 from mergewise.evaluate.presets import Preset, presets_of
 from mergewise.evaluate.question_sets import Question, QuestionSet
-from mergewise.evaluate.report import ANSWER_COLUMNS, CONTEXT_COLUMNS, facts, report_line, set_report
-from mergewise.evaluate.rows import EvaluationRow, QuestionRow, mean_row
+from mergewise.evaluate.report import evaluation_report, set_facts
 from mergewise.evaluate.run import chosen_questions, indexed_tasks, parse_shard
-from mergewise.evaluate.runs.finish import RunTables, earlier_plan, write_plan
-from mergewise.evaluate.runs.folder import LINES, open_run
+from mergewise.evaluate.runs.finish import RunTables, document_texts, earlier_plan, write_plan
+from mergewise.evaluate.runs.folder import LINES, Run, memory_run, open_run
 from mergewise.evaluate.runs.keys import digest, question_digest
 from mergewise.evaluate.runs.lines import RowCount
 from mergewise.evaluate.runs.plan import (
@@ -58,10 +50,10 @@ from mergewise.evaluate.runs.plan import (
     installed_versions,
     this_machine,
 )
+from mergewise.evaluate.runs.record import RunRow
 from mergewise.evaluate.runs.store import RowStore, open_store
 from mergewise.index.cluster import executors_of
 from mergewise.models import load_chat, load_reranker, release
-from mergewise.page.evaluation import EvaluationReport
 from mergewise.protocols import Reranker
 from mergewise.store.views import Progress
 
@@ -109,7 +101,7 @@ class Evaluation:
 
     def run(self) -> None:
         options = self.options
-        files = EvaluationFiles(options.to_json, options.to_csv, options.to_md, options.html)
+        files = EvaluationFiles(options.to_json, options.to_csv, options.reports or ())
         # said now, not after hours
         files.check()
         if options.answers and options.run_folder is None and not options.dry_run:
@@ -185,7 +177,7 @@ class Evaluation:
             judge, utility = _reranker(options.reranker), _reranker(options.utility)
             asking = Asking(options.max_tokens, options.batch_size, judge, utility, options.temperature)
         name = "" if options.shard is None else f".{self.shard[0]}-of-{self.shard[1]}"
-        store = RowStore() if folder is None else open_store(folder, task.name, name, options.reuse or ())
+        store = RowStore() if folder is None else open_store(folder, task.name, name, options.reused_runs)
         # what the causal model writes by itself is written once where seconds are shared anyway
         return Evaluator(index, task, asking, store, {} if options.batch_size > 1 else None)
 
@@ -218,77 +210,71 @@ class Evaluation:
         if folder is not None:
             plan = plan.joined_to(earlier_plan(folder))
             _warn_of_versions(earlier_plan(folder), plan)
-        reports: list[EvaluationReport] = []
-        means: list[EvaluationRow] = []
-        rows: list[QuestionRow] = []
-        seen: set[str] = set()
+        known = _Known()
         for index, task in self.indexed_sets(indexes):
-            if task.name in seen:
+            if task.name in known.questions:
                 raise UsageError(f"two sets are called {task.name}", "rename one of them")
-            seen.add(task.name)
             questions = self.questions(task)
             asked = self.part(questions)
             if not asked:
                 raise UsageError(f"{task.name} has no questions to be asked", "use --split all, or fewer shards")
-            say(("" if not reports else "\n") + f"{task.name}: {facts(asked)}", style="bold")
+            say(("\n" if known.questions else "") + f"{task.name}: {set_facts(asked)}", style="bold")
             _warn_of_skipped(task)
+            known.questions[task.name] = asked
             evaluator = self.evaluator(index, task, folder)
             if options.dry_run:
                 self._say_costs(evaluator, asked)
                 continue
             ready, again, planned = self.rows(evaluator)
-            sets = _records_with(plan.sets, _planned_set(evaluator, questions))
-            models = {**plan.models, **_view_choices(index)}
-            plan = replace(plan, sets=sets, rows=_records_with(plan.rows, *planned), models=models)
+            plan = plan.with_records([_planned_set(evaluator, questions)], planned, _view_choices(index))
             if folder is not None:
                 write_plan(folder, plan)
             with progress("Evaluating") as advance:
                 evaluator.complete([*ready, *again], asked, advance)
             ready, planned = _without_failed(ready, planned, len(asked))
-            plan = replace(plan, rows=_records_with(plan.rows, *planned))
+            plan = plan.with_records(rows=planned)
+            names = {one.method.name for one in ready}
+            rows = [row for one in (*ready, *again) if one.method.name in names for row in one.rows(asked)]
+            _warn_of_failed(rows)
             if tables is not None:
                 documents = {one.doc for row in evaluator.store.known.values() for one in row.ranking}
                 tables.add_set(index, task.name, task.questions, documents)
-            known = _say_rows(ready, planned, asked, options.answers)
-            report = set_report([own for _, own in known], [mean for mean, _ in known])
-            reports.append(report)
-            for mean, own in known:
-                means.append(mean)
-                rows += own if files.paths() or self.presets else []
-            # after each set, so that a kill costs the set under way alone
-            files.write(means, rows)
-            if tables is None and files.has_report:
-                files.write_report(lab_report(self._measured_run(rows, plan), self.presets))
-            for table in report.tables[1:]:
-                say_table(table)
-            if len(reports) == 1:
-                say_columns([column for table in report.tables for column in table.columns])
-            say_differences(report)
-            if options.show_missed:
-                say_missed(report)
-        if tables is not None and folder is not None:
-            with _other_shards_done(folder):
-                tables.write(plan)
-            shutil.rmtree(folder / INDEXES, ignore_errors=True)
-            say_aside(f"the run: {folder}")
-        if self.presets or (tables is not None and files.has_report):
-            if tables is None or folder is None:
-                self._report(self._measured_run(rows, plan), files)
             else:
-                self._report(measured_runs([open_run(folder)]), files)
-
-    def _measured_run(self, rows: Sequence[QuestionRow], plan: RunPlan) -> Measured:
-        return measured_rows(rows, {(one.set, one.method): one.needs for one in plan.needs()}, plan.models)
-
-    def _report(self, measured: Measured, files: EvaluationFiles) -> None:
-        """The layouts of the papers, and the page of the whole."""
-        if not measured.values:
+                known.rows += rows
+                if files.reports:
+                    documents = {one.doc for row in rows for one in row.ranking}
+                    known.texts += document_texts(index, task.name, asked, documents)
+            self._say_set(memory_run(rows, {task.name: asked}, plan=plan), known, files)
+        if options.dry_run:
             return
-        if measured.is_plumbing:
-            say(f"\n{PLUMBING}", style="bold")
-        for table in (table for preset in self.presets for table in layouts(measured, preset)):
-            say_lab_table(table)
-        files.write_report(lab_report(measured, self.presets))
+        if tables is None or folder is None:
+            self._say_all(known.run(plan), known, files)
+            return
+        with _other_shards_done(folder):
+            tables.write(plan)
+        shutil.rmtree(folder / INDEXES, ignore_errors=True)
+        say_aside(f"the run: {folder}")
+        self._say_all(open_run(folder), known, files)
+
+    def _say_set(self, run: Run, known: _Known, files: EvaluationFiles) -> None:
+        """Print the report of one set, and write the files, so that a kill costs the set under way alone."""
+        measured = measured_runs([run])
+        known.means += [one.as_dict() for one in method_means(run, measured)]
+        known.asked += question_rows(run, measured)
+        files.write(known.means, known.asked)
+        say_report(evaluation_report(measured, limit=0))
+        if self.options.show_missed:
+            say_missed(measured)
+
+    def _say_all(self, run: Run, known: _Known, files: EvaluationFiles) -> None:
+        """Print the tables over all sets and those of the papers, and write the report."""
+        if not (self.presets or len(known.questions) > 1 or files.reports):
+            return
+        report = evaluation_report(measured_runs([run]), self.presets, limit=LIMIT if files.reports else 0)
+        papers, own, *_ = report.parts
+        for table in (*papers.tables, *(table for table in own.tables if table.key == OVER_SETS)):
+            say_table(table)
+        files.write_report(report)
 
     def _plan(self) -> RunPlan:
         """All of the plan that does not depend on the sets."""
@@ -366,6 +352,20 @@ class Evaluation:
             say(f"{cost.method} {cost.budget}: {cost.rows:,} rows, {cost.seconds:.0f} s, {calls}{money}")
 
 
+@dataclass(slots=True)
+class _Known:
+    """What was measured so far: rows for files, and for a run without a folder its rows, questions and texts."""
+
+    means: list[dict[str, Any]] = field(default_factory=list)
+    asked: list[dict[str, Any]] = field(default_factory=list)
+    rows: list[RunRow] = field(default_factory=list)
+    questions: dict[str, Sequence[Question]] = field(default_factory=dict)
+    texts: list[tuple[str, str, str, str]] = field(default_factory=list)
+
+    def run(self, plan: RunPlan) -> Run:
+        return memory_run(self.rows, self.questions, self.texts, plan)
+
+
 def compute_shard(sets: Sequence[str], options: EvaluationOptions, count: int, number: int) -> str:
     """Add the rows of one shard of so many, counted from 1, to the run folder; by a process of its own that says nothing.
 
@@ -399,10 +399,10 @@ def _check(options: EvaluationOptions) -> None:
         raise UsageError(f"{named[0]} have their modes", "leave out --mode, or name --strategies")
     for name in ("shard", "reuse"):
         if getattr(options, name) and options.run_folder is None:
-            raise UsageError(f"--{name} goes with --out", "name a run folder")
+            raise UsageError(f"{name} goes with --out", "name a run folder")
     if (options.workers > 1 or options.ray is not None) and (options.out is None or options.shard is not None):
-        option = "--workers" if options.ray is None else "--ray"
-        raise UsageError(f"{option} goes with --out, and without --shard", "name a run folder")
+        option = "--workers" if options.ray is None else "ray"
+        raise UsageError(f"{option} goes with --out, and without shard", "name a run folder")
     executors_of(options.workers, options.ray, options.gpus_per_worker)
 
 
@@ -509,22 +509,13 @@ def _warn_of_skipped(task: QuestionSet) -> None:
     for row in task.skipped[:WARNED]:
         say_warning(str(row))
     if task.skipped:
-        say_warning(f"{len(task.skipped)} rows of {task.name} were left out; --strict stops at the first")
+        say_warning(f"{len(task.skipped)} rows of {task.name} were left out; the setting strict stops at the first")
 
 
 def _warn_of_versions(earlier: RunPlan, plan: RunPlan) -> None:
     before, now = (one.versions.get("mergewise", "") for one in (earlier, plan))
     if before and before != now:
         say_warning(f"this run was begun by version {before}: its rows stay, beside those of version {now}")
-
-
-def _records_with(known: tuple[Any, ...], *new: Any) -> tuple[Any, ...]:
-    """Records with new ones, which replace those of the same set (and method)."""
-
-    def key(one: Any) -> object:
-        return (one.set, one.method) if isinstance(one, PlannedRows) else one.name
-
-    return tuple({key(one): one for one in (*known, *new)}.values())
 
 
 def _planned_set(evaluator: Evaluator, questions: Sequence[Question]) -> PlannedSet:
@@ -534,26 +525,9 @@ def _planned_set(evaluator: Evaluator, questions: Sequence[Question]) -> Planned
     return PlannedSet(task.name, len(task.questions), len(questions), asked, evaluator.documents(), manifest.embedder)
 
 
-def _say_rows(
-    ready: Sequence[MethodRows], planned: Sequence[PlannedRows], questions: Sequence[Question], answers: bool
-) -> list[tuple[EvaluationRow, list[QuestionRow]]]:
-    """The rows with their means, which are said. Names some of the questions that failed, and what methods lack."""
-    columns = ANSWER_COLUMNS if answers else CONTEXT_COLUMNS
-    known = []
-    say_table_head(tuple(columns.values()))
-    for one in ready:
-        rows = one.rows(questions)
-        failed = [row for row in rows if row.error]
-        for row in failed[:WARNED]:
-            say_warning(f"{row.strategy}, question {row.question.id}: {row.error}")
-        mean = mean_row(rows)
-        say_line(report_line(mean, tuple(columns)), tuple(columns.values()))
-        if failed:
-            say_warning(
-                f"{len(failed)} of {len(rows)} questions failed; they count as wrong, and are asked again next time"
-            )
-        known.append((mean, rows))
-    for lacking in planned:
-        if lacking.needs:
-            say(f"{lacking.method} {lacking.needs}")
-    return known
+def _warn_of_failed(rows: Sequence[RunRow]) -> None:
+    failed = [row for row in rows if row.error]
+    for row in failed[:WARNED]:
+        say_warning(f"{row.method}, question {row.question}: {row.error}")
+    if failed:
+        say_warning(f"{len(failed)} of {len(rows)} rows failed; they count as wrong, and are asked again next time")

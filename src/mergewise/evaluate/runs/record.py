@@ -89,6 +89,13 @@ class RunRow:
             return None
         return self.search_seconds + self.assembly_seconds
 
+    @property
+    def seconds(self) -> float | None:
+        """To find the context and answer from it."""
+        if self.query_seconds is None or self.answer_seconds is None:
+            return None
+        return self.query_seconds + self.answer_seconds
+
     def as_dict(self) -> dict[str, Any]:
         """As JSON and Parquet have it: `scores` apart, `weights` as a list of pairs, spans as {doc, start, end}."""
         # not by `asdict`, which copies all that is within

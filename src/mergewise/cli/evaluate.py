@@ -12,15 +12,49 @@ import typer
 
 from mergewise import defaults
 from mergewise.cli import options, settings
+from mergewise.cli.settings import Setting
+from mergewise.ranges import OUTPUT, Range
 
 BUDGETS = "128,384,640"
 METHOD_BUDGET = "4096"
 """Ample: the passages of a method settle how many tokens it takes."""
 
+CausalSetting = Annotated[str, Setting("Causal model of the modes that need one, as for `ask --causal`")]
+SearchSetting = Annotated[str | None, Setting("How full text and vectors become one ranking, as for `ask --search`")]
+MaxTokensSetting = Annotated[int, Setting("Maximum tokens that a model writes in one call", OUTPUT)]
+PromptsSetting = Annotated[Path | None, Setting("Directory of prompts of your own")]
+RaySetting = Annotated[
+    str | None,
+    Setting("With --out: workers on a Ray cluster (extra ray): local, auto or HOST:PORT; nodes share the folders"),
+]
+SampleSetting = Annotated[
+    int | None, Setting("Only so many questions of each set, drawn at random", Range(1, 1_000_000_000))
+]
+SeedSetting = Annotated[int, Setting("Seed of the sample", Range(0, 1 << 63))]
+ShardSetting = Annotated[
+    str | None, Setting("With --out: I/N computes every N-th question alone; a run without it does the rest")
+]
+ReferenceSetting = Annotated[str | None, Setting("Method that the others are compared with; the first without it")]
+RepeatsSetting = Annotated[
+    int | None,
+    Setting("Times that a chat model which draws its answers is asked: 1, or those of the table", Range(1, 1000)),
+]
+TemperatureSetting = Annotated[float | None, Setting("Temperature of the chat model: 0", Range(0, 2))]
+UtilitySetting = Annotated[
+    str, Setting("Utility predictor of the methods that want one, as for --reranker; the reranker without it")
+]
+BatchSizeSetting = Annotated[
+    int, Setting("Batch size: questions answered together; 1 times each question alone", Range(1, 1024))
+]
+ReuseSetting = Annotated[
+    str | None, Setting("With --out: other run folders whose rows are taken over, separated by commas")
+]
+StrictSetting = Annotated[bool, Setting("Stop at an invalid row of a set, and at a method that lacks what it needs")]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvaluationOptions:
-    """What is asked, how, and where it goes."""
+    """The methods, the questions, the models and the files of an evaluation."""
 
     strategies: options.StrategiesOption = f"topk,{defaults.STRATEGY}"
     budgets: Annotated[
@@ -34,28 +68,9 @@ class EvaluationOptions:
     ] = None
     limit: options.LimitOption = None
     split: options.SplitOption = "all"
-    sample: Annotated[int | None, typer.Option(min=1, help="Only so many questions of each set, drawn by --seed.")] = (
-        None
-    )
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the sample.")] = 0
-    shard: Annotated[
-        str | None,
-        typer.Option(
-            metavar="I/N",
-            help="With --out: compute every N-th question alone. The same command without --shard does the rest.",
-        ),
-    ] = None
     workers: Annotated[
         int, typer.Option(min=1, max=64, help="With --out: so many processes compute at the same time.")
     ] = 1
-    ray: Annotated[
-        str | None,
-        typer.Option(
-            metavar="ADDRESS",
-            help="With --out: workers on a Ray cluster (extra ray): local, auto or HOST:PORT. Nodes share the folders.",
-        ),
-    ] = None
-    gpus_per_worker: settings.GPUsSetting = 0.0
     answers: Annotated[
         bool, typer.Option("--answers", "-a", help="Also answer the questions and score the answers.")
     ] = False
@@ -69,52 +84,13 @@ class EvaluationOptions:
         str | None,
         typer.Option(help="Instead of strategies, what fills tables of the papers, separated by commas: {tables}."),
     ] = None
-    reference: Annotated[
-        str | None, typer.Option(help="Method that the others are compared with.", show_default="the first")
-    ] = None
     mode: options.ModeOption = None
     chat: options.ChatOption = defaults.CHAT
-    causal: options.CausalOption = defaults.CAUSAL
-    search: options.SearchOption = None
-    window: settings.WindowSetting = None
-    max_tokens: options.MaxTokensOption = defaults.MAX_TOKENS
-    repeats: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            max=1000,
-            help="Times that a chat model which draws its answers is asked, each with a seed of its own.",
-            show_default="1, or those of the table",
-        ),
-    ] = None
-    temperature: Annotated[
-        float | None, typer.Option(min=0, max=2, help="Temperature of the chat model.", show_default="0")
-    ] = None
-    cache: settings.CacheSetting = None
-    prompts: options.PromptsOption = None
-    timeout: settings.TimeoutSetting = None
-    retries: settings.RetriesSetting = None
-    price_in: settings.PriceInSetting = 0.0
-    price_out: settings.PriceOutSetting = 0.0
     embedder: options.EmbedderOption = None
     reranker: options.RerankerOption = defaults.RERANKER
-    weights: settings.WeightsSetting = None
-    utility: Annotated[
-        str,
-        typer.Option(
-            help="Utility predictor of the methods that want one, as for --reranker.", show_default="the reranker"
-        ),
-    ] = defaults.RERANKER
-    batch_size: Annotated[
-        int, typer.Option(min=1, max=1024, help="Batch size: questions answered together; 1 times each question alone.")
-    ] = 1
     out: Annotated[
         Path | None,
         typer.Option(help="Run folder: every row is kept there, and nothing that it holds is computed again."),
-    ] = None
-    reuse: Annotated[
-        list[Path] | None,
-        typer.Option(metavar="RUN", help="With --out: another run folder whose rows are taken over; may be repeated."),
     ] = None
     form: Annotated[
         str | None,
@@ -122,12 +98,6 @@ class EvaluationOptions:
             "--format", metavar="FORMAT", help="Form of the question sets.", show_default="what they look like"
         ),
     ] = None
-    strict: Annotated[
-        bool,
-        typer.Option(
-            "--strict", help="Stop at a row of a set that cannot be read, and at a method that lacks what it needs."
-        ),
-    ] = False
     dry_run: Annotated[
         bool,
         typer.Option("--dry-run", help="Only say what the run will cost, from five questions; no chat model is asked."),
@@ -141,10 +111,44 @@ class EvaluationOptions:
     to_csv: Annotated[
         Path | None, typer.Option("--csv", metavar="FILE", help="Write the means to this file, as a table.")
     ] = None
-    to_md: Annotated[
-        Path | None, typer.Option("--md", metavar="FILE", help="Write the tables to this file, in Markdown.")
+    reports: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--report",
+            "--html",
+            "--md",
+            metavar="FILE",
+            help="Write the report to this file: Markdown for .md, else a page; may be repeated.",
+        ),
     ] = None
-    html: options.HtmlOption = None
+    sample: SampleSetting = None
+    seed: SeedSetting = 0
+    shard: ShardSetting = None
+    ray: RaySetting = None
+    gpus_per_worker: settings.GPUsSetting = 0.0
+    reference: ReferenceSetting = None
+    causal: CausalSetting = defaults.CAUSAL
+    search: SearchSetting = None
+    window: settings.WindowSetting = None
+    max_tokens: MaxTokensSetting = defaults.MAX_TOKENS
+    repeats: RepeatsSetting = None
+    temperature: TemperatureSetting = None
+    cache: settings.CacheSetting = None
+    prompts: PromptsSetting = None
+    timeout: settings.TimeoutSetting = None
+    retries: settings.RetriesSetting = None
+    price_in: settings.PriceInSetting = 0.0
+    price_out: settings.PriceOutSetting = 0.0
+    weights: settings.WeightsSetting = None
+    utility: UtilitySetting = defaults.RERANKER
+    batch_size: BatchSizeSetting = 1
+    reuse: ReuseSetting = None
+    strict: StrictSetting = False
+
+    @property
+    def reused_runs(self) -> list[Path]:
+        """The run folders whose rows are taken over."""
+        return [Path(name.strip()) for name in (self.reuse or "").split(",") if name.strip()]
 
     @property
     def run_folder(self) -> Path | None:
@@ -172,7 +176,7 @@ def evaluate(
     that was stopped goes on where it was, and `mergewise report` reads it. Beside the first file that is written stand the rows
     of all questions: rows.questions.jsonl and rows.questions.csv beside rows.json.
     """
-    from mergewise.cli.evaluating import Evaluation
+    from mergewise.cli.evaluation_runner import Evaluation
 
     Evaluation.of_options(sets, options).run()
 
@@ -203,17 +207,17 @@ def report(
 
     Bold is the best method and every one that is not worse than it; published numbers stand beside ours.
     """
-    from mergewise.cli.report_output import say_lab_report, write_report_file
+    from mergewise.cli.reports import say_report, write_report_file
     from mergewise.evaluate.exports import csv_table, markdown, svg_files
-    from mergewise.evaluate.lab import lab_report
     from mergewise.evaluate.measured import measured_runs
     from mergewise.evaluate.presets import presets_of
+    from mergewise.evaluate.report import evaluation_report
     from mergewise.evaluate.runs.folder import open_run
     from mergewise.page.evaluation import evaluation_page
 
     measured = measured_runs([open_run(folder) for folder in runs], reference)
     presets = presets_of(",".join(measured.tables) if table is None else table) if table or measured.tables else []
-    found = lab_report(measured, presets, metric)
+    found = evaluation_report(measured, presets, metric)
     for path, text in ((html, evaluation_page), (md, markdown), (csv, csv_table)):
         if path is not None:
             write_report_file(path, text(found))
@@ -221,4 +225,4 @@ def report(
         for name, drawn in svg_files(found).items():
             write_report_file(svg / name, drawn)
     if not any((html, md, csv, svg)):
-        say_lab_report(found)
+        say_report(found)

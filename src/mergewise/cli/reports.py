@@ -1,0 +1,285 @@
+"""How `eval` and `report` print a report and write it to files. Default tables have 80 columns; those of papers may be wider."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from textwrap import wrap
+from typing import Any, Literal
+
+from mergewise.cli.output import say, say_aside
+from mergewise.errors import UsageError
+from mergewise.evaluate.exports import csv_rows, markdown
+from mergewise.evaluate.means import is_missed
+from mergewise.evaluate.measured import Measured, MeasuredSet
+from mergewise.evaluate.question_sets import Question
+from mergewise.evaluate.runs.record import RunRow
+from mergewise.page.evaluation import (
+    EvaluationReport,
+    ReportCell,
+    ReportColumn,
+    ReportPairs,
+    ReportTable,
+    evaluation_page,
+    probability_text,
+)
+from mergewise.page.markup import shorten
+
+WIDTH = 80
+MISSED = 20
+"""Missed questions that are listed in the terminal."""
+TEXT = 140
+"""Characters of a text there."""
+GOLDS, FOUND = 3, 2
+"""Gold answers, and found passages, of each question there."""
+SHORTEST, LONGEST = 10, 30
+"""Characters of a name in front of the figures."""
+MARKS = {"best": "*", "second": "+"}
+
+
+def say_report(report: EvaluationReport) -> None:
+    """Print the headline, the tables, the differences to the reference, and the remarks."""
+    if report.warning:
+        say(report.warning, style="bold")
+    for line in report.headline:
+        _say_wrapped(line.replace("**", ""))
+    tables = [table for part in report.parts for table in part.tables]
+    for table in tables:
+        say_table(table)
+    _say_columns([column for table in tables if table.is_explained for column in table.columns])
+    _say_differences(report.pairs, report.reference)
+    say()
+    for remark in (*(note for part in report.parts for note in part.notes), *report.remarks):
+        _say_wrapped(remark)
+
+
+def say_table(table: ReportTable) -> None:
+    """Print a table with intervals below its figures. `*` marks the best and all that are not worse, `+` the next."""
+    say(f"\n{table.title}", style="bold")
+    if table.about:
+        say(table.about, style="dim")
+    heads = [column.label for column in table.columns]
+    figures, bounds = (
+        [[text(column, cell) for column, cell in zip(table.columns, row.cells, strict=True)] for row in table.rows]
+        for text in (_figure, _bounds)
+    )
+    widths = [max(map(len, texts)) for texts in zip(heads, *figures, *bounds, strict=True)]
+    room = max(SHORTEST, WIDTH - sum(width + 2 for width in widths))
+    name = min(room, LONGEST, max((len(row.name) for row in table.rows), default=0))
+    if any(column.group for column in table.columns):
+        say(f"{'':{name}}  {_groups(table.columns, widths)}", style="dim")
+    say(f"{'':{name}}  {_line(heads, widths)}", style="dim")
+    section = ""
+    for row, own, below in zip(table.rows, figures, bounds, strict=True):
+        if row.section != section:
+            section = row.section
+            say(section, style="dim")
+        label = row.name
+        if len(label) > name:
+            say(label)
+            label = ""
+        say(f"{label:{name}}  {_line(own, widths)}".rstrip())
+        if any(below):
+            say(f"{'':{name}}  {_line(below, widths)}".rstrip(), style="dim")
+        if row.note:
+            say(f"{'':{name}}  {row.note}", style="dim")
+    cells = [cell for row in table.rows for cell in row.cells]
+    if any(cell.mark == "best" for cell in cells):
+        published = "; (published)" if any(cell.published is not None for cell in cells) else ""
+        say(f"* the best, and all that are not worse than it; + the next{published}", style="dim")
+    for note in (table.source, *table.notes):
+        if note:
+            say(f"- {note}", style="dim")
+
+
+def _figure(column: ReportColumn, cell: ReportCell) -> str:
+    figure = cell.note or ("" if cell.value is None and cell.published is not None else column.figure(cell.value))
+    published = "" if cell.published is None else f" ({column.published_figure(cell.published)})"
+    return f"{figure}{MARKS.get(cell.mark, '')}{published}".strip()
+
+
+def _bounds(column: ReportColumn, cell: ReportCell) -> str:
+    """Return an interval, short: `.81–.90`, or `81–90` in percent."""
+    if cell.interval is None:
+        return ""
+    if column.is_share and not column.percent:
+        low, high = (f"{end:.2f}".removeprefix("0").replace("1.00", "1") for end in cell.interval)
+    else:
+        low, high = (f"{100 * end if column.percent else end:.0f}" for end in cell.interval)
+    return f"{low}–{high}"
+
+
+def _line(texts: Sequence[str], widths: Sequence[int]) -> str:
+    return "  ".join(f"{text:>{width}}" for text, width in zip(texts, widths, strict=True))
+
+
+def _groups(columns: Sequence[ReportColumn], widths: Sequence[int]) -> str:
+    """The names of groups, each above its columns."""
+    parts: list[tuple[str, int]] = []
+    for column, width in zip(columns, widths, strict=True):
+        if parts and parts[-1][0] == column.group:
+            parts[-1] = (column.group, parts[-1][1] + 2 + width)
+        else:
+            parts.append((column.group, width))
+    return "  ".join(f"{group[:width]:<{width}}" for group, width in parts)
+
+
+def _say_columns(columns: Iterable[ReportColumn]) -> None:
+    """Print the meaning of each column."""
+    meanings = {column.label: column.about for column in columns}
+    if meanings:
+        say()
+        for label, about in meanings.items():
+            say(f"{label:9} {about}", style="dim")
+        say(".81–.90   interval of 95 percent of the figure above it", style="dim")
+
+
+def _say_differences(pairs: Sequence[ReportPairs], reference: str) -> None:
+    """Print the difference of each method to the reference."""
+    compared = [one for one in pairs if reference in one.names]
+    if compared:
+        say(f"\nDifferences to {reference}, question by question (* told apart from zero):")
+    for one in compared:
+        say(one.title, style="dim")
+        at = one.names.index(reference)
+        for name, cells in zip(one.names, one.cells, strict=True):
+            pair = cells[at]
+            if pair is not None:
+                low, high = pair.interval
+                figures = f"{pair.difference:+.3f}{'*' if pair.is_apart else ' '} [{low:+.2f} {high:+.2f}]"
+                probability = probability_text(pair.probability)
+                say(f"{shorten(name, 28):28} {figures}  p {probability:6} {pair.better} up, {pair.worse} down")
+
+
+# -- missed questions
+
+
+def say_missed(measured: Measured) -> None:
+    """Print the questions that went wrong: the gold, where it was lost, and what was found instead."""
+    for own in measured.sets:
+        outcomes = measured.outcomes(own.name, range(len(own.questions)))
+        wrong = [
+            (question, [row for row in found.values() if is_missed(row, question)])
+            for question, found in zip(own.questions, outcomes, strict=True)
+        ]
+        _say_missed(own, [(question, rows) for question, rows in wrong if rows])
+
+
+def _say_missed(own: MeasuredSet, missed: Sequence[tuple[Question, Sequence[RunRow]]]) -> None:
+    say(f"\nMissed in {own.name}: {len(missed)} of {len(own.questions)} questions")
+    for question, rows in missed[:MISSED]:
+        say()
+        _say_wrapped(f"[{question.id}] {shorten(question.text, TEXT)}", style="bold")
+        gold = " | ".join(shorten(gold, TEXT // 2) for gold in question.answers[:GOLDS])
+        _say_wrapped(f"  gold: {gold or 'no answer in the documents'}")
+        lost = dict.fromkeys(one.text for row in rows for one in row.lost)
+        for text in lost:
+            if text not in question.answers:
+                _say_wrapped(f"  lost: “{shorten(text, TEXT)}”")
+        for method in dict.fromkeys(row.method for row in rows):
+            _say_attempts([row for row in rows if row.method == method], question)
+    if len(missed) > MISSED:
+        say(f"\nand {len(missed) - MISSED} more: --report FILE or --json FILE lists all")
+
+
+def _say_attempts(rows: Sequence[RunRow], question: Question) -> None:
+    """Print how one method missed a question, in detail at the largest budget."""
+    largest = max(rows, key=lambda row: row.budget)
+    budgets = ", ".join(str(row.budget) for row in sorted(rows, key=lambda row: row.budget))
+    stages = "; ".join(dict.fromkeys(one.stage.value for one in largest.lost))
+    _say_wrapped(f"  {largest.method} at {budgets}: {_verdict(largest, question)}{f' ({stages})' if stages else ''}")
+    reply = largest.error or largest.prediction
+    if reply:
+        _say_wrapped(f"    said: {shorten(reply, TEXT)}")
+    for found in largest.found[:FOUND]:
+        _say_wrapped(f"    {' '.join(found.place.splitlines())} “{shorten(found.text, TEXT)}”", style="dim")
+    if not largest.found and not largest.error:
+        say("    nothing was found", style="dim")
+
+
+def _verdict(row: RunRow, question: Question) -> str:
+    """Say in a word or two how a question was missed."""
+    if row.error:
+        return "failed"
+    if row.mode is None:
+        return "held in part" if row.scores.get("evidence") else "missed"
+    if row.refused:
+        return "refused"
+    if question.answerable:
+        return "wrong"
+    return "claimed, and sure" if row.sure else "claimed"
+
+
+def _say_wrapped(text: str, style: str | None = None) -> None:
+    indent = " " * (len(text) - len(text.lstrip()) + 2)
+    for line in wrap(text, WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False):
+        say(line, style)
+
+
+# -- files
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluationFiles:
+    """The files that an evaluation is written to. Beside the first stand the rows of all questions."""
+
+    json: Path | None = None
+    csv: Path | None = None
+    reports: Sequence[Path] = ()
+
+    def paths(self) -> list[Path]:
+        named = [path for path in (self.json, self.csv, *self.reports) if path is not None]
+        return [*named, *(named[0].with_suffix(f".questions{suffix}") for suffix in (".jsonl", ".csv") if named)]
+
+    def check(self) -> None:
+        """Raises UsageError where a file cannot be written. Nothing that stands in one is lost, and none is left empty."""
+        for path in self.paths():
+            is_new = not path.exists()
+            _write(path, "", "a")
+            if is_new:
+                path.unlink()
+
+    def write(self, means: Sequence[Mapping[str, Any]], questions: Sequence[Mapping[str, Any]]) -> None:
+        if self.json is not None:
+            _write(self.json, json.dumps(means, indent=1) + "\n")
+        if self.csv is not None:
+            _write(self.csv, csv_rows(means))
+        if self.paths():
+            *_, lines, table = self.paths()
+            _write(lines, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in questions))
+            _write(table, csv_rows(questions))
+
+    def write_report(self, report: EvaluationReport) -> None:
+        for path in self.reports:
+            _write(path, report_text(report, path))
+
+    def say_rows(self) -> None:
+        """Print where the rows of all questions stand."""
+        if self.paths():
+            *_, lines, table = self.paths()
+            say_aside(f"a row for each question: {lines}, {table.name}")
+
+
+def report_text(report: EvaluationReport, path: Path) -> str:
+    """Return the report as the name of its file asks: Markdown for `.md`, else a page."""
+    return markdown(report) if path.suffix == ".md" else evaluation_page(report)
+
+
+def _write(path: Path, text: str, mode: Literal["a", "w"] = "w") -> None:
+    try:
+        with path.open(mode, encoding="utf-8", errors="replace", newline="") as file:
+            file.write(text)
+    except OSError as error:
+        raise UsageError(f"{path} cannot be written: {error.strerror}", "name a file in a folder that exists") from None
+
+
+def write_report_file(path: Path, text: str) -> None:
+    """Write a file, making its folder too, and print its name."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"{path} cannot be written: {error.strerror}", "name a file that can be written") from None
+    _write(path, text)
+    say_aside(f"written: {path}")
