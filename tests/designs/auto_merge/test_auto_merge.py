@@ -321,7 +321,7 @@ def test_semantic_without_vectors_says_what_to_do() -> None:
 
 def test_nothing_found_is_an_empty_context() -> None:
     for mode in ("auto", "always", "never", "semantic"):
-        context = run(ScriptedReader(STORE, {}), replace(PLAIN, mode=mode))  # type: ignore[arg-type]
+        context = run(ScriptedReader(STORE, {}), replace(PLAIN, mode=mode))
         assert (context.text, context.tokens, context.passages) == ("", 0, ())
 
 

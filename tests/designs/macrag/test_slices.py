@@ -90,7 +90,8 @@ def test_chunks_cover_the_document_and_slices_are_its_text(text: str, settings: 
     for chunk in own.chunks:
         assert chunk.text == text[chunk.start : chunk.end]
         assert SLICE_GAP.join(text[a:b] for a, b in chunk.parts) == chunk.summary
-    assert [x.id for x in (*own.chunks, *own.slices)] == list(range(len(own.chunks) + len(own.slices)))
+    ids = [chunk.id for chunk in own.chunks] + [piece.id for piece in own.slices]
+    assert ids == list(range(len(own.chunks) + len(own.slices)))
     for piece in own.slices:
         assert piece.text == SLICE_GAP.join(text[a:b] for a, b in piece.parts)
         assert all(a < b for a, b in piece.parts)

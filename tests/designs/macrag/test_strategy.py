@@ -59,7 +59,7 @@ def test_document_scores() -> None:
     st.lists(st.tuples(st.integers(0, 5), st.floats(0.01, 1)), min_size=1, max_size=30), st.integers(1, 4), st.data()
 )
 def test_documents_are_the_best_k2(pairs: list[tuple[int, float]], k2: int, data: st.DataObject) -> None:
-    how = data.draw(st.sampled_from(["max", "mean", "sum"]))
+    how: macrag.DocumentRank = data.draw(st.sampled_from(["max", "mean", "sum"]))
     scaled = sorted((ScoredChunk(i, f"d{doc}", score) for i, (doc, score) in enumerate(pairs)), key=lambda c: -c.score)
     ranks, usage = macrag.rank_documents(searching(), scaled, MacRAG(k2=k2, documents=how))
     every = {}

@@ -85,9 +85,11 @@ def test_reading_order(order: list[int], count: int, directional: bool) -> None:
 
 def test_a_source_of_the_hosts_own_place_takes_its_place_in_the_flow() -> None:
     whole = sentences_in(source("d", "One is here. Two is here. Three is here."), source("e", "Another."))
-    pair = Pair(MergeChunk(1, 0.1, 5, (whole[1],)), MergeChunk(0, 0.9, 9, (whole[3], whole[0], whole[2])))
+    pair: Pair[Content] = Pair(
+        MergeChunk(1, 0.1, 5, (whole[1],)), MergeChunk(0, 0.9, 9, (whole[3], whole[0], whole[2]))
+    )
     assert texts(in_reading_order(whole, pair, True)) == ["Another.", "One is here.", "Two is here.", "Three is here."]
-    first = Pair(MergeChunk(1, 0.1, 5, (whole[0],)), MergeChunk(0, 0.9, 9, (whole[1], whole[3])))
+    first: Pair[Content] = Pair(MergeChunk(1, 0.1, 5, (whole[0],)), MergeChunk(0, 0.9, 9, (whole[1], whole[3])))
     assert texts(in_reading_order(whole, first, True)) == ["One is here.", "Two is here.", "Another."]
 
 
@@ -187,7 +189,8 @@ def test_pairs_are_asked_about_at_the_same_time() -> None:
 
 @pytest.mark.parametrize("ask", [point, copy])
 def test_a_chunk_that_holds_nothing_is_no_question(ask: object) -> None:
-    pair, nothing = make(), MergeChunk(9, 0.0, 0, ())
+    pair = make()
+    nothing: MergeChunk[Content] = MergeChunk(9, 0.0, 0, ())
     operator = modelled(["never"], pair, ask)
     found = operator([Pair(nothing, nothing), Pair(nothing, pair.host), Pair(pair.source, nothing)])
     assert [fusion.kept for fusion in found] == [(), pair.host.content, pair.source.content]

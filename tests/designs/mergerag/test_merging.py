@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import combinations
+from typing import TypeVar
 
 import numpy as np
 import pytest
@@ -17,12 +18,14 @@ from mergewise.designs.mergerag.merging import (
     MergeChunk,
     MergeResult,
     Pair,
+    Pairing,
     Schedule,
     asymmetric,
     merge,
     symmetric,
 )
 
+T = TypeVar("T")
 Set = frozenset[int]  # the content of a test's chunk: which of the first chunks are in it
 ReplyForm = tuple[str, Schedule]
 FORMS: list[ReplyForm] = [(kind, schedule) for kind in ("sym", "asym") for schedule in ("sequential", "hierarchical")]
@@ -60,12 +63,13 @@ class World:
 
     def merged(self, form: ReplyForm, budget: int, at_once: int = 8, guard: bool = False) -> MergeResult[Set]:
         kind, schedule = form
-        rows = asymmetric(lambda source, anchors: [self.nll(source.content, a.content) for a in anchors])
-        pairing = symmetric if kind == "sym" else rows
+        pairing: Pairing[Set] = symmetric
+        if kind == "asym":
+            pairing = asymmetric(lambda source, anchors: [self.nll(source.content, a.content) for a in anchors])
         return merge(self.chunks(), budget, pairing, self.fuse, schedule, at_once, guard)
 
 
-def argmin(items: list, key: Callable) -> object:  # type: ignore[type-arg]
+def argmin(items: list[T], key: Callable[[T], float]) -> T:
     best = items[0]
     for item in items:
         if key(item) < key(best):
@@ -81,7 +85,7 @@ def algorithm_1_and_3(world: World, budget: int, batched: bool) -> list[Set]:
         for _ in range(len(c) // 2 if batched else 1):
             order = sorted(r, key=lambda x: (world.score(x), c.index(x)))
             pairs = [(x, y) for x, y in combinations(order, 2)]
-            x, y = argmin(pairs, lambda pair: world.score(pair[0]) + world.score(pair[1]))  # type: ignore[misc]
+            x, y = argmin(pairs, lambda pair: world.score(pair[0]) + world.score(pair[1]))
             p.append((x, y))
             r = [z for z in r if z not in (x, y)]
         c = r + [x | y for x, y in p]
@@ -94,10 +98,10 @@ def algorithm_2_and_4(world: World, budget: int, batched: bool) -> list[Set]:
         r, p = list(c), []
         for _ in range(len(c) // 2 if batched else 1):
             ci = argmin(r, world.score)
-            cj = argmin([z for z in r if z != ci], partial(world.nll, ci))  # type: ignore[arg-type]
+            cj = argmin([z for z in r if z != ci], partial(world.nll, ci))
             p.append((ci, cj))
             r = [z for z in r if z not in (ci, cj)]
-        c = r + [x | y for x, y in p]  # type: ignore[operator]
+        c = r + [x | y for x, y in p]
     return c
 
 
@@ -128,10 +132,10 @@ def test_rounds_depth_and_calls_keep_the_bounds_of_section_3_4(
     assert len(taken) == n - m and len(found.merges) - len(taken) <= (at_once - 1 if guard else 0)
     depth = max(chunk.depth for chunk in found.chunks)
     assert depth <= found.rounds
-    levels = dict.fromkeys(range(n), 0)
+    heights = dict.fromkeys(range(n), 0)
     for x in found.merges:
-        levels[x.result.number] = 1 + max(levels[x.pair.source.number], levels[x.pair.host.number])
-    assert {x.result.number: x.result.depth for x in found.merges}.items() <= levels.items()
+        heights[x.result.number] = 1 + max(heights[x.pair.source.number], heights[x.pair.host.number])
+    assert {x.result.number: x.result.depth for x in found.merges}.items() <= heights.items()
     if form[1] == "sequential":
         assert found.rounds == found.batches == n - m
     else:

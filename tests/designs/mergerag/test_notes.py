@@ -42,8 +42,8 @@ def test_a_note_is_told_as_json() -> None:
 
 
 def merged(number: int, source: int, host: int, taken: bool = True, problem: str = "") -> MergeNote:
-    chunks = (MergeNode(i, 0.5, 10 * i, (Span("d", i, i + 1),)) for i in (source, host, number))
-    return MergeNote(number, *chunks, how="point", taken=taken, problem=problem)
+    first, second, result = (MergeNode(i, 0.5, 10 * i, (Span("d", i, i + 1),)) for i in (source, host, number))
+    return MergeNote(number, first, second, result, "point", taken=taken, problem=problem)
 
 
 def test_a_tree_has_the_chunks_that_are_left_and_then_what_was_not_needed() -> None:

@@ -36,7 +36,7 @@ def literal_density(x: Array, mean: Array, covariance: Array) -> float:
     """N(x | mean, covariance) as it is written."""
     d = len(x)
     squared = float((x - mean) @ np.linalg.inv(covariance) @ (x - mean))
-    return exp(-0.5 * squared) / ((2 * pi) ** (d / 2) * float(np.linalg.det(covariance)) ** 0.5)
+    return float(exp(-0.5 * squared) / ((2 * pi) ** (d / 2) * float(np.linalg.det(covariance)) ** 0.5))
 
 
 @given(st.integers(0, 10_000), st.integers(1, 3))

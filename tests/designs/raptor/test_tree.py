@@ -47,7 +47,7 @@ class WideEmbedder(HashEmbedder):
 
     def embed_queries(self, texts: Sequence[str]) -> FloatArray:
         asked = np.random.default_rng(1).normal(size=(len(texts), self.dimension)).astype(np.float32)
-        return asked / np.linalg.norm(asked, axis=1, keepdims=True)
+        return np.asarray(asked / np.linalg.norm(asked, axis=1, keepdims=True), np.float32)
 
 
 class StoppedEmbedder(HashEmbedder):

@@ -40,8 +40,8 @@ def request(models: Models, parameters: str = "", budget: int = 300) -> Request:
     return Request(context, STORE.document, models, 20)
 
 
-def graded(text: str, *grades: float, likely: float = 0.0) -> GradedAnswer:
-    return GradedAnswer(Source(1, "", (), text, (), 1.0), text, likely, *grades)
+def graded(text: str, relevant: float, supported: float, useful: float, likely: float = 0.0) -> GradedAnswer:
+    return GradedAnswer(Source(1, "", (), text, (), 1.0), text, likely, relevant, supported, useful)
 
 
 # -- the score
@@ -64,9 +64,9 @@ def test_grades_are_means_by_the_probabilities_of_their_words_alone() -> None:
 def test_equal_answers_are_added_up_for_closed_tasks() -> None:
     answers = [graded("Delos", 1, 0.6, 0), graded("Corin.", 1, 0, 0), graded("corin", 0.7, 0.2, 0)]
     best, score = chosen(answers, SelfRAG())
-    assert (best.text, score) == ("Corin.", pytest.approx(1.9))
+    assert best.text == "Corin." and score == pytest.approx(1.9)
     best, score = chosen(answers, SelfRAG(closed=False))
-    assert (best.text, score) == ("Delos", pytest.approx(1.6))
+    assert best.text == "Delos" and score == pytest.approx(1.6)
 
 
 # -- by a causal model

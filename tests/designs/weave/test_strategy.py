@@ -152,6 +152,7 @@ def test_the_rows_of_both_stores_are_alike(tmp_path: Path) -> None:
             twin.text,
             twin.sentences,
         )
+        assert own.vectors is not None and twin.vectors is not None
         np.testing.assert_allclose(own.vectors, twin.vectors, atol=2e-3)
 
 
