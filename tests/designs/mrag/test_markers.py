@@ -208,7 +208,7 @@ def test_a_document_that_fails_is_searched_and_taken_up_again(serve: Any, tmp_pa
     assert rows_of(index, "b")[1].failure and not rows_of(index, "a")[1].failure and not rows_of(index, "c")[1].failure
     assert reader_of(index.store).view("marker").search("bridge of Brook7", 3)
     report = reader_of(index.store).view("marker").report()
-    assert list(report.failures) == ["b"] and report.fallback_documents == 1
+    assert list(report.unfinished) == ["b"] and report.fallback_documents == 1
     down["on"] = False
     before = len(server.asked)
     index.add([Document("new", "Dogs bark at the moon. " * 10, "new")])
@@ -283,11 +283,11 @@ def test_the_report_counts_what_came(tmp_path: Path) -> None:
     report = reader_of(index.store).view("marker").report()
     extractions = {one.doc_id: one for one in reader_of(index.store).view("marker").extractions()}
     shares = [1 - 1 / extractions[name].segments for name in ("a", "b")]
-    assert report.documents == 2 and report.coverage_mean == pytest.approx(sum(shares) / 2)
-    assert report.coverage_least == pytest.approx(min(shares))
-    assert report.coverage_variance == pytest.approx((shares[0] - shares[1]) ** 2 / 4)
+    assert report.documents == 2 and report.coverage["mean"] == pytest.approx(sum(shares) / 2)
+    assert report.coverage["least"] == pytest.approx(min(shares))
+    assert report.coverage["variance"] == pytest.approx((shares[0] - shares[1]) ** 2 / 4)
     assert report.fallback_share == pytest.approx(2 / sum(one.segments for one in extractions.values()))
-    assert report.rejects == {"no key": 2, "ungrounded": 2} and report.attempts == 1
+    assert report.rejected == {"no key": 2, "ungrounded": 2} and report.attempts == 1
     assert 0 < report.unsupported_share < 0.2 and report.unsupported_left == 0
     said = report.as_dict()
     names = "documents coverage fallback_share attempts rejected unsupported_share key_tokens value_tokens".split()
