@@ -16,12 +16,11 @@ from __future__ import annotations
 
 import json
 import os
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from hashlib import blake2b
-from itertools import zip_longest
+from itertools import tee, zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -43,7 +42,7 @@ from mergewise.errors import UsageError
 from mergewise.index.executors import INLINE, Executor
 from mergewise.models.cppl import ALPHA, cppl
 from mergewise.models.decoding import Decoded, StreamPrompts, decode
-from mergewise.ranges import Range, check_fields
+from mergewise.ranges import CheckedFields, Range
 from mergewise.types import Message, Span
 
 if TYPE_CHECKING:
@@ -64,16 +63,13 @@ Solves = Callable[[str, Sequence[str]], bool]
 
 
 @dataclass(frozen=True, slots=True)
-class LabelSettings:
+class LabelSettings(CheckedFields):
     passages: Annotated[int, Range(1, 100), "passages retrieved for a question"] = 20
     triplets: Annotated[int, Range(0, 100), "triplet sets, those of the first passages; 0 for none"] = 20
     generated: Annotated[bool, "whether a passage that the reader writes itself is a candidate"] = True
     longest: Annotated[int, Range(1, 10_000), "tokens of a section up to which it is one passage"] = PASSAGE_TOKENS
     alpha: Annotated[float, Range(0, 100), "how much of what the question alone makes likely is taken off"] = ALPHA
     solved: Annotated[bool, "whether it is kept what the reader answers from the best candidate"] = False
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
     def kinds(self) -> list[Kind]:
         wanted = {"passages": True, "triplets": self.triplets > 0, "generated": self.generated}
@@ -236,23 +232,21 @@ def label(
 
     missing = [pair for pair in asked if not is_done(pair[0])]
     counts, before = LabelCounts(), len(asked) - len(missing)
-    sent: deque[_LabelRequest] = deque()
 
     def requests() -> Iterator[_LabelRequest]:
         for first in range(0, len(missing), TOGETHER):
             batch = [pair for pair in missing[first : first + TOGETHER] if _has_room(model, pair[0])]
             counts.left_out += len(missing[first : first + TOGETHER]) - len(batch)
-            for request in _requests(store, batch, settings):
-                sent.append(request)
-                yield request
+            yield from _requests(store, batch, settings)
 
     labelled = []
-    for measured in executor.map(partial(_measured_labels, model, settings), requests()):
+    asking, measuring = tee(requests())
+    results = executor.map(partial(_measured_labels, model, settings), measuring)
+    for request, measured in zip(asking, results, strict=True):
         for one in measured:
             if one.labels is not None:
                 store.write(one.kind, one.example, one.labels, one.alone)
                 counts.cut += sum(label.candidate.cut for label in one.labels)
-        request = sent.popleft()
         if request.found is None:
             continue
         (example,) = request.examples
