@@ -347,15 +347,18 @@ def test_sampling_is_a_parameter_of_the_strategy() -> None:
 
 
 class Chat:
+    """A chat model that says what the function says, and keeps what it was asked."""
+
     spec, identity, window = "openai:some", "some", 4000
 
-    def __init__(self) -> None:
+    def __init__(self, says: Callable[[str], str]) -> None:
+        self.says = says
         self.asked: list[str] = []
 
     def _say(self, messages: Sequence[Message]) -> str:
         prompt = "".join(message.text for message in messages)
         self.asked.append(prompt)
-        return told(prompt)
+        return self.says(prompt)
 
     async def complete(self, messages: Sequence[Message], *, max_tokens: int = 9, schema: object = None) -> Reply:
         return Reply(self._say(messages), Usage(1, 10, 2))
@@ -369,7 +372,7 @@ class Chat:
 
 @pytest.mark.parametrize("shows", [False, True])
 def test_a_chat_model_answers_from_the_most_useful_stream(shows: bool) -> None:
-    chat, shown = Chat(), list[str]()
+    chat, shown = Chat(told), list[str]()
     found = answer("aed-best", request(None, chat=chat, show=shown.append if shows else None))
     assert (found.text, found.mode) == ("Delft [1]", "aed-best")
     assert len(chat.asked) == 2 and BIRTH in chat.asked[1] and WORK not in chat.asked[1]
@@ -381,13 +384,13 @@ def test_a_chat_model_answers_from_the_most_useful_stream(shows: bool) -> None:
 
 
 def test_the_model_itself_can_be_the_most_useful_stream() -> None:
-    chat = Chat()
+    chat = Chat(told)
     found = answer("aed-best", request(None, chat=chat, predictor=Utilities(remember=9.0)))
     assert (found.text, found.citations) == ("Rome", ()) and "I remember Rome." in chat.asked[1]
 
 
 def test_what_a_mode_needs_and_what_it_offers_instead() -> None:
-    causal, chat = speaker(told), Chat()
+    causal, chat = speaker(told), Chat(told)
     none, both = Models(count_tokens), Models(count_tokens, chat=chat, causal=causal)
     chat_alone, causal_alone = replace(both, causal=None), replace(both, chat=None)
     assert mode_for(None, both, "aed") == "aed"

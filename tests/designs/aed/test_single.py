@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -16,12 +15,12 @@ from mergewise.generate.mode import CHAT, Request
 from mergewise.models.record import Models
 from mergewise.models.scripted_causal import ScriptedCausal
 from mergewise.models.tokens import count_tokens
-from mergewise.types import Message, Reply, Usage
 from tests.designs.aed.test_ensemble import (
     BIRTH,
     PASSAGES,
     QUESTION,
     WORK,
+    Chat,
     Utilities,
     context,
     request,
@@ -43,27 +42,12 @@ def told(prompt: str) -> str:
     return said[kind(prompt)]
 
 
-class Chat:
-    """A chat model that says what the function says, and keeps what it was asked."""
-
-    spec = identity = "told"
-
-    def __init__(self, window: int = 6000) -> None:
-        self.window = window
-        self.asked: list[str] = []
-
-    async def complete(self, messages: Sequence[Message], *, max_tokens: int = 9, schema: object = None) -> Reply:
-        prompt = "".join(message.text for message in messages)
-        self.asked.append(prompt)
-        return Reply(told(prompt), Usage(1, 10, max_tokens))
-
-
 EMPTY = replace(context(None), passages=(), text="")
 
 
 @pytest.mark.parametrize("by", ["causal", "chat"])
 def test_short_reads_all_passages_in_one_prompt(by: str) -> None:
-    causal, chat = speaker(told), Chat()
+    causal, chat = speaker(told), Chat(told)
     models = {"causal": causal} if by == "causal" else {"causal": None, "chat": chat}
     found = answer("short", request(**models, ensemble=None))  # type: ignore[arg-type]
     assert (found.text, found.mode, found.found, found.streams) == ("Delft [1]", "short", True, None)
@@ -79,7 +63,7 @@ def test_short_reads_all_passages_in_one_prompt(by: str) -> None:
 
 @pytest.mark.parametrize("by", ["causal", "chat"])
 def test_recomp_reads_a_summary(by: str) -> None:
-    causal, chat = speaker(told), Chat()
+    causal, chat = speaker(told), Chat(told)
     models = {"causal": causal} if by == "causal" else {"causal": None, "chat": chat}
     found = answer("recomp", request(**models))  # type: ignore[arg-type]
     assert (found.text, found.trace[0].reason) == ("Delft [1]", "Ada Brix was born in Delft.")
@@ -120,7 +104,7 @@ def test_many_questions_are_the_same_as_one_by_one() -> None:
         requests = [replace(request(batched), context=one) for one in contexts]
         together = answer_all(mode, requests)
         assert together == [answer(mode, with_models(one, causal=speaker(told))) for one in requests]
-        by_chat = [with_models(one, causal=None, chat=Chat()) for one in requests]
+        by_chat = [with_models(one, causal=None, chat=Chat(told)) for one in requests]
         assert [one.text for one in answer_all(mode, by_chat)] == [one.text for one in together]
     assert answer_all("short", [replace(request(speaker(told)), context=EMPTY)])[0].text == "Rome"
 
