@@ -26,6 +26,7 @@ from tests.designs.aed.test_ensemble import (
     request,
     speaker,
     stream_of,
+    streams_of,
 )
 
 
@@ -139,7 +140,7 @@ def together(causal: ScriptedCausal, n: int, background: float, memory: bool = T
     """The prompt that is read; the passages are worth 1.5 and 0.5."""
     ensemble = Ensemble((PASSAGES, OTHERS), memory, together=n)
     found = answer("aed", request(causal, ensemble, predictor=Utilities(remember=background)))
-    assert found.streams is not None and found.streams.weights == {"together": 1.0}
+    assert streams_of(found).weights == {"together": 1.0}
     assert found.text.startswith("Delft")
     return causal.started[-1]
 
