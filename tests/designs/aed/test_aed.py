@@ -162,7 +162,7 @@ def test_the_m_most_useful_triplet_sets_are_a_stream_of_their_own() -> None:
     assert found.tokens == count_tokens([found.text])[0] <= 300
     told = [step for step in found.trace if step.action == "triplets"]
     assert [step.score for step in told] == [14.0, 13.0] and "made by rules" in told[0].reason
-    assert step_json(told[0])["triplets"]["made"] == "rules"  # type: ignore[index]
+    assert step_json(told[0])["triplets"]["made"] == "rules"
 
 
 def test_every_triplet_stands_with_the_sentence_it_came_from() -> None:

@@ -211,7 +211,7 @@ def test_one_stream_is_ordinary_decoding() -> None:
     causal = speaker(told)
     found = answer("aed", request(causal, Ensemble((stream_of("passages", (-40.0, 1)),), memory=False)))
     assert found.text == "Delft [1]"
-    assert all(token.agreement == pytest.approx(1) for token in streams_of(found).tokens)  # type: ignore[union-attr]
+    assert all(token.agreement == pytest.approx(1) for token in streams_of(found).tokens)
 
 
 def test_a_context_of_another_strategy_is_one_stream() -> None:

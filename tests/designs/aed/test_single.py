@@ -50,14 +50,14 @@ EMPTY = replace(context(None), passages=(), text="")
 def test_short_reads_all_passages_in_one_prompt(by: str) -> None:
     causal, chat = speaker(told), Chat(told)
     models = {"causal": causal} if by == "causal" else {"causal": None, "chat": chat}
-    found = answer("short", request(**models, ensemble=None))  # type: ignore[arg-type]
+    found = answer("short", request(**models, ensemble=None))
     assert (found.text, found.mode, found.found, found.streams) == ("Delft [1]", "short", True, None)
     assert [(citation.number, citation.text) for citation in found.citations] == [(1, BIRTH)]
     (prompt,) = causal.started if by == "causal" else chat.asked
     assert prompt.index(BIRTH) < prompt.index(WORK) < prompt.index(QUESTION)
-    alone = answer("short", replace(request(**models), context=EMPTY))  # type: ignore[arg-type]
+    alone = answer("short", replace(request(**models), context=EMPTY))
     assert (alone.text, alone.citations, alone.found) == ("Rome", (), True)
-    naive = answer("naive", replace(request(**models), context=EMPTY))  # type: ignore[arg-type]
+    naive = answer("naive", replace(request(**models), context=EMPTY))
     assert replace(naive, mode="short") == alone
     assert kind((causal.started if by == "causal" else chat.asked)[-1]) == "alone"
 
@@ -66,7 +66,7 @@ def test_short_reads_all_passages_in_one_prompt(by: str) -> None:
 def test_recomp_reads_a_summary(by: str) -> None:
     causal, chat = speaker(told), Chat(told)
     models = {"causal": causal} if by == "causal" else {"causal": None, "chat": chat}
-    found = answer("recomp", request(**models))  # type: ignore[arg-type]
+    found = answer("recomp", request(**models))
     assert (found.text, found.trace[0].reason) == ("Delft [1]", "Ada Brix was born in Delft.")
     assert [citation.text for citation in found.citations] == [BIRTH]  # of the source, not of the summary
     first, second = causal.started if by == "causal" else chat.asked

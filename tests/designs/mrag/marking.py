@@ -86,7 +86,17 @@ class UnevenWriter:
     reason, and `cut` ends an answer in the middle of a record.
     """
 
-    KINDS = ("good", "partial", "malformed", "lying", "truncated", "slow", "failing", "rejects", "nonsense")
+    KINDS: tuple[str, ...] = (
+        "good",
+        "partial",
+        "malformed",
+        "lying",
+        "truncated",
+        "slow",
+        "failing",
+        "rejects",
+        "nonsense",
+    )
 
     def __init__(
         self,
