@@ -69,7 +69,7 @@ def least_of_each(index: Index, question: Question) -> dict[str, float]:
     if not prompts.knows_nothing(own):
         kinds.append("memory")
         texts.append(own.replace(code, ""))
-    asked = [index.causal.prompt(prompts.answer_from_all(question.text, [text], code)) for text in texts]
+    asked = [index.causal.prompt(prompts.answer(question.text, [text], code)) for text in texts]
     alone = index.causal.prompt(prompts.answer(question.text, [], code))
     values = cppl(index.causal, alone, asked, list(question.answers))
     least: dict[str, float] = {}

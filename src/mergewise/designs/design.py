@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from collections import UserDict
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pickle import PicklingError
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 Part = TypeVar("Part")
 
 
-class Lazy(MutableMapping[str, Part]):
+class Lazy(UserDict[str, Part]):
     """A dictionary that `make` gives when it is first looked into: opening an index imports no strategy and no mode."""
 
     def __init__(self, make: Callable[[], Mapping[str, Part]]) -> None:
@@ -26,28 +27,13 @@ class Lazy(MutableMapping[str, Part]):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Another process makes its own, which must be the same."""
-        if self._parts != dict(self._make()):
+        if self.data != dict(self._make()):
             raise PicklingError("it was changed in this process")
         return Lazy, (self._make,)
 
     @cached_property
-    def _parts(self) -> dict[str, Part]:
+    def data(self) -> dict[str, Part]:  # type: ignore[override]
         return dict(self._make())
-
-    def __getitem__(self, name: str) -> Part:
-        return self._parts[name]
-
-    def __setitem__(self, name: str, part: Part) -> None:
-        self._parts[name] = part
-
-    def __delitem__(self, name: str) -> None:
-        del self._parts[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._parts)
-
-    def __len__(self) -> int:
-        return len(self._parts)
 
 
 @dataclass(frozen=True, slots=True)

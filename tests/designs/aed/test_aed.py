@@ -22,6 +22,13 @@ from mergewise.models.tokens import count_tokens
 from mergewise.types import Context, Document, Passage, Span
 from tests.support import ScriptedReader, memory_store
 
+
+def ensemble_in(context: Context) -> Ensemble:
+    ensemble = ensemble_of(context)
+    assert ensemble is not None
+    return ensemble
+
+
 TOWNS = ("Arden", "Brook", "Corin", "Delos", "Eryx")
 TEXT = "\n\n".join(
     f"# {town}\n\n{town} has a tower. It was built long ago.\n\nThe mason of {town} came late." for town in TOWNS
@@ -59,8 +66,8 @@ def test_the_m_most_useful_passages_make_a_stream() -> None:
     worth = Worth(**WORTH)
     found = ask(worth=worth)
     assert [passage.headings[-1] for passage in found.passages] == ["Delos", "Brook"]
-    assert ensemble_of(found) is not None and ensemble_of(found).memory
-    (stream,) = ensemble_of(found).streams
+    assert ensemble_in(found).memory
+    (stream,) = ensemble_in(found).streams
     assert (stream.name, stream.passages, stream.utilities) == ("passages", (1, 2), (4.0, 3.0))
     assert stream.utility == 4.0 + 0.5 * 3.0
     assert worth.texts[0] == "Towns › Arden\nArden has a tower. It was built long ago.\n\nThe mason of Arden came late."
@@ -79,9 +86,9 @@ def test_equation_11(scores: tuple[float, ...], beta: float, expected: float) ->
 
 def test_its_parameters() -> None:
     one = ask("aed(longest=40, m=1, memory=false, temperature=0.5, seed=7)")
-    assert len(one.passages) == 1 and ensemble_of(one) is not None
-    assert (ensemble_of(one).memory, ensemble_of(one).temperature, ensemble_of(one).seed) == (False, 0.5, 7)
-    assert ensemble_of(one).streams[0].utility == 4.0
+    assert len(one.passages) == 1
+    assert (ensemble_in(one).memory, ensemble_in(one).temperature, ensemble_in(one).seed) == (False, 0.5, 7)
+    assert ensemble_in(one).streams[0].utility == 4.0
     first = ask("aed(longest=40, k=1)")
     assert [passage.headings[-1] for passage in first.passages] == ["Arden"]
     leaves = ask("aed(longest=1)")
@@ -102,12 +109,11 @@ def test_without_a_predictor_the_search_ranks() -> None:
 def test_what_has_no_place_in_the_budget_has_no_utility() -> None:
     whole = ask()
     small = ask(budget=count_tokens([whole.text])[0] - 15)
-    assert ensemble_of(small) is not None
-    (stream,) = ensemble_of(small).streams
+    (stream,) = ensemble_in(small).streams
     assert len(stream.passages) == len(small.passages) and small.tokens <= small.budget
     none = ask(budget=1)
-    assert none.passages == () and ensemble_of(none) is not None
-    assert ensemble_of(none).streams[0].utilities == () and ensemble_of(none).streams[0].utility == 0
+    assert none.passages == ()
+    assert ensemble_in(none).streams[0].utilities == () and ensemble_in(none).streams[0].utility == 0
 
 
 def test_nothing_found() -> None:
@@ -116,10 +122,10 @@ def test_nothing_found() -> None:
 
 def test_without_the_ensemble_the_most_useful_are_read_in_one_prompt() -> None:
     found = ask("aed(longest=40, m=3, ensemble=false, beta=0.25)")
-    assert ensemble_of(found) is not None and ensemble_of(found).together == 3
-    assert ensemble_of(found).streams[0].beta == 0.25
+    assert ensemble_in(found).together == 3
+    assert ensemble_in(found).streams[0].beta == 0.25
     assert [passage.headings[-1] for passage in found.passages] == ["Delos", "Brook", "Arden"]
-    assert ensemble_of(ask()) == Ensemble(ensemble_of(ask()).streams)  # type: ignore[union-attr]
+    assert ensemble_in(ask()) == Ensemble(ensemble_in(ask()).streams)
 
 
 # -- triplet sets
@@ -149,15 +155,14 @@ def ask_of_sets(
 
 def test_the_m_most_useful_triplet_sets_are_a_stream_of_their_own() -> None:
     found = ask_of_sets()
-    assert ensemble_of(found) is not None
-    passages, sets = ensemble_of(found).streams
+    passages, sets = ensemble_in(found).streams
     assert (passages.name, passages.passages, passages.utilities) == ("passages", (1, 2), (4.0, 3.0))
     assert (sets.name, sets.passages, sets.utilities) == ("triplets", (3, 4), (14.0, 13.0))
     assert sets.utility == 14.0 + 0.5 * 13.0
     assert found.tokens == count_tokens([found.text])[0] <= 300
     told = [step for step in found.trace if step.action == "triplets"]
     assert [step.score for step in told] == [14.0, 13.0] and "made by rules" in told[0].reason
-    assert step_json(told[0])["triplets"]["made"] == "rules"  # type: ignore[index]
+    assert step_json(told[0])["triplets"]["made"] == "rules"
 
 
 def test_every_triplet_stands_with_the_sentence_it_came_from() -> None:
@@ -175,8 +180,7 @@ def test_every_triplet_stands_with_the_sentence_it_came_from() -> None:
 
 def test_without_triplets_the_streams_are_those_of_before() -> None:
     bare, left_out = ask(), ask_of_sets("aed(longest=40, triplets=false)")
-    assert ensemble_of(bare) is not None and ensemble_of(left_out) is not None
-    assert [stream.name for stream in ensemble_of(left_out).streams] == ["passages"]
+    assert [stream.name for stream in ensemble_in(left_out).streams] == ["passages"]
     assert left_out.passages == bare.passages and "no triplets are wanted" in left_out.trace[-1].reason
 
 
@@ -184,8 +188,7 @@ def test_without_triplets_the_streams_are_those_of_before() -> None:
 def test_sets_keep_their_first_triplets_within_the_budget(budget: int) -> None:
     found, whole = ask_of_sets(budget=budget), ask_of_sets()
     assert found.tokens == (count_tokens([found.text])[0] if found.text else 0) <= budget
-    assert ensemble_of(found) is not None
-    numbers = [number for stream in ensemble_of(found).streams for number in stream.passages]
+    numbers = [number for stream in ensemble_in(found).streams for number in stream.passages]
     assert sorted(numbers) == list(range(1, len(found.passages) + 1))
     texts = {passage.headings: passage.text for passage in whole.passages if not passage.verbatim}
     for passage in found.passages:
@@ -206,7 +209,7 @@ def test_a_counter_that_counts_joined_texts_otherwise_does_not_break_the_budget(
 
 def test_without_the_ensemble_a_passage_or_its_triplets_is_read() -> None:
     both = ask_of_sets("aed(longest=40, m=3, ensemble=false)", budget=2000)
-    assert ensemble_of(both) is not None and ensemble_of(both).together == 3
+    assert ensemble_in(both).together == 3
     assert [passage.verbatim for passage in both.passages] == [False] * 3  # each of them is worth more than its passage
     assert len({passage.headings for passage in both.passages}) == 3
     alone = ask_of_sets("aed(longest=40, m=3, ensemble=false, triplets=false)", budget=2000)
@@ -216,7 +219,7 @@ def test_without_the_ensemble_a_passage_or_its_triplets_is_read() -> None:
 
 def test_triplets_alone_are_read_in_one_prompt() -> None:
     found = ask_of_sets("aed(longest=40, m=3, ensemble=false, together=triplets)", 2000, predictor=Worth(**WORTH))
-    assert ensemble_of(found) is not None and ensemble_of(found).together == 3
+    assert ensemble_in(found).together == 3
     assert [passage.headings[-1] for passage in found.passages] == ["Delos", "Brook", "Arden"]
     assert not any(passage.verbatim for passage in found.passages)
     with pytest.raises(UsageError, match="no triplet view"):
@@ -231,7 +234,7 @@ def test_both_are_read_in_one_prompt_each_set_behind_its_passage() -> None:
             return [v if v < 5 else 20 - v for v in super().utilities(question, texts)]
 
     found = ask_of_sets("aed(longest=40, m=2, ensemble=false, together=both)", 2000, predictor=SetsTurned(**WORTH))
-    ensemble = ensemble_of(found)
+    ensemble = ensemble_in(found)
     assert ensemble is not None and ensemble.together == 4
     assert [(p.headings[-1], p.verbatim) for p in found.passages] == [
         ("Delos", True), ("Brook", True), ("Delos", False), ("Brook", False)
@@ -245,7 +248,7 @@ def test_the_search_may_order_them() -> None:
     worth = Worth(**WORTH)
     found = ask_of_sets("aed(longest=40, by=search, memory=false, ensemble=false, m=2)", 2000, predictor=worth)
     assert [passage.headings[-1] for passage in found.passages] == ["Arden", "Brook"] and not worth.texts
-    assert ensemble_of(found).streams[0].utilities == (1.0, 0.98)  # type: ignore[union-attr]
+    assert ensemble_in(found).streams[0].utilities == (1.0, 0.98)
 
 
 @pytest.mark.parametrize(
@@ -271,7 +274,7 @@ def test_the_paper_s_values_are_one_preset() -> None:
     assert replace(paper, na=False) == resolve("aed")[1]
     assert paper.na and not resolve("aed")[1].na
     assert resolve("aed(preset=paper, m=1, k=5)")[1] == replace(paper, m=1, k=5)
-    assert ensemble_of(ask("aed(preset=paper)")).na  # type: ignore[union-attr]
+    assert ensemble_in(ask("aed(preset=paper)")).na
 
 
 def test_what_a_predictor_cuts_is_told() -> None:
@@ -312,7 +315,7 @@ def test_algorithm_2_up_to_its_weights(worth: list[tuple[int, int]], m: int, bet
                 scores.remove(best)
                 total += beta ** (j - 1) * best
         expected[name] = total
-    ensemble = ensemble_of(found)
+    ensemble = ensemble_in(found)
     assert ensemble is not None
     utilities = {stream.name: stream.utility for stream in ensemble.streams}
     assert utilities == pytest.approx(expected)

@@ -12,7 +12,7 @@ import pytest
 from mergewise.designs import MODES
 from mergewise.designs.aed.ensemble.citing import ground
 from mergewise.designs.aed.ensemble.prompts import knows_nothing
-from mergewise.designs.aed.streams import Ensemble, Stream, StreamUnit, weights_of
+from mergewise.designs.aed.streams import Ensemble, Stream, StreamUnit, StreamWeights, weights_of
 from mergewise.designs.modes import answer, answer_all, mode_for
 from mergewise.errors import ModelError, UsageError
 from mergewise.generate.mode import Request
@@ -23,7 +23,7 @@ from mergewise.models.record import Models
 from mergewise.models.scripted import ScriptedChat
 from mergewise.models.scripted_causal import ScriptedCausal
 from mergewise.models.tokens import count_tokens
-from mergewise.types import Context, Document, Message, Passage, Reply, Span, Usage
+from mergewise.types import Answer, Context, Document, Message, Passage, Reply, Span, Usage
 
 ALPHABET = "".join(map(chr, range(32, 127))) + "\n"
 QUESTION = "Where was Ada Brix born?"
@@ -79,6 +79,11 @@ def context(ensemble: Ensemble | None) -> Context:
     return Context(QUESTION, "aed", 200, "\n\n".join(p.text for p in passages), 40, passages, reading=ensemble)
 
 
+def streams_of(found: Answer) -> StreamWeights:
+    assert isinstance(found.streams, StreamWeights)
+    return found.streams
+
+
 def of_triplets() -> Context:
     """A context whose second passage is a triplet set: written, with the sentence that its triplet came from."""
     whole = context(Ensemble((stream_of("passages", (0.5, 1)), stream_of("triplets", (1.5, 2))), memory=False))
@@ -114,7 +119,7 @@ def test_a_stream_of_triplets_is_read_as_written_and_cited_by_its_sentence() -> 
     assert [(c.number, c.text, c.span) for c in found.citations] == [(2, BIRTH, Span("people", 12, 12 + len(BIRTH)))]
     first, second = causal.started
     assert WORK in first and "Ada Brix | born in | Delft" in second and BIRTH not in second
-    assert found.streams is not None and set(found.streams.weights) == {"passages", "triplets"}
+    assert set(streams_of(found).weights) == {"passages", "triplets"}
 
 
 def test_three_streams_are_weighed_and_decoded_together() -> None:
@@ -122,8 +127,7 @@ def test_three_streams_are_weighed_and_decoded_together() -> None:
     found = answer("aed", request(causal))
     assert (found.text, found.mode, found.found, found.complete) == ("Delft [1]", "aed", True, True)
     assert [(c.number, c.text, c.title) for c in found.citations] == [(1, BIRTH, "People")]
-    streams = found.streams
-    assert streams is not None
+    streams = streams_of(found)
     assert streams.utilities == {"passages": 1.5, "triplets": 0.5, "memory": 1.0}
     whole = exp(1.5) + exp(0.5) + exp(1.0)
     assert streams.weights == pytest.approx(
@@ -158,9 +162,9 @@ def test_a_model_that_knows_nothing_has_no_weight(said: str) -> None:
     assert knows_nothing(said)
     causal = speaker(lambda prompt: said if kind(prompt) == "background" else "Delft")
     found = answer("aed", request(causal))
-    assert found.streams is not None and found.streams.weights["memory"] == 0
-    assert sum(found.streams.weights.values()) == pytest.approx(1)
-    assert set(found.streams.utilities) == {"passages", "triplets"}
+    assert streams_of(found).weights["memory"] == 0
+    assert sum(streams_of(found).weights.values()) == pytest.approx(1)
+    assert set(streams_of(found).utilities) == {"passages", "triplets"}
     assert len(causal.started) == 3  # the background, and two streams
     assert "no weight" in found.trace[0].reason
 
@@ -168,11 +172,11 @@ def test_a_model_that_knows_nothing_has_no_weight(said: str) -> None:
 def test_a_model_that_knows_nothing_is_read_like_any_other_where_that_is_wanted() -> None:
     causal = speaker(lambda prompt: "N/A" if kind(prompt) == "background" else "Delft")
     found = answer("aed", request(causal, replace(BOTH, na=True), predictor=Utilities(**{"N/A": 1.0})))
-    assert found.streams is not None and found.streams.utilities["memory"] == 1.0
-    assert found.streams.weights["memory"] == pytest.approx(weights_of({"p": 1.5, "t": 0.5, "m": 1.0})["m"])
+    assert streams_of(found).utilities["memory"] == 1.0
+    assert streams_of(found).weights["memory"] == pytest.approx(weights_of({"p": 1.5, "t": 0.5, "m": 1.0})["m"])
     silent = speaker(lambda prompt: "" if kind(prompt) == "background" else "Delft")
     found = answer("aed", request(silent, replace(BOTH, na=True)))
-    assert found.streams is not None and found.streams.weights["memory"] == 0
+    assert streams_of(found).weights["memory"] == 0
 
 
 def test_backgrounds_that_say_something_are_not_na() -> None:
@@ -198,7 +202,7 @@ def test_marks_that_the_model_writes_are_taken_out() -> None:
 def test_without_a_memory_nothing_is_written_beforehand() -> None:
     causal = speaker(told)
     found = answer("aed", request(causal, Ensemble((PASSAGES,), memory=False)))
-    assert found.streams is not None and found.streams.weights == {"passages": 1.0}
+    assert streams_of(found).weights == {"passages": 1.0}
     assert len(causal.started) == 1 and found.usage.calls == 1
 
 
@@ -207,15 +211,14 @@ def test_one_stream_is_ordinary_decoding() -> None:
     causal = speaker(told)
     found = answer("aed", request(causal, Ensemble((stream_of("passages", (-40.0, 1)),), memory=False)))
     assert found.text == "Delft [1]"
-    assert all(token.agreement == pytest.approx(1) for token in found.streams.tokens)  # type: ignore[union-attr]
+    assert all(token.agreement == pytest.approx(1) for token in streams_of(found).tokens)
 
 
 def test_a_context_of_another_strategy_is_one_stream() -> None:
     causal = speaker(told)
     predictor = Utilities(Delft=2.0, Paris=1.0, remember=0.5)
     found = answer("aed", request(causal, None, predictor=predictor))
-    assert found.streams is not None
-    assert found.streams.utilities == {"passages": 2.5, "memory": 0.5}  # 2 + 0.5 * 1
+    assert streams_of(found).utilities == {"passages": 2.5, "memory": 0.5}  # 2 + 0.5 * 1
     assert BIRTH in causal.started[1] and WORK in causal.started[1]
     assert causal.started[1].index(BIRTH) < causal.started[1].index(WORK)
 
@@ -249,8 +252,7 @@ def test_what_is_the_same_is_written_and_read_once() -> None:
     requests = [request(causal, ensemble, backgrounds=kept) for ensemble in weights]
     first, second = answer_all("aed", requests)
     assert [kind(prompt) for prompt in causal.started] == ["background", "sources", "sources", "memory"]
-    assert first.streams is not None and second.streams is not None
-    assert first.streams.weights["passages"] > 0.99 > 0.01 > second.streams.weights["passages"]
+    assert streams_of(first).weights["passages"] > 0.99 > 0.01 > streams_of(second).weights["passages"]
     alone = [answer("aed", replace(one, backgrounds=None)) for one in requests]
     assert [first, second] == alone  # also in what was spent
     assert kept[QUESTION].text == "I remember Rome."
@@ -263,9 +265,8 @@ def test_replug_reads_each_passage_by_itself() -> None:
     causal = speaker(lambda prompt: "Delft" if BIRTH in prompt else "Paris")
     found = answer("replug", request(causal, None))
     assert found.text == "Delft [1]" and len(causal.started) == 2
-    assert found.streams is not None
-    assert found.streams.weights == pytest.approx(weights_of({"[1]": 0.9, "[2]": 0.4}))
-    assert found.streams.tokens[0].stream == "[1]"
+    assert streams_of(found).weights == pytest.approx(weights_of({"[1]": 0.9, "[2]": 0.4}))
+    assert streams_of(found).tokens[0].stream == "[1]"
 
 
 def test_replug_reads_the_best_ten_passages_and_says_so() -> None:
@@ -274,8 +275,7 @@ def test_replug_reads_the_best_ten_passages_and_says_so() -> None:
     )
     given = request(speaker(told), None)
     found = answer("replug", replace(given, context=replace(given.context, passages=passages)))
-    assert found.streams is not None
-    assert set(found.streams.weights) == {f"[{number}]" for number in range(3, 13)}
+    assert set(streams_of(found).weights) == {f"[{number}]" for number in range(3, 13)}
     assert any("2 passages: 10 streams at most" in step.reason for step in found.trace)
 
 
@@ -290,7 +290,7 @@ def test_passages_that_do_not_fit_are_left_out_the_least_useful_first() -> None:
     found = answer("aed", request(causal, Ensemble((both,), memory=False)))
     assert WORK in causal.started[0] and BIRTH not in causal.started[0]
     assert "1 passages of the stream passages do not fit" in found.trace[0].reason
-    assert found.streams is not None and found.streams.utilities == {"passages": 1.5}
+    assert streams_of(found).utilities == {"passages": 1.5}
     causal.window = 120
     with pytest.raises(UsageError, match="no passage fits"):
         answer("aed", request(causal, Ensemble((both,), memory=False)))
@@ -301,12 +301,12 @@ def test_a_passage_that_is_not_read_has_no_share_in_the_weights() -> None:
     causal, both, memory = speaker(told), stream_of("passages", (3.0, 2), (3.0, 1)), 4.0
     given = request(causal, Ensemble((both,)), predictor=Utilities(remember=memory))
     whole = answer("aed", given)
-    assert whole.streams is not None and whole.streams.utilities == {"passages": 4.5, "memory": memory}
+    assert streams_of(whole).utilities == {"passages": 4.5, "memory": memory}
     causal.window = max(map(len, causal.started)) + 39  # both no longer fit: the second goes
     part = answer("aed", given)
-    assert part.streams is not None and part.streams.utilities == {"passages": 3.0, "memory": memory}
-    assert part.streams.weights == pytest.approx(weights_of({"passages": 3.0, "memory": memory}))
-    assert whole.streams.weights["passages"] > 0.6 > 0.3 > part.streams.weights["passages"]
+    assert streams_of(part).utilities == {"passages": 3.0, "memory": memory}
+    assert streams_of(part).weights == pytest.approx(weights_of({"passages": 3.0, "memory": memory}))
+    assert streams_of(whole).weights["passages"] > 0.6 > 0.3 > streams_of(part).weights["passages"]
     assert both.within([1]).units == both.units[1:] and not both.within([3]).units
 
 
@@ -314,10 +314,10 @@ def test_two_candidates_in_one_passage_are_read_or_left_together() -> None:
     causal = speaker(told)
     shared = stream_of("passages", (3.0, 1), (2.0, 1), (1.0, 2))
     found = answer("aed", request(causal, Ensemble((shared,), memory=False)))
-    assert found.streams is not None and found.streams.utilities == {"passages": 3.0 + 0.5 * 2.0 + 0.25}
+    assert streams_of(found).utilities == {"passages": 3.0 + 0.5 * 2.0 + 0.25}
     causal.window = len(causal.started[0]) + 39
     found = answer("aed", request(causal, Ensemble((shared,), memory=False)))
-    assert found.streams is not None and found.streams.utilities == {"passages": 3.0 + 0.5 * 2.0}
+    assert streams_of(found).utilities == {"passages": 3.0 + 0.5 * 2.0}
 
 
 def test_a_model_that_says_nothing_is_a_model_error() -> None:
@@ -347,15 +347,18 @@ def test_sampling_is_a_parameter_of_the_strategy() -> None:
 
 
 class Chat:
+    """A chat model that says what the function says, and keeps what it was asked."""
+
     spec, identity, window = "openai:some", "some", 4000
 
-    def __init__(self) -> None:
+    def __init__(self, says: Callable[[str], str]) -> None:
+        self.says = says
         self.asked: list[str] = []
 
     def _say(self, messages: Sequence[Message]) -> str:
         prompt = "".join(message.text for message in messages)
         self.asked.append(prompt)
-        return told(prompt)
+        return self.says(prompt)
 
     async def complete(self, messages: Sequence[Message], *, max_tokens: int = 9, schema: object = None) -> Reply:
         return Reply(self._say(messages), Usage(1, 10, 2))
@@ -369,25 +372,25 @@ class Chat:
 
 @pytest.mark.parametrize("shows", [False, True])
 def test_a_chat_model_answers_from_the_most_useful_stream(shows: bool) -> None:
-    chat, shown = Chat(), list[str]()
+    chat, shown = Chat(told), list[str]()
     found = answer("aed-best", request(None, chat=chat, show=shown.append if shows else None))
     assert (found.text, found.mode) == ("Delft [1]", "aed-best")
     assert len(chat.asked) == 2 and BIRTH in chat.asked[1] and WORK not in chat.asked[1]
-    assert found.streams is not None and found.streams.tokens == ()
-    assert found.streams.weights == {"passages": 1.0, "triplets": 0.0, "memory": 0.0}
+    assert streams_of(found).tokens == ()
+    assert streams_of(found).weights == {"passages": 1.0, "triplets": 0.0, "memory": 0.0}
     assert found.usage == Usage(2, 20, 4)
     assert "openai:some answers from the stream of the highest utility, passages" in [s.reason for s in found.trace]
     assert "".join(shown) == (found.text if shows else "")
 
 
 def test_the_model_itself_can_be_the_most_useful_stream() -> None:
-    chat = Chat()
+    chat = Chat(told)
     found = answer("aed-best", request(None, chat=chat, predictor=Utilities(remember=9.0)))
     assert (found.text, found.citations) == ("Rome", ()) and "I remember Rome." in chat.asked[1]
 
 
 def test_what_a_mode_needs_and_what_it_offers_instead() -> None:
-    causal, chat = speaker(told), Chat()
+    causal, chat = speaker(told), Chat(told)
     none, both = Models(count_tokens), Models(count_tokens, chat=chat, causal=causal)
     chat_alone, causal_alone = replace(both, causal=None), replace(both, chat=None)
     assert mode_for(None, both, "aed") == "aed"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -16,17 +15,18 @@ from mergewise.generate.mode import CHAT, Request
 from mergewise.models.record import Models
 from mergewise.models.scripted_causal import ScriptedCausal
 from mergewise.models.tokens import count_tokens
-from mergewise.types import Message, Reply, Usage
 from tests.designs.aed.test_ensemble import (
     BIRTH,
     PASSAGES,
     QUESTION,
     WORK,
+    Chat,
     Utilities,
     context,
     request,
     speaker,
     stream_of,
+    streams_of,
 )
 
 
@@ -43,45 +43,30 @@ def told(prompt: str) -> str:
     return said[kind(prompt)]
 
 
-class Chat:
-    """A chat model that says what the function says, and keeps what it was asked."""
-
-    spec = identity = "told"
-
-    def __init__(self, window: int = 6000) -> None:
-        self.window = window
-        self.asked: list[str] = []
-
-    async def complete(self, messages: Sequence[Message], *, max_tokens: int = 9, schema: object = None) -> Reply:
-        prompt = "".join(message.text for message in messages)
-        self.asked.append(prompt)
-        return Reply(told(prompt), Usage(1, 10, max_tokens))
-
-
 EMPTY = replace(context(None), passages=(), text="")
 
 
 @pytest.mark.parametrize("by", ["causal", "chat"])
 def test_short_reads_all_passages_in_one_prompt(by: str) -> None:
-    causal, chat = speaker(told), Chat()
+    causal, chat = speaker(told), Chat(told)
     models = {"causal": causal} if by == "causal" else {"causal": None, "chat": chat}
-    found = answer("short", request(**models, ensemble=None))  # type: ignore[arg-type]
+    found = answer("short", request(**models, ensemble=None))
     assert (found.text, found.mode, found.found, found.streams) == ("Delft [1]", "short", True, None)
     assert [(citation.number, citation.text) for citation in found.citations] == [(1, BIRTH)]
     (prompt,) = causal.started if by == "causal" else chat.asked
     assert prompt.index(BIRTH) < prompt.index(WORK) < prompt.index(QUESTION)
-    alone = answer("short", replace(request(**models), context=EMPTY))  # type: ignore[arg-type]
+    alone = answer("short", replace(request(**models), context=EMPTY))
     assert (alone.text, alone.citations, alone.found) == ("Rome", (), True)
-    naive = answer("naive", replace(request(**models), context=EMPTY))  # type: ignore[arg-type]
+    naive = answer("naive", replace(request(**models), context=EMPTY))
     assert replace(naive, mode="short") == alone
     assert kind((causal.started if by == "causal" else chat.asked)[-1]) == "alone"
 
 
 @pytest.mark.parametrize("by", ["causal", "chat"])
 def test_recomp_reads_a_summary(by: str) -> None:
-    causal, chat = speaker(told), Chat()
+    causal, chat = speaker(told), Chat(told)
     models = {"causal": causal} if by == "causal" else {"causal": None, "chat": chat}
-    found = answer("recomp", request(**models))  # type: ignore[arg-type]
+    found = answer("recomp", request(**models))
     assert (found.text, found.trace[0].reason) == ("Delft [1]", "Ada Brix was born in Delft.")
     assert [citation.text for citation in found.citations] == [BIRTH]  # of the source, not of the summary
     first, second = causal.started if by == "causal" else chat.asked
@@ -120,7 +105,7 @@ def test_many_questions_are_the_same_as_one_by_one() -> None:
         requests = [replace(request(batched), context=one) for one in contexts]
         together = answer_all(mode, requests)
         assert together == [answer(mode, with_models(one, causal=speaker(told))) for one in requests]
-        by_chat = [with_models(one, causal=None, chat=Chat()) for one in requests]
+        by_chat = [with_models(one, causal=None, chat=Chat(told)) for one in requests]
         assert [one.text for one in answer_all(mode, by_chat)] == [one.text for one in together]
     assert answer_all("short", [replace(request(speaker(told)), context=EMPTY)])[0].text == "Rome"
 
@@ -155,7 +140,7 @@ def together(causal: ScriptedCausal, n: int, background: float, memory: bool = T
     """The prompt that is read; the passages are worth 1.5 and 0.5."""
     ensemble = Ensemble((PASSAGES, OTHERS), memory, together=n)
     found = answer("aed", request(causal, ensemble, predictor=Utilities(remember=background)))
-    assert found.streams is not None and found.streams.weights == {"together": 1.0}
+    assert streams_of(found).weights == {"together": 1.0}
     assert found.text.startswith("Delft")
     return causal.started[-1]
 

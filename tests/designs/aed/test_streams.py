@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from mergewise.designs.aed.streams import Ensemble, ensemble_of
+from mergewise.designs.aed.streams import Ensemble
 from mergewise.designs.strategies import assemble, merge_context
 from mergewise.models.record import Models
 from mergewise.models.tokens import count_tokens
 from mergewise.rounds.merge import merge
 from mergewise.types import Context, Passage, Span
-from tests.designs.aed.test_aed import FOUND, STORE, WORTH, Worth
+from tests.designs.aed.test_aed import FOUND, STORE, WORTH, Worth, ensemble_in
 from tests.designs.aed.test_ensemble import stream_of
 from tests.support import ScriptedReader
 
@@ -35,8 +35,7 @@ SECOND = context(passage(40, 50), ensemble=Ensemble((stream_of("passages", (2.0,
 
 def test_streams_follow_their_passages() -> None:
     merged = context(passage(0, 30), passage(40, 50), passage(0, 5, "(a; b; c)", False))
-    found = ensemble_of(merged.merged_from([FIRST, SECOND]))
-    assert found is not None
+    found = ensemble_in(merged.merged_from([FIRST, SECOND]))
     passages, triplets = found.streams
     assert (passages.passages, passages.utilities) == ((1, 2), (3.0, 2.0, 1.0))
     assert passages.utility == 3.0 + 0.25 * 2.0 + 0.25**2 * 1.0
@@ -45,11 +44,10 @@ def test_streams_follow_their_passages() -> None:
 
 
 def test_what_is_gone_has_no_stream() -> None:
-    found = ensemble_of(context(passage(0, 10)).merged_from([FIRST]))
-    assert found is not None
+    found = ensemble_in(context(passage(0, 10)).merged_from([FIRST]))
     (stream,) = found.streams  # the triplets' sentence stands in the passage, but they themselves are gone
     assert (stream.name, stream.passages, stream.utilities, stream.utility) == ("passages", (1,), (1.0,), 1.0)
-    assert ensemble_of(context().merged_from([FIRST])) == replace(ensemble_of(FIRST), streams=())  # type: ignore[type-var]
+    assert ensemble_in(context().merged_from([FIRST])) == replace(ensemble_in(FIRST), streams=())
     plain = context(passage(0, 10))
     assert plain.merged_from([context(), context()]) is plain
 
@@ -64,21 +62,20 @@ def test_rounds_and_then_keep_the_ensemble() -> None:
     old, new = asked("Which tower?"), asked("Which mason?", Arden=9.0)
     models = Models(count_tokens)
     merged = merge(old, new, models)
-    assert ensemble_of(merged) is not None and not ensemble_of(merged).memory
-    (stream,) = ensemble_of(merged).streams
+    assert not ensemble_in(merged).memory
+    (stream,) = ensemble_in(merged).streams
     assert stream.utilities == (9.0, 4.0) and stream.utility == 9.0 + 0.5 * 4.0
     headings = [merged.passages[number - 1].headings[-1] for number in stream.passages]
     assert headings == ["Arden", "Delos"]
     fused = merge_context("mergerag-sym", old, 300, models)
-    assert ensemble_of(fused) is not None and ensemble_of(fused).streams[0].utilities == (4.0,)
-    assert ensemble_of(fused).streams[0].passages
+    assert ensemble_in(fused).streams[0].utilities == (4.0,)
+    assert ensemble_in(fused).streams[0].passages
 
 
 def test_triplet_sets_go_from_round_to_round() -> None:
     facts = [Passage(f"(tower {i}; built in; {1500 + i})", 0.5, (Span("towns.md", 9, 20),), False) for i in range(12)]
     found = asked("Which tower?")
-    assert ensemble_of(found) is not None
-    streams = (*ensemble_of(found).streams, stream_of("triplets", *((1.0, n) for n in range(2, 14))))
+    streams = (*ensemble_in(found).streams, stream_of("triplets", *((1.0, n) for n in range(2, 14))))
     old = replace(found, passages=(*found.passages, *facts), reading=Ensemble(streams))
     models = Models(count_tokens)
     merged = merge(old, old, models)
@@ -86,13 +83,12 @@ def test_triplet_sets_go_from_round_to_round() -> None:
     assert len(sets) == len(set(sets)) and 2 < len(sets) < 12  # each once, in their share of the budget
     assert merged.tokens == count_tokens([merged.text])[0] <= merged.budget == 300
     assert all(text in merged.text for text in sets) and any(passage.verbatim for passage in merged.passages)
-    assert ensemble_of(merged) is not None
-    (triplets,) = (stream for stream in ensemble_of(merged).streams if stream.name == "triplets")
+    (triplets,) = (stream for stream in ensemble_in(merged).streams if stream.name == "triplets")
     assert {merged.passages[number - 1].text for number in triplets.passages} == set(sets)
 
 
 def test_a_stream_that_is_merged_keeps_its_own_beta() -> None:
     both = (stream_of("passages", (1.0, 1), beta=0.25), stream_of("triplets", (2.0, 2), beta=0.75))
     one = context(passage(0, 10), passage(0, 5, "(a; b; c)", False), ensemble=Ensemble(both))
-    found = ensemble_of(replace(one, reading=None).merged_from([one]))
-    assert found is not None and [stream.beta for stream in found.streams] == [0.25, 0.75]
+    found = ensemble_in(replace(one, reading=None).merged_from([one]))
+    assert [stream.beta for stream in found.streams] == [0.25, 0.75]

@@ -20,7 +20,7 @@ from mergewise.designs.aed.triplets.build import passages_of, segments_of
 from mergewise.designs.aed.triplets.extract import read_passage, triplet_of
 from mergewise.designs.aed.units import map_triplets, retrieve, triplets_of
 from mergewise.engine import Index
-from mergewise.errors import ModelError, UsageError
+from mergewise.errors import UsageError
 from mergewise.index.pipeline import rows_of as made_rows
 from mergewise.index.writing.task import Rejected, WritingRequest, WritingSource
 from mergewise.models.record import Models
@@ -28,15 +28,10 @@ from mergewise.models.scripted import ScriptedChat, Turn
 from mergewise.models.tokens import count_tokens
 from mergewise.types import Document, Message
 from tests.designs.aed.tripling import ASKED, answer, good, triplets
-from tests.designs.mrag.marking import asked, shown
+from tests.designs.mrag.marking import BRIDGES, UnevenWriter, asked, shown
 from tests.support import SMALL, memory_store, reader_of
 
 SETTINGS = TripletSettings(made="model", longest=80, window=300)
-TEXT = "\n\n".join(
-    f"## Bridge {n}\n\nIn {1900 + n} the town of Brook{n} built its bridge number {n} over the river Elm. "
-    f"Its master was Anna Stone{n}, who had learnt in Rome. It cost {n + 3} thousand crowns and stood for {n} years."
-    for n in range(1, 25)
-)
 
 
 def opened(path: Path, chat: Any, own: TripletSettings = SETTINGS) -> Index:
@@ -61,70 +56,40 @@ def assert_sound(index: Index) -> None:
 # -- outputs of every kind
 
 
-class Writer:
-    """Answers well and badly in turn, the same to the same question, and counts what it did wrong by kind."""
-
-    KINDS = ("good", "partial", "malformed", "lying", "truncated", "failing", "rejects", "nonsense", "elsewhere")
-
-    def __init__(self) -> None:
-        self.rejects: Counter[str] = Counter()
-        self.failed: set[str] = set()
-        self.kind_of: dict[str, str] = {}
-        self.kinds: Counter[str] = Counter()
+class TripletWriter(UnevenWriter):
+    KINDS = (*UnevenWriter.KINDS, "elsewhere")
 
     def __call__(self, messages: Sequence[Message]) -> Turn:
-        text = messages[-1].text
-        kind = self.kind_of.setdefault(text, self.KINDS[len(self.kind_of) % len(self.KINDS)])
-        self.kinds[kind] += 1
-        made = triplets(messages)
-        if kind == "partial":
-            return Turn(answer(made[::2]))
-        if kind == "malformed":
-            damaged = answer(made).replace("}, {", "},,\n{").replace("]}", ",]}")
-            return Turn(f"Here they are:\n```json\n{damaged}\n```")
-        if kind == "lying":
-            lies = [{**one, "tail": "Zebedee Quux"} for one in made]
-            self.rejects["tail not in the text"] += len(lies)
-            return Turn(answer([*lies, *made]))
-        if kind == "truncated":
-            whole = answer(made)
-            self.rejects["cut off"] += 1
-            return Turn(whole[: whole.rindex('"tail": "') + 10])  # in the middle of a value
-        if kind == "failing" and text not in self.failed:
-            self.failed.add(text)
-            return Turn(status=503, headers={"Retry-After-Ms": "1"})
-        if kind == "rejects":
-            bad = [
-                {**made[0], "head": ""},
-                {**made[0], "relation": " - "},
-                {**made[0], "tail": "x" * 400},
-                {**made[0], "head": "Zebedee Quux"},
-                {**made[0], "tail": made[0]["head"]},
-            ]
-            self.rejects.update(
-                ["no head", "no relation", "too long", "head not in the text", "head and tail are the same"]
-            )
-            return Turn(answer([*made, *bad]))
-        if kind == "nonsense":
-            self.rejects["nothing to read"] += 1
-            return Turn("I am sorry, but I cannot do that.")
-        if kind == "elsewhere":
-            return Turn(answer([{**one, "paragraph": 9999} for one in made]))
-        return Turn(answer(made))
+        turn = super().__call__(messages)
+        if self.kind_of[messages[-1].text] == "elsewhere":
+            return Turn(answer([{**one, "paragraph": 9999} for one in triplets(messages)]))
+        return turn
+
+
+def spoil(one: dict[str, object]) -> dict[str, dict[str, object]]:
+    return {
+        "no head": {**one, "head": ""},
+        "no relation": {**one, "relation": " - "},
+        "too long": {**one, "tail": "x" * 400},
+        "head not in the text": {**one, "head": "Zebedee Quux"},
+        "head and tail are the same": {**one, "tail": one["head"]},
+    }
 
 
 def test_outputs_of_every_kind(serve: Any, tmp_path: Path) -> None:
-    writer = Writer()
+    lie: dict[str, object] = {"tail": "Zebedee Quux"}
+    writer = TripletWriter(triplets, answer, lie, spoil, lambda whole: whole[: whole.rindex('"tail": "') + 10])
     server, chat = serve(writer)
     index = opened(tmp_path / "i", chat)
-    report = index.add([Document(f"d{n}", f"# Part {n}\n\n{TEXT[n * 40 :]}", f"Bridges {n}") for n in range(4)])
+    report = index.add([Document(f"d{n}", f"# Part {n}\n\n{BRIDGES[n * 40 :]}", f"Bridges {n}") for n in range(4)])
     assert report.added == 4 and not report.failed
     assert_sound(index)
-    assert set(writer.kinds) == set(Writer.KINDS), "every kind of answer came"
+    assert set(writer.kind_of.values()) == set(writer.KINDS), "every kind of answer came"
     extractions = [rows_of(index, info.id)[1] for info in index.documents()]
     rejects: Counter[str] = Counter()
     for one in extractions:
         rejects.update(dict(zip(one.rejects, one.reject_counts, strict=True)))
+    writer.rejects["tail not in the text"] = writer.lies
     assert {kind: rejects[kind] for kind in writer.rejects} == dict(writer.rejects)
     assert all(one.failure == "" and one.made == "model" for one in extractions)
     everything = [t for info in index.documents() for row in rows_of(index, info.id)[0] for t in row.triplets]
@@ -277,13 +242,13 @@ def test_a_document_that_fails_has_triplets_by_rules_and_is_taken_up_again(serve
 
     server, chat = serve(turn, retries=0)
     index = opened(tmp_path / "i", chat)
-    texts = {"a": TEXT.replace("Brook7 ", "Brook5 "), "b": TEXT}
+    texts = {"a": BRIDGES.replace("Brook7 ", "Brook5 "), "b": BRIDGES}
     assert index.add([Document(name, text, name) for name, text in texts.items()]).added == 2
     assert_sound(index)
     assert rows_of(index, "b")[1].failure and not rows_of(index, "a")[1].failure
     assert {row.made for row in rows_of(index, "b")[0]} == {"rules", "model"}
     report = reader_of(index.store).view("triplet").report()
-    assert list(report.failures) == ["b"] and report.made["rules"] > 0 and report.made["model"] > 0
+    assert list(report.unfinished) == ["b"] and report.made["rules"] > 0 and report.made["model"] > 0
     assert report.triplets == sum(rows_of(index, name)[1].triplets for name in texts)
     down["on"] = False
     before = len(server.asked)
@@ -293,54 +258,6 @@ def test_a_document_that_fails_has_triplets_by_rules_and_is_taken_up_again(serve
     again = server.asked[before:]
     assert sum("Brook7 " in one.messages[-1].text for one in again) >= 1
     assert not any("Brook24 " in one.messages[-1].text for one in again), "what was answered is not asked again"
-
-
-def test_an_endpoint_that_is_down_writes_nothing(serve: Any, tmp_path: Path) -> None:
-    _, chat = serve(lambda messages: Turn(status=401), retries=0)
-    index = opened(tmp_path / "i", chat)
-    with pytest.raises(ModelError, match="run it again"):
-        index.add([Document(str(n), f"Part {n}. {TEXT}") for n in range(3)])
-    assert len(index) == 0
-
-
-def test_a_run_that_broke_off_is_not_paid_for_twice(serve: Any, tmp_path: Path) -> None:
-    """The endpoint goes away half way; the second run asks what the first one has no answer to."""
-    left = {"calls": 4}
-
-    def turn(messages: Sequence[Message]) -> Turn:
-        left["calls"] -= 1
-        return Turn(status=401) if left["calls"] < 0 else Turn(good(messages))
-
-    server, chat = serve(turn, retries=0, concurrency=1)  # so that no answer is under way when one fails
-    documents = [Document(str(n), f"Part {n}. {TEXT}", str(n)) for n in range(2)]
-    with pytest.raises(ModelError):
-        opened(tmp_path / "i", chat).add(documents)
-    answered = {one.messages[-1].text for one in server.asked[:4]}
-    left["calls"] = 10_000
-    before = len(server.asked)
-    index = opened(tmp_path / "i", chat)
-    assert index.add(documents).added == 2
-    assert_sound(index)
-    again = [one.messages[-1].text for one in server.asked[before:]]
-    assert again and answered.isdisjoint(again) and len(again) == len(set(again))
-
-
-def test_without_a_chat_model_it_says_so(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="--chat"):
-        opened(tmp_path / "i", "extractive").add(Document("d", TEXT))
-
-
-def test_triplets_come_and_go_with_their_documents(serve: Any, tmp_path: Path) -> None:
-    server, chat = serve(good)
-    mergewise.open(tmp_path / "i", embedder="none").add(Document("first", TEXT, "First"))
-    index = opened(tmp_path / "i", chat)
-    assert rows_of(index, "first")[1].made == "model" and server.asked
-    index.add(Document("second", "Cats eat fish in Rome. " * 20, "Second"))
-    calls, counts = len(server.asked), index.store.reader().row_counts()
-    index.remove(["second"])
-    assert index.store.reader().row_counts()["extraction"] == 1 and index.check() == []
-    index.add(Document("second", "Cats eat fish in Rome. " * 20, "Second"))
-    assert index.store.reader().row_counts() == counts and len(server.asked) == calls, "nothing is paid twice"
 
 
 # -- MAP(d, C_T)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Sequence
 
 from mergewise.designs.mrag.markers.grounding import GroundedValue, Grounder, Ungrounded
+from mergewise.models.scripted import Turn
 from mergewise.text.support.judge import Judge
 from mergewise.text.support.sources import Extract, ReadSource
 from mergewise.types import Message
@@ -15,6 +17,13 @@ _PARAGRAPH = re.compile(
     r"^\[Paragraph (\d+)\]\n(.*?)(?=\n\n\[Paragraph \d+\]\n|\n--- #[0-9a-f]+ end)", re.MULTILINE | re.DOTALL
 )
 _ASKED = re.compile(r"Write at least \d+ markers for paragraphs? ([\d, to]+) of this document")
+
+
+BRIDGES = "\n\n".join(
+    f"## Bridge {n}\n\nIn {1900 + n} the town of Brook{n} built its bridge number {n} over the river Elm. "
+    f"Its master was Anna Stone{n}, who had learnt in Rome. It cost {n + 3} thousand crowns and stood for {n} years."
+    for n in range(1, 25)
+)
 
 
 def shown(messages: Sequence[Message]) -> dict[int, str]:
@@ -68,3 +77,66 @@ def ground(
     parts = [(start, end) for start, end in parts if start < end]
     judge = Judge[tuple[int, int]](lambda part: ReadSource.of([Extract(text, *part)], path))
     return Grounder(judge, parts, text, ungrounded).ground(value)
+
+
+class UnevenWriter:
+    """Answers well and badly in turn, the same to the same question, and counts what it did wrong by kind.
+
+    `records` are the good records of a prompt, `lie` makes a lie of one, `spoil` makes records of one that are not taken, by the
+    reason, and `cut` ends an answer in the middle of a record.
+    """
+
+    KINDS: tuple[str, ...] = (
+        "good",
+        "partial",
+        "malformed",
+        "lying",
+        "truncated",
+        "slow",
+        "failing",
+        "rejects",
+        "nonsense",
+    )
+
+    def __init__(
+        self,
+        records: Callable[[Sequence[Message]], list[dict[str, object]]],
+        answer: Callable[[Sequence[object]], str],
+        lie: dict[str, object],
+        spoil: Callable[[dict[str, object]], dict[str, dict[str, object]]],
+        cut: Callable[[str], str],
+    ) -> None:
+        self.records, self.answer, self.lie, self.spoil, self.cut = records, answer, lie, spoil, cut
+        self.rejects: Counter[str] = Counter()
+        self.failed: set[str] = set()
+        self.kind_of: dict[str, str] = {}  # every kind in turn
+        self.lies = 0
+
+    def __call__(self, messages: Sequence[Message]) -> Turn:
+        text = messages[-1].text
+        kind = self.kind_of.setdefault(text, self.KINDS[len(self.kind_of) % len(self.KINDS)])
+        made = self.records(messages)
+        if kind == "failing" and text not in self.failed:
+            self.failed.add(text)
+            return Turn(status=503, headers={"Retry-After-Ms": "1"})
+        if kind == "partial":
+            return Turn(self.answer(made[::2]))
+        if kind == "malformed":
+            damaged = self.answer(made).replace("}, {", "},,\n{").replace("]}", ",]}")
+            return Turn(f"Here they are:\n```json\n{damaged}\n```")
+        if kind == "lying":
+            self.lies += len(made)
+            return Turn(self.answer([*({**one, **self.lie} for one in made), *made]))
+        if kind == "truncated":
+            left = self.cut(self.answer(made))
+            self.rejects["cut off"] += 1
+            self.rejects["nothing to read"] += "}" not in left  # of an answer about one paragraph, no record is whole
+            return Turn(left)
+        if kind == "rejects":
+            bad = self.spoil(made[0])
+            self.rejects.update(bad.keys())
+            return Turn(self.answer([*made, *bad.values()]))
+        if kind == "nonsense":
+            self.rejects["nothing to read"] += 1
+            return Turn("I am sorry, but I cannot do that.")
+        return Turn(self.answer(made), pause=0.05 if kind == "slow" else 0.0)

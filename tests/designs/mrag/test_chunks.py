@@ -155,9 +155,9 @@ def test_settings_survive_the_manifest_and_are_held_to_their_ranges(name: str) -
     for known, chosen in SETTINGS:
         if known == name:
             assert view.load(json.loads(json.dumps(view.dump(chosen)))) == chosen
-    wrong = {"fixed": {"size": 0}, "semantic": {"percentile": 101}, "pic": {"group": "none"}}[name]
+    wrong: dict[str, dict[str, Any]] = {"fixed": {"size": 0}, "semantic": {"percentile": 101}, "pic": {"group": "none"}}
     with pytest.raises(UsageError):
-        view.settings(**wrong)
+        view.settings(**wrong[name])
 
 
 @pytest.mark.parametrize("name", ["semantic", "pic"])
@@ -350,7 +350,7 @@ def test_pic_chunks_are_those_of_the_literal_rule(said: list[str], group: Any) -
     if group == "mean":
         (summary,) = embedder.embed_documents([" ".join(points)])
         likeness = [round(float(vector @ summary), 6) for vector in vectors]
-        labels = [value >= round(sum(likeness) / len(likeness), 6) - 1e-9 for value in likeness]
+        labels: list[int] = [value >= round(sum(likeness) / len(likeness), 6) - 1e-9 for value in likeness]
         if min(abs(value - sum(likeness) / len(likeness)) for value in likeness) < 2e-6 < np.ptp(likeness):
             return  # on the mean: which side it falls on is a matter of rounding
     else:

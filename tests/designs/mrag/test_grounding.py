@@ -8,9 +8,9 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from mergewise.designs.mrag.markers.grounding import GroundedSentence, GroundedValue, Grounder, Ungrounded, _ValuePart
+from mergewise.designs.mrag.markers.grounding import GroundedValue, Grounder, Ungrounded, ValueSentence, _ValuePart
 from mergewise.text.sentences import split_sentences
-from mergewise.text.support.judge import Flag, Judge, Judgement
+from mergewise.text.support.judge import Judge, Judgement
 from tests.designs.mrag.marking import ground
 from tests.text.support_cases import HELD_OUT, TUNED, Case
 
@@ -22,53 +22,58 @@ PASSES = {"Retries are on by default in httpkit, and are turned off with retries
 FLAGGED = {"Inger Lund, a painter from Denmark, lived for 11 years in Aldermoor."}
 
 
+def share(made: GroundedValue) -> float:
+    """The share of the sentences that have no support."""
+    return sum(not sentence.supported for sentence in made.sentences) / max(1, len(made.sentences))
+
+
 def grounded(value: str, case: Case = MILL, ungrounded: Ungrounded = "keep") -> GroundedValue:
     return ground(value, [(0, len(case.passage))], case.passage, ungrounded, case.title)
 
 
 @pytest.mark.parametrize(("case", "sentence"), TRUE, ids=[sentence[:40] for _, sentence in TRUE])
 def test_what_a_passage_says_in_other_words_is_supported(case: Case, sentence: str) -> None:
-    assert grounded(sentence, case).unsupported == (1.0 if sentence in FLAGGED else 0.0)
+    assert share(grounded(sentence, case)) == (1.0 if sentence in FLAGGED else 0.0)
 
 
 @pytest.mark.parametrize(("case", "sentence"), LIES, ids=[sentence[:40] for _, sentence in LIES])
 def test_lies_are_caught(case: Case, sentence: str) -> None:
-    assert grounded(sentence, case).unsupported == (0.0 if sentence in PASSES else 1.0)
+    assert share(grounded(sentence, case)) == (0.0 if sentence in PASSES else 1.0)
 
 
 def test_of_sentences_that_the_rules_were_not_made_for_nine_in_ten_are_judged_rightly() -> None:
-    true = [grounded(s, case).unsupported == 0 for case in HELD_OUT for s in case.true]
-    lies = [grounded(s, case).unsupported == 1 for case in HELD_OUT for s in case.lies]
+    true = [share(grounded(s, case)) == 0 for case in HELD_OUT for s in case.true]
+    lies = [share(grounded(s, case)) == 1 for case in HELD_OUT for s in case.lies]
     assert sum(true) >= 0.95 * len(true) and sum(lies) >= 0.9 * len(lies)
 
 
 @pytest.mark.parametrize(
     ("sentence", "flag"),
     [
-        ("The mill has 2 wheels and 7 stones.", Flag("number", "7")),
-        ("Per died on 15 March 1871.", Flag("date", "15 March 1871")),
-        ("Napoleon built the mill.", Flag("name", "Napoleon")),
-        ("The mill was built by Ella Bergman, a mason.", Flag("name", "Bergman")),
-        ("The mill was built by “a mason from the north”.", Flag("quotation", "a mason from the north")),
-        ("The mill was not built by Ella Stone.", Flag("negation", "The mill was not built by Ella Stone.")),
-        ("The mill was sold by Per.", Flag("negation", "The mill was sold by Per.")),
+        ("The mill has 2 wheels and 7 stones.", "number 7"),
+        ("Per died on 15 March 1871.", "date 15 March 1871"),
+        ("Napoleon built the mill.", "name Napoleon"),
+        ("The mill was built by Ella Bergman, a mason.", "name Bergman"),
+        ("The mill was built by “a mason from the north”.", "quotation a mason from the north"),
+        ("The mill was not built by Ella Stone.", "negation The mill was not built by Ella Stone."),
+        ("The mill was sold by Per.", "negation The mill was sold by Per."),
     ],
 )
-def test_what_is_flagged_and_why(sentence: str, flag: Flag) -> None:
+def test_what_is_flagged_and_why(sentence: str, flag: str) -> None:
     (judged,) = grounded(sentence).sentences
-    assert flag in judged.flagged and not judged.supported
+    assert flag in judged.flags and not judged.supported
 
 
 def test_names_of_two_people_are_not_made_one() -> None:
     text = "Josiah Brand dug the canal. Mary Holt paid for the canal."
     value = "Mary Brand paid for the canal."
     (judged,) = ground(value, [(0, len(text))], text, "keep").sentences
-    assert judged.flagged == (Flag("name", "Mary Brand"),)
+    assert judged.flags == ("name Mary Brand",)
 
 
 def test_an_opposite_is_flagged() -> None:
     (judged,) = grounded("The drug increased the length of fever by 1.5 days on average.", TUNED[1]).sentences
-    assert Flag("opposite", "increas") in judged.flagged
+    assert "opposite increas" in judged.flags
 
 
 def test_support_names_the_sentences() -> None:
@@ -82,28 +87,27 @@ def test_the_nearest_sentence_stands_for_what_has_no_support() -> None:
         "It has two wheels and five stones, and could grind about 1,200 kilograms of rye a day. Norrby Mill was never sold."
     )
     assert [sentence.replaced for sentence in made.sentences] == [True, False]
-    assert (made.unsupported_before, made.unsupported) == (0.5, 0.0)
-    assert made.sentences[0].flagged == (Flag("number", "7"),)
+    assert (made.judged, made.unsupported, share(made)) == (2, 1, 0.0)
+    assert made.sentences[0].flags == ("number 7",)
 
 
 def test_what_has_no_support_is_dropped_or_stays() -> None:
     value = "Norrby Mill was never sold. Napoleon visited it in 1815.\n\nElla Stone built it."
     assert grounded(value, ungrounded="drop").value == "Norrby Mill was never sold.\n\nElla Stone built it."
-    assert grounded(value, ungrounded="drop").dropped == ("Napoleon visited it in 1815.",)
     kept = grounded(value, ungrounded="keep")
-    assert kept.value == value and kept.unsupported == kept.unsupported_before == pytest.approx(1 / 3)
+    assert kept.value == value and (kept.judged, kept.unsupported) == (3, 1) and share(kept) == pytest.approx(1 / 3)
 
 
 def test_no_sentence_is_put_in_twice() -> None:
     made = grounded("The mill has 9 wheels and 7 stones. It has 8 wheels and 6 stones.", ungrounded="replace")
-    assert made.value.count("two wheels and five stones") == 1 and len(made.dropped) == 1
+    assert made.value.count("two wheels and five stones") == 1 and len(made.sentences) == 1
     stands = "It was never sold. The mill was sold."
     assert grounded(stands, ungrounded="replace").value == "It was never sold."
 
 
 def test_nothing_near_leaves_nothing() -> None:
     made = grounded("Zebras gallop over wide plains.", ungrounded="replace")
-    assert (made.value, made.sentences, made.unsupported_before, made.unsupported) == ("", (), 1.0, 0.0)
+    assert (made.value, made.sentences, made.judged, made.unsupported) == ("", (), 1, 1)
 
 
 def test_a_sentence_that_an_edge_cuts_stands_for_nothing() -> None:
@@ -116,13 +120,13 @@ def test_a_sentence_that_an_edge_cuts_stands_for_nothing() -> None:
 def test_a_value_may_leave_out_mark_up_or_keep_it() -> None:
     text = "Set the **timeout** with [Client](https://example.org/client), in seconds."
     for value in (text, "Set the timeout with Client, in seconds."):
-        assert ground(value, [(0, len(text))], text, "keep").unsupported == 0
+        assert share(ground(value, [(0, len(text))], text, "keep")) == 0
 
 
 def test_german_nouns_are_no_names_but_two_words_with_capitals_are() -> None:
     case = TUNED[4]
-    assert grounded("Die Anlage auf dem Schuldach liefert im Jahr rund 98.000 Kilowattstunden.", case).unsupported == 0
-    assert grounded("Die Anlage auf dem Dach der Schule plante Martin Bauer.", case).unsupported == 1
+    assert share(grounded("Die Anlage auf dem Schuldach liefert im Jahr rund 98.000 Kilowattstunden.", case)) == 0
+    assert share(grounded("Die Anlage auf dem Dach der Schule plante Martin Bauer.", case)) == 1
 
 
 @pytest.mark.parametrize(
@@ -134,8 +138,8 @@ def test_german_nouns_are_no_names_but_two_words_with_capitals_are() -> None:
     ],
 )
 def test_other_scripts_are_not_flagged_wholesale(text: str) -> None:
-    assert grounded(text, Case("", text, (), ())).unsupported == 0
-    assert grounded(text.replace("2479", "2480").replace("1936", "1937"), Case("", text, (), ())).unsupported == 1
+    assert share(grounded(text, Case("", text, (), ()))) == 0
+    assert share(grounded(text.replace("2479", "2480").replace("1936", "1937"), Case("", text, (), ()))) == 1
 
 
 # -- properties
@@ -180,8 +184,8 @@ def test_spans_lie_in_the_paragraphs_and_sentences_in_the_value(
             held = sorted((max(0, a), b) for a, b in parts if a < b)
             assert all(any(a <= place < b for a, b in held) for place in range(start, end))
     if how != "keep":
-        assert made.unsupported == 0 and all(s.supported for s in made.sentences)
-        assert ground(made.value, parts, text, "keep").unsupported == 0
+        assert all(s.supported for s in made.sentences)
+        assert share(ground(made.value, parts, text, "keep")) == 0
 
 
 @given(TEXTS, st.data())
@@ -191,7 +195,7 @@ def test_a_verbatim_copy_is_grounded(text: str, data: st.DataObject) -> None:
     last = data.draw(st.integers(first, len(spans) - 1))
     value = text[spans[first][0] : spans[last][1]]
     made = ground(value, [(0, len(text))], text)
-    assert (made.value, made.unsupported_before) == (value, 0.0)
+    assert (made.value, made.unsupported) == (value, 0)
 
 
 @given(TEXTS, st.integers(10**4, 10**6))
@@ -199,14 +203,14 @@ def test_an_invented_number_is_flagged(text: str, number: int) -> None:
     assume(str(number) not in text)
     value = f"The mill was built with {number} stones."
     (judged,) = ground(value, [(0, len(text))], text, "keep").sentences
-    assert Flag("number", str(number)) in judged.flagged
+    assert f"number {number}" in judged.flags
 
 
 @given(TEXTS, st.from_regex(r"[A-Z][bcdfgklmnprst][aeiou][bdgklmnprst][aeiou]x", fullmatch=True), st.booleans())
 def test_an_invented_name_is_flagged(text: str, name: str, opens: bool) -> None:
     value = f"{name} built the mill." if opens else f"The mill was built by {name}."
     (judged,) = ground(value, [(0, len(text))], text, "keep").sentences
-    assert Flag("name", name) in judged.flagged
+    assert f"name {name}" in judged.flags
 
 
 @pytest.mark.parametrize(
@@ -225,7 +229,7 @@ def test_what_has_no_words_rests_on_the_place_where_it_stands_or_on_nothing() ->
     kept = ground("The mill was built.\n\n***", [(0, len(text))], text)
     assert [text[a:b] for s in kept.sentences for a, b in s.support] == ["The mill was built.", "***"]
     dots = ground("...", [(0, len(text))], text)
-    assert (dots.value, dots.unsupported_before, dots.dropped) == ("", 1.0, ("...",))
+    assert (dots.value, dots.judged, dots.unsupported) == ("", 1, 1)
 
 
 class Suspicious(Judge[int]):
@@ -240,7 +244,7 @@ class Suspicious(Judge[int]):
 
 def test_what_is_left_stands_as_it_stood_until_it_was_mended_twice() -> None:
     words = ("Zero sat.", "One fell.", "and two rose", "Three stood.")
-    parts = [_ValuePart(text, " ", GroundedSentence(0, len(text), ((0, 1),))) for text in words]
-    found = Grounder(Suspicious("two"), [0], "")._settle(parts, (), 0.5)
-    assert (found.value, found.dropped) == ("Zero sat. One fell.", ("and two rose Three stood.",))
-    assert [found.value[one.start : one.end] for one in found.sentences] == ["Zero sat.", "One fell."]
+    parts = [_ValuePart(text, " ", ValueSentence(0, len(text), ((0, 1),))) for text in words]
+    value, sentences = Grounder(Suspicious("two"), [0], "")._settle(parts)
+    assert value == "Zero sat. One fell."
+    assert [value[one.start : one.end] for one in sentences] == ["Zero sat.", "One fell."]

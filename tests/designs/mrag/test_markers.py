@@ -20,19 +20,14 @@ from hypothesis import strategies as st
 import mergewise
 from mergewise.designs.mrag.markers import Marker, MarkerExtraction, MarkerSettings
 from mergewise.engine import Index
-from mergewise.errors import ModelError, UsageError
+from mergewise.errors import UsageError
 from mergewise.models.record import Models
 from mergewise.models.scripted import ScriptedChat, Turn
 from mergewise.types import Document, Message
-from tests.designs.mrag.marking import answer, asked, good, markers, shown
+from tests.designs.mrag.marking import BRIDGES, UnevenWriter, answer, asked, good, markers, shown
 from tests.support import HashEmbedder, memory_store, reader_of
 
 SETTINGS = MarkerSettings(made="model", segment=48, window=400, overlap=1)
-TEXT = "\n\n".join(
-    f"## Bridge {n}\n\nIn {1900 + n} the town of Brook{n} built its bridge number {n} over the river Elm. "
-    f"Its master was Anna Stone{n}, who had learnt in Rome. It cost {n + 3} thousand crowns and stood for {n} years."
-    for n in range(1, 25)
-)
 
 
 def opened(path: Path, chat: Any, settings: MarkerSettings = SETTINGS, embedder: Any = "none") -> Index:
@@ -60,63 +55,28 @@ def assert_sound(index: Index) -> None:
 # -- outputs of every kind
 
 
-class Writer:
-    """Answers well and badly in turn, the same to the same question, and counts what it did wrong by kind."""
+def uneven_writer() -> UnevenWriter:
+    def spoil(one: dict[str, object]) -> dict[str, dict[str, object]]:
+        return {
+            "paragraph out of range": {**one, "paragraphs": [10_000]},
+            "no key": {**one, "key": ""},
+            "too many paragraphs": {**one, "paragraphs": [0, 1, 2, 3, 4]},
+        }
 
-    KINDS = ("good", "partial", "malformed", "lying", "truncated", "slow", "failing", "rejects", "nonsense")
+    def cut(whole: str) -> str:
+        return whole[: whole.rindex('"value": "', 0, len(whole) * 2 // 3) + 12]
 
-    def __init__(self) -> None:
-        self.rejects: Counter[str] = Counter()
-        self.failed: set[str] = set()
-        self.kind_of: dict[str, str] = {}  # every kind in turn
-        self.kinds: Counter[str] = Counter()
-
-    def __call__(self, messages: Sequence[Message]) -> Turn:
-        text = messages[-1].text
-        kind = self.kind_of.setdefault(text, self.KINDS[len(self.kind_of) % len(self.KINDS)])
-        self.kinds[kind] += 1
-        made = markers(messages)
-        if kind == "partial":
-            return Turn(answer(made[::2]))
-        if kind == "malformed":
-            damaged = json.dumps({"markers": made}, ensure_ascii=False).replace("}, {", "},,\n{").replace("]}", ",]}")
-            return Turn(f"Here they are:\n```json\n{damaged}\n```")
-        if kind == "lying":
-            lies = [{**one, "value": "Zebedee Quux sold 77123 camels in Atlantis."} for one in made]
-            return Turn(answer([*lies, *made]))
-        if kind == "truncated":
-            whole = answer(made)
-            left = whole[: whole.rindex('"value": "', 0, len(whole) * 2 // 3) + 12]  # in the middle of a record
-            self.rejects["cut off"] += 1
-            self.rejects["nothing to read"] += "}" not in left  # of an answer about one paragraph, no record is whole
-            return Turn(left)
-        if kind == "slow":
-            return Turn(answer(made), pause=0.05)
-        if kind == "failing" and text not in self.failed:
-            self.failed.add(text)
-            return Turn(status=503, headers={"Retry-After-Ms": "1"})
-        if kind == "rejects":
-            bad = [
-                {**made[0], "paragraphs": [10_000]},
-                {**made[0], "key": ""},
-                {**made[0], "paragraphs": [0, 1, 2, 3, 4]},
-            ]
-            self.rejects.update(["paragraph out of range", "no key", "too many paragraphs"])
-            return Turn(answer([*made, *bad]))
-        if kind == "nonsense":
-            self.rejects["nothing to read"] += 1
-            return Turn("I am sorry, but I cannot do that.")
-        return Turn(answer(made))
+    return UnevenWriter(markers, answer, {"value": "Zebedee Quux sold 77123 camels in Atlantis."}, spoil, cut)
 
 
 def test_outputs_of_every_kind(serve: Any, tmp_path: Path) -> None:
-    writer = Writer()
+    writer = uneven_writer()
     server, chat = serve(writer)
     index = opened(tmp_path / "i", chat)
-    report = index.add([Document(f"d{n}", f"# Part {n}\n\n{TEXT[n * 40 :]}", f"Bridges {n}") for n in range(6)])
+    report = index.add([Document(f"d{n}", f"# Part {n}\n\n{BRIDGES[n * 40 :]}", f"Bridges {n}") for n in range(6)])
     assert report.added == 6 and not report.failed
     assert_sound(index)
-    assert set(writer.kinds) == set(Writer.KINDS), "every kind of answer came"
+    assert set(writer.kind_of.values()) == set(writer.KINDS), "every kind of answer came"
     extractions = [rows_of(index, info.id)[1] for info in index.documents()]
     rejects: Counter[str] = Counter()
     for one in extractions:
@@ -131,7 +91,7 @@ def test_outputs_of_every_kind(serve: Any, tmp_path: Path) -> None:
 
 
 def test_documents_of_many_formats_and_a_long_paper(serve: Any, tmp_path: Path, formats: Path, bench: Path) -> None:
-    writer = Writer()
+    writer = uneven_writer()
     server, chat = serve(writer)
     index = opened(tmp_path / "i", chat, MarkerSettings(made="model", window=1024))
     by_suffix = {
@@ -201,14 +161,14 @@ def test_a_document_that_fails_is_searched_and_taken_up_again(serve: Any, tmp_pa
 
     server, chat = serve(turn, retries=0)
     index = opened(tmp_path / "i", chat)
-    texts = {"a": TEXT.replace("Brook7 ", "Brook5 "), "b": TEXT, "c": "Cats eat fish. " * 30}
+    texts = {"a": BRIDGES.replace("Brook7 ", "Brook5 "), "b": BRIDGES, "c": "Cats eat fish. " * 30}
     assert index.add([Document(name, text, name) for name, text in texts.items()]).added == 3
     assert len({repr(request) for request in server.asked}) == len(server.asked), "what failed now is left for later"
     assert_sound(index)
     assert rows_of(index, "b")[1].failure and not rows_of(index, "a")[1].failure and not rows_of(index, "c")[1].failure
     assert reader_of(index.store).view("marker").search("bridge of Brook7", 3)
     report = reader_of(index.store).view("marker").report()
-    assert list(report.failures) == ["b"] and report.fallback_documents == 1
+    assert list(report.unfinished) == ["b"] and report.fallback_documents == 1
     down["on"] = False
     before = len(server.asked)
     index.add([Document("new", "Dogs bark at the moon. " * 10, "new")])
@@ -220,35 +180,7 @@ def test_a_document_that_fails_is_searched_and_taken_up_again(serve: Any, tmp_pa
     assert len(server.asked) == before + len(again)
 
 
-def test_an_endpoint_that_is_down_writes_nothing(serve: Any, tmp_path: Path) -> None:
-    server, chat = serve(lambda messages: Turn(status=401), retries=0)
-    index = opened(tmp_path / "i", chat)
-    with pytest.raises(ModelError, match="run it again"):
-        index.add([Document(str(n), f"Part {n}. {TEXT}") for n in range(4)])
-    assert len(index) == 0 and len(server.asked) < 20
-
-
-def test_without_a_chat_model_it_says_so(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="--chat"):
-        opened(tmp_path / "i", "extractive").add(Document("d", TEXT))
-
-
-# -- documents come and go
-
-
-def test_new_documents_get_markers_and_removed_ones_lose_them(serve: Any, tmp_path: Path) -> None:
-    server, chat = serve(good)
-    mergewise.open(tmp_path / "i", embedder="none").add(Document("first", TEXT, "First"))
-    index = opened(tmp_path / "i", chat)
-    assert rows_of(index, "first")[1].made == "model" and server.asked
-    index.add(Document("second", "Cats eat fish in Rome. " * 20, "Second"))
-    calls = len(server.asked)
-    counts = index.store.reader().row_counts()
-    assert counts["marking"] == 2
-    index.remove(["second"])
-    assert index.store.reader().row_counts()["marking"] == 1 and index.check() == []
-    index.add(Document("second", "Cats eat fish in Rome. " * 20, "Second"))
-    assert index.store.reader().row_counts() == counts and len(server.asked) == calls, "nothing is paid twice"
+# -- searches
 
 
 def test_only_keys_are_searched_and_conditions_hold() -> None:
@@ -279,15 +211,15 @@ def test_the_report_counts_what_came(tmp_path: Path) -> None:
 
     own = MarkerSettings(made="model", segment=48, attempts=1, window=100_000)
     index = opened(tmp_path / "i", ScriptedChat(turn, window=32_768), own)
-    index.add([Document("a", TEXT, "A"), Document("b", TEXT[:600], "B")])
+    index.add([Document("a", BRIDGES, "A"), Document("b", BRIDGES[:600], "B")])
     report = reader_of(index.store).view("marker").report()
     extractions = {one.doc_id: one for one in reader_of(index.store).view("marker").extractions()}
     shares = [1 - 1 / extractions[name].segments for name in ("a", "b")]
-    assert report.documents == 2 and report.coverage_mean == pytest.approx(sum(shares) / 2)
-    assert report.coverage_least == pytest.approx(min(shares))
-    assert report.coverage_variance == pytest.approx((shares[0] - shares[1]) ** 2 / 4)
+    assert report.documents == 2 and report.coverage["mean"] == pytest.approx(sum(shares) / 2)
+    assert report.coverage["least"] == pytest.approx(min(shares))
+    assert report.coverage["variance"] == pytest.approx((shares[0] - shares[1]) ** 2 / 4)
     assert report.fallback_share == pytest.approx(2 / sum(one.segments for one in extractions.values()))
-    assert report.rejects == {"no key": 2, "ungrounded": 2} and report.attempts == 1
+    assert report.rejected == {"no key": 2, "ungrounded": 2} and report.attempts == 1
     assert 0 < report.unsupported_share < 0.2 and report.unsupported_left == 0
     said = report.as_dict()
     names = "documents coverage fallback_share attempts rejected unsupported_share key_tokens value_tokens".split()
@@ -320,4 +252,4 @@ def test_examples_that_name_no_paragraphs_are_refused(tmp_path: Path, paragraphs
     )
     with pytest.raises(UsageError, match="holds no examples of markers"):
         index = opened(tmp_path / "x", ScriptedChat([]), replace(SETTINGS, examples=str(path)))
-        index.add(Document("d", TEXT))
+        index.add(Document("d", BRIDGES))

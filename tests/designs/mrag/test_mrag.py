@@ -53,12 +53,10 @@ def written(key: str, value: str, rows: DocumentRows, numbers: Sequence[int] = (
     held = tuple(dict.fromkeys(spans))
     chosen = tuple(held[number] for number in numbers)
     grounded = ground(value, chosen, rows.document.text, "keep", rows.document.title)
-    sentences = tuple(
-        ValueSentence(s.start, s.end, s.support if s.supported else (), s.replaced, tuple(map(" ".join, s.flagged)))
-        for s in grounded.sentences
-    )
     counts = count_tokens([key, value])
-    return Marker(0, "mill", "Norrby Mill", (), 0, key, value, tuple(numbers), chosen, "model", sentences, *counts)
+    return Marker(
+        0, "mill", "Norrby Mill", (), 0, key, value, tuple(numbers), chosen, "model", grounded.sentences, *counts
+    )
 
 
 def with_markers(rows: DocumentRows, markers: Sequence[Marker]) -> DocumentRows:

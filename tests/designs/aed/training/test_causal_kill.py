@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from mergewise.designs.aed.training.candidates import Kind
 from mergewise.designs.aed.training.labels import LabelStore
 from mergewise.designs.aed.training.trainer import TrainSettings
 from mergewise.designs.aed.training.utility import train_utility
@@ -20,7 +21,7 @@ pytest.importorskip("torch", reason="the extra `hf` is not installed")
 
 KILLS = int(os.environ.get("MERGEWISE_KILLS", "1"))
 STEPS = 30
-KINDS = ["passages", "generated"]
+KINDS: list[Kind] = ["passages", "generated"]
 SETTINGS = TrainSettings(batch=8, epochs=10, rate=1e-2, tokens=48, held_out=0.3, patience=0)
 TRAINER = f"""
 import sys

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from mergewise.designs.aed.training.candidates import Kind
 from mergewise.designs.aed.training.distilling import divergence, gains, loss, teacher
 from mergewise.designs.aed.training.labels import LabelStore
 from mergewise.designs.aed.training.trainer import TrainSettings
@@ -29,7 +30,7 @@ from mergewise.designs.aed.training.scoring import count_cut, question_utilities
 from mergewise.designs.aed.training.trainer import train  # noqa: E402
 from mergewise.designs.aed.training.utility import train_utility  # noqa: E402
 
-KINDS = ["passages", "generated"]
+KINDS: list[Kind] = ["passages", "generated"]
 SETTINGS = TrainSettings(batch=8, epochs=10, rate=1e-2, tokens=48, held_out=0.3, patience=0)
 SHORT = replace(SETTINGS, epochs=2, held_out=0.2)
 

@@ -14,8 +14,15 @@ import pytest
 import mergewise as mw
 from mergewise.cli.training import label_source
 from mergewise.designs.aed import units
-from mergewise.designs.aed.training.candidates import Example, TrainCandidate, asked_of, passages_of, triplets_of
-from mergewise.designs.aed.training.labels import LabelCounts, LabelSettings, LabelSource, LabelStore, label
+from mergewise.designs.aed.training.candidates import (
+    Example,
+    LabelSource,
+    TrainCandidate,
+    asked_of,
+    passages_of,
+    triplets_of,
+)
+from mergewise.designs.aed.training.labels import LabelCounts, LabelSettings, LabelStore, label
 from mergewise.errors import UsageError
 from mergewise.models.cppl import cppl
 from tests.designs.aed.training.towns import EXAMPLES, reader, towns_index
@@ -41,9 +48,10 @@ def test_every_candidate_has_its_perplexity(tmp_path: Path, source: LabelSource)
     assert counts == LabelCounts(len(EXAMPLES))
     assert [done for done, _, _ in told] == list(range(1, len(EXAMPLES) + 1))
     found = {one.example: one.candidates for one in store.read(["passages", "triplets", "generated"])}
-    for one in store.read(["passages"]):  # without a context the contrast is the model itself
-        question = model.prompt(asked_of(one.example.text, None))
-        assert one.alone == pytest.approx(cppl(model, question, [question], one.example.answers, alpha=0.5)[0])
+    for labelled in store.read(["passages"]):  # without a context the contrast is the model itself
+        question = model.prompt(asked_of(labelled.example.text, None))
+        answers = labelled.example.answers
+        assert labelled.alone == pytest.approx(cppl(model, question, [question], answers, alpha=0.5)[0])
     assert found.keys() == set(EXAMPLES)
     for example, candidates in found.items():
         kinds = [one.candidate.kind for one in candidates]

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from mergewise.concurrency import run
 from mergewise.designs.aed.ensemble.citing import ground
 from mergewise.designs.aed.ensemble.reading import StreamedQuestion
 from mergewise.designs.aed.streams import StreamToken, StreamWeights
-from mergewise.errors import ModelError, UsageError
+from mergewise.errors import ModelError
 from mergewise.generate.marks import MarkFilter, without_unknown
-from mergewise.generate.mode import Request, Show
+from mergewise.generate.mode import Show
 from mergewise.models.decoding import Decoded, Sampling, StreamPrompts, decode
 from mergewise.types import Answer, Message, Reply, Step, Usage
 
@@ -20,40 +20,13 @@ if TYPE_CHECKING:
 
     from mergewise.protocols import CausalModel, ChatModel
 
-_MARGIN = 0.05  # of a chat model's window, whose tokens are counted by another tokenizer
 
-
-def limit_of(requests: Sequence[Request], causal: CausalModel[Any]) -> int:
-    """What an answer may take: a quarter of the window at most."""
-    return max(1, min(requests[0].max_tokens, causal.window // 4))
-
-
-def prompt_length(causal: CausalModel[Any]) -> Callable[[Sequence[Message]], int]:
-    return lambda messages: len(causal.prompt(messages))
-
-
-def check_streams(question: StreamedQuestion, spec: str) -> None:
-    if not question.readings:
-        problem = f"no passage fits into the window of {spec}, and there is no background"
-        raise UsageError(problem, "lower --budget or --max-tokens")
-
-
-def chat_prompt_length(request: Request) -> Callable[[Sequence[Message]], int]:
-    return lambda messages: sum(request.models.count_tokens([message.text for message in messages]))
-
-
-def room_of(chat: ChatModel, max_tokens: int) -> tuple[int, int]:
-    """Tokens that a prompt may have, and that an answer may have: a quarter of the window at most."""
-    limit = max(1, min(max_tokens, chat.window // 4))
-    return int(chat.window * (1 - _MARGIN)) - limit, limit
-
-
-def by_chat(question: StreamedQuestion, chat: ChatModel, spent: Usage) -> Answer:
-    """The answer of a chat model to the question's only reading; `spent` is what was paid on the way."""
-    (reading,), (_, limit) = question.readings, room_of(chat, question.request.max_tokens)
+def by_chat(question: StreamedQuestion, chat: ChatModel) -> Answer:
+    """The answer of a chat model to the question's only reading."""
+    (reading,) = question.readings
     shown = ShownAnswer(question.request.show)
-    reply = run(_complete(chat, reading.messages, limit, shown))
-    return finish_answer(question, chat.spec, reply.text, spent + reply.usage, reply.complete, (), shown)
+    reply = run(_complete(chat, reading.messages, question.window.limit, shown))
+    return finish_answer(question, reply.text, reply.usage, reply.complete, (), shown)
 
 
 async def _complete(chat: ChatModel, messages: Sequence[Message], limit: int, shown: ShownAnswer) -> Reply:
@@ -68,14 +41,8 @@ async def _complete(chat: ChatModel, messages: Sequence[Message], limit: int, sh
     return reply
 
 
-def decode_answers(
-    asked: Sequence[StreamedQuestion],
-    causal: CausalModel[Any],
-    limit: int,
-    before: Sequence[Decoded | None],
-    mixture: bool = False,
-) -> list[Answer]:
-    """Eq. 14 for all questions in one batch, and their answers. `before` is what was written for them on the way."""
+def decode_answers(asked: Sequence[StreamedQuestion], causal: CausalModel[Any], mixture: bool = False) -> list[Answer]:
+    """Eq. 14 for all questions in one batch, and their answers."""
     if not asked:
         return []
     streams = [
@@ -90,19 +57,25 @@ def decode_answers(
     answers = decode(
         causal,
         streams,
-        max_tokens=limit,
+        max_tokens=asked[0].window.limit,
         mixture=mixture,
         sampling=Sampling(wanted.temperature, wanted.seed),
         show=lambda number, piece: shown[number].add(piece),
     )
-    return [_answer_of(causal.spec, *one) for one in zip(asked, answers, before, shown, strict=True)]
+    return [_answer_of(*one) for one in zip(asked, answers, shown, strict=True)]
 
 
-def _answer_of(
-    spec: str, question: StreamedQuestion, decoded: Decoded, written: Decoded | None, shown: ShownAnswer
-) -> Answer:
-    parts = (decoded,) if written is None else (decoded, written)
-    spent = Usage(len(parts), sum(one.input_tokens for one in parts), sum(len(one.tokens) for one in parts))
+def write_alone(causal: CausalModel[Any], asked: Sequence[Sequence[Message]], most: int) -> list[Decoded]:
+    """Decode a text of at most `most` tokens for each prompt, in one batch."""
+    own = [StreamPrompts((causal.prompt(messages),), (1.0,)) for messages in asked]
+    return decode(causal, own, max_tokens=max(1, min(most, causal.window // 4)))
+
+
+def usage_of(decoded: Decoded) -> Usage:
+    return Usage(1, decoded.input_tokens, len(decoded.tokens))
+
+
+def _answer_of(question: StreamedQuestion, decoded: Decoded, shown: ShownAnswer) -> Answer:
     names = [reading.name for reading in question.readings]
     tokens = tuple(
         StreamToken(
@@ -112,24 +85,23 @@ def _answer_of(
             decoded.pieces, decoded.carried, decoded.agreement, decoded.log_probs, strict=True
         )
     )
-    return finish_answer(question, spec, decoded.text, spent, decoded.complete, tokens, shown)
+    return finish_answer(question, decoded.text, usage_of(decoded), decoded.complete, tokens, shown)
 
 
 def finish_answer(
     question: StreamedQuestion,
-    spec: str,
     text: str,
-    spent: Usage,
+    usage: Usage,
     complete: bool,
     tokens: tuple[StreamToken, ...],
     shown: ShownAnswer,
 ) -> Answer:
-    """The answer of the model `spec`, with its citations and its steps."""
+    """The model's answer with its citations and its steps; `usage` is what it cost itself."""
     request = question.request
     text, removed = without_unknown(text, ())
     text = text.strip()
     if not text:
-        raise ModelError(f"{spec} answered with nothing", "raise --max-tokens, or try another model")
+        raise ModelError(f"{question.window.spec} answered with nothing", "raise --max-tokens, or try another model")
     grounding = ground(text, question.text, question.sources, request.document)
     shown.end(grounding.marks)
     weights = ", ".join(
@@ -141,7 +113,7 @@ def finish_answer(
         text=text + grounding.marks,
         citations=grounding.citations,
         context=request.context,
-        usage=request.context.usage + spent,
+        usage=request.context.usage + question.spent + usage,
         complete=complete,
         removed_marks=removed,
         unsupported=grounding.unsupported,

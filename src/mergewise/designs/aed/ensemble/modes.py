@@ -15,22 +15,14 @@ from typing import TYPE_CHECKING
 
 from mergewise.concurrency import run
 from mergewise.designs.aed.ensemble import prompts
-from mergewise.designs.aed.ensemble.answering import (
-    by_chat,
-    chat_prompt_length,
-    check_streams,
-    decode_answers,
-    limit_of,
-    prompt_length,
-    room_of,
-)
-from mergewise.designs.aed.ensemble.reading import StreamedQuestion, StreamPrompt, sources_that_fit
+from mergewise.designs.aed.ensemble.answering import by_chat, decode_answers, usage_of, write_alone
+from mergewise.designs.aed.ensemble.reading import ModelWindow, StreamedQuestion, StreamPrompt
 from mergewise.designs.aed.streams import Ensemble, ensemble_of, one_stream, weights_of
 from mergewise.generate.mode import Request
 from mergewise.generate.sources import base_sources
-from mergewise.models.decoding import Decoded, StreamPrompts, decode
+from mergewise.models.decoding import Decoded
 from mergewise.prompting.quoting import code_for
-from mergewise.types import Answer, Step, Usage
+from mergewise.types import Answer, Step
 
 if TYPE_CHECKING:
     from typing import Any
@@ -42,23 +34,23 @@ MOST_STREAMS = 10
 
 def aed_all(requests: Sequence[Request], causal: CausalModel[Any]) -> list[Answer]:
     """AED for many questions: all backgrounds in one batch, then all streams of all questions in another."""
-    limit = limit_of(requests, causal)
-    asked = [StreamedQuestion(request, _ensemble(request)) for request in requests]
+    window = ModelWindow.of_causal(causal, requests[0].max_tokens)
+    asked = [StreamedQuestion(request, _ensemble(request), window) for request in requests]
     backgrounds = _backgrounds([question for question in asked if question.ensemble.memory], causal)
-    before = [backgrounds.get(question.text) if question.ensemble.memory else None for question in asked]
-    for question, background in zip(asked, before, strict=True):
-        question.read(None if background is None else background.text, causal.window - limit, prompt_length(causal))
-        check_streams(question, causal.spec)
-    return decode_answers(asked, causal, limit, before)
+    for question in asked:
+        background = backgrounds[question.text] if question.ensemble.memory else None
+        if background is not None:
+            question.spent = usage_of(background)
+        question.read(None if background is None else background.text)
+    return decode_answers(asked, causal)
 
 
 def _backgrounds(asked: Sequence[StreamedQuestion], causal: CausalModel[Any]) -> dict[str, Decoded]:
     """What the model writes by itself, for each question once."""
     known = {q.text: kept[q.text] for q in asked if (kept := q.request.backgrounds) and q.text in kept}
     new = list(dict.fromkeys(question.text for question in asked if question.text not in known))
-    own = [StreamPrompts((causal.prompt(prompts.background(text)),), (1.0,)) for text in new]
-    limit = max(1, min(prompts.BACKGROUND_TOKENS, causal.window // 4))
-    known |= zip(new, decode(causal, own, max_tokens=limit), strict=True)
+    written = write_alone(causal, [prompts.background(text) for text in new], prompts.BACKGROUND_TOKENS)
+    known |= zip(new, written, strict=True)
     for question in asked:
         if question.request.backgrounds is not None:
             question.request.backgrounds[question.text] = known[question.text]
@@ -67,25 +59,23 @@ def _backgrounds(asked: Sequence[StreamedQuestion], causal: CausalModel[Any]) ->
 
 def replug_all(requests: Sequence[Request], causal: CausalModel[Any]) -> list[Answer]:
     """REPLUG: p(y) = sum over d of p(y | d, q) lambda(d, q), with lambda the softmax of the passages' scores."""
-    limit = limit_of(requests, causal)
-    asked = [_one_stream_a_passage(request, causal, limit) for request in requests]
-    return decode_answers(asked, causal, limit, [None] * len(asked), mixture=True)
+    window = ModelWindow.of_causal(causal, requests[0].max_tokens)
+    return decode_answers([_one_stream_a_passage(request, window) for request in requests], causal, mixture=True)
 
 
 def answer_by_best(request: Request, chat: ChatModel) -> Answer:
     """The stream of the highest utility, read by a chat model."""
-    question = StreamedQuestion(request, _ensemble(request))
-    usage, background = Usage(), None
+    question = StreamedQuestion(request, _ensemble(request), ModelWindow.of_chat(chat, request))
+    background = None
     if question.ensemble.memory:
         reply = run(chat.complete(prompts.background(question.text), max_tokens=prompts.BACKGROUND_TOKENS))
-        usage, background = reply.usage, reply.text
-    question.read(background, room_of(chat, request.max_tokens)[0], chat_prompt_length(request))
-    check_streams(question, chat.spec)
+        question.spent, background = reply.usage, reply.text
+    question.read(background)
     best = max(question.readings, key=lambda reading: question.utilities[reading.name])
     question.steps.append(Step("best", f"{chat.spec} answers from the stream of the highest utility, {best.name}"))
     question.weights = {name: float(name == best.name) for name in question.weights}
     question.readings = [best]
-    return by_chat(question, chat, usage)
+    return by_chat(question, chat)
 
 
 def _ensemble(request: Request) -> Ensemble:
@@ -97,19 +87,19 @@ def _ensemble(request: Request) -> Ensemble:
     return one_stream(context, request.models.utilities.utilities(context.question, texts))
 
 
-def _one_stream_a_passage(request: Request, causal: CausalModel[Any], limit: int) -> StreamedQuestion:
+def _one_stream_a_passage(request: Request, window: ModelWindow) -> StreamedQuestion:
     drawn = ensemble_of(request.context) or Ensemble(())
-    question = StreamedQuestion(request, replace(drawn, streams=(), memory=False))
+    question = StreamedQuestion(request, replace(drawn, streams=(), memory=False), window)
     sources = base_sources(request.context, request.document)
     code = code_for([question.text, request.context.text])
     for source in sorted(sources, key=lambda source: -source.score)[:MOST_STREAMS]:
-        if sources_that_fit(question.text, [source], code, causal.window - limit, prompt_length(causal)):
+        if question.texts_that_fit([source], code):
             name = f"[{source.number}]"
             question.readings.append(StreamPrompt(name, prompts.answer(question.text, [source], code), (source,)))
             question.utilities[name] = source.score
         else:
             question.steps.append(Step("skip", f"passage {source.number} does not fit into the window"))
-    check_streams(question, causal.spec)
+    question.check_readings()
     if len(sources) > MOST_STREAMS:
         question.steps.append(Step("skip", f"{len(sources) - MOST_STREAMS} passages: {MOST_STREAMS} streams at most"))
     question.weights = weights_of(question.utilities)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import Literal
 
 from mergewise.generate.prompts import NOTHING, quoted_source
 from mergewise.generate.sources import Source
@@ -41,24 +42,13 @@ _NONE = re.compile(rf"[\W_]*{NOTHING}\b[\W_]*\Z")
 _NOTHING = re.compile(r"[\W_]*n\s*/\s*a\b", re.IGNORECASE)
 
 
-def answer(question: str, sources: Sequence[Source], code: str) -> list[Message]:
-    return _asking(question, [quoted_source(source, code) for source in sources], code)
-
-
-def answer_from_background(question: str, background: str, code: str) -> list[Message]:
-    return _asking(question, [quotation("background", background, code)], code)
-
-
-def answer_from_all(question: str, texts: Sequence[Source | str], code: str) -> list[Message]:
-    """From passages and backgrounds, in this order."""
-    quoted = (
-        quotation("background", text, code) if isinstance(text, str) else quoted_source(text, code) for text in texts
-    )
-    return _asking(question, list(quoted), code)
-
-
-def answer_from_summary(question: str, summary: str, code: str) -> list[Message]:
-    return _asking(question, [quotation("summary", summary, code)], code)
+def answer(
+    question: str, texts: Sequence[Source | str], code: str, written: Literal["background", "summary"] = "background"
+) -> list[Message]:
+    """Ask for an answer from passages and from texts that a model has `written`, in this order, or from none."""
+    quoted = [quotation(written, text, code) if isinstance(text, str) else quoted_source(text, code) for text in texts]
+    system = _ANSWER.format(data=warning(code)) if quoted else _ALONE
+    return turn(system, [*quoted, f"Question: {question}"])
 
 
 def summary(question: str, sources: Sequence[Source], code: str) -> list[Message]:
@@ -69,11 +59,6 @@ def summary(question: str, sources: Sequence[Source], code: str) -> list[Message
 def says_nothing(summary: str) -> bool:
     """Whether a summary says that nothing helps, or is empty."""
     return not summary.strip() or _NONE.match(summary) is not None
-
-
-def _asking(question: str, texts: Sequence[str], code: str) -> list[Message]:
-    system = _ANSWER.format(data=warning(code)) if texts else _ALONE
-    return turn(system, [*texts, f"Question: {question}"])
 
 
 def background(question: str) -> list[Message]:

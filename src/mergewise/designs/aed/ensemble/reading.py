@@ -4,18 +4,48 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeVar
 
 from mergewise.designs.aed.ensemble import prompts
 from mergewise.designs.aed.streams import MEMORY, Ensemble, Stream, weights_of
+from mergewise.errors import UsageError
 from mergewise.generate.mode import Request
 from mergewise.generate.sources import Source, base_sources
 from mergewise.prompting.quoting import code_for
-from mergewise.types import Message, Step
+from mergewise.types import Message, Step, Usage
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from mergewise.protocols import CausalModel, ChatModel
+
+Text = TypeVar("Text", Source, Source | str)
 
 TOGETHER = "together"
+_MARGIN = 0.05  # of a chat model's window, whose tokens are counted by another tokenizer
 
-Measure = Callable[[Sequence[Message]], int]
-"""Tokens of a prompt."""
+
+@dataclass(frozen=True, slots=True)
+class ModelWindow:
+    """Tokens that a prompt of the model `spec` may have, as `measure` counts them, and its answer: a quarter at most."""
+
+    spec: str
+    room: int
+    limit: int
+    measure: Callable[[Sequence[Message]], int]
+
+    @classmethod
+    def of_causal(cls, causal: CausalModel[Any], max_tokens: int) -> ModelWindow:
+        limit = max(1, min(max_tokens, causal.window // 4))
+        return cls(causal.spec, causal.window - limit, limit, lambda messages: len(causal.prompt(messages)))
+
+    @classmethod
+    def of_chat(cls, chat: ChatModel, request: Request) -> ModelWindow:
+        def measure(messages: Sequence[Message]) -> int:
+            return sum(request.models.count_tokens([message.text for message in messages]))
+
+        limit = max(1, min(request.max_tokens, chat.window // 4))
+        return cls(chat.spec, int(chat.window * (1 - _MARGIN)) - limit, limit, measure)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,14 +59,16 @@ class StreamPrompt:
 
 @dataclass(slots=True)
 class StreamedQuestion:
-    """A question on its way to an answer: its streams, their utilities, and the weights of those that are run."""
+    """A question on its way to an answer: its streams, their utilities, the weights of those that are run, and what was paid."""
 
     request: Request
     ensemble: Ensemble
+    window: ModelWindow
     readings: list[StreamPrompt] = field(default_factory=list)
     utilities: dict[str, float] = field(default_factory=dict)
     weights: dict[str, float] = field(default_factory=dict)
     steps: list[Step] = field(default_factory=list)
+    spent: Usage = field(default_factory=Usage)
 
     @property
     def text(self) -> str:
@@ -48,35 +80,51 @@ class StreamedQuestion:
         known = {source.number: source for reading in self.readings for source in reading.sources}
         return [known[number] for number in sorted(known)]
 
-    def read(self, background: str | None, room: int, measure: Measure) -> None:
+    def read(self, background: str | None) -> None:
         """Make the streams, and weigh them. `background` is None where the memory is no stream."""
         request = self.request
         code = code_for([self.text, request.context.text, background or ""])
         numbered = {source.number: source for source in base_sources(request.context, request.document)}
         if self.ensemble.together:
-            self._read_together(list(numbered.values()), background, code, room, measure)
+            self._read_together(list(numbered.values()), background, code)
             return
         for stream in self.ensemble.streams:
-            sources = [numbered[number] for number in stream.passages]
-            self._add(stream, sources_that_fit(self.text, sources, code, room, measure), len(sources), code)
+            self._add(stream, [numbered[number] for number in stream.passages], code)
         if background is not None:
             self._remember(background, code)
         if self.utilities:
             self.weights |= weights_of(self.utilities)
+        self.check_readings()
 
-    def _add(self, stream: Stream, sources: Sequence[Source], given: int, code: str) -> None:
-        if len(sources) < given:
-            reason = f"{given - len(sources)} passages of the stream {stream.name} do not fit into the window"
+    def check_readings(self) -> None:
+        """Raise UsageError if no stream has anything to read."""
+        if not self.readings:
+            problem = f"no passage fits into the window of {self.window.spec}, and there is no background"
+            raise UsageError(problem, "lower --budget or --max-tokens")
+
+    def read_alone(self, reading: StreamPrompt) -> None:
+        """Answer from this prompt and from no other."""
+        self.readings, self.weights = [reading], {reading.name: 1.0}
+
+    def texts_that_fit(self, texts: Sequence[Text], code: str, least: int = 0) -> list[Text]:
+        """Return the first texts that fit together; the last of a stream are the least useful."""
+        kept = list(texts)
+        while len(kept) > least and self.window.measure(prompts.answer(self.text, kept, code)) > self.window.room:
+            kept.pop()
+        return kept
+
+    def _add(self, stream: Stream, sources: Sequence[Source], code: str) -> None:
+        kept = self.texts_that_fit(sources, code)
+        if len(kept) < len(sources):
+            reason = f"{len(sources) - len(kept)} passages of the stream {stream.name} do not fit into the window"
             self.steps.append(Step("skip", reason))
-        if not sources:
+        if not kept:
             self.weights[stream.name] = 0.0
             return
-        self.readings.append(StreamPrompt(stream.name, prompts.answer(self.text, sources, code), tuple(sources)))
-        self.utilities[stream.name] = stream.within([source.number for source in sources]).utility
+        self.readings.append(StreamPrompt(stream.name, prompts.answer(self.text, kept, code), tuple(kept)))
+        self.utilities[stream.name] = stream.within([source.number for source in kept]).utility
 
-    def _read_together(
-        self, sources: Sequence[Source], background: str | None, code: str, room: int, measure: Measure
-    ) -> None:
+    def _read_together(self, sources: Sequence[Source], background: str | None, code: str) -> None:
         """One prompt of the most useful passages, with the background among them where it is one of these (GainRAG)."""
         worth = dict(self._worth())
         best = sorted(sources, key=lambda source: -worth.get(source.number, source.score))
@@ -84,13 +132,12 @@ class StreamedQuestion:
         utility = None if background is None else self._utility(background)
         if background is not None and utility is not None:
             ranked.insert(sum(worth.get(source.number, source.score) >= utility for source in best), background)
-        kept = ranked[: self.ensemble.together]
-        while len(kept) > 1 and measure(prompts.answer_from_all(self.text, kept, code)) > room:
-            kept.pop()
-        if len(kept) < min(len(ranked), self.ensemble.together):
+        wanted = ranked[: self.ensemble.together]
+        kept = self.texts_that_fit(wanted, code, least=1)
+        if len(kept) < len(wanted):
             self.steps.append(Step("skip", "not all of the most useful passages fit into the window"))
         shown = tuple(source for source in kept if isinstance(source, Source))
-        self.readings.append(StreamPrompt(TOGETHER, prompts.answer_from_all(self.text, kept, code), shown))
+        self.readings.append(StreamPrompt(TOGETHER, prompts.answer(self.text, kept, code), shown))
         self.weights[TOGETHER] = 1.0
         read = [worth.get(source.number, source.score) for source in shown]
         if utility is not None and background in kept:
@@ -118,13 +165,5 @@ class StreamedQuestion:
         if utility is None:
             self.weights[MEMORY] = 0.0
             return
-        self.readings.append(StreamPrompt(MEMORY, prompts.answer_from_background(self.text, background, code)))
+        self.readings.append(StreamPrompt(MEMORY, prompts.answer(self.text, [background], code)))
         self.utilities[MEMORY] = utility
-
-
-def sources_that_fit(question: str, sources: Sequence[Source], code: str, room: int, measure: Measure) -> list[Source]:
-    """The first sources that fit together; the last of a stream are the least useful."""
-    kept = list(sources)
-    while kept and measure(prompts.answer(question, kept, code)) > room:
-        kept.pop()
-    return kept

@@ -130,10 +130,9 @@ def asked_of(question: str, candidate: TrainCandidate | None) -> list[Message]:
     if candidate is None:
         return prompts.answer(question, [], code)
     if candidate.kind == "generated":
-        return prompts.answer_from_background(question, candidate.text, code)
-    return prompts.answer(
-        question, [Source(1, candidate.title, candidate.headings, candidate.text, (), candidate.score)], code
-    )
+        return prompts.answer(question, [candidate.text], code)
+    source = Source(1, candidate.title, candidate.headings, candidate.text, (), candidate.score)
+    return prompts.answer(question, [source], code)
 
 
 def label_facts(

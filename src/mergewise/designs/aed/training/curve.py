@@ -16,20 +16,18 @@ Point = tuple[float, float]
 
 
 def svg(history: History, title: str) -> str:
-    """One SVG file. Both lines are the KL of Eq. 9, in nats; the first held-out point is the untrained network's."""
+    """Draw one SVG file, with axes from 0. Both lines are the KL of Eq. 9, in nats.
+
+    The first held-out point is the untrained network's.
+    """
     steps = len(history.losses)
     epoch = steps / len(history.held_out) if history.held_out else steps
     learnt = [(number + 1.0, value) for number, value in enumerate(history.losses)]
     begun = [] if history.untrained is None else [(0.0, history.untrained)]
     held_out = [*begun, *(((number + 1) * epoch, value) for number, value in enumerate(history.held_out))]
-    return plot({LEARNT: learnt, HELD_OUT: held_out}, {LEARNT: "loss of a step", HELD_OUT: "held out"}, title)
-
-
-def plot(lines: dict[str, list[Point]], names: dict[str, str], title: str) -> str:
-    """The lines, by their colours, over axes from 0."""
-    points = [point for line in lines.values() for point in line]
-    widest = max((x for x, _ in points), default=1.0) or 1.0
-    highest = max((y for _, y in points), default=1.0) or 1.0
+    lines = {"loss of a step": (LEARNT, learnt), "held out": (HELD_OUT, held_out)}
+    widest = max((x for x, _ in (*learnt, *held_out)), default=1.0) or 1.0
+    highest = max((y for _, y in (*learnt, *held_out)), default=1.0) or 1.0
 
     def place(point: Point) -> Point:
         x = LEFT + (WIDTH - LEFT - RIGHT) * point[0] / widest
@@ -46,10 +44,10 @@ def plot(lines: dict[str, list[Point]], names: dict[str, str], title: str) -> st
         parts += [_line([(LEFT, y), (WIDTH - RIGHT, y)], GRID), _text(LEFT - 6, y + 4, f"{share * highest:.3g}", "end")]
         parts.append(_text(x, HEIGHT - BOTTOM + 16, f"{share * widest:.4g}", "middle"))
     parts.append(_text((LEFT + WIDTH - RIGHT) / 2, HEIGHT - 8, "steps", "middle"))
-    for number, (colour, line) in enumerate(lines.items()):
+    for number, (name, (colour, line)) in enumerate(lines.items()):
         placed = [place(point) for point in line]
         parts += [_line(placed, colour, 2), *(_dot(point, colour) for point in placed if len(line) <= 2 * WIDTH // 10)]
-        parts.append(_text(WIDTH - RIGHT, TOP + 14 * number, names[colour], "end", colour))
+        parts.append(_text(WIDTH - RIGHT, TOP + 14 * number, name, "end", colour))
     return "\n".join([*parts, "</svg>", ""])
 
 

@@ -16,12 +16,11 @@ from __future__ import annotations
 
 import json
 import os
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from hashlib import blake2b
-from itertools import zip_longest
+from itertools import tee, zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -42,8 +41,8 @@ from mergewise.designs.aed.training.candidates import (
 from mergewise.errors import UsageError
 from mergewise.index.executors import INLINE, Executor
 from mergewise.models.cppl import ALPHA, cppl
-from mergewise.models.decoding import Decoded, StreamPrompts, decode
-from mergewise.ranges import Range, check_fields
+from mergewise.models.decoding import StreamPrompts, decode
+from mergewise.ranges import CheckedFields, Range
 from mergewise.types import Message, Span
 
 if TYPE_CHECKING:
@@ -64,16 +63,13 @@ Solves = Callable[[str, Sequence[str]], bool]
 
 
 @dataclass(frozen=True, slots=True)
-class LabelSettings:
+class LabelSettings(CheckedFields):
     passages: Annotated[int, Range(1, 100), "passages retrieved for a question"] = 20
     triplets: Annotated[int, Range(0, 100), "triplet sets, those of the first passages; 0 for none"] = 20
     generated: Annotated[bool, "whether a passage that the reader writes itself is a candidate"] = True
     longest: Annotated[int, Range(1, 10_000), "tokens of a section up to which it is one passage"] = PASSAGE_TOKENS
     alpha: Annotated[float, Range(0, 100), "how much of what the question alone makes likely is taken off"] = ALPHA
     solved: Annotated[bool, "whether it is kept what the reader answers from the best candidate"] = False
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
     def kinds(self) -> list[Kind]:
         wanted = {"passages": True, "triplets": self.triplets > 0, "generated": self.generated}
@@ -157,12 +153,13 @@ class LabelStore:
         if found:
             for kind in kinds:
                 self.manifest(kind)
-        return [self._question(key, kinds) for key in found]
+        return [self.question(key, kinds) for key in found]
 
     def manifest(self, kind: Kind) -> dict[str, Any]:
         return _read_manifest(self.folder / kind / MANIFEST)
 
-    def _question(self, key: str, kinds: Sequence[Kind]) -> LabelledQuestion:
+    def question(self, key: str, kinds: Sequence[Kind]) -> LabelledQuestion:
+        """Return one question with its candidates. UsageError if a file is damaged or missing."""
         import pyarrow as pa
         import pyarrow.parquet as pq
 
@@ -173,11 +170,7 @@ class LabelStore:
             raise UsageError(f"{self.folder}, {key}: {error}", "delete the file, and label again") from None
         example = Example(question["id"], question["text"], tuple(question["answers"]), question["set"])
         rows = [row for table in tables for row in table.to_pylist()]
-        return LabelledQuestion(example, tuple(map(_label_from, rows)), alone, self._solved(key, kinds))
-
-    def is_solved(self, example: Example, kinds: Sequence[Kind]) -> bool | None:
-        """Whether the reader answers rightly from the best candidate of these kinds; None where that was not asked."""
-        return self._solved(key_of(example), kinds)
+        return LabelledQuestion(example, tuple(map(_label_from, rows)), alone, self.is_solved(key, kinds))
 
     def write_solved(self, example: Example, kinds: Sequence[Kind], said: str, solved: bool) -> None:
         path = self._solved_path(key_of(example), kinds)
@@ -185,11 +178,8 @@ class LabelStore:
         body = {"question": example.text, "said": said, "solved": solved}
         write_whole(path, lambda part: part.write_text(json.dumps(body) + "\n", "utf-8"))
 
-    def labelled(self, example: Example, kinds: Sequence[Kind]) -> LabelledQuestion:
-        """One question with its candidates; UsageError where a file is damaged or missing."""
-        return self._question(key_of(example), kinds)
-
-    def _solved(self, key: str, kinds: Sequence[Kind]) -> bool | None:
+    def is_solved(self, key: str, kinds: Sequence[Kind]) -> bool | None:
+        """Tell if the reader answers rightly from the best candidate of these kinds; None if that was not asked."""
         path = self._solved_path(key, kinds)
         try:
             return bool(json.loads(path.read_text("utf-8"))["solved"]) if path.exists() else None
@@ -231,28 +221,26 @@ def label(
         store.begin(kind, made_with, facts)
 
     def is_done(example: Example) -> bool:
-        solved = solves is None or not settings.solved or store.is_solved(example, kinds) is not None
+        solved = solves is None or not settings.solved or store.is_solved(key_of(example), kinds) is not None
         return solved and all(store.has(kind, example) for kind in kinds)
 
     missing = [pair for pair in asked if not is_done(pair[0])]
     counts, before = LabelCounts(), len(asked) - len(missing)
-    sent: deque[_LabelRequest] = deque()
 
     def requests() -> Iterator[_LabelRequest]:
         for first in range(0, len(missing), TOGETHER):
             batch = [pair for pair in missing[first : first + TOGETHER] if _has_room(model, pair[0])]
             counts.left_out += len(missing[first : first + TOGETHER]) - len(batch)
-            for request in _requests(store, batch, settings):
-                sent.append(request)
-                yield request
+            yield from _requests(store, batch, settings)
 
     labelled = []
-    for measured in executor.map(partial(_measured_labels, model, settings), requests()):
+    asking, measuring = tee(requests())
+    results = executor.map(partial(_measured_labels, model, settings), measuring)
+    for request, measured in zip(asking, results, strict=True):
         for one in measured:
             if one.labels is not None:
                 store.write(one.kind, one.example, one.labels, one.alone)
                 counts.cut += sum(label.candidate.cut for label in one.labels)
-        request = sent.popleft()
         if request.found is None:
             continue
         (example,) = request.examples
@@ -306,7 +294,8 @@ def _requests(
 def _measured_labels(model: CausalModel[Any], settings: LabelSettings, request: _LabelRequest) -> list[_MeasuredLabels]:
     """The labels of the candidates: a pure function, which workers call."""
     if request.found is None:
-        texts = [said.text for said in _answers_of(model, request.examples)]
+        asked = [prompts.background(example.text) for example in request.examples]
+        texts = _texts_by(model, asked, prompts.BACKGROUND_TOKENS)  # d_gen = G(rho(q))
         own = [(example, generated_candidate(text)) for example, text in zip(request.examples, texts, strict=True)]
         return [
             _MeasuredLabels(example, "generated", labels_of(model, example, [one] if one else [], settings.alpha))
@@ -323,10 +312,10 @@ def _measured_labels(model: CausalModel[Any], settings: LabelSettings, request: 
     return measured
 
 
-def _answers_of(model: CausalModel[Any], examples: Sequence[Example]) -> list[Decoded]:
-    """The reader's own passages, d_gen = G(rho(q)), written in one batch."""
-    asked = [StreamPrompts((model.prompt(prompts.background(example.text)),), (1.0,)) for example in examples]
-    return list(decode(model, asked, max_tokens=prompts.BACKGROUND_TOKENS))
+def _texts_by(model: CausalModel[Any], asked: Sequence[Sequence[Message]], most: int) -> list[str]:
+    """What the reader writes for each prompt, in one batch."""
+    streams = [StreamPrompts((model.prompt(messages),), (1.0,)) for messages in asked]
+    return [said.text for said in decode(model, streams, max_tokens=most)]
 
 
 def _in_turn(sources: Sequence[LabelSource]) -> Iterator[tuple[Example, IndexReader]]:
@@ -376,15 +365,15 @@ def _label_solved(
     asked = (
         asked_of(example.text, None if best is None else best.candidate)
         for example in examples
-        for best in (min(store.labelled(example, kinds).candidates, key=lambda one: one.cppl, default=None),)
+        for best in (min(store.question(key_of(example), kinds).candidates, key=lambda one: one.cppl, default=None),)
     )
     for example, said in zip(examples, executor.map(partial(_answer_of, model), asked), strict=True):
         store.write_solved(example, kinds, said, solves(said, example.answers))
 
 
 def _answer_of(model: CausalModel[Any], messages: Sequence[Message]) -> str:
-    (said,) = decode(model, [StreamPrompts((model.prompt(messages),), (1.0,))], max_tokens=ANSWER_TOKENS)
-    return said.text.strip()
+    (said,) = _texts_by(model, [messages], ANSWER_TOKENS)
+    return said.strip()
 
 
 # -- what stands on the disk

@@ -23,7 +23,7 @@ from mergewise.designs.aed.training.judging import judge
 from mergewise.designs.aed.training.labels import LabelledQuestion, write_whole
 from mergewise.designs.aed.training.scoring import question_utilities, utilities
 from mergewise.errors import UsageError
-from mergewise.ranges import SHARE, Range, check_fields
+from mergewise.ranges import SHARE, CheckedFields, Range
 
 LONGEST_GRADIENT = 1.0
 LEVEL_QUESTIONS = 64  # questions by which the level of the utilities is found
@@ -38,7 +38,7 @@ Taught = Literal["differing", "solved"]
 
 
 @dataclass(frozen=True, slots=True)
-class TrainSettings:
+class TrainSettings(CheckedFields):
     """How a predictor is trained. The figures are AED-RAG's (appendix C) where it gives some.
 
     AED-RAG says nothing of epochs, lengths and early stop; GainRAG trains for two epochs. `questions` is the filter: AED-RAG's
@@ -60,9 +60,6 @@ class TrainSettings:
     tokens: Annotated[int, Range(8, 8192), "tokens of question and candidate together, at most"] = 256
     level: Annotated[Level, "what utilities are measured from: what a candidate adds to none, or left free"] = "gain"
     seed: Annotated[int, Range(0, 2**31), "random seed"] = 0
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
 
 PRESETS: dict[str, TrainSettings] = {

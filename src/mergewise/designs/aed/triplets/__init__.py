@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mergewise.designs.aed.triplets.build import build, estimate
+from mergewise.designs.aed.triplets.build import WRITER, build
 from mergewise.designs.aed.triplets.extract import RULES
 from mergewise.designs.aed.triplets.reader import TripletReader
 from mergewise.designs.aed.triplets.records import (
@@ -27,5 +27,5 @@ VIEW = View(
     reader=TripletReader,
     prompt=RULES.name,
     report=TripletReader.report,
-    **written_by_chat("made", "model", build, estimate, EXTRACTION),
+    **written_by_chat("made", "model", build, WRITER.estimate, EXTRACTION),
 )

@@ -13,12 +13,11 @@ from mergewise.designs.aed.triplets.extract import PassageTriplet, policy, same_
 from mergewise.designs.aed.triplets.records import Made, Triplet, TripletExtraction, TripletSet, TripletSettings
 from mergewise.designs.aed.triplets.rules import triplets_by_rules
 from mergewise.index.tree.reader import extent
+from mergewise.index.views import DocumentWriter
 from mergewise.index.writing.segments import TextSegment
-from mergewise.index.writing.task import WritingSource, Written
-from mergewise.index.writing.write import estimate as estimate_of
-from mergewise.index.writing.write import write
+from mergewise.index.writing.task import Written
 from mergewise.models.record import Models
-from mergewise.store.views import Estimate, OnShare, ViewRows
+from mergewise.store.views import OnShare, ViewRows
 from mergewise.text.sections import shared_path
 from mergewise.types import DocumentRows, Leaf, Rows
 
@@ -26,19 +25,9 @@ from mergewise.types import DocumentRows, Leaf, Rows
 def build(
     documents: Sequence[DocumentRows], settings: TripletSettings, models: Models, on_share: OnShare | None = None
 ) -> list[ViewRows]:
-    """The triplets of each document, and how they came to be."""
-    answers: Sequence[Written[PassageTriplet] | None] = [None] * len(documents)
-    if settings.made == "model":
-        answers = write(
-            [_source(one, settings) for one in documents], task(models.prompts), policy(settings), models, on_share
-        )
+    """Make the triplets of each document."""
+    answers = WRITER.write(documents, settings, models, on_share)
     return [_rows(document, written, settings) for document, written in zip(documents, answers, strict=True)]
-
-
-def estimate(documents: Sequence[DocumentRows], settings: TripletSettings, models: Models) -> Estimate:
-    """What the chat model's triplets of these documents cost, if every passage has as many as most have."""
-    sources = [_source(document, settings) for document in documents]
-    return estimate_of(sources, task(models.prompts), policy(settings), models)
 
 
 def passages_of(document: DocumentRows, longest: int) -> list[list[Leaf]]:
@@ -66,8 +55,11 @@ def segments_of(passages: Sequence[Sequence[Leaf]]) -> list[TextSegment]:
     ]
 
 
-def _source(document: DocumentRows, settings: TripletSettings) -> WritingSource:
-    return WritingSource.of_document(document, segments_of(passages_of(document, settings.longest)))
+def _segments(document: DocumentRows, settings: TripletSettings) -> list[TextSegment]:
+    return segments_of(passages_of(document, settings.longest))
+
+
+WRITER = DocumentWriter(_segments, task, policy)
 
 
 def _rows(document: DocumentRows, written: Written[PassageTriplet] | None, settings: TripletSettings) -> ViewRows:

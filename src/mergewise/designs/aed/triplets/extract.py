@@ -54,7 +54,7 @@ class PassageTriplet:
     passage: int
 
 
-def task(prompts: Prompts = SHIPPED) -> WritingTask[PassageTriplet]:
+def task(settings: TripletSettings, prompts: Prompts = SHIPPED) -> WritingTask[PassageTriplet]:
     # a passage is compared with each of its triplets
     passage = lru_cache(256)(read_passage)
     return WritingTask(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,78 +13,65 @@ import numpy.typing as npt
 
 from mergewise.designs.aed.triplets.records import EXTRACTION, TRIPLET, TripletExtraction, TripletSet
 from mergewise.index.tree.tables import LEAF
+from mergewise.index.views import all_rows, count_rejects, rejects_text, unfinished_lines, unfinished_of
 from mergewise.protocols import RowReader
 from mergewise.text.sections import shared_path
 
 
 @dataclass(frozen=True, slots=True)
 class TripletReport:
-    """`made` counts triplets by who made them. `found` of the `passages` have some, with `most` in one of them."""
+    """How triplets came to be, with the names that `info --view triplet --json` prints.
+
+    `with_triplets` of the `passages` have some, `most` in one of them. `made` counts triplets by who made them.
+    """
 
     documents: int
     passages: int
-    found: int
-    most: int
+    with_triplets: int
+    triplets: int
     made: Mapping[str, int]
-    rejects: Mapping[str, int]
+    most: int
+    rejected: Mapping[str, int]
     calls: int
-    failures: Mapping[str, str]  # documents of which something is missing, with the reason
+    unfinished: Mapping[str, str]
 
-    @property
-    def triplets(self) -> int:
-        return sum(self.made.values())
+    @classmethod
+    def of(cls, extractions: Sequence[TripletExtraction], sets: Any) -> TripletReport:
+        """`sets` is an Arrow table with their columns made and triplets."""
+        sizes = [len(json.loads(packed)) for packed in sets["triplets"].to_pylist()]
+        made: Counter[str] = Counter()
+        for how, size in zip(sets["made"].to_pylist(), sizes, strict=True):
+            made[how] += size
+        return cls(
+            documents=len(extractions),
+            passages=len(sizes),
+            with_triplets=sum(size > 0 for size in sizes),
+            triplets=sum(sizes),
+            made={how: count for how, count in made.most_common() if count},
+            most=max(sizes, default=0),
+            rejected=count_rejects(extractions),
+            calls=sum(one.calls for one in extractions),
+            unfinished=unfinished_of(extractions),
+        )
 
     def as_dict(self) -> dict[str, Any]:
-        """As `info --view triplet --json` prints it."""
-        return {
-            "documents": self.documents,
-            "passages": self.passages,
-            "with_triplets": self.found,
-            "triplets": self.triplets,
-            "made": dict(self.made),
-            "most": self.most,
-            "rejected": dict(self.rejects),
-            "calls": self.calls,
-            "unfinished": dict(self.failures),
-        }
+        """Return it as `info --view triplet --json` prints it."""
+        return asdict(self)
 
     def lines(self) -> Iterator[str]:
-        """As `info --view triplet` prints it."""
+        """Yield the lines that `info --view triplet` prints."""
         made = ", ".join(f"{count} by {how}" for how, count in self.made.items())
         yield f"{self.documents} documents, {self.triplets} triplets: {made or 'none'}"
-        mean = self.triplets / self.found if self.found else 0.0
-        yield f"  {self.found} of {self.passages} passages have some, {mean:.1f} on average, {self.most} at most"
-        if self.calls or self.rejects:
-            rejected = ", ".join(f"{count} {kind}" for kind, count in self.rejects.items())
-            yield f"  {self.calls} calls of a chat model; not taken: {rejected or 'nothing'}"
-        for doc_id, reason in self.failures.items():
-            yield f"  not complete: {doc_id}: {reason}"
-        if self.failures:
-            yield "  `mergewise index` with the chat model takes these documents up again; what was answered is kept"
-
-
-def report_of(extractions: Sequence[TripletExtraction], sets: Any) -> TripletReport:
-    """`sets` is an Arrow table with their columns made and triplets."""
-    sizes = [len(json.loads(packed)) for packed in sets["triplets"].to_pylist()]
-    made: Counter[str] = Counter()
-    for how, size in zip(sets["made"].to_pylist(), sizes, strict=True):
-        made[how] += size
-    rejects: Counter[str] = Counter()
-    for one in extractions:
-        rejects.update(dict(zip(one.rejects, one.reject_counts, strict=True)))
-    return TripletReport(
-        documents=len(extractions),
-        passages=len(sizes),
-        found=sum(size > 0 for size in sizes),
-        most=max(sizes, default=0),
-        made={how: count for how, count in made.most_common() if count},
-        rejects=dict(rejects.most_common()),
-        calls=sum(one.calls for one in extractions),
-        failures={one.doc_id: one.failure for one in extractions if one.failure},
-    )
+        mean = self.triplets / self.with_triplets if self.with_triplets else 0.0
+        yield f"  {self.with_triplets} of {self.passages} passages have some, {mean:.1f} on average, {self.most} at most"
+        if self.calls or self.rejected:
+            yield f"  {self.calls} calls of a chat model; not taken: {rejects_text(self.rejected)}"
+        yield from unfinished_lines(self.unfinished)
 
 
 # -- the reader
+
+_PLACES = ("first_leaf", "id", "leaf_count")
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,8 +95,8 @@ class TripletReader:
         A passage of other bounds than the rows have (`longest` of the strategy is not that of the view) gets the triplets whose
         sentences lie in it, out of all rows that touch it. None where there are none.
         """
-        places = TripletPlaces(self._rows.sorted_columns(TRIPLET.name, TripletPlaces.COLUMNS))
-        touching = [places.rows(leaves) for leaves in passages]
+        places = self._rows.sorted_columns(TRIPLET.name, _PLACES)
+        touching = [_rows_with(leaves, places) for leaves in passages]
         found = self._rows.rows(TRIPLET.name, TripletSet, sorted({row for rows in touching for row in rows}))
         held = [[found[row] for row in rows if row in found] for rows in touching]
         return [self._set(rows, leaves) for rows, leaves in zip(held, passages, strict=True)]
@@ -123,37 +110,28 @@ class TripletReader:
         return _one_set(rows, leaves, (bounds[leaves.start].start, bounds[leaves.stop - 1].end))
 
     def all(self) -> list[TripletSet]:
-        """The triplet sets of all passages, in the order of their ids."""
-        ids = self._rows.whole(TRIPLET.name, ["id"])["id"].to_pylist()
-        return list(self._rows.rows(TRIPLET.name, TripletSet, sorted(ids)).values())
+        """Return the triplet sets of all passages, in the order of their ids."""
+        return all_rows(self._rows, TRIPLET, TripletSet)
 
     # -- reports
 
     def extractions(self) -> list[TripletExtraction]:
-        """How the triplets of each document came to be."""
-        ids = self._rows.whole(EXTRACTION.name, ["id"])["id"].to_pylist()
-        return list(self._rows.rows(EXTRACTION.name, TripletExtraction, ids).values())
+        """Return how the triplets of each document came to be."""
+        return all_rows(self._rows, EXTRACTION, TripletExtraction)
 
     def report(self) -> TripletReport:
-        """How many triplets there are, who made them, and what was not taken, over all documents."""
-        return report_of(self.extractions(), self._rows.whole(TRIPLET.name, ["made", "triplets"]))
+        """Count triplets by who made them, and what was not taken, over all documents."""
+        return TripletReport.of(self.extractions(), self._rows.whole(TRIPLET.name, ["made", "triplets"]))
 
 
-class TripletPlaces:
-    """Which row holds which leaves, of one state of the index: 24 bytes a row."""
-
-    COLUMNS = ("first_leaf", "id", "leaf_count")
-
-    def __init__(self, columns: Mapping[str, npt.NDArray[np.int64]]) -> None:
-        self._first, self._ids, self._count = (columns[name] for name in self.COLUMNS)
-
-    def rows(self, leaves: range) -> list[int]:
-        """The rows that hold some of these leaves, in the order of the document."""
-        first = int(np.searchsorted(self._first, leaves.start, "right")) - 1
-        end = int(np.searchsorted(self._first, leaves.stop, "left"))
-        if first >= 0 and int(self._first[first] + self._count[first]) <= leaves.start:
-            first += 1
-        return [int(row) for row in self._ids[max(0, first) : end]]
+def _rows_with(leaves: range, columns: Mapping[str, npt.NDArray[np.int64]]) -> list[int]:
+    """The rows that hold some of these leaves, in the order of the document."""
+    firsts, ids, counts = (columns[name] for name in _PLACES)
+    first = int(np.searchsorted(firsts, leaves.start, "right")) - 1
+    end = int(np.searchsorted(firsts, leaves.stop, "left"))
+    if first >= 0 and int(firsts[first] + counts[first]) <= leaves.start:
+        first += 1
+    return [int(row) for row in ids[max(0, first) : end]]
 
 
 def _one_set(rows: Sequence[TripletSet], leaves: range, bounds: tuple[int, int]) -> TripletSet | None:

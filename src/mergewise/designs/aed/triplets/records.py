@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
-
-import pyarrow as pa
+from typing import Annotated, Literal, NamedTuple, TypeAlias
 
 from mergewise.defaults import PASSAGE_TOKENS
+from mergewise.index.views import PromptHash, json_column
 from mergewise.ranges import SHARE, CheckedFields, Range
-from mergewise.store.tables import SerializedColumn, Table
+from mergewise.store.tables import Table
 from mergewise.types import DocumentRows, LeafId, RowId, Span
 
 Made: TypeAlias = str
@@ -40,9 +38,7 @@ class TripletSettings(CheckedFields):
         "tokens of a document that the model is shown at once, where its own window holds them",
     ] = 1024
     overlap: Annotated[int, Range(0, 10_000), "tokens that neighbouring windows share"] = 0
-    prompt: Annotated[
-        str, "hash of the prompt of one's own by which its rows are written; none: the one that ships"
-    ] = ""
+    prompt: PromptHash = ""
 
 
 class Triplet(NamedTuple):
@@ -121,17 +117,7 @@ class TripletExtraction:
 # -- tables
 
 
-def _pack(row: TripletSet) -> str:
-    return json.dumps(row.triplets, ensure_ascii=False, separators=(",", ":"))
-
-
-def _unpack(rows: pa.Table) -> Mapping[str, Sequence[Any]]:
-    return {"triplets": [tuple(Triplet(*one) for one in json.loads(packed)) for packed in rows["triplets"].to_pylist()]}
-
-
-TRIPLETS = SerializedColumn("triplets", pa.string(), _pack, _unpack, ("triplets",))
-
-TRIPLET = Table("triplet", TripletSet, (TRIPLETS,), mapped=True)
+TRIPLET = Table("triplet", TripletSet, (json_column("triplets", lambda parts: Triplet(*parts)),), mapped=True)
 EXTRACTION = Table("extraction", TripletExtraction)
 
 

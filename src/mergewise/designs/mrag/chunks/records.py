@@ -9,7 +9,8 @@ from itertools import pairwise
 from typing import Annotated, Any, Literal
 
 from mergewise.index.tree.tables import SPANNED_KEY
-from mergewise.models.record import Models, embed_groups
+from mergewise.index.views import PromptHash, rows_with_vectors, search_rows
+from mergewise.models.record import Models
 from mergewise.protocols import RowReader, TokenCounter
 from mergewise.ranges import CheckedFields, Range
 from mergewise.store.tables import Table
@@ -17,7 +18,7 @@ from mergewise.store.views import Presets, ViewRows
 from mergewise.text.keys import search_key, short_name
 from mergewise.text.sections import shared_path
 from mergewise.text.spans import Part
-from mergewise.types import DocumentRows, Leaf, RowId, Rows, Span
+from mergewise.types import DocumentRows, Leaf, RowId, Span
 
 _SIZE = Range(1, 1_000_000)
 _Most = Annotated[int, _SIZE, "tokens; a chunk above this size is divided between sentences"]
@@ -58,9 +59,7 @@ class PICSettings(CheckedFields):
         "are nearest to the same sentence of the summary",
     ] = "mean"
     most: _Most = 2000
-    prompt: Annotated[
-        str, "hash of the prompt of one's own by which its rows are written; none: the one that ships"
-    ] = ""
+    prompt: PromptHash = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,10 +106,7 @@ class ChunkReader:
         self, question: str, k: int, by: Literal["hybrid", "vectors"] = "hybrid"
     ) -> list[tuple[TextChunk, float]]:
         """The `k` best chunks with their scores, best first, by full text and vectors, or by vectors alone."""
-        rank = self._rows.rank_rows if by == "hybrid" else self._rows.rank_by_vectors
-        ranking = rank(question, k, self._table)
-        chunks = self._rows.rows(self._table, TextChunk, [row for row, _ in ranking])
-        return [(chunks[row], score) for row, score in ranking if row in chunks]
+        return search_rows(self._rows, self._table, TextChunk, question, k, by)
 
 
 # -- from bounds to rows
@@ -127,11 +123,8 @@ def rows_from(
     chunks = [
         _chunks(rows, parts, cut, models.count_tokens) for rows, parts, cut in zip(documents, bounds, cuts, strict=True)
     ]
-    if models.embedder is None:
-        return [{table.name: Rows(own)} for own in chunks]
-    keys = [[search_key(row.title, row.headings, row.text).strip() for row in own] for own in chunks]
-    vectors = embed_groups(models.embedder, keys)
-    return [{table.name: Rows(own, {"vector": of_own})} for own, of_own in zip(chunks, vectors, strict=True)]
+    keyed = rows_with_vectors(chunks, lambda chunk: search_key(chunk.title, chunk.headings, chunk.text).strip(), models)
+    return [{table.name: rows} for rows in keyed]
 
 
 def _chunks(rows: DocumentRows, bounds: Sequence[Part], cut: str, count_tokens: TokenCounter) -> tuple[TextChunk, ...]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from mergewise.designs.mrag.markers.build import build, estimate
+from mergewise.designs.mrag.markers.build import WRITER, build
 from mergewise.designs.mrag.markers.extract import RULES
+from mergewise.designs.mrag.markers.grounding import ValueSentence
 from mergewise.designs.mrag.markers.reader import MarkerReader
 from mergewise.designs.mrag.markers.records import (
     EXTRACTION,
@@ -12,7 +13,6 @@ from mergewise.designs.mrag.markers.records import (
     Marker,
     MarkerExtraction,
     MarkerSettings,
-    ValueSentence,
     problems,
     tables,
 )
@@ -30,5 +30,5 @@ VIEW = View(
     prompt=RULES.name,
     presets=PRESETS,
     report=MarkerReader.report,
-    **written_by_chat("made", "model", build, estimate, EXTRACTION),
+    **written_by_chat("made", "model", build, WRITER.estimate, EXTRACTION),
 )

@@ -7,122 +7,55 @@ has copies where answers are missing; it is found and searched like any other, a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
+from operator import attrgetter
+from typing import Any
 
 from mergewise.designs.mrag.markers.extract import RawMarker, policy, task
-from mergewise.designs.mrag.markers.grounding import GroundedValue
-from mergewise.designs.mrag.markers.records import COPY, Draft, Marker, MarkerExtraction, MarkerSettings, ValueSentence
+from mergewise.designs.mrag.markers.grounding import ValueSentence
+from mergewise.designs.mrag.markers.records import COPY, Draft, Marker, MarkerExtraction, MarkerSettings
 from mergewise.designs.mrag.markers.rules import drafts as drafts_by_rules
+from mergewise.index.views import DocumentWriter, rows_with_vectors
 from mergewise.index.writing.segments import TextSegment
-from mergewise.index.writing.task import WritingSource, Written
-from mergewise.index.writing.write import estimate as estimate_of
-from mergewise.index.writing.write import write
-from mergewise.models.record import Models, embed_groups
+from mergewise.index.writing.task import Written
+from mergewise.models.record import Models
 from mergewise.protocols import TokenCounter
-from mergewise.store.views import Estimate, OnShare, ViewRows
-from mergewise.text.sentences import split_sentences, strip_span
+from mergewise.store.views import OnShare, ViewRows
+from mergewise.text.sentences import strip_span
 from mergewise.types import DocumentRows, Rows
+
+WRITER = DocumentWriter(lambda document, settings: settings.paragraphs(document), task, policy)
 
 
 def build(
     documents: Sequence[DocumentRows], settings: MarkerSettings, models: Models, on_share: OnShare | None = None
 ) -> list[ViewRows]:
-    """The markers of each document, and how they came to be. The embedder is asked once for the keys of all of them."""
-    segmented = [settings.paragraphs(document) for document in documents]
-    if settings.made == "model":
-        made = _by_model(documents, segmented, settings, models, on_share)
-    else:
-        drafted = [(*both, drafts_by_rules(*both, settings.most)) for both in zip(documents, segmented, strict=True)]
-        made = [(drafts, _extraction(document, segments, drafts, "rules")) for document, segments, drafts in drafted]
-    built = [
-        (_markers(document, segments, drafts, models.count_tokens), extraction)
-        for document, segments, (drafts, extraction) in zip(documents, segmented, made, strict=True)
+    """Make the markers of each document. The embedder is asked once for the keys of all of them."""
+    answers = WRITER.write(documents, settings, models, on_share)
+    made = [
+        _markers(document, written, settings, models.count_tokens)
+        for document, written in zip(documents, answers, strict=True)
     ]
-    return _rows(built, models)
-
-
-def estimate(documents: Sequence[DocumentRows], settings: MarkerSettings, models: Models) -> Estimate:
-    """What the chat model's markers of these documents cost, if every answer covers what it should."""
-    sources = [WritingSource.of_document(document, settings.paragraphs(document)) for document in documents]
-    return estimate_of(sources, task(settings, models.prompts), policy(settings), models)
-
-
-def _extraction(
-    document: DocumentRows, segments: Sequence[TextSegment], drafts: Iterable[Draft], made: str
-) -> MarkerExtraction:
-    named = {number for draft in drafts for number in draft.paragraphs}
-    return MarkerExtraction(0, document.document.id, made, len(segments), len(segments) - len(named))
-
-
-# -- by a chat model
-
-
-def _by_model(
-    documents: Sequence[DocumentRows],
-    segmented: Sequence[Sequence[TextSegment]],
-    settings: MarkerSettings,
-    models: Models,
-    on_share: OnShare | None,
-) -> list[tuple[list[Draft], MarkerExtraction]]:
-    sources = list(map(WritingSource.of_document, documents, segmented))
-    answers = write(sources, task(settings, models.prompts), policy(settings), models, on_share)
-    return list(map(_drafts_of_model, documents, segmented, answers))
-
-
-def _drafts_of_model(
-    document: DocumentRows, segments: Sequence[TextSegment], written: Written[RawMarker]
-) -> tuple[list[Draft], MarkerExtraction]:
-    """The markers with what of their values has support; those without any are rejects."""
-    grounded = [(marker, marker.grounded) for marker in written.items if marker.grounded is not None]
-    drafts = [
-        Draft(marker.key, kept.value, marker.paragraphs, tuple(_sentences(kept)), "model")
-        for marker, kept in grounded
-        if kept.value.strip()
+    rows = rows_with_vectors([markers for markers, _ in made], attrgetter("key"), models)
+    return [
+        {"marker": markers, "marking": Rows((extraction,))} for markers, (_, extraction) in zip(rows, made, strict=True)
     ]
-    counts = [(len(split_sentences(marker.value)), kept.unsupported_before) for marker, kept in grounded]
-    return drafts, replace(
-        _extraction(document, segments, drafts, "model"),
-        coverages=written.coverages,
-        sentences=sum(count for count, _ in counts),
-        unsupported=sum(round(count * share) for count, share in counts),
-        renumbered=sum(marker.renumbered for marker in written.items),
-        **written.as_fields({"ungrounded": len(written.items) - len(drafts)}),
-    )
-
-
-def _sentences(grounded: GroundedValue) -> Iterable[ValueSentence]:
-    for sentence in grounded.sentences:
-        flags = tuple(f"{flag.kind} {flag.text}" for flag in sentence.flagged)
-        yield ValueSentence(sentence.start, sentence.end, sentence.support, sentence.replaced, flags)
-
-
-# -- the fallback
-
-
-def _copy(text: str, segment: TextSegment) -> Draft:
-    """The conservative fallback: k = v = the segment."""
-    start, end = strip_span(text, segment.start, segment.end)
-    if start == end:
-        start, end = segment.start, segment.end
-    sentences = tuple(ValueSentence(a - start, b - start, ((a, b),)) for a, b, _ in segment.sentences)
-    whole = (ValueSentence(0, end - start, ((start, end),)),)
-    return Draft(text[start:end], text[start:end], (segment.number,), sentences or whole, COPY)
-
-
-# -- rows
 
 
 def _markers(
-    document: DocumentRows, segments: Sequence[TextSegment], drafts: Sequence[Draft], count_tokens: TokenCounter
-) -> list[Marker]:
-    """The drafts, and copies of the segments that they do not name, in the order of their first segments."""
+    document: DocumentRows, written: Written[RawMarker] | None, settings: MarkerSettings, count_tokens: TokenCounter
+) -> tuple[list[Marker], MarkerExtraction]:
+    """The markers in the order of their first segments, with copies of the segments that no other marker names."""
+    segments = settings.paragraphs(document)
+    drafts, counts = (
+        (drafts_by_rules(document, segments, settings.most), {}) if written is None else _drafts_of_model(written)
+    )
     named = {number for draft in drafts for number in draft.paragraphs}
     copies = [_copy(document.document.text, segment) for segment in segments if segment.number not in named]
     drafts = sorted([*drafts, *copies], key=lambda draft: min(draft.paragraphs))
     keys = count_tokens([draft.key for draft in drafts])
     values = count_tokens([draft.value for draft in drafts])
-    return [
+    markers = [
         Marker(
             id=number,
             doc_id=document.document.id,
@@ -140,15 +73,32 @@ def _markers(
         )
         for number, draft in enumerate(drafts)
     ]
+    doc_id = document.document.id
+    return markers, MarkerExtraction(len(markers), doc_id, settings.made, len(segments), len(copies), **counts)
 
 
-def _rows(built: Sequence[tuple[Sequence[Marker], MarkerExtraction]], models: Models) -> list[ViewRows]:
-    keys = [[marker.key for marker in markers] for markers, _ in built]
-    vectors = None if models.embedder is None else embed_groups(models.embedder, keys)
-    return [
-        {
-            "marker": Rows(tuple(markers), {} if vectors is None else {"vector": vectors[number]}),
-            "marking": Rows((replace(extraction, id=len(markers)),)),
-        }
-        for number, (markers, extraction) in enumerate(built)
+def _drafts_of_model(written: Written[RawMarker]) -> tuple[list[Draft], dict[str, Any]]:
+    """The markers with what of their values has support, and what rows keep; those without any support are rejects."""
+    grounded = [(marker, marker.grounded) for marker in written.items if marker.grounded is not None]
+    drafts = [
+        Draft(marker.key, kept.value, marker.paragraphs, kept.sentences, "model")
+        for marker, kept in grounded
+        if kept.value.strip()
     ]
+    return drafts, {
+        "coverages": written.coverages,
+        "sentences": sum(kept.judged for _, kept in grounded),
+        "unsupported": sum(kept.unsupported for _, kept in grounded),
+        "renumbered": sum(marker.renumbered for marker in written.items),
+        **written.as_fields({"ungrounded": len(written.items) - len(drafts)}),
+    }
+
+
+def _copy(text: str, segment: TextSegment) -> Draft:
+    """The conservative fallback: k = v = the segment."""
+    start, end = strip_span(text, segment.start, segment.end)
+    if start == end:
+        start, end = segment.start, segment.end
+    sentences = tuple(ValueSentence(a - start, b - start, ((a, b),)) for a, b, _ in segment.sentences)
+    whole = (ValueSentence(0, end - start, ((start, end),)),)
+    return Draft(text[start:end], text[start:end], (segment.number,), sentences or whole, COPY)

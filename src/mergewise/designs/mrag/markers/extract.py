@@ -26,7 +26,7 @@ from math import ceil
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from mergewise.designs.mrag.markers.grounding import GroundedSentence, GroundedValue, Grounder
+from mergewise.designs.mrag.markers.grounding import GroundedValue, Grounder, ValueSentence
 from mergewise.designs.mrag.markers.records import MarkerSettings
 from mergewise.errors import UsageError
 from mergewise.files import regular_bytes
@@ -287,7 +287,7 @@ def _grounder(
 
 
 def _holding_paragraphs(
-    marker: RawMarker, judged: Sequence[GroundedSentence], request: WritingRequest, most: int, judge: Judge[_SegmentKey]
+    marker: RawMarker, judged: Sequence[ValueSentence], request: WritingRequest, most: int, judge: Judge[_SegmentKey]
 ) -> tuple[int, ...]:
     source = request.source
     supports = [start for sentence in judged for start, _ in sentence.support]

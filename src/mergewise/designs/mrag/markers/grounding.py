@@ -2,7 +2,7 @@
 
     grounder = Grounder(judge, [3, 4], document.text, "replace")
     grounded = grounder.ground(value)
-    grounded.value, grounded.unsupported_before, grounded.unsupported
+    grounded.value, grounded.sentences
 
 What is not supported is replaced by the sentence of the paragraphs that is nearest, is dropped, or stays, marked.
 """
@@ -10,12 +10,12 @@ What is not supported is replaced by the sentence of the paragraphs that is near
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Generic, Literal, NamedTuple, TypeAlias, TypeVar
 
 from mergewise.text.sentences import split_sentences
 from mergewise.text.spans import Part
-from mergewise.text.support.judge import Flag, Judge
+from mergewise.text.support.judge import Judge
 from mergewise.text.support.names import forms, in_order
 
 Ungrounded: TypeAlias = Literal["replace", "drop", "keep"]
@@ -27,19 +27,19 @@ _ROUNDS = 6
 MOST_SENTENCES = 400  # of a value that are judged; what comes after them counts as unsupported
 
 
-@dataclass(frozen=True, slots=True)
-class GroundedSentence:
-    """A sentence `value[start:end]`. `support` are the sentences of the document (start, end) that it rests on, none where it has
-    no support.
+class ValueSentence(NamedTuple):
+    """A sentence of a value, `value[start:end]`.
 
-    `flagged` is what was wrong with it, or with the sentence of the model that it `replaced`.
+    `support` are the sentences of the document (start, end) that it rests on, none if it has no support. `replaced` says that
+    what the model wrote had none, and that the sentence of the document stands in its place. `flags` are what was wrong with
+    it, or with the sentence before it was replaced, such as "number 1990".
     """
 
     start: int
     end: int
     support: tuple[Part, ...]
-    flagged: tuple[Flag, ...] = ()
     replaced: bool = False
+    flags: tuple[str, ...] = ()
 
     @property
     def supported(self) -> bool:
@@ -48,14 +48,12 @@ class GroundedSentence:
 
 @dataclass(frozen=True, slots=True)
 class GroundedValue:
-    """A value after grounding. `unsupported_before` is the share of its sentences that had no support, `unsupported` that of
-    those without any now. `dropped` are sentences that nothing stands for."""
+    """A value after grounding. The model wrote `judged` sentences, of which `unsupported` had no support."""
 
     value: str
-    sentences: tuple[GroundedSentence, ...]
-    unsupported_before: float
-    unsupported: float
-    dropped: tuple[str, ...] = ()
+    sentences: tuple[ValueSentence, ...]
+    judged: int
+    unsupported: int
 
 
 class _ValuePart(NamedTuple):
@@ -63,7 +61,7 @@ class _ValuePart(NamedTuple):
 
     text: str
     between: str
-    judged: GroundedSentence
+    judged: ValueSentence
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,35 +73,33 @@ class Grounder(Generic[Key]):
     text: str
     ungrounded: Ungrounded = "replace"
 
-    def ground(self, value: str, judged: Sequence[GroundedSentence] | None = None) -> GroundedValue:
-        """The value, held to the paragraphs; `judged` are its sentences where they are judged already.
+    def ground(self, value: str, judged: Sequence[ValueSentence] | None = None) -> GroundedValue:
+        """Hold the value to the paragraphs; `judged` are its sentences if they are judged already.
 
         With "replace" and "drop" no sentence without support is left, and no sentence of the document is put in twice; the value
-        is empty where nothing of it has support.
+        is empty if nothing of it has support.
         """
         judged = self.sentences(value) if judged is None else judged
-        before = _unsupported_share(judged)
-        if self.ungrounded == "keep" or before == 0:
-            return GroundedValue(value, tuple(judged), before, before)
-        parts, dropped = self._mend(value, judged, replacing=self.ungrounded == "replace")
-        return self._settle(parts, dropped, before)
+        unsupported = sum(not sentence.supported for sentence in judged)
+        if self.ungrounded == "keep" or not unsupported:
+            return GroundedValue(value, tuple(judged), len(judged), unsupported)
+        mended, sentences = self._settle(self._mend(value, judged, replacing=self.ungrounded == "replace"))
+        return GroundedValue(mended, sentences, len(judged), unsupported)
 
-    def sentences(self, value: str) -> list[GroundedSentence]:
-        """The sentences of the value as they are judged."""
+    def sentences(self, value: str) -> list[ValueSentence]:
+        """Judge each sentence of the value."""
         spans = split_sentences(value)
-        first = [
-            GroundedSentence(start, end, *self.judge.judge(value[start:end], self.keys))
-            for start, end in spans[:MOST_SENTENCES]
-        ]
-        return first + [GroundedSentence(start, end, ()) for start, end in spans[MOST_SENTENCES:]]
+        first = [self._judge(start, end, value[start:end]) for start, end in spans[:MOST_SENTENCES]]
+        return first + [ValueSentence(start, end, ()) for start, end in spans[MOST_SENTENCES:]]
 
-    def _mend(
-        self, value: str, judged: Sequence[GroundedSentence], *, replacing: bool
-    ) -> tuple[list[_ValuePart], tuple[str, ...]]:
+    def _judge(self, start: int, end: int, stated: str) -> ValueSentence:
+        judgement = self.judge.judge(stated, self.keys)
+        return ValueSentence(start, end, judgement.support, flags=tuple(map(" ".join, judgement.flagged)))
+
+    def _mend(self, value: str, judged: Sequence[ValueSentence], *, replacing: bool) -> list[_ValuePart]:
         """The sentences with support, and those of the paragraphs that stand for the others."""
         standing = {_words_in_order(value[s.start : s.end]) for s in judged if s.supported}
         parts: list[_ValuePart] = []
-        dropped: list[str] = []
         end = 0
         for sentence in judged:
             between, end = value[end : sentence.start], sentence.end
@@ -113,49 +109,41 @@ class Grounder(Generic[Key]):
                 continue
             near = self.judge.nearest(stated, self.keys) if replacing else None
             nearest = "" if near is None else self.text[slice(*near)]
-            if near is None or _words_in_order(nearest) in standing:
-                dropped.append(stated)
-                continue
-            standing.add(_words_in_order(nearest))
-            parts.append(_ValuePart(nearest, between, replace(sentence, support=(near,), replaced=True)))
-        return parts, tuple(dropped)
+            if near is not None and _words_in_order(nearest) not in standing:
+                standing.add(_words_in_order(nearest))
+                parts.append(_ValuePart(nearest, between, sentence._replace(support=(near,), replaced=True)))
+        return parts
 
-    def _settle(self, parts: Sequence[_ValuePart], dropped: tuple[str, ...], before: float) -> GroundedValue:
+    def _settle(self, parts: Sequence[_ValuePart]) -> tuple[str, tuple[ValueSentence, ...]]:
         """The parts as one text. Read as a whole it may fall into other sentences: those without support go."""
         for number in range(_ROUNDS):
             value, placed = _in_one_text(parts, apart=number > 1)
             again = placed if [(s.start, s.end) for s in placed] == split_sentences(value) else self.sentences(value)
             judged = [_with_history(sentence, placed) for sentence in again]
             if all(sentence.supported for sentence in judged):
-                return GroundedValue(value, tuple(judged), before, 0.0, dropped)
-            parts, more = self._mend(value, judged, replacing=False)
-            dropped = (*dropped, *more)
-        return GroundedValue("", (), before, 0.0, (*dropped, *(part.text for part in parts)))
+                return value, tuple(judged)
+            parts = self._mend(value, judged, replacing=False)
+        return "", ()
 
 
-def _unsupported_share(judged: Sequence[GroundedSentence]) -> float:
-    return sum(not sentence.supported for sentence in judged) / len(judged) if judged else 0.0
-
-
-def _in_one_text(parts: Sequence[_ValuePart], apart: bool) -> tuple[str, list[GroundedSentence]]:
+def _in_one_text(parts: Sequence[_ValuePart], apart: bool) -> tuple[str, list[ValueSentence]]:
     """The parts one after the other, as they stood or as paragraphs, and where they stand now."""
     texts: list[str] = []
-    placed: list[GroundedSentence] = []
+    placed: list[ValueSentence] = []
     end = 0
     for part in parts:
         between = ("\n\n" if apart else part.between or " ") if texts else ""
         texts += [between, part.text]
         start, end = end + len(between), end + len(between) + len(part.text)
-        placed.append(replace(part.judged, start=start, end=end))
+        placed.append(part.judged._replace(start=start, end=end))
     return "".join(texts), placed
 
 
-def _with_history(sentence: GroundedSentence, placed: Sequence[GroundedSentence]) -> GroundedSentence:
+def _with_history(sentence: ValueSentence, placed: Sequence[ValueSentence]) -> ValueSentence:
     """The sentence with what is known of those that it is made of."""
     inside = [other for other in placed if other.start < sentence.end and sentence.start < other.end]
-    flagged = dict.fromkeys(flag for other in inside for flag in other.flagged)
-    flagged |= dict.fromkeys(sentence.flagged)
-    return replace(sentence, replaced=any(other.replaced for other in inside), flagged=tuple(flagged))
+    flags = dict.fromkeys(flag for one in (*inside, sentence) for flag in one.flags)
+    return sentence._replace(replaced=any(other.replaced for other in inside), flags=tuple(flags))
 
 
 def _words_in_order(sentence: str) -> str:

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
-import pyarrow as pa
-
-from mergewise.designs.mrag.markers.grounding import Ungrounded
+from mergewise.designs.mrag.markers.grounding import Ungrounded, ValueSentence
 from mergewise.designs.mrag.markers.paragraphs import paragraphs_of
+from mergewise.index.views import PromptHash, json_column
 from mergewise.index.writing.segments import TextSegment
 from mergewise.ranges import SHARE, CheckedFields, Range
-from mergewise.store.tables import SerializedColumn, Table
+from mergewise.store.tables import Table
 from mergewise.store.views import Presets
 from mergewise.text.spans import Part
 from mergewise.types import DocumentRows, RowId, Span
@@ -60,9 +58,7 @@ class MarkerSettings(CheckedFields):
         "what becomes of a sentence of a value that its paragraphs do not support: the nearest of their sentences stands "
         "for it, it is left out, or it is kept and marked",
     ] = "replace"
-    prompt: Annotated[
-        str, "hash of the prompt of one's own by which its rows are written; none: the one that ships"
-    ] = ""
+    prompt: PromptHash = ""
 
     def paragraphs(self, document: DocumentRows) -> list[TextSegment]:
         """The numbered paragraphs of a document."""
@@ -81,25 +77,6 @@ PRESETS: Presets = {
     }
 }
 """`paper`: section 2.1 of M-RAG. The whole document stands in a prompt, as far as the model's own window holds it."""
-
-
-class ValueSentence(NamedTuple):
-    """A sentence of a value, `value[start:end]`.
-
-    `support` are the sentences of the document that it rests on, none where it has no support. `replaced` says that what the
-    model wrote had none, and that the sentence of the document stands in its place. `flags` are what was wrong with it, or with
-    the sentence before it was replaced, such as "number 1990".
-    """
-
-    start: int
-    end: int
-    support: tuple[Part, ...]
-    replaced: bool = False
-    flags: tuple[str, ...] = ()
-
-    @property
-    def supported(self) -> bool:
-        return bool(self.support)
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,22 +164,12 @@ class MarkerExtraction:
 # -- tables
 
 
-def pack_sentences(marker: Marker) -> str:
-    return json.dumps(marker.sentences, ensure_ascii=False, separators=(",", ":"))
-
-
-def unpack_sentences(rows: pa.Table) -> Mapping[str, Sequence[Any]]:
-    return {"sentences": [tuple(map(_sentence, json.loads(packed))) for packed in rows["sentences"].to_pylist()]}
-
-
 def _sentence(packed: Sequence[Any]) -> ValueSentence:
     start, end, support, replaced, flags = packed
     return ValueSentence(start, end, tuple((a, b) for a, b in support), replaced, tuple(flags))
 
 
-SENTENCES = SerializedColumn("sentences", pa.string(), pack_sentences, unpack_sentences, ("sentences",))
-
-MARKER = Table("marker", Marker, (SENTENCES,), vectors=("vector",), text="key", mapped=True)
+MARKER = Table("marker", Marker, (json_column("sentences", _sentence),), vectors=("vector",), text="key", mapped=True)
 EXTRACTION = Table("marking", MarkerExtraction)
 
 

@@ -17,8 +17,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from math import log, sqrt
 
+from mergewise.designs.mrag.markers.grounding import ValueSentence
 from mergewise.designs.mrag.markers.question import as_question
-from mergewise.designs.mrag.markers.records import Draft, ValueSentence
+from mergewise.designs.mrag.markers.records import Draft
 from mergewise.index.writing.segments import TextSegment
 from mergewise.text.alignment import words
 from mergewise.text.keys import heading_path

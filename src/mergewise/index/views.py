@@ -1,0 +1,119 @@
+"""Building blocks of views: columns, rows with vectors, searches, and rows that a chat model writes."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Generic, Literal, TypeAlias, TypeVar
+
+import pyarrow as pa
+
+from mergewise.index.writing.segments import TextSegment
+from mergewise.index.writing.task import Item, Policy, WritingSource, WritingTask, Written
+from mergewise.index.writing.write import estimate, write
+from mergewise.models.record import Models, embed_groups
+from mergewise.protocols import RowReader
+from mergewise.store.tables import SerializedColumn, Table
+from mergewise.store.views import Estimate, OnShare
+from mergewise.types import DocumentRows, Prompts, Rows
+
+Record = TypeVar("Record")
+
+PromptHash: TypeAlias = Annotated[
+    str, "hash of the prompt of one's own by which its rows are written; none: the one that ships"
+]
+
+
+# -- rows
+
+
+def json_column(name: str, read: Callable[[Any], Any]) -> SerializedColumn:
+    """Return a column that holds a tuple of named tuples as JSON; `read` makes one of them again."""
+
+    def pack(record: Any) -> str:
+        return json.dumps(getattr(record, name), ensure_ascii=False, separators=(",", ":"))
+
+    def unpack(rows: pa.Table) -> Mapping[str, Sequence[Any]]:
+        return {name: [tuple(map(read, json.loads(packed))) for packed in rows[name].to_pylist()]}
+
+    return SerializedColumn(name, pa.string(), pack, unpack, (name,))
+
+
+def rows_with_vectors(groups: Sequence[Sequence[Record]], key: Callable[[Record], str], models: Models) -> list[Rows]:
+    """Return the records of each document as rows, with the vectors of their keys if there is an embedder."""
+    if models.embedder is None:
+        return [Rows(tuple(group)) for group in groups]
+    vectors = embed_groups(models.embedder, [[key(record) for record in group] for group in groups])
+    return [Rows(tuple(group), {"vector": own}) for group, own in zip(groups, vectors, strict=True)]
+
+
+def search_rows(
+    rows: RowReader, table: str, record: type[Record], question: str, k: int, by: Literal["hybrid", "vectors"]
+) -> list[tuple[Record, float]]:
+    """Return the `k` best rows with their scores, best first, by full text and vectors or by vectors alone."""
+    ranking = (rows.rank_rows if by == "hybrid" else rows.rank_by_vectors)(question, k, table)
+    found = rows.rows(table, record, [row for row, _ in ranking])
+    return [(found[row], score) for row, score in ranking if row in found]
+
+
+def all_rows(rows: RowReader, table: Table, record: type[Record]) -> list[Record]:
+    """Return every row of a table, in the order of their ids."""
+    return list(rows.rows(table.name, record, sorted(rows.whole(table.name, ["id"])["id"].to_pylist())).values())
+
+
+# -- rows that a chat model writes
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentWriter(Generic[Item]):
+    """How a chat model writes the rows of a view whose setting `made` is "model"."""
+
+    segments: Callable[[DocumentRows, Any], Sequence[TextSegment]]
+    task: Callable[[Any, Prompts], WritingTask[Item]]
+    policy: Callable[[Any], Policy]
+
+    def write(
+        self, documents: Sequence[DocumentRows], settings: Any, models: Models, on_share: OnShare | None
+    ) -> Sequence[Written[Item] | None]:
+        """Return what the model writes about each document; None for each if rules make the rows."""
+        if settings.made != "model":
+            return [None] * len(documents)
+        sources = self._sources(documents, settings)
+        return write(sources, self.task(settings, models.prompts), self.policy(settings), models, on_share)
+
+    def estimate(self, documents: Sequence[DocumentRows], settings: Any, models: Models) -> Estimate:
+        """Return what the model costs for these documents, if every answer covers what it should."""
+        sources = self._sources(documents, settings)
+        return estimate(sources, self.task(settings, models.prompts), self.policy(settings), models)
+
+    def _sources(self, documents: Sequence[DocumentRows], settings: Any) -> list[WritingSource]:
+        return [WritingSource.of_document(document, self.segments(document, settings)) for document in documents]
+
+
+# -- reports of such rows, from those that keep `Written.as_fields`
+
+
+def count_rejects(extractions: Sequence[Any]) -> dict[str, int]:
+    """Count by reason what was not taken of the model's answers, the most frequent first."""
+    rejects: Counter[str] = Counter()
+    for one in extractions:
+        rejects.update(dict(zip(one.rejects, one.reject_counts, strict=True)))
+    return dict(rejects.most_common())
+
+
+def unfinished_of(extractions: Sequence[Any]) -> dict[str, str]:
+    """Return the documents of which something is missing, with the reason."""
+    return {one.doc_id: one.failure for one in extractions if one.failure}
+
+
+def rejects_text(rejected: Mapping[str, int]) -> str:
+    return ", ".join(f"{count} {kind}" for kind, count in rejected.items()) or "nothing"
+
+
+def unfinished_lines(unfinished: Mapping[str, str]) -> Iterator[str]:
+    for doc_id, reason in unfinished.items():
+        yield f"  not complete: {doc_id}: {reason}"
+    if unfinished:
+        yield "  `mergewise index` with the chat model takes these documents up again; what was answered is kept"
