@@ -60,7 +60,7 @@ def index(tmp_path_factory: pytest.TempPathFactory) -> Iterator[mw.Index]:
 def values_around(hint: Any) -> st.SearchStrategy[Any]:
     """Within the range of an annotated type, at its bounds, outside of it, and of other types."""
     kind = get_args(hint)[0] if get_origin(hint) is not None and hasattr(hint, "__metadata__") else hint
-    strange = st.sampled_from(
+    strange: st.SearchStrategy[Any] = st.sampled_from(
         [None, "", "nan", "inf", "-1", "1e999", math.nan, math.inf, -1, 0, 2**70, [], {}, b"x", "\x00", "a=b)"]
     )
     if get_origin(kind) is Literal:
@@ -70,7 +70,8 @@ def values_around(hint: Any) -> st.SearchStrategy[Any]:
     limits = range_of(hint)
     if kind in (int, float) and limits is not None:
         bounds = [limits.low, limits.high, limits.low - 1, limits.high + 1, math.nextafter(limits.low, math.inf)]
-        inside = st.integers(math.ceil(limits.low), min(math.floor(limits.high), math.ceil(limits.low) + 50))
+        low = math.ceil(limits.low)
+        inside: st.SearchStrategy[float] = st.integers(low, min(math.floor(limits.high), low + 50))
         if kind is float:
             inside = inside | st.floats(limits.low, min(limits.high, limits.low + 50))
         return inside | st.sampled_from(bounds) | strange

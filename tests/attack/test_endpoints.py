@@ -246,7 +246,7 @@ def answers(status: str, body: bytes, *headers: str) -> Sends:
 
 JSON_TYPE = "Content-Type: application/json"
 DEEP = b"[" * 200_000 + b"]" * 200_000
-NONSENSE = {
+NONSENSE: dict[str, tuple[Any, ...]] = {
     "html": (b"<html>no</html>", "Content-Type: text/html"),
     "picture": (b"\x89PNG\r\n\x1a\n" + bytes(range(256)), "Content-Type: image/png"),
     "deep": (DEEP, JSON_TYPE),

@@ -6,6 +6,7 @@ import json
 import os
 import socket
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -126,7 +127,7 @@ def test_many_small_files(tmp_path: Path) -> None:
 
 
 LINE_MB = 8 if LONG else 1
-LINES = {
+LINES: dict[str, Callable[[int], str]] = {
     "words.txt": lambda size: "word " * (size // 5),
     "letters.txt": lambda size: "a" * size,
     "digits.md": lambda size: "7" * size,

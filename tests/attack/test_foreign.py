@@ -30,6 +30,7 @@ from mergewise.cli import main
 from mergewise.errors import MergewiseError, MissingExtra, StoreError, UsageError
 from mergewise.models import load_causal, load_embedder, load_reranker
 from mergewise.store import lance_versions
+from mergewise.store.lance import LanceStore
 from mergewise.store.manifest import NAME
 from tests.attack.support import LONG, SECONDS, Done, environment, posix_only
 from tests.command import run_text
@@ -263,7 +264,7 @@ def test_transformers_does_not_ask_on_standard_input(tmp_path: Path, monkeypatch
         "transformers": SimpleNamespace(**dict.fromkeys(kinds, auto)),
         "transformers.utils": SimpleNamespace(logging=bar),
     }.items():
-        monkeypatch.setitem(sys.modules, name, module)  # type: ignore[arg-type]
+        monkeypatch.setitem(sys.modules, name, module)
     with pytest.raises(UsageError, match="contains custom code"):
         load_causal(f"hf:{tmp_path}")
     from mergewise.designs.aed.training.bases import load_base
@@ -273,7 +274,7 @@ def test_transformers_does_not_ask_on_standard_input(tmp_path: Path, monkeypatch
     assert [options["trust_remote_code"] for options in asked] == [False] * len(asked) and len(asked) == 2
 
 
-BROKEN = {
+BROKEN: dict[str, Callable[[], object]] = {
     "sentence_transformers": lambda: load_embedder("st:x"),
     "torch": lambda: load_causal("hf:x"),
     "openai": lambda: load_embedder("openai:x"),
@@ -754,6 +755,7 @@ def test_a_change_that_is_under_way_is_not_committed_to_another_index(clone: Pat
     path = clone / "mergewise.index"
     other = other_index(tmp_path / "other")
     index = mw.open(path)
+    assert isinstance(index.store, LanceStore)
     manifest = (other / NAME).read_bytes()
     with pytest.raises(StoreError, match="no longer the index"), index.store._writing() as change:
         path.rename(clone / "away")

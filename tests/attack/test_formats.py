@@ -159,7 +159,7 @@ Hook = Callable[[Path], object]
 
 def hook_reader(patch: pytest.MonkeyPatch, before: Hook, after: Hook = lambda path: None) -> None:
     """Call these with the path, before and after each file is read."""
-    read_file = sandbox.read_file
+    read_file = readers.read_file
 
     def read(path: Path, *, id: str | None = None, name: str | None = None) -> ReadFile:
         before(path)

@@ -37,7 +37,7 @@ DOCUMENTS = [
 
 
 def index_of(folder: Path, documents: Sequence[Document], chat: ScriptedChat | None = None) -> mw.Index:
-    index = mw.open(folder / "index", embedder="none", **({"chat": chat} if chat else {}))
+    index = mw.open(folder / "index", embedder="none", chat=chat or "extractive")
     index.add(*documents)
     return index
 

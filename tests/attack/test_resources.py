@@ -148,7 +148,7 @@ except mw.MergewiseError as error:
 @pytest.mark.parametrize("size", [0, 1000, 100_000, 1_000_000] if LONG else [1000])
 def test_files_that_may_not_grow(size: int, tmp_path: Path) -> None:
     made(tmp_path).close()
-    code = [sys.executable, "-c", LIMITED, tmp_path / "index", str(size)]
+    code = [sys.executable, "-c", LIMITED, str(tmp_path / "index"), str(size)]
     done = subprocess.run(code, capture_output=True, text=True, timeout=SECONDS, env=environment())
     assert done.returncode == 0 and "StoreError | raise the limit" in done.stdout, (done.stdout, done.stderr[-2000:])
     assert_survives(tmp_path / "index", 20)
@@ -168,7 +168,7 @@ def read_only(tmp_path: Path) -> Iterator[Path]:
         for path in paths:
             path.chmod(0o755)
         return
-    mounts = [["mount", "--bind", tmp_path, tmp_path], ["mount", "-o", "remount,bind,ro", tmp_path]]
+    mounts = [["mount", "--bind", str(tmp_path), str(tmp_path)], ["mount", "-o", "remount,bind,ro", str(tmp_path)]]
     for words in mounts:
         done = subprocess.run(words, capture_output=True, text=True)
         if done.returncode != 0:
@@ -313,7 +313,7 @@ sys.exit(code)
 def test_a_fork_works_or_is_refused(how: str, code: int, tmp_path: Path) -> None:
     """Before the index is used a child may use it; after that it is told to start afresh, and never waits for ever."""
     made(tmp_path).close()
-    words = [sys.executable, "-W", "ignore", "-c", FORK, tmp_path / "index", how]
+    words = [sys.executable, "-W", "ignore", "-c", FORK, str(tmp_path / "index"), how]
     done = subprocess.run(words, capture_output=True, text=True, timeout=SECONDS, env=environment())
     assert done.returncode == code, done.stderr[-3000:]
 

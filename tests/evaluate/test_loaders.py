@@ -214,7 +214,7 @@ def test_supporting_sentences_are_evidence(sample: str, tmp_path: Path) -> None:
 
 def test_a_fact_that_is_not_there_leaves_documents_alone(tmp_path: Path) -> None:
     row = {**HOTPOT, "supporting_facts": {"title": ["Arden", "Brook"], "sent_id": [0, 9]}}
-    row["context"] = {"title": ["Arden", "Brook"], "sentences": [pair[1] for pair in HOTPOT["context"]]}  # type: ignore[index]
+    row["context"] = {"title": ["Arden", "Brook"], "sentences": [pair[1] for pair in HOTPOT["context"]]}
     (question,) = load_question_set(write(tmp_path / "dev.json", [row])).questions
     assert question.evidence is None and question.gold_docs == ("0", "1")
 
@@ -337,7 +337,7 @@ def test_our_own_form_may_name_documents_instead_of_spans(tmp_path: Path) -> Non
         {**row, "id": "b", "scope": ["1"], "hops": 2, "type": "bridge", "cluster": "c"},
     )
     first, second = load_question_set(tmp_path).questions
-    assert (first.evidence, first.documents, first.where) == (None, {"0"}, None)
+    assert (first.evidence, first.documents, first.where) == (None, frozenset({"0"}), None)
     assert (second.hops, second.kind, second.cluster) == (2, "bridge", "c")
     assert second.where == {"type": "in", "key": "id", "value": ["1"]}
 
@@ -428,7 +428,7 @@ def test_other_files_are_no_question_sets(tmp_path: Path) -> None:
 
 def test_a_long_first_record_is_read_whole(tmp_path: Path) -> None:
     filler = [["Filler", ["word " * HEAD]]]
-    long = {**HOTPOT, "context": [*HOTPOT["context"], *filler]}  # type: ignore[misc]
+    long = {**HOTPOT, "context": [*HOTPOT["context"], *filler]}
     assert form_of(write(tmp_path / "dev.json", [long])) == "hotpotqa"
     assert (
         form_of(write(tmp_path / "x.jsonl", {**LONGBENCH, "context": "word " * HEAD, "answers": ["x"]})) == "longbench"

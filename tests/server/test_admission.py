@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import AsyncIterator, Coroutine, Sequence
 from concurrent.futures import CancelledError
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +57,7 @@ def test_one_works_at_a_time_in_the_order_of_coming(metrics: Metrics) -> None:
             at_work -= 1
             return number
 
-        tasks = [admission.enter().start(lambda waited, n=n: work(n, waited)) for n in range(8)]
+        tasks = [admission.enter().start(partial(work, n)) for n in range(8)]
         assert await asyncio.gather(*tasks) == order == list(range(8))
         assert most == 1 and admission.busy == (0, 0)
         admission.close()

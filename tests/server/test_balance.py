@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -81,8 +82,8 @@ def test_connections_that_come_at_once_are_spread(listener: socket.socket, monke
 
 def test_a_worker_that_hangs_is_not_waited_for(listener: socket.socket, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = [100.0]
-    monkeypatch.setattr(balance.time, "monotonic", lambda: clock[0])
-    monkeypatch.setattr(balance.time, "sleep", lambda seconds: clock.__setitem__(0, clock[0] + 10 * seconds))
+    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(time, "sleep", lambda seconds: clock.__setitem__(0, clock[0] + 10 * seconds))
     counts = [3, 0]
     with SharedListener(listener.dup(), ConnectionCounts(counts, 0)) as shared:
         clients = [socket.create_connection(listener.getsockname()) for _ in range(2)]

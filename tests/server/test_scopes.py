@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mergewise.server.records import Scope
+from mergewise.server.records import Scope, Token
 from tests.server.conftest import LiveServer
 
 METHODS = {"get", "post", "put", "patch", "delete"}
@@ -25,7 +25,7 @@ def operations(server: LiveServer) -> list[tuple[str, str, str]]:
 
 @pytest.fixture(scope="module")
 def tokens(server: LiveServer) -> Iterator[dict[str, str]]:
-    made = {scope: server.state.add_token([scope], rate=10_000) for scope in SCOPES}
+    made: dict[str, tuple[Token, str]] = {scope: server.state.add_token([scope], rate=10_000) for scope in SCOPES}
     made |= {
         f"{scope} of birds": server.state.add_token([scope], collections=["birds"], rate=10_000) for scope in SCOPES
     }

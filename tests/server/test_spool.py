@@ -7,6 +7,7 @@ import os
 from collections.abc import AsyncIterator
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -45,11 +46,20 @@ def test_what_does_not_come_whole_leaves_nothing(tmp_path: Path) -> None:
 
 def test_the_bytes_are_on_the_disk_before_they_have_their_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     done: list[str] = []
-    fsync, replace = os.fsync, Path.replace
-    monkeypatch.setattr(os, "fsync", lambda handle: (done.append("fsync"), fsync(handle))[1])
-    monkeypatch.setattr(Path, "replace", lambda self, to: (done.append("name"), replace(self, to))[1])
+
+    def noting(owner: Any, name: str) -> None:
+        call = getattr(owner, name)
+
+        def noted(*values: Any) -> Any:
+            done.append(name)
+            return call(*values)
+
+        monkeypatch.setattr(owner, name, noted)
+
+    noting(os, "fsync")
+    noting(Path, "replace")
     keep_bytes(tmp_path / "s", tmp_path / "b", b"x")
-    assert done == ["fsync", "name", "fsync", "fsync"]
+    assert done == ["fsync", "replace", "fsync", "fsync"]
 
 
 @pytest.mark.parametrize("name", ["", "ab", "../" * 10 + "etc/passwd", "AB" * 32, "ab" * 32 + "\n"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 import threading
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from mergewise.errors import StoreError, UsageError
-from mergewise.server import state, transactions
+from mergewise.server import state
 from mergewise.server.records import CollectionRecord, Job, JobProgress, Upload
 from mergewise.server.schema import MIGRATIONS, check_local_disk
 from mergewise.server.state import Conflict, State
@@ -61,14 +62,13 @@ def test_a_token_may_what_it_was_given(own: State) -> None:
 
 def test_a_token_and_its_sessions_end(own: State, monkeypatch: pytest.MonkeyPatch) -> None:
     token, secret = own.add_token(["read"], expires=1000.0)
-    monkeypatch.setattr(state.time, "time", lambda: 999.0)
-    monkeypatch.setattr(transactions.time, "time", lambda: 999.0)
+    monkeypatch.setattr(time, "time", lambda: 999.0)
     lasting = own.add_token(["read"])[0]
     cookies = [own.open_session(token, 60), own.open_session(lasting, 60), own.open_session(lasting, 60)]
     assert [own.session_token(cookie) for cookie in cookies] == [token, lasting, lasting]
     own.close_session(cookies[2])
     assert own.session_token(cookies[2]) is None and own.session_token("") is None
-    monkeypatch.setattr(transactions.time, "time", lambda: 1001.0)
+    monkeypatch.setattr(time, "time", lambda: 1001.0)
     assert own.authenticate(secret) is None and own.session_token(cookies[0]) is None
     assert own.remove_token(lasting.id) and not own.remove_token(lasting.id)
     assert own.session_token(cookies[1]) is None
@@ -233,8 +233,8 @@ def test_the_same_key_gives_the_same_job_for_a_day(own: State, monkeypatch: pyte
     assert own.enqueue("check", "a", token="u", idempotency=("k", "f")).id != first.id
     with pytest.raises(Conflict):
         own.enqueue("check", "a", token="t", idempotency=("k", "g"))
-    later = state.time.time() + 86_401
-    monkeypatch.setattr(state.time, "time", lambda: later)
+    later = time.time() + 86_401
+    monkeypatch.setattr(time, "time", lambda: later)
     assert own.enqueue("check", "a", token="t", idempotency=("k", "f")).id != first.id
 
 
@@ -348,8 +348,8 @@ def test_pruning_forgets_what_is_old(own: State, monkeypatch: pytest.MonkeyPatch
     own.claim(0)
     own.finish(ended.id, "failed", error={"code": "model"})
     waiting = own.enqueue("add", "a", uploads=[upload("y")])
-    later = state.time.time() + 8 * 86_400
-    monkeypatch.setattr(state.time, "time", lambda: later)
+    later = time.time() + 8 * 86_400
+    monkeypatch.setattr(time, "time", lambda: later)
     own.prune()
     assert own.events(ended.id) == [] and own.uploads(ended.id) == []
     assert own.uploads(waiting.id) and own.events(waiting.id)

@@ -162,7 +162,7 @@ def test_a_process_that_cannot_live_ends_the_server_with_the_reason(tmp_path: Pa
     server = Supervisor(ServerConfig(tmp_path))
     starts: list[float] = []
     clock = [100.0]
-    monkeypatch.setattr(supervisor.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
 
     def start(told: Any) -> Died:
         starts.append(clock[0])
@@ -182,7 +182,7 @@ def test_one_that_lived_is_started_again_at_once(tmp_path: Path, monkeypatch: An
     connections = [7, 3]
     child = Child("worker", lambda told: Died(), partial(ConnectionCounts(connections, 0).set, ABSENT))
     clock = [100.0]
-    monkeypatch.setattr(supervisor.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
     for _ in range(10):
         child.begin()
         clock[0] += 60

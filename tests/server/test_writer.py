@@ -303,17 +303,17 @@ def test_cancelling_keeps_finished_batches(bench: Bench, monkeypatch: pytest.Mon
 
 def test_a_writer_that_ends_leaves_its_job_to_the_next(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     job = bench.state.enqueue("add", "a", uploads=[bench.upload("x")])
-    monkeypatch.setattr(
-        mw.Index, "add", lambda self, *a, cancel, **k: (bench.writer.stopping.set(), cancel(), _cancelled())[0]
-    )
+
+    def add(self: mw.Index, *sources: Any, cancel: Callable[[], bool], **options: Any) -> None:
+        bench.writer.stopping.set()
+        assert cancel()
+        raise Cancelled("called off", "")
+
+    monkeypatch.setattr(mw.Index, "add", add)
     bench.age()
     bench.writer.run_round()
     left = bench.after(job)
     assert (left.state, left.kills) == ("queued", 0) and bench.statuses() == {"x": "queued"}
-
-
-def _cancelled() -> None:
-    raise Cancelled("called off", "")
 
 
 def test_another_writer_is_waited_for(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,6 +7,7 @@ import os
 import random
 import signal
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,10 @@ def start(config: ServerConfig) -> Any:
     return process
 
 
+def is_asked_again(chat: Summarizer, before: int) -> bool:
+    return len(chat.asked) > before
+
+
 def test_killed_while_it_asks_a_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KILLS_KEY", "sk-kills")
     draw = random.Random(0)
@@ -54,7 +59,7 @@ def test_killed_while_it_asks_a_model(tmp_path: Path, monkeypatch: pytest.Monkey
             jobs = [queue(state, config.data, doc_id, body) for doc_id, body in bodies.items()]
             for _ in range(KILLS):
                 writer, before = start(config), len(chat.asked)
-                wait_for(lambda before=before: len(chat.asked) > before)
+                wait_for(partial(is_asked_again, chat, before))
                 time.sleep(draw.uniform(0, 0.3))
                 assert any(state.job(job).state == "running" for job in jobs)  # type: ignore[union-attr]
                 os.kill(writer.pid, signal.SIGKILL)

@@ -39,7 +39,7 @@ def matrix(
     others[0] = False
     scores = np.where(others, draw.random(scores.shape) < SHARE, scores)
     scores[-planted:] |= draw.random((planted, count, pieces)) < gain / (1 - SHARE)
-    return scores.mean(2)
+    return np.asarray(scores.mean(2), np.float64)
 
 
 def tuned(scores: npt.NDArray[np.float64], folder: Path, seed: int = 0) -> TuningReport:

@@ -12,18 +12,20 @@ from hypothesis import strategies as st
 from mergewise.designs import STRATEGIES
 from mergewise.designs.strategies import resolve
 from mergewise.evaluate.tuning.space import REACH, Dimension, Point, dimensions_of, drawn_points
-from mergewise.ranges import Range, range_of
+from mergewise.ranges import range_of
 from mergewise.retrieve.hybrid import SearchSettings
 
 
 @pytest.mark.parametrize("name", sorted(STRATEGIES))
 def test_the_space_is_what_is_declared(name: str) -> None:
-    dimensions = {(one.place, one.name): one for one in dimensions_of(name, SearchSettings())}
+    dimensions: dict[tuple[str, str], Dimension] = {
+        (one.place, one.name): one for one in dimensions_of(name, SearchSettings())
+    }
     for place, record in (("strategy", resolve(name)[1]), ("search", SearchSettings())):
         hints = get_type_hints(type(record), include_extras=True)
         for field in fields(record):
             declared, default = range_of(hints[field.name]), getattr(record, field.name)
-            found = dimensions.get((place, field.name))  # type: ignore[call-overload]
+            found = dimensions.get((place, field.name))
             if declared is not None and not isinstance(default, bool):
                 assert found is not None and found.declared == declared and found.default == default
             elif isinstance(default, bool):
@@ -40,9 +42,7 @@ def test_a_value_lies_in_its_range_and_near_its_default(dimension: Dimension, sh
     if dimension.declared is None:
         assert value in dimension.others
         return
-    assert (
-        isinstance(dimension.declared, Range) and value in dimension.declared and type(value) is type(dimension.default)
-    )
+    assert float(value) in dimension.declared and type(value) is type(dimension.default)
     assert dimension.value(0.5) == pytest.approx(dimension.default, rel=0.06)
     if dimension.declared.high > 1000 and dimension.default:
         # rounded to two digits, and to a whole number where it is one
