@@ -16,7 +16,7 @@ from mergewise.designs import VIEWS
 from mergewise.errors import CorruptIndex, MergewiseError, UsageError
 from mergewise.models import causal_of, knows_embedder, load_chat, load_embedder, release
 from mergewise.models.cache import streaming, with_kept_answers
-from mergewise.models.embedders import QuestionVectors, demand_named
+from mergewise.models.embedders import QuestionVectors, check_named
 from mergewise.models.record import Models
 from mergewise.models.tokens import count_tokens
 from mergewise.protocols import CausalModel, ChatModel, Embedder, NLLScorer, Reranker, TokenCounter
@@ -158,7 +158,7 @@ class Index:
         """
         if self._models.embedder is None and self.manifest.dimension:
             spec = self.manifest.embedder
-            demand_named(self.store.directory, spec)
+            check_named(self.store.directory, spec)
             try:
                 self._models = replace(self._models, embedder=load_embedder(spec))
             except UsageError:

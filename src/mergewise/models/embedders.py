@@ -129,7 +129,7 @@ def remember_embedder(directory: Path, spec: str) -> None:
         log.info("that %s may load %s is not remembered: %s", directory, spec, error)
 
 
-def demand_named(directory: Path, spec: str) -> None:
+def check_named(directory: Path, spec: str) -> None:
     """Raises UsageError where an index names an embedder that only its user can have meant, and the user never named it."""
     if spec not in SHIPPED_EMBEDDERS and knows_embedder(spec) and not _is_remembered(directory, spec):
         raise UsageError(
