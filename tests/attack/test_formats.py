@@ -211,15 +211,15 @@ def test_a_file_that_goes_and_one_that_becomes_empty(docs: Path, monkeypatch: py
 def test_a_pipe_that_takes_the_place_of_a_file(docs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody writes into it: a reader that opened it would wait for ever."""
     path = docs / "b.md"
-    refuse = readers._refuse
+    regular_bytes = readers.regular_bytes
 
-    def swap(status: os.stat_result, asked: Path) -> None:
-        refuse(status, asked)
+    def swap(asked: Path, most: int, *, follow: bool) -> bytes:
         if asked == path and path.is_file():
             path.unlink()
             os.mkfifo(path)
+        return regular_bytes(asked, most, follow=follow)
 
-    monkeypatch.setattr(readers, "_refuse", swap)
+    monkeypatch.setattr(readers, "regular_bytes", swap)
     with pytest.raises(ReadError, match="not a regular file"):
         readers.file_bytes(path)
 

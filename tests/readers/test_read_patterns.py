@@ -16,16 +16,9 @@ from mergewise.readers import FolderSearch, find_files
 from mergewise.readers.patterns import FileChoice, PathPattern
 
 TREE = (
-    "README.md",
-    "a.log",
-    "drafts/one.md",
-    "manual/de/intro.md",
-    "manual/drafts/two.md",
-    "manual/intro.md",
-    "manual/intro.txt",
-    "package.json",
-    "v1.2/notes.md",
-)
+    "README.md a.log drafts/one.md manual/de/intro.md manual/drafts/two.md "
+    "manual/intro.md manual/intro.txt package.json v1.2/notes.md"
+).split()
 
 
 @pytest.fixture

@@ -86,10 +86,10 @@ class ONNXCrossEncoder:
 def _longest(folder: Path) -> int:
     """Tokens of a pair: as many as the tokenizer's settings allow, where the folder has them, and never more than 512."""
     try:
-        told = json.loads((folder / "tokenizer_config.json").read_text(encoding="utf-8"))["model_max_length"]
+        length = json.loads((folder / "tokenizer_config.json").read_text(encoding="utf-8"))["model_max_length"]
     except (OSError, ValueError, KeyError, TypeError):
         return MAX_TOKENS
-    return min(MAX_TOKENS, int(told)) if isinstance(told, int | float) and told >= 1 else MAX_TOKENS
+    return min(MAX_TOKENS, int(length)) if isinstance(length, int | float) and length >= 1 else MAX_TOKENS
 
 
 class SentenceTransformersCrossEncoder:

@@ -119,7 +119,7 @@ class OpenAIChat:
     ) -> Reply:
         async with self._slots.here():
             response = await in_time(self.spec, self._create(messages, max_tokens, schema, stream=False))
-        answer = _Answer()
+        answer = _ChatAnswer()
         try:
             choice = response.choices[0]
             answer.add_bill(response.usage)
@@ -135,7 +135,7 @@ class OpenAIChat:
         """A connection that is lost before the first piece is tried again; afterwards it is an error."""
         async with self._slots.here():
             for attempt in range(self._endpoint.retries + 1):
-                answer = _Answer()
+                answer = _ChatAnswer()
                 chunks = await in_time(self.spec, self._create(messages, max_tokens, None, stream=True))
                 try:
                     async for chunk in each_in_time(self.spec, chunks):
@@ -197,7 +197,7 @@ class OpenAIChat:
                 options["extra_body"] = {_INSTEAD[name]: value}
         return options
 
-    def _reply(self, answer: _Answer, messages: Sequence[Message]) -> Reply:
+    def _reply(self, answer: _ChatAnswer, messages: Sequence[Message]) -> Reply:
         """Return the reply of an answer that has ended. Warn once of counts that are not to be trusted."""
         if answer.calls_tool and not answer.text:
             raise self._endpoint.nonsense("a call of a tool, though it was offered none")
@@ -224,7 +224,7 @@ def _count(billed: object) -> int | None:
     return int(billed) if is_number and 0 <= billed <= MOST_TOKENS and billed == int(billed) else None  # type: ignore[operator, call-overload]
 
 
-class _Answer:
+class _ChatAnswer:
     """An answer as it grows: pieces of a stream, or one message. Each character is looked at a bounded number of times."""
 
     def __init__(self) -> None:

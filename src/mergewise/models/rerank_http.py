@@ -111,9 +111,9 @@ class HTTPReranker:
         return client
 
     def _batch(self, question: str, texts: Sequence[str]) -> list[float]:
-        return run(in_time(self.spec, self._asked(question, texts)))
+        return run(in_time(self.spec, self._ask(question, texts)))
 
-    async def _asked(self, question: str, texts: Sequence[str]) -> list[float]:
+    async def _ask(self, question: str, texts: Sequence[str]) -> list[float]:
         answer = await self._post(self._body(question, texts))
         if answer.status_code in (400, 422) and not self._texts_shape:
             self._texts_shape = True

@@ -43,7 +43,7 @@ class _BoundedFields(EmailPolicy):
     def header_fetch_parse(self, name: str, value: str) -> Any:
         if len(value) <= _MAX_FIELD or name.lower().startswith("content-"):
             return _parsed_field(name, value[:_MAX_FIELD])
-        return _unfolded(value)
+        return _unfold(value)
 
 
 @lru_cache(256)
@@ -52,7 +52,7 @@ def _parsed_field(name: str, value: str) -> Any:
     return policy.default.header_fetch_parse(name, value)
 
 
-def _unfolded(value: str) -> str:
+def _unfold(value: str) -> str:
     """The text of a field, encoded words decoded; the rest of its syntax stays as it is."""
     text = value.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
     return _ENCODED_WORD.sub(lambda word: _word_text(word[0]), one_line(text))

@@ -13,7 +13,7 @@ _FILE = Path(__file__).parent / "languages.toml"
 
 
 @dataclass(frozen=True, slots=True)
-class Language:
+class LanguageRow:
     """A row of the table. The file says what the fields mean; a language that it lacks has their defaults."""
 
     script: str = "latin"
@@ -27,7 +27,7 @@ class LanguageTable(NamedTuple):
     """Ranges of letters by script, and languages by code, both in the order of the file."""
 
     scripts: Mapping[str, str]
-    languages: Mapping[str, Language]
+    languages: Mapping[str, LanguageRow]
 
 
 @cache
@@ -35,9 +35,9 @@ def language_table() -> LanguageTable:
     """Read the table at its first use: an index in English needs it only while documents are added."""
     with _FILE.open("rb") as file:
         table = tomllib.load(file)
-    return LanguageTable(table["scripts"], {code: Language(**row) for code, row in table["languages"].items()})
+    return LanguageTable(table["scripts"], {code: LanguageRow(**row) for code, row in table["languages"].items()})
 
 
-def language_of(code: str) -> Language:
+def language_of(code: str) -> LanguageRow:
     """Return the row of a language, an empty one if the table has none."""
-    return language_table().languages.get(code, Language())
+    return language_table().languages.get(code, LanguageRow())
