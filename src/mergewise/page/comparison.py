@@ -8,11 +8,10 @@ from dataclasses import dataclass
 from mergewise.page.budget import MOST, budget_bar, shares
 from mergewise.page.detail import Detail
 from mergewise.page.markup import Markup, join, tag
-from mergewise.page.passages import GAP_SHOWN, GOES_ON, apart, card_head, with_styles
+from mergewise.page.passages import GAP_SHOWN, GOES_ON, apart, card_head, shown_path, with_styles
 from mergewise.page.source_texts import Places, Styled
 from mergewise.protocols import TokenCounter
 from mergewise.text.context_diff import OtherSpans, other_spans, unshared_texts
-from mergewise.text.keys import heading_path
 from mergewise.text.markup import says_something
 from mergewise.types import Context, Passage, Span
 
@@ -79,7 +78,7 @@ def _facts(side: ContextColumn) -> list[str]:
 
 
 def _card(prefix: str, number: int, passage: Passage, side: ContextColumn) -> Markup:
-    path = heading_path(passage.title, passage.headings)
+    path = shown_path(passage)
     where = side.places.linked_location(passage.spans[0]) if passage.spans else Markup()
     anchor = f"{prefix}{number}"
     title = path or (side.places.location(passage.spans[0]) if passage.spans else "")

@@ -7,10 +7,9 @@ from collections.abc import Sequence
 
 from mergewise.page.detail import Detail, notice
 from mergewise.page.markup import Markup, join, shorten, tag
-from mergewise.page.passages import Anchor, score, with_styles
+from mergewise.page.passages import Anchor, score, shown_path, with_styles
 from mergewise.page.reasons import LEFT_OUT, Marks, Reason
 from mergewise.page.source_texts import Places, Styled, styles_of
-from mergewise.text.keys import heading_path
 from mergewise.text.markup import readable
 from mergewise.types import Answer, Citation, Span, Step
 
@@ -39,7 +38,7 @@ def answer_part(answer: Answer, cited: Sequence[Anchor], linked: set[str], place
     body = tag("div", *_paragraphs(said, targets), class_="said")
     groups: dict[tuple[int, str], list[tuple[Citation, Anchor]]] = {}
     for citation, anchor in zip(answer.citations[:CITATIONS], cited, strict=False):
-        path = heading_path(citation.title, citation.headings)
+        path = shown_path(citation)
         groups.setdefault((citation.number, path), []).append((citation, anchor))
     quotes = [_citations(number, path, group, linked, said, places) for (number, path), group in groups.items()]
     more = len(answer.citations) - CITATIONS

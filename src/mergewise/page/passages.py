@@ -46,6 +46,12 @@ def stretches_of(passage: Passage, marks: Marks) -> list[Stretch]:
     return [stretch for span, part in parts for stretch in marks.stretches(span, part)]
 
 
+def shown_path(place: Passage | Citation) -> str:
+    """Return title and headings; a first heading that says the title again is left out."""
+    says_again = place.headings[:1] == (place.title,)
+    return heading_path(place.title, place.headings[says_again:])
+
+
 def card_head(anchor: str, number: int, title: str, where: Markup, doc_id: str | None) -> Markup:
     return tag(
         "header",
@@ -67,7 +73,7 @@ class PassageCards:
 
     def card(self, number: int, passage: Passage, tokens: str) -> Markup:
         """One passage, with its number in the context."""
-        path = heading_path(passage.title, passage.headings)
+        path = shown_path(passage)
         first = passage.spans[0] if passage.spans else None
         target = next((one.span for one in self.cited if any(map(one.span.overlaps, passage.spans))), None)
         where = text(tokens) if first is None else join([self.places.linked_location(first, target), " · ", tokens])
