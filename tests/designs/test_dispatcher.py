@@ -41,7 +41,10 @@ def test_a_context_is_named_by_the_spec_as_it_was_given() -> None:
     assert merged.strategy == f"{spec} then mergerag-sym(keep=0.2)"
 
 
-@pytest.mark.parametrize(("view", "spec"), [("slice", "macrag"), ("slice", "longrag(k2=3)"), ("marker", "fake")])
+@pytest.mark.parametrize(
+    ("view", "spec"),
+    [("slice", "macrag"), ("slice", "longrag(k2=3)"), ("marker", "mrag"), ("pic", "pic"), ("marker", "fake")],
+)
 def test_a_missing_view_is_told_with_the_command_that_builds_it(
     view: str, spec: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -181,14 +181,6 @@ def test_the_trace_says_how_the_bounds_were_found(name: str) -> None:
     assert {"fixed": "by size", "semantic": "by distance", "pic": "by extractive summary"}[name] in said
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_a_missing_view_is_told_with_the_command_that_adds_it(name: str) -> None:
-    bare = HybridReader(memory_store(DOCUMENTS, EMBEDDER).reader(), EMBEDDER, VIEWS)
-    with pytest.raises(UsageError) as error:
-        assemble(name, QUESTION, bare, 100, Models(count_tokens))
-    assert error.value.hint == f"build it: mergewise index PATH... --views leaf,{name}"
-
-
 @pytest.mark.parametrize("spec", ["fixed(k=-1)", "pic(order=best)", "semantic(search=text)", "fixed(last=skip)"])
 def test_parameters_are_checked(spec: str) -> None:
     with pytest.raises(UsageError):

@@ -286,12 +286,6 @@ def test_what_becomes_of_a_value_that_does_not_fit(last: str) -> None:
     check(contexts[last])
 
 
-def test_an_index_without_markers_says_how_to_add_them() -> None:
-    with pytest.raises(UsageError, match="no marker view") as raised:
-        ask(store=memory_store(DOCUMENTS, EMBEDDER))
-    assert "--views leaf,marker" in str(raised.value.hint)
-
-
 def test_vectors_alone_need_vectors() -> None:
     store = memory_store(DOCUMENTS, None, marker=SETTINGS)
     with pytest.raises(UsageError, match="no vectors"):
