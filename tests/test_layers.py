@@ -35,6 +35,8 @@ LEVELS = [
 ]
 # the ground floor of its level: strings and spans, which all rooms above and beside it may use
 SHARED = {"text"}
+# strings, and how prompts quote them: all rooms may use their modules
+GROUND_FLOOR = {"text", "prompting"}
 
 
 def room(module: str) -> str:
@@ -83,3 +85,20 @@ def test_importing_brings_nothing_heavy(module: str) -> None:
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     assert heavy & set(loaded) == set()
     assert not any(name.startswith("mergewise.designs.") for name in set(loaded) - {"mergewise.designs.design"})
+
+
+UPPER = ("server", "evaluate", "integrations", "cli")
+
+
+@pytest.mark.parametrize("own", UPPER)
+def test_rooms_on_the_engine_import_what_it_shows(own: str) -> None:
+    """One level deep: a module at the top, or what a room or a wing of the engine gives in its `__init__`."""
+    for path in (SOURCE / own).rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if not isinstance(node, ast.ImportFrom) or not node.module or not node.module.startswith("mergewise."):
+                continue
+            _, where, *deeper = node.module.split(".")
+            if where in UPPER or where in GROUND_FLOOR:
+                continue
+            assert len(deeper) <= (where == "designs"), f"{path.name} imports {node.module}"
+            assert not any(alias.name.startswith("_") for alias in node.names), f"{path.name} imports {node.module}"

@@ -110,14 +110,14 @@ def test_what_is_imported_when_it_is_used_is_what_type_checkers_see(path: Path) 
     checked = {
         alias.name: node.module for node in block.body if isinstance(node, ast.ImportFrom) for alias in node.names
     }
-    (homes,) = [
+    tables = [
         ast.literal_eval(node)
         for node in ast.walk(tree)
         if isinstance(node, ast.Dict)
         and node.keys
         and all(isinstance(part, ast.Constant) for part in (*node.keys, *node.values))
     ]
-    for module, names in homes.items():
+    for module, names in (pair for table in tables for pair in table.items()):
         whole = module if module.startswith("mergewise.") else f"{package}.{module}"
         for name in names.split():
             assert checked[name] == whole

@@ -38,8 +38,7 @@ class IndexModelOptions:
     def open_index(self, *, scorer: str = defaults.SCORER, causal: str = defaults.CAUSAL) -> Index:
         """Open the index with the models that the options name, and these."""
         import mergewise
-        from mergewise.models import load_chat
-        from mergewise.models.tokens import count_tokens, counter_from_file
+        from mergewise.models import count_tokens, counter_from_file, load_chat
 
         settings.set_patience(self.timeout, self.retries)
         index = mergewise.open(

@@ -38,7 +38,7 @@ def compare(
     common: AskingOptions,
 ) -> None:
     """The contexts of several strategies, side by side, with what only one of them shows marked."""
-    from mergewise.designs.specs import split_specs
+    from mergewise.designs import split_specs
 
     index = common.open_index(scorer=common.scorer)
     timed: list[Timed] = []

@@ -92,7 +92,7 @@ def trusted_folders(own: Path) -> list[Path]:
 
 def permitted_embedder(index_dir: Path, named: str | None = None) -> str | None:
     """The embedder that an index names, where the user names it too or trusts the folder; None: let the index show its own."""
-    from mergewise.store.places import is_url, place_of
+    from mergewise.store import is_url, place_of
 
     manifest = None if is_url(index_dir) and named is None else place_of(index_dir).known()
     # a bucket lies in no folder

@@ -213,7 +213,7 @@ def report(
     from mergewise.evaluate.presets import presets_of
     from mergewise.evaluate.report import evaluation_report
     from mergewise.evaluate.runs.folder import open_run
-    from mergewise.page.evaluation import evaluation_page
+    from mergewise.page import evaluation_page
 
     measured = measured_runs([open_run(folder) for folder in runs], reference)
     presets = presets_of(",".join(measured.tables) if table is None else table) if table or measured.tables else []

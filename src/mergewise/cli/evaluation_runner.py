@@ -25,7 +25,7 @@ from mergewise.cli.output import say, say_aside, say_warning
 from mergewise.cli.progress import characters, progress
 from mergewise.cli.reports import EvaluationFiles, say_missed, say_report, say_table
 from mergewise.designs import VIEWS
-from mergewise.designs.weave.weights import weights_line
+from mergewise.designs.weave import weights_line
 from mergewise.engine import Index
 from mergewise.errors import MergewiseError, UsageError
 from mergewise.evaluate.drilldown import LIMIT
@@ -52,10 +52,10 @@ from mergewise.evaluate.runs.plan import (
 )
 from mergewise.evaluate.runs.record import RunRow
 from mergewise.evaluate.runs.store import RowStore, open_store
-from mergewise.index.cluster import executors_of
+from mergewise.index import executors_of
 from mergewise.models import load_chat, load_reranker, release
 from mergewise.protocols import Reranker
-from mergewise.store.views import Progress
+from mergewise.store import Progress
 
 WARNED = 3
 """Questions without an answer, and rows of a set, that are named."""
@@ -210,7 +210,7 @@ class Evaluation:
         if folder is not None:
             plan = plan.joined_to(earlier_plan(folder))
             _warn_of_versions(earlier_plan(folder), plan)
-        known = _Known()
+        known = _MeasuredSets()
         for index, task in self.indexed_sets(indexes):
             if task.name in known.questions:
                 raise UsageError(f"two sets are called {task.name}", "rename one of them")
@@ -256,7 +256,7 @@ class Evaluation:
         say_aside(f"the run: {folder}")
         self._say_all(open_run(folder), known, files)
 
-    def _say_set(self, run: Run, known: _Known, files: EvaluationFiles) -> None:
+    def _say_set(self, run: Run, known: _MeasuredSets, files: EvaluationFiles) -> None:
         """Print the report of one set, and write the files, so that a kill costs the set under way alone."""
         measured = measured_runs([run])
         known.means += [one.as_dict() for one in method_means(run, measured)]
@@ -266,7 +266,7 @@ class Evaluation:
         if self.options.show_missed:
             say_missed(measured)
 
-    def _say_all(self, run: Run, known: _Known, files: EvaluationFiles) -> None:
+    def _say_all(self, run: Run, known: _MeasuredSets, files: EvaluationFiles) -> None:
         """Print the tables over all sets and those of the papers, and write the report."""
         if not (self.presets or len(known.questions) > 1 or files.reports):
             return
@@ -353,7 +353,7 @@ class Evaluation:
 
 
 @dataclass(slots=True)
-class _Known:
+class _MeasuredSets:
     """What was measured so far: rows for files, and for a run without a folder its rows, questions and texts."""
 
     means: list[dict[str, Any]] = field(default_factory=list)

@@ -25,9 +25,8 @@ from mergewise.types import AddReport, Duplicate, MetadataValue
 
 if TYPE_CHECKING:
     from mergewise.engine import Index
-    from mergewise.index.contents import IndexContents
-    from mergewise.store.manifest import Manifest
-    from mergewise.store.views import Estimate
+    from mergewise.index import IndexContents
+    from mergewise.store import Estimate, Manifest
 
 NAMED = 10
 """Duplicates that are named; the others are counted."""
@@ -103,9 +102,9 @@ def index(
 ) -> None:
     """Index files and folders. Unchanged files are skipped, changed ones replaced; run it again after a kill."""
     import mergewise
-    from mergewise.designs.specs import view_settings
+    from mergewise.designs import view_settings
     from mergewise.opening import estimate
-    from mergewise.readers.sandbox import Limits
+    from mergewise.readers import Limits
 
     embedder = embedder or permitted_embedder(index_dir)
     settings.set_patience(timeout, retries)
@@ -182,7 +181,7 @@ def index(
 
 def follow(folders: Sequence[Path], index_dir: Path, synchronise: Callable[[], None]) -> None:
     """Synchronise now, and after every burst of changes. An error of one round is printed, and the next one comes."""
-    from mergewise.readers.watching import bursts
+    from mergewise.readers import bursts
 
     try:
         for number, _ in enumerate(bursts(folders, [index_dir])):
@@ -230,8 +229,7 @@ def _saying_what_is_kept(opened: Index) -> Iterator[None]:
 
 def _run_metadata(assignments: Sequence[str]) -> dict[str, MetadataValue]:
     """What `--meta` says, typed and named like front matter. Raises UsageError for what cannot be kept."""
-    from mergewise.readers.front_matter import typed_value
-    from mergewise.readers.metadata import ADDING_KEYS, key_of, metadata_from
+    from mergewise.readers import ADDING_KEYS, key_of, metadata_from, typed_value
 
     pairs: list[tuple[str, MetadataValue]] = []
     for assignment in assignments:
@@ -271,7 +269,7 @@ def say_cost(cost: Estimate, price_in: float, price_out: float, *, as_json: bool
 
 def _refuse_absent(paths: Sequence[Path], index_dir: Path) -> None:
     """Make no index where none of the paths exists. An index that stands names them in its report."""
-    from mergewise.store.places import place_of
+    from mergewise.store import place_of
 
     if place_of(index_dir).known() is not None:
         return
@@ -329,7 +327,7 @@ def info(
 ) -> None:
     """What an index holds."""
     import mergewise
-    from mergewise.index.contents import contents_of
+    from mergewise.index import contents_of
 
     opened = mergewise.open(index_dir, create=False)
     reported = options.reported_view(view, markers, triplets)
@@ -374,8 +372,8 @@ def _own_prompts(manifest: Manifest) -> dict[str, str]:
 def say_view_report(index: Index, name: str, as_json: bool) -> None:
     """How the rows of a view were made. Raises UsageError for a view without a report, and one that the index lacks."""
     from mergewise.designs import VIEWS
-    from mergewise.retrieve.hybrid import HybridReader
-    from mergewise.store.views import views_of
+    from mergewise.retrieve import HybridReader
+    from mergewise.store import views_of
 
     (view,) = views_of(VIEWS, [name])
     if view.report is None:
@@ -515,9 +513,7 @@ def copy(
     ],
 ) -> None:
     """Copy an index: between a directory and a bucket, or to another one. Answers of chat models are not copied."""
-    from mergewise.store.lance import LOCK_SECONDS
-    from mergewise.store.places import place_of
-    from mergewise.store.places.copying import copy_index
+    from mergewise.store import LOCK_SECONDS, copy_index, place_of
 
     files = copy_index(place_of(source), place_of(goal), LOCK_SECONDS)
     say(f"{files} files copied to {place_of(goal)}")

@@ -30,7 +30,7 @@ from mergewise.text.printable import on_one_line
 
 if TYPE_CHECKING:
     from mergewise.evaluate.run import Split
-    from mergewise.retrieve.hybrid import SearchSettings
+    from mergewise.retrieve import SearchSettings
 
 DEFAULT_INDEX = Path("mergewise.index")
 # panels of help texts: what is searched and read, by which models, and what is printed
@@ -196,7 +196,7 @@ def _merging_strategies() -> Iterable[str]:
 
 
 def _forms() -> Iterable[str]:
-    from mergewise.generate.formats import FORMS
+    from mergewise.generate import FORMS
 
     return FORMS
 
@@ -344,9 +344,9 @@ SearchOption = Annotated[
 
 def search_settings(text: str | None) -> SearchSettings:
     """The settings that `--search` names."""
-    from mergewise.designs import specs
+    from mergewise.designs import search_settings
 
-    return specs.search_settings(text or "", "--search")
+    return search_settings(text or "", "--search")
 
 
 # what the command line says of an option in its own way; typer knows no type that is a number or a word

@@ -18,7 +18,7 @@ from mergewise.types import Citation, Span
 
 if TYPE_CHECKING:
     from mergewise.engine import Index
-    from mergewise.generate.sources import DocumentLookup
+    from mergewise.generate import DocumentLookup
 
 LONGEST_QUOTE = 200  # characters
 GONE = " (gone)"
@@ -73,7 +73,7 @@ def file_links(index: Index) -> Callable[[str], str | None]:
 
     Which files an index has, its maker says, and a link must not lead to any other file of the reader's.
     """
-    from mergewise.store.places import root_of
+    from mergewise.store import root_of
 
     root = root_of(index.store.place, index.root)
 
@@ -125,7 +125,7 @@ class Locations:
     """Places and texts of spans. Each document is read once."""
 
     def __init__(self, document: DocumentLookup, names: DocumentNames | None = None) -> None:
-        from mergewise.generate.citations import Locator
+        from mergewise.generate import Locator
 
         self.document = cache(document)
         self.names = names or DocumentNames()

@@ -40,7 +40,7 @@ def context(
     question: options.QuestionArgument, *, query: Query, common: AskingOptions, form: options.FormatOption = "text"
 ) -> None:
     """The context that a model would be given, and where its passages stand. Exits with 1 where nothing was found."""
-    from mergewise.generate.formats import FORMS
+    from mergewise.generate import FORMS
 
     if form not in FORMS:
         raise UsageError(f"there is no format {short_repr(form)}", f"one of: {', '.join(FORMS)}")
@@ -102,7 +102,7 @@ def _each_question(
 
 def say_form(form: str, context: Context, index: Index) -> None:
     """The context for a program: nothing stands around it."""
-    from mergewise.generate.formats import xml_of
+    from mergewise.generate import xml_of
 
     if form == "xml":
         say(xml_of(context))

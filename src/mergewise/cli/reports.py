@@ -16,7 +16,7 @@ from mergewise.evaluate.means import is_missed
 from mergewise.evaluate.measured import Measured, MeasuredSet
 from mergewise.evaluate.question_sets import Question
 from mergewise.evaluate.runs.record import RunRow
-from mergewise.page.evaluation import (
+from mergewise.page import (
     EvaluationReport,
     ReportCell,
     ReportColumn,
@@ -24,8 +24,8 @@ from mergewise.page.evaluation import (
     ReportTable,
     evaluation_page,
     probability_text,
+    shorten,
 )
-from mergewise.page.markup import shorten
 
 WIDTH = 80
 MISSED = 20

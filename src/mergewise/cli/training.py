@@ -27,14 +27,11 @@ from mergewise.errors import UsageError
 from mergewise.files import load_toml
 
 if TYPE_CHECKING:
-    from mergewise.designs.aed.training.candidates import Example, LabelSource
-    from mergewise.designs.aed.training.labels import LabelSettings
-    from mergewise.designs.aed.training.trainer import TrainSettings
-    from mergewise.designs.aed.training.utility import TrainingReport
+    from mergewise.designs.aed import Example, LabelSettings, LabelSource, TrainingReport, TrainSettings
     from mergewise.engine import Index
     from mergewise.evaluate.question_sets import QuestionSet
     from mergewise.evaluate.run import Split
-    from mergewise.index.executors import Executors
+    from mergewise.index import Executors
 
 app = typer.Typer(name="train", help="Train the models that mergewise uses.", no_args_is_help=True)
 
@@ -100,10 +97,8 @@ def utility(
     seed: Annotated[int | None, typer.Option(help="Random seed.", min=0, show_default=BY_PRESET)] = None,
 ) -> None:
     """Train a utility predictor: a cross-encoder that tells how much a text helps a reader to answer (AED-RAG, GainRAG)."""
-    from mergewise.designs.aed.training.bases import check_base, check_packages
-    from mergewise.designs.aed.training.labels import LabelStore
-    from mergewise.designs.aed.training.utility import train_utility
-    from mergewise.index.cluster import executors_of
+    from mergewise.designs.aed import LabelStore, check_base, check_packages, train_utility
+    from mergewise.index import executors_of
 
     given = {"passages": passages, "triplets": triplets, "epochs": epochs, "seed": seed}
     settings, chosen = _settings(preset, config, {name: value for name, value in given.items() if value is not None})
@@ -127,8 +122,7 @@ def utility(
 
 def _settings(preset: str, config: Path | None, options: Mapping[str, Any]) -> tuple[LabelSettings, TrainSettings]:
     """Return the settings of labels and of training: of the options, else of the file, else of the preset."""
-    from mergewise.designs.aed.training.labels import LabelSettings
-    from mergewise.designs.aed.training.trainer import PRESETS, TrainSettings
+    from mergewise.designs.aed import PRESETS, LabelSettings, TrainSettings
 
     if preset not in PRESETS:
         raise UsageError(f"unknown preset {preset!r}", f"one of: {', '.join(PRESETS)}")
@@ -162,7 +156,7 @@ def _say_training(report: TrainingReport, out: Path) -> None:
 def _label(
     sources: Sequence[LabelSource], chat: str, folder: Path, settings: LabelSettings, executors: Executors
 ) -> None:
-    from mergewise.designs.aed.training.labels import LabelStore, label
+    from mergewise.designs.aed import LabelStore, label
     from mergewise.models import load_causal
 
     model = load_causal(chat) if chat else None
@@ -207,8 +201,8 @@ def _sources(
 def label_source(index: Index, examples: Sequence[Example]) -> LabelSource:
     """These questions, to be searched for in this index."""
     from mergewise.designs import VIEWS
-    from mergewise.designs.aed.training.candidates import LabelSource, label_facts
-    from mergewise.retrieve.hybrid import HybridReader
+    from mergewise.designs.aed import LabelSource, label_facts
+    from mergewise.retrieve import HybridReader
 
     settings = index.search_settings
     reader = HybridReader(index.store.reader(), index.embedder, VIEWS, None, settings)
@@ -217,7 +211,7 @@ def label_source(index: Index, examples: Sequence[Example]) -> LabelSource:
 
 def _examples(task: QuestionSet, split: Split, limit: int | None, excluded: frozenset[str]) -> list[Example]:
     """The questions of a split that are not left out, those with answers, as many as are wanted."""
-    from mergewise.designs.aed.training.candidates import Example
+    from mergewise.designs.aed import Example
     from mergewise.evaluate.run import chosen_questions
 
     kept = [q for q in chosen_questions(task, split) if _fold_case(q.text) not in excluded and any(q.answers)]

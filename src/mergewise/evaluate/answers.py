@@ -29,7 +29,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 
 from mergewise.evaluate.words import normalise_answer
-from mergewise.generate.marks import without_unknown
+from mergewise.generate import without_unknown
 from mergewise.types import Answer
 
 _VERDICTS = {"yes", "no", "noanswer"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from mergewise.errors import UsageError
 from mergewise.evaluate.measured import Measured
 from mergewise.evaluate.ranking import GAINED, RECALLED
-from mergewise.page.evaluation import ReportColumn
+from mergewise.page import ReportColumn
 
 COLUMNS = {
     "answer": ReportColumn("answer", "share of questions whose context holds a gold answer, as whole words"),

@@ -18,7 +18,7 @@ import numpy as np
 from mergewise.evaluate.measured import Measured, MeasuredSet
 from mergewise.evaluate.question_sets import Question
 from mergewise.evaluate.runs.record import RunRow
-from mergewise.page.markup import shorten
+from mergewise.page import shorten
 from mergewise.text.printable import printable
 
 LIMIT = 5_500_000

@@ -17,8 +17,7 @@ from typing import Any
 from mergewise.asking import answer_together, context, prepare_request
 from mergewise.async_api import each
 from mergewise.defaults import STRATEGY
-from mergewise.designs import MODES, modes, strategies
-from mergewise.designs.specs import search_settings
+from mergewise.designs import MODES, modes, preferred_mode, resolve, search_settings
 from mergewise.engine import Index
 from mergewise.errors import MissingExtra, UsageError
 from mergewise.evaluate.answers import prediction_of, score_answer
@@ -31,13 +30,11 @@ from mergewise.evaluate.runs.keys import digest, question_digest
 from mergewise.evaluate.runs.record import RankedDocument, RowKey, RunRow, passages_of
 from mergewise.evaluate.runs.store import RowStore
 from mergewise.evaluate.searches import SearchMemory, SharedState, shared_state
-from mergewise.generate.mode import NO_MODEL, Request
-from mergewise.models.cache import CachedChat
-from mergewise.models.decoding import Decoded
-from mergewise.models.record import Models
+from mergewise.generate import NO_MODEL, Request
+from mergewise.models import CachedChat, Decoded, Models
 from mergewise.protocols import ChatModel, Reranker
 from mergewise.query import AnswerQuery, Query
-from mergewise.store.views import Progress
+from mergewise.store import Progress
 from mergewise.types import Answer, Context
 
 
@@ -135,7 +132,7 @@ class Evaluator:
             raise UsageError(f"{method.name} {needs}", "leave it out, or give what it needs")
         mode = None
         if self.asking is not None:
-            preferred = strategies.preferred_mode(method.strategy) if method.mode is None else ""
+            preferred = preferred_mode(method.strategy) if method.mode is None else ""
             mode = modes.mode_for(mode_of(method, self.index.models), self.index.models, preferred)
         spec = digest(self.settings(method, mode))
         return MethodRows(self.task, method, budget, repeat, mode, spec, self.store)
@@ -296,7 +293,7 @@ class Evaluator:
         """All that a row depends on but its question, its budget and its repeat."""
         models = self._models(method, self.index.models)
         causal, chat = models.causal, models.chat
-        strategy, parameters = strategies.resolve(method.strategy)
+        strategy, parameters = resolve(method.strategy)
         manifest = self.index.manifest
         # the views that it needs, and those that a parameter of their name switches on
         views = [*strategy.views, *method.views]

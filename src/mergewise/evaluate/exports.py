@@ -9,13 +9,13 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from mergewise.page.curves import figure_svg
-from mergewise.page.evaluation import (
+from mergewise.page import (
     EvaluationReport,
     ReportCell,
     ReportColumn,
     ReportPairs,
     ReportTable,
+    figure_svg,
     probability_text,
 )
 

@@ -12,10 +12,9 @@ from mergewise.evaluate.metrics import CONTEXT_SCORES, score_context
 from mergewise.evaluate.question_sets import Question
 from mergewise.evaluate.ranking import RANKING_SCORES, ranked_documents, ranking_score
 from mergewise.evaluate.words import normalise
-from mergewise.generate.citations import Locator
-from mergewise.generate.sources import DocumentLookup
-from mergewise.models.tokens import count_tokens
-from mergewise.page.markup import shorten
+from mergewise.generate import DocumentLookup, Locator
+from mergewise.models import count_tokens
+from mergewise.page import shorten
 from mergewise.types import Cause, Context, Span
 
 PASSAGES = 3

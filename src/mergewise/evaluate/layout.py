@@ -14,8 +14,7 @@ from mergewise.evaluate.columns import COSTS, column_of, main_metric
 from mergewise.evaluate.measured import Measured, MeasuredMethod
 from mergewise.evaluate.pairs import ScoreVector, mean_of, over_sets
 from mergewise.evaluate.presets import Preset, PresetColumn, PresetGroup, PresetRow
-from mergewise.page.curves import Curve, CurveFigure, CurvePoint
-from mergewise.page.evaluation import ReportCell, ReportColumn, ReportRow, ReportTable
+from mergewise.page import Curve, CurveFigure, CurvePoint, ReportCell, ReportColumn, ReportRow, ReportTable
 
 OVER_SETS = "sets"
 """Key of the table over all sets."""

@@ -17,8 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mergewise.designs import STRATEGIES
-from mergewise.designs.specs import split_spec
+from mergewise.designs import STRATEGIES, split_spec
 from mergewise.errors import UsageError
 from mergewise.evaluate.answers import ANSWER_SCORES, REFUSALS, WITHHELD
 from mergewise.evaluate.citing import CITATION_SCORES

@@ -15,12 +15,10 @@ from pathlib import Path
 from typing import Literal
 
 from mergewise.defaults import PASSAGE_TOKENS
-from mergewise.designs import MODES, STRATEGIES
-from mergewise.designs.specs import assignments, search_settings, split_spec, split_specs
-from mergewise.designs.strategies import resolve
-from mergewise.designs.weave.weights import weights_of
+from mergewise.designs import MODES, STRATEGIES, assignments, resolve, search_settings, split_spec, split_specs
+from mergewise.designs.weave import weights_of
 from mergewise.errors import UsageError
-from mergewise.models.record import Models
+from mergewise.models import Models
 
 Judge = Literal["given", "none", "reranker", "utility"]
 """What is named by --reranker for this method: what the index has ("given", as with any strategy), none, the reranker of the

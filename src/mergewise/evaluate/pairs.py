@@ -25,7 +25,7 @@ from mergewise.evaluate.statistics import (
     sign_flip,
     smallest_difference,
 )
-from mergewise.page.evaluation import LEVEL
+from mergewise.page import LEVEL
 
 Numbers = npt.NDArray[np.float64]
 

@@ -19,8 +19,7 @@ from mergewise.evaluate.question_sets import Question, QuestionSet
 from mergewise.evaluate.runs.finish import document_texts
 from mergewise.evaluate.runs.folder import Run, memory_run
 from mergewise.evaluate.runs.keys import digest
-from mergewise.store.manifest import NAME
-from mergewise.store.views import Progress
+from mergewise.store import NAME, Progress
 
 Split: TypeAlias = Literal["dev", "test", "all"]
 SPLITS: tuple[Split, ...] = get_args(Split)

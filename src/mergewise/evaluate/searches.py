@@ -18,9 +18,8 @@ import numpy as np
 from mergewise.asking import IndexState
 from mergewise.designs import VIEWS
 from mergewise.protocols import Embedder, FloatArray, Ranking, Reranker, SearchKind, StoreReader
-from mergewise.retrieve.hybrid import HybridReader, SearchSettings
-from mergewise.store.filters import condition_text
-from mergewise.store.views import Registry
+from mergewise.retrieve import HybridReader, SearchSettings
+from mergewise.store import Registry, condition_text
 from mergewise.types import Where
 
 Result = TypeVar("Result")

@@ -17,10 +17,11 @@ from functools import partial
 from hashlib import blake2b
 from pathlib import Path, PurePosixPath
 from stat import S_ISDIR
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
 from mergewise.errors import ReadError
 from mergewise.files import regular_bytes
+from mergewise.lazy import lazy_names
 from mergewise.readers.builder import Parsed
 from mergewise.readers.decoding import decode
 from mergewise.readers.definitions import LANGUAGES
@@ -31,7 +32,7 @@ from mergewise.readers.html import read_html
 from mergewise.readers.jats import read_jats
 from mergewise.readers.mail import read_eml, read_mbox
 from mergewise.readers.markdown import read_markdown
-from mergewise.readers.metadata import metadata_from
+from mergewise.readers.metadata import metadata_from as metadata_from
 from mergewise.readers.notebook import read_notebook
 from mergewise.readers.odt import read_odt
 from mergewise.readers.patterns import ALL_FILES, FileChoice
@@ -45,6 +46,13 @@ from mergewise.readers.table import read_csv, read_tsv
 from mergewise.readers.xlsx import read_xlsx
 from mergewise.text.keys import short_name
 from mergewise.types import Document, OutwardLink
+
+if TYPE_CHECKING:
+    from mergewise.readers.front_matter import typed_value as typed_value
+    from mergewise.readers.metadata import ADDING_KEYS as ADDING_KEYS
+    from mergewise.readers.metadata import key_of as key_of
+    from mergewise.readers.sandbox import Limits as Limits
+    from mergewise.readers.watching import bursts as bursts
 
 __all__ = ["MAX_BYTES", "SUFFIXES", "WALKED", "FileReader", "FolderSearch", "Parsed", "ReadFile", "Reader", "digest_of"]
 __all__ += ["file_bytes", "find_files", "read_file"]
@@ -269,3 +277,9 @@ def digest_of(content: bytes) -> str:
 def _first_line(error: Exception) -> str:
     lines = str(error).split("\n")
     return lines[0].strip()[:200] or type(error).__name__
+
+
+__getattr__ = lazy_names(
+    __name__,
+    {"front_matter": "typed_value", "metadata": "ADDING_KEYS key_of", "sandbox": "Limits", "watching": "bursts"},
+)

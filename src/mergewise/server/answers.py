@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, TypeAlias, TypeVar
 
-from mergewise.generate.marks import marked_texts
+from mergewise.generate import marked_texts
 from mergewise.jsonable import citation_json, context_json, evidence_json, reply_json
 from mergewise.page import context_fragment
 from mergewise.server.collections import Collection, key_of

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import mergewise as mw
-from mergewise.designs.specs import search_settings
+from mergewise.designs import search_settings
 from mergewise.models import load_chat, release
 from mergewise.ranges import AT_ONCE
 from mergewise.server.admission import SlotReleasingChat
@@ -19,7 +19,7 @@ from mergewise.server.configuration import CollectionConfig, ModelConfig, Server
 from mergewise.server.problems import HTTPProblem, invalid, unknown
 from mergewise.server.records import CollectionRecord, Token
 from mergewise.server.state import State
-from mergewise.store.shards.place import state_file
+from mergewise.store import state_file
 
 if TYPE_CHECKING:
     from mergewise.engine import Index

@@ -35,7 +35,7 @@ from mergewise.protocols import ChatModel
 from mergewise.query import AnswerQuery, options_of
 from mergewise.ranges import BUDGET, OUTPUT, ROUNDS, Range, short_repr, value_of
 from mergewise.redaction import remember_key
-from mergewise.store.places import is_url
+from mergewise.store import is_url
 
 NAME = "serve.toml"
 PORT = 8077
@@ -284,8 +284,8 @@ def check_defaults(where: str, defaults: Mapping[str, Any]) -> None:
 
 
 def _check_tuned(name: str, collection: CollectionConfig) -> None:
-    from mergewise.designs.specs import search_settings
-    from mergewise.designs.weave.weights import weights_of
+    from mergewise.designs import search_settings
+    from mergewise.designs.weave import weights_of
 
     search_settings(collection.search, f"collections.{name}.search")
     weights_of(collection.weights)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from mergewise.defaults import STRATEGY
 from mergewise.errors import UsageError
 from mergewise.ranges import BUDGET, as_list, text, whole
-from mergewise.store.views import Progress
+from mergewise.store import Progress
 
 if TYPE_CHECKING:
     from mergewise.engine import Index
@@ -39,7 +39,7 @@ def evaluate(index: Index, request: Mapping[str, Any], progress: Progress) -> di
     from mergewise.evaluate.methods import Method
     from mergewise.evaluate.report import evaluation_report
     from mergewise.evaluate.run import evaluated_run
-    from mergewise.page.evaluation import evaluation_page
+    from mergewise.page import evaluation_page
 
     questions = as_list("the questions are", request.get("questions"), "a list of {question, answers}")
     strategies = [

@@ -17,7 +17,7 @@ from pathlib import Path
 from mergewise.errors import UsageError
 from mergewise.files import state_directory
 from mergewise.server.configuration import CollectionConfig
-from mergewise.store.shards.place import state_file
+from mergewise.store import state_file
 
 DEFAULT_INDEX = Path("mergewise.index")
 _TELL_NOTHING = frozenset({"index", "mergewise", "mergewise-index", ""})

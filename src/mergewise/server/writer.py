@@ -29,13 +29,13 @@ import mergewise as mw
 from mergewise.errors import Cancelled, IndexBusy, MergewiseError, UsageError
 from mergewise.jsonable import problem_json, report_json
 from mergewise.models import release
-from mergewise.readers.watching import bursts
+from mergewise.readers import bursts
 from mergewise.server.configuration import CollectionConfig, ServerConfig
 from mergewise.server.evaluations import evaluate
 from mergewise.server.records import CollectionRecord, Job, JobProgress, JobState, Upload
 from mergewise.server.spool import blob_path, sweep_blobs, sweep_spool
 from mergewise.server.state import State
-from mergewise.store.shards.place import state_file
+from mergewise.store import state_file
 
 if TYPE_CHECKING:
     from mergewise.engine import Index

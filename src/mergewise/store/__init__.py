@@ -1,0 +1,35 @@
+"""Where an index lives: tables, manifests, places, shards, and what is read from them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mergewise.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from mergewise.store.filters import condition_text as condition_text
+    from mergewise.store.lance import LOCK_SECONDS as LOCK_SECONDS
+    from mergewise.store.manifest import NAME as NAME
+    from mergewise.store.manifest import Manifest as Manifest
+    from mergewise.store.places import is_url as is_url
+    from mergewise.store.places import place_of as place_of
+    from mergewise.store.places import root_of as root_of
+    from mergewise.store.places.copying import copy_index as copy_index
+    from mergewise.store.shards.place import state_file as state_file
+    from mergewise.store.views import Estimate as Estimate
+    from mergewise.store.views import Progress as Progress
+    from mergewise.store.views import Registry as Registry
+    from mergewise.store.views import views_of as views_of
+
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "filters": "condition_text",
+        "lance": "LOCK_SECONDS",
+        "manifest": "Manifest NAME",
+        "places": "is_url place_of root_of",
+        "places.copying": "copy_index",
+        "shards.place": "state_file",
+        "views": "Estimate Progress Registry views_of",
+    },
+)

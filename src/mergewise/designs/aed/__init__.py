@@ -9,9 +9,24 @@ from typing import TYPE_CHECKING, Any
 
 from mergewise.designs.aed import triplets
 from mergewise.designs.design import Design, Lazy, Strategy
+from mergewise.lazy import lazy_names
 from mergewise.types import PromptTemplate
 
 if TYPE_CHECKING:
+    from mergewise.designs.aed.training.bases import check_base as check_base
+    from mergewise.designs.aed.training.bases import check_packages as check_packages
+    from mergewise.designs.aed.training.candidates import Example as Example
+    from mergewise.designs.aed.training.candidates import LabelSource as LabelSource
+    from mergewise.designs.aed.training.candidates import label_facts as label_facts
+    from mergewise.designs.aed.training.labels import LabelSettings as LabelSettings
+    from mergewise.designs.aed.training.labels import LabelStore as LabelStore
+    from mergewise.designs.aed.training.labels import label as label
+    from mergewise.designs.aed.training.trainer import PRESETS as PRESETS
+    from mergewise.designs.aed.training.trainer import TrainSettings as TrainSettings
+    from mergewise.designs.aed.training.utility import TrainingReport as TrainingReport
+    from mergewise.designs.aed.training.utility import train_utility as train_utility
+    from mergewise.designs.aed.triplets.records import Triplet as Triplet
+    from mergewise.designs.aed.triplets.rules import triplets_by_rules as triplets_by_rules
     from mergewise.generate.mode import Mode
 
 
@@ -35,3 +50,16 @@ def _prompts() -> dict[str, PromptTemplate]:
 
 
 DESIGN = Design({"triplet": triplets.VIEW}, Lazy(_strategies), Lazy(_modes), Lazy(_prompts))
+
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "training.bases": "check_base check_packages",
+        "training.candidates": "Example LabelSource label_facts",
+        "training.labels": "LabelSettings LabelStore label",
+        "training.trainer": "PRESETS TrainSettings",
+        "training.utility": "TrainingReport train_utility",
+        "triplets.records": "Triplet",
+        "triplets.rules": "triplets_by_rules",
+    },
+)

@@ -30,7 +30,6 @@ from typing import TypeAlias
 import numpy as np
 from filelock import FileLock
 
-from mergewise.assemble.sentences import SentenceInLeaf, sentence_vectors
 from mergewise.concurrency import check_time
 from mergewise.designs.raptor.chunks import CHUNKS, RaptorChunk, RaptorSettings
 from mergewise.designs.raptor.clusters import FEW, clustering_by, clusters
@@ -255,6 +254,8 @@ class _Growing:
         """The sentences of a cluster that stand for it, in the order of the texts."""
         wanted = set(places)
         leaves = self._leaves.sentences(sorted({leaf for leaf, _ in wanted}))
+        from mergewise.assemble.sentences import SentenceInLeaf, sentence_vectors
+
         every = [SentenceInLeaf(leaf, number) for leaf in leaves.values() for number in range(len(leaf.sentences))]
         known = sentence_vectors(list(leaves.values()))
         rows = [i for i, one in enumerate(every) if (one.leaf.id, one.number) in wanted]

@@ -8,7 +8,22 @@ the best single sentences, and RECOMP's extractive compressor, which is `sentenc
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from mergewise.designs.design import Design, Lazy, Strategy
+from mergewise.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from mergewise.designs.weave.evidence import FEATURES as FEATURES
+    from mergewise.designs.weave.evidence import WEIGHTS as WEIGHTS
+    from mergewise.designs.weave.evidence import Candidates as Candidates
+    from mergewise.designs.weave.parameters import Weave as Weave
+    from mergewise.designs.weave.strategy import gather as gather
+    from mergewise.designs.weave.weights import is_mostly as is_mostly
+    from mergewise.designs.weave.weights import scored_sentences as scored_sentences
+    from mergewise.designs.weave.weights import weights_line as weights_line
+    from mergewise.designs.weave.weights import weights_of as weights_of
+    from mergewise.designs.weave.weights import weights_text as weights_text
 
 
 def _strategies() -> dict[str, Strategy]:
@@ -31,3 +46,13 @@ def _strategies() -> dict[str, Strategy]:
 
 
 DESIGN = Design(strategies=Lazy(_strategies))
+
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "evidence": "Candidates FEATURES WEIGHTS",
+        "parameters": "Weave",
+        "strategy": "gather",
+        "weights": "is_mostly scored_sentences weights_line weights_of weights_text",
+    },
+)

@@ -31,8 +31,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, Literal, TypeAlias, get_args
 
-from mergewise.designs import STRATEGIES
-from mergewise.designs.specs import split_spec
+from mergewise.designs import STRATEGIES, split_spec
 from mergewise.errors import UsageError
 from mergewise.evaluate.methods import METHODS, Method
 

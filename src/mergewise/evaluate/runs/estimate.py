@@ -14,7 +14,7 @@ from mergewise.engine import Index
 from mergewise.evaluate.evaluator import Asking, Evaluator
 from mergewise.evaluate.methods import Method
 from mergewise.evaluate.question_sets import Question, QuestionSet
-from mergewise.models.cache import CachedChat
+from mergewise.models import CachedChat
 from mergewise.protocols import ChatModel, TokenCounter
 from mergewise.types import Message, Reply, Usage
 

@@ -13,7 +13,7 @@ from mergewise.evaluate.synthetic.rules import RULES, Rule
 from mergewise.evaluate.synthetic.sections import SourceReader, SourceSection
 from mergewise.evaluate.synthetic.written import written_questions
 from mergewise.ranges import Range, whole
-from mergewise.store.views import Progress
+from mergewise.store import Progress
 from mergewise.text.alignment import words
 from mergewise.types import Span
 

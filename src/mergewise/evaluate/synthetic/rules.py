@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeAlias, TypeVar
 
-from mergewise.designs.aed.triplets.records import Triplet
+from mergewise.designs.aed import Triplet
 from mergewise.evaluate.synthetic import lexicon
 from mergewise.evaluate.synthetic.records import MadeQuestion
 from mergewise.evaluate.synthetic.sections import SectionSentence, SourceReader, SourceSection

@@ -9,10 +9,9 @@ from itertools import groupby
 from typing import NamedTuple
 
 from mergewise.designs import VIEWS
-from mergewise.designs.aed.triplets.records import Triplet
-from mergewise.designs.aed.triplets.rules import triplets_by_rules
+from mergewise.designs.aed import Triplet, triplets_by_rules
 from mergewise.protocols import StoreReader
-from mergewise.retrieve.hybrid import HybridReader
+from mergewise.retrieve import HybridReader
 from mergewise.text.languages import UNKNOWN, document_language
 from mergewise.text.markup import readable
 from mergewise.text.names import words_of

@@ -14,9 +14,7 @@ from mergewise.evaluate.metrics import score_context
 from mergewise.evaluate.question_sets import Question
 from mergewise.evaluate.searches import SearchMemory, shared_state
 from mergewise.evaluate.tuning.space import Point
-from mergewise.models.calibration import Calibrated, Calibration
-from mergewise.models.scores import RememberingReranker
-from mergewise.models.tokens import count_tokens
+from mergewise.models import Calibrated, Calibration, RememberingReranker, count_tokens
 from mergewise.protocols import Reranker
 from mergewise.query import Query
 from mergewise.types import Context

@@ -12,10 +12,9 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Annotated, Any, Literal, TypeAlias, get_args, get_origin, get_type_hints
 
-from mergewise.designs.specs import split_spec, with_parameters
-from mergewise.designs.strategies import resolve
+from mergewise.designs import resolve, split_spec, with_parameters
 from mergewise.ranges import Range, range_of
-from mergewise.retrieve.hybrid import SearchSettings
+from mergewise.retrieve import SearchSettings
 
 Value: TypeAlias = float | int | bool | str
 Place: TypeAlias = Literal["strategy", "search", "weights"]

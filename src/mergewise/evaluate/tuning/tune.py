@@ -30,7 +30,7 @@ from mergewise.evaluate.tuning.measuring import ContextMeasure, Measure, Metric,
 from mergewise.evaluate.tuning.space import Dimension, Point, Value, dimensions_of, drawn_points
 from mergewise.evaluate.tuning.trials import run_trials, table, winner_of
 from mergewise.ranges import BUDGET, Range, number, whole
-from mergewise.store.views import Progress
+from mergewise.store import Progress
 
 FOLDER = ".tuning"
 """In the index's directory: rows and ledgers."""

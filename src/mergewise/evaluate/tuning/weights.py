@@ -16,11 +16,17 @@ import numpy as np
 import numpy.typing as npt
 
 from mergewise.asking import IndexState
-from mergewise.designs.strategies import resolve
-from mergewise.designs.weave.evidence import FEATURES, WEIGHTS, Candidates
-from mergewise.designs.weave.parameters import Weave
-from mergewise.designs.weave.strategy import gather
-from mergewise.designs.weave.weights import is_mostly, scored_sentences, weights_text
+from mergewise.designs import resolve
+from mergewise.designs.weave import (
+    FEATURES,
+    WEIGHTS,
+    Candidates,
+    Weave,
+    gather,
+    is_mostly,
+    scored_sentences,
+    weights_text,
+)
 from mergewise.engine import Index
 from mergewise.errors import UsageError
 from mergewise.evaluate.loaders.rows import place_of
@@ -29,10 +35,9 @@ from mergewise.evaluate.runs.keys import digest, question_digest
 from mergewise.evaluate.tuning.measuring import ContextMeasure, Metric, PointScore
 from mergewise.evaluate.tuning.space import Point, Value
 from mergewise.evaluate.tuning.tune import FOLDER, TuningReport, compare_points, setup_of, split_of, usable_questions
-from mergewise.models.calibration import Calibration, ScoredTexts, calibrate
-from mergewise.models.record import Models
+from mergewise.models import Calibration, Models, ScoredTexts, calibrate
 from mergewise.protocols import IndexReader, Reranker, StoreReader
-from mergewise.store.views import Progress
+from mergewise.store import Progress
 from mergewise.types import Span
 
 Array = npt.NDArray[np.float64]

@@ -38,7 +38,7 @@ def page_of(item: Any) -> Any:
     return body(f"{item.__name__}Page", items=list_of(item), next=str | None)
 
 
-class Range(TypedDict):
+class Offsets(TypedDict):
     start: int
     end: int
 
@@ -48,7 +48,7 @@ LARGE_LIST = list[dict[str, Any]] | None, None
 SPAN = body_of(Span, ["doc_id"], doc=str)
 USAGE = body_of(Usage, cost=(float | None, None))
 PASSAGE = body_of(Passage, mark=int, doc=str | None, spans=list_of(SPAN), **get_type_hints(Location))
-CITATION = body_of(Citation, ["number"], mark=int, span=SPAN, url=str | None, answer_spans=list[Range])
+CITATION = body_of(Citation, ["number"], mark=int, span=SPAN, url=str | None, answer_spans=list[Offsets])
 CONTEXT = body_of(
     Context, ["reading"], passages=list_of(PASSAGE), trace=LARGE_LIST, evidence=LARGE_LIST, html=HTML, usage=USAGE
 )
@@ -120,7 +120,7 @@ class OutlinedDocument(DocumentBody):
     language: str
 
 
-class DocumentPart(Range):
+class DocumentPart(Offsets):
     key: str
     characters: int
     text: str
@@ -131,11 +131,11 @@ ACCEPTED = body("Accepted", job=JOB, documents=list[DocumentName])
 REMOVAL = body("Removal", job=JOB | None, count=int, documents=list[DocumentName])
 
 
-class Estimate(TypedDict):
+class EstimateReply(TypedDict):
     estimate: dict[str, Any]
 
 
-class Evaluation(TypedDict):
+class EvaluationReply(TypedDict):
     id: str
     state: str
     rows: list[Any]
