@@ -252,10 +252,11 @@ class _Growing:
 
     def _extract(self, places: Sequence[Place], vectors: FloatArray) -> tuple[str, list[Place]]:
         """The sentences of a cluster that stand for it, in the order of the texts."""
-        wanted = set(places)
-        leaves = self._leaves.sentences(sorted({leaf for leaf, _ in wanted}))
+        # not needed where the tree is only looked at
         from mergewise.assemble.sentences import SentenceInLeaf, sentence_vectors
 
+        wanted = set(places)
+        leaves = self._leaves.sentences(sorted({leaf for leaf, _ in wanted}))
         every = [SentenceInLeaf(leaf, number) for leaf in leaves.values() for number in range(len(leaf.sentences))]
         known = sentence_vectors(list(leaves.values()))
         rows = [i for i, one in enumerate(every) if (one.leaf.id, one.number) in wanted]
