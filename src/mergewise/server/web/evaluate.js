@@ -150,7 +150,7 @@ function Report({ collection, id }) {
       <h2 class="set" dir="auto">${shorten(report.title, 200)}</h2>
       <p class="facts">${shorten(report.facts, 400)}</p>
       <ul class="remarks">${lines.map((line) => html`<li>${shorten(line.replaceAll("**", ""), 600)}</li>`)}</ul>
-      <p><a href=${`api/v1/${path}/page`} target="_blank" rel="noopener">The whole report</a> with curves, pairs of strategies, and question by question.</p>
+      <p class="facts"><a href=${`api/v1/${path}/page`} target="_blank" rel="noopener">The whole report</a> with curves, pairs of strategies, and question by question.</p>
       ${parts.flatMap((part) => part.tables).map((table) => html`<${Figures} table=${table} />`)}
     </section>
   `;
