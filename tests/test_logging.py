@@ -28,7 +28,7 @@ def test_the_steps_are_told_and_no_text(tmp_path: Path, caplog: pytest.LogCaptur
     told = messages(caplog, logging.INFO)
     for step in (
         f"opened {tmp_path / 'index'}: embedder none, views leaf",
-        "added: AddReport(added=1, failed=1)",
+        "indexed: AddReport(added=1, failed=1, changes=1)",
         "context by weave: 1 passages",
         "answered by extractive: 1 citations, 0 calls",
         "removed 1 documents",
