@@ -257,8 +257,9 @@ def _texts(service: Service, collection: Collection, form: DocumentsForm) -> lis
         content = document.model_dump(include={"id", "text", "title", "metadata", "units"}, exclude_none=True)
         body = json.dumps(content, ensure_ascii=False).encode("utf-8", "surrogatepass")
         blob = keep_bytes(service.config.spool, collection.blobs, body)
-        told = document.id, blob.sha256, document.id, blob.bytes, document.title, document.metadata
-        uploads.append(Upload(*told, "text/plain", True, form.on_conflict))
+        id, title, metadata = document.id, document.title, document.metadata
+        upload = Upload(id, blob.sha256, id, blob.bytes, title, metadata, "text/plain", True, form.on_conflict)
+        uploads.append(upload)
     return uploads
 
 
