@@ -648,7 +648,7 @@ def test_a_silent_endpoint_is_named(
 ) -> None:
     """Once for all calls that wait, and again when it has been silent for twice as long."""
     monkeypatch.setattr("mergewise.models.clients.SILENT", 0.1)
-    monkeypatch.setattr("mergewise.models.clients._told", -1.0)
+    monkeypatch.setattr("mergewise.models.clients._last_notice", -1.0)
     monkeypatch.setattr("mergewise.models.clients.LONGEST", 0.35)
     with caplog.at_level(logging.INFO, "mergewise.waiting"):
         fails(name, serve(lambda connection, over: void(over.wait())))

@@ -35,8 +35,8 @@ def markdown(report: EvaluationReport) -> str:
     parts += [f"## Pairs\n\n{_PAIRS}"] if report.pairs else []
     parts += [_markdown_pairs(one) for one in report.pairs[:1]]
     for label, facts in report.provenance:
-        told = "\n".join(f"- {name}: `{value.replace('`', chr(39))}`" for name, value in facts)
-        parts += [f"## Where it comes from{f' ({in_markdown(label)})' if label else ''}", told]
+        lines = "\n".join(f"- {name}: `{value.replace('`', chr(39))}`" for name, value in facts)
+        parts += [f"## Where it comes from{f' ({in_markdown(label)})' if label else ''}", lines]
     return "\n\n".join(filter(None, parts)) + "\n"
 
 

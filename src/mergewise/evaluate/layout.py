@@ -113,7 +113,7 @@ def _sections(
         rows = _cells(measured, columns, [filled[method.name] for method in methods])
         for method, cells in zip(methods, rows, strict=True):
             yield ReportRow(method.name, method.about, f"{budget:,} tokens", tuple(cells))
-    for name, needs in {m: told for (s, m), told in measured.needs.items() if set_name in (None, s)}.items():
+    for name, needs in {m: one for (s, m), one in measured.needs.items() if set_name in (None, s)}.items():
         yield ReportRow(name, "", "could not run", tuple(ReportCell(None) for _ in columns), needs)
 
 
@@ -301,9 +301,9 @@ def _row_note(measured: Measured, preset: Preset, row: PresetRow, run: int | Non
     if row.method is None:
         return row.needs
     names = {method.name for column in preset.columns for method in preset.methods_of(row, column)} | {row.method.name}
-    told = [needs for (_, name), needs in measured.needs.items() if name in names]
-    if told:
-        return told[0]
+    needs = [one for (_, name), one in measured.needs.items() if name in names]
+    if needs:
+        return needs[0]
     if row.needs or run is not None:
         return row.needs
     if row.method.mode and not measured.answered:

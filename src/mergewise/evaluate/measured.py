@@ -186,7 +186,7 @@ def measured_runs(runs: Sequence[Run], reference: str | None = None) -> Measured
         values=values,
         deviations=deviations,
         needs={
-            key: told for key, told in needs.items() if not any(v.set == key[0] and v.method == key[1] for v in values)
+            key: one for key, one in needs.items() if not any(v.set == key[0] and v.method == key[1] for v in values)
         },
         reference=_reference(reference, [run.plan.reference for run in runs], methods),
         tables=tuple(dict.fromkeys(table for run in runs for table in run.plan.tables)),
@@ -358,7 +358,7 @@ def _run_facts(run: Run, label: str) -> MeasuredRun:
         ("versions", ", ".join(f"{name} {version}" for name, version in plan.versions.items())),
         ("machine", ", ".join(map(str, filter(None, (machine.system, machine.cores and f"{machine.cores} cores"))))),
     ]
-    return MeasuredRun(label, tuple((name, told) for name, told in facts if told), plan.models)
+    return MeasuredRun(label, tuple((name, value) for name, value in facts if value), plan.models)
 
 
 def _outcomes(

@@ -35,7 +35,7 @@ SILENT = 10.0
 """Seconds after which it is said that an endpoint is silent."""
 
 # when the last sign of life was given, by the clock of event loops
-_told = -SILENT
+_last_notice = -SILENT
 # characters of what an endpoint says
 _SAID = 300
 _MB = 1_000_000
@@ -126,10 +126,10 @@ def _signs_of_life(spec: str) -> Iterator[None]:
 
     def tell() -> None:
         nonlocal due
-        global _told
+        global _last_notice
         silent = loop.time() - began
-        if loop.time() - _told >= SILENT / 2:
-            _told = loop.time()
+        if loop.time() - _last_notice >= SILENT / 2:
+            _last_notice = loop.time()
             log.info("%s has been silent for %.0f seconds", spec, silent)
         due = loop.call_later(silent, tell)
 

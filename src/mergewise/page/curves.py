@@ -95,12 +95,12 @@ def figure_svg(figure: CurveFigure, is_file: bool = False) -> Markup:
     axes = [_grid(xs, ys, across, upwards), _labels(figure)]
     style = tag("style", Markup(STYLE + RULES)) if is_file else None
     names = _names(figure, classes, upwards, across)
-    told = tag("title", f"{figure.title}: {figure.y_label} over {figure.x_label}")
+    title = tag("title", f"{figure.title}: {figure.y_label} over {figure.x_label}")
     attributes = {"xmlns": "http://www.w3.org/2000/svg"} if is_file else {}
     return tag(
         "svg",
         style,
-        told,
+        title,
         *axes,
         *drawn,
         *names,
@@ -167,8 +167,8 @@ def _curve(curve: Curve, colour: str, across: _Scale, upwards: _Scale, has_band:
             parts.append(tag("polygon", points=" ".join((*upper, *lower)), class_="band"))
         parts.append(tag("polyline", points=" ".join(f"{x},{y}" for x, y in places), class_="line"))
     for point, (x, y) in zip(curve.points, places, strict=True):
-        told = f"{curve.name} at {point.budget:,}: {point.y:.3f} ({point.low:.3f} to {point.high:.3f}), {point.x:,.0f} tokens"
-        parts.append(tag("circle", tag("title", told), cx=x, cy=y, r=3, class_="dot"))
+        label = f"{curve.name} at {point.budget:,}: {point.y:.3f} ({point.low:.3f} to {point.high:.3f}), {point.x:,.0f} tokens"
+        parts.append(tag("circle", tag("title", label), cx=x, cy=y, r=3, class_="dot"))
     return tag("g", *parts, class_=colour)
 
 

@@ -59,7 +59,7 @@
     });
   };
 
-  const told = (cell) => {
+  const cellParts = (cell) => {
     const parts = [...cell.children].filter((child) => !child.matches(".bounds, .range, .needs"));
     return { text: parts.filter((part) => !part.matches(".published")).map((part) => part.textContent).join(""),
       published: parts.find((part) => part.matches(".published"))?.textContent ?? "",
@@ -82,7 +82,7 @@
       }
       rows.push([...row.cells].map((cell, at) => {
         if (!at) return inMarkdown(cell.firstChild.data);
-        const { text, published, mark } = told(cell);
+        const { text, published, mark } = cellParts(cell);
         const figure = mark === "best" ? `**${inMarkdown(text)}**` : mark === "second" ? `<u>${inMarkdown(text)}</u>` : inMarkdown(text);
         return published ? `${figure} (${published})` : figure;
       }));
@@ -282,9 +282,9 @@
     const context = (at, method, row, gold, texts, others) => {
       const parts = [make("h4", { dir: "auto" }, method)];
       if (!row) return make("section", { className: "column" }, ...parts, make("p", { className: "where" }, `Not run at ${budget().toLocaleString("en")} tokens.`));
-      const told = metrics.filter((metric) => known1(metric, method, at) !== null)
+      const figures = metrics.filter((metric) => known1(metric, method, at) !== null)
         .map((metric) => `${metric.replaceAll("_", " ")} ${figure(known1(metric, method, at))}`);
-      parts.push(make("p", { className: "where" }, told.join(" · ")));
+      parts.push(make("p", { className: "where" }, figures.join(" · ")));
       if (row.error) parts.push(make("p", { className: "notice" }, `Failed: ${row.error}`));
       if (row.said) parts.push(make("p", { className: "reply", dir: "auto" }, row.said));
       for (const [text, stage] of row.lost ?? []) {

@@ -371,7 +371,7 @@ def _pair(cell: ReportPair | None) -> Markup:
 def _questions(report: EvaluationReport) -> Markup | None:
     if not report.data:
         return None
-    told = (
+    notice = (
         f"{report.left_out:,} questions are here without their contexts: the page would be too large."
         if report.left_out
         else ""
@@ -379,7 +379,7 @@ def _questions(report: EvaluationReport) -> Markup | None:
     return tag(
         "section",
         tag("h2", "Question by question", class_="set"),
-        tag("p", told, class_="notice") if told else None,
+        tag("p", notice, class_="notice") if notice else None,
         tag(
             "noscript",
             tag("p", "Questions are looked through by a script; tables and figures need none.", class_="notice"),
@@ -403,6 +403,6 @@ def _provenance(report: EvaluationReport) -> Markup | None:
         return None
     blocks = []
     for label, facts in report.provenance:
-        lines = [tag("div", tag("dt", name), tag("dd", tag("code", told, dir="auto"))) for name, told in facts]
+        lines = [tag("div", tag("dt", name), tag("dd", tag("code", value, dir="auto"))) for name, value in facts]
         blocks.append(join([tag("h3", label) if label else "", tag("dl", *lines, class_="about origin")]))
     return tag("section", tag("h2", "Where it comes from", class_="set"), *blocks, id="origin", class_="part")

@@ -249,11 +249,11 @@ class Questions:
 
     async def answer(self, question: CollectionQuery, token: Token) -> dict[str, Any]:
         """The whole Answer, with its context."""
-        told: dict[str, Mapping[str, Any]] = {}
+        bodies: dict[str, Mapping[str, Any]] = {}
         async with aclosing(self.events(question, token, streamed=False)) as events:
             async for event in events:
-                told[event.name] = event.data
-        return {**told["done"], "context": told["context"]}
+                bodies[event.name] = event.data
+        return {**bodies["done"], "context": bodies["context"]}
 
     async def context(self, question: CollectionQuery, token: Token) -> dict[str, Any]:
         """Assemble the context of a question: {id, question, context, timings, cached}."""
@@ -280,16 +280,16 @@ class Questions:
         runs = [await self._run(question, token) for question in questions]
         assemblies = [run for run in runs if isinstance(run, Assembly)]
         others = iter(other_spans([assembly.context for assembly in assemblies]))
-        told: list[dict[str, Any]] = []
+        bodies: list[dict[str, Any]] = []
         for number, run in enumerate(runs):
             if isinstance(run, HTTPProblem):
-                told.append({"index": number, "problem": problem_json(run, "")})
+                bodies.append({"index": number, "problem": problem_json(run, "")})
                 continue
             own = next(others)
             spans = dict.fromkeys(span for passage in run.context.passages for span in passage.spans)
             only = [span_json(piece) for span in spans for piece, alone in own.pieces(span) if alone]
-            told.append({"index": number, "context": run.form, "only": only, "ms": milliseconds(run.seconds)})
-        whole = {"question": questions[0].question, "runs": told}
+            bodies.append({"index": number, "context": run.form, "only": only, "ms": milliseconds(run.seconds)})
+        whole = {"question": questions[0].question, "runs": bodies}
         if "html" not in questions[0].include:
             return whole
         collection = self._collections.get(questions[0].collection, token)

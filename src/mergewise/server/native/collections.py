@@ -12,7 +12,7 @@ from mergewise.defaults import SHIPPED_EMBEDDERS
 from mergewise.server.configuration import DEFAULTS
 from mergewise.server.native.pages import Cursor, Limit, page_behind
 from mergewise.server.native.requests import AskForm, CollectionChangeForm, CollectionForm, Name, validated
-from mergewise.server.native.responses import STARTED, CollectionBody, page_of
+from mergewise.server.native.responses import COLLECTION, STARTED, page_of
 from mergewise.server.problems import HTTPProblem, invalid
 from mergewise.server.records import CollectionRecord
 from mergewise.server.routing import ADMIN, READ, Caller, ScopedRoute, Server
@@ -20,14 +20,14 @@ from mergewise.server.routing import ADMIN, READ, Caller, ScopedRoute, Server
 router = APIRouter(prefix="/api/v1/collections", tags=["collections"], route_class=ScopedRoute)
 
 
-@router.get("", response_model=page_of(CollectionBody), openapi_extra=READ)
+@router.get("", response_model=page_of(COLLECTION), openapi_extra=READ)
 def list_collections(service: Server, token: Caller, limit: Limit = 50, cursor: Cursor = None) -> dict[str, Any]:
     """The collections that the token may know of, by name."""
     visible = service.collections.visible(token)
     return page_behind(visible, cursor, limit, lambda one: one.name, lambda one: one.info())
 
 
-@router.post("", status_code=201, response_model=CollectionBody, openapi_extra=ADMIN)
+@router.post("", status_code=201, response_model=COLLECTION, openapi_extra=ADMIN)
 def make_collection(form: CollectionForm, service: Server, token: Caller) -> dict[str, Any]:
     """A new collection, without documents."""
     embedders = [*service.config.embedders, *sorted(SHIPPED_EMBEDDERS)]
@@ -45,13 +45,13 @@ def make_collection(form: CollectionForm, service: Server, token: Caller) -> dic
     return service.collections.get(form.name, token).info()
 
 
-@router.get("/{c}", response_model=CollectionBody, openapi_extra=READ)
+@router.get("/{c}", response_model=COLLECTION, openapi_extra=READ)
 def get_collection(c: Name, service: Server, token: Caller) -> dict[str, Any]:
     """What a collection holds, and how it can be asked."""
     return service.collections.get(c, token).info()
 
 
-@router.patch("/{c}", response_model=CollectionBody, openapi_extra=ADMIN)
+@router.patch("/{c}", response_model=COLLECTION, openapi_extra=ADMIN)
 def change_collection(c: Name, form: CollectionChangeForm, service: Server, token: Caller) -> dict[str, Any]:
     """Another title, or other defaults of questions."""
     if form.defaults is not None:

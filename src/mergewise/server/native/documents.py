@@ -29,11 +29,11 @@ from mergewise.server.native.requests import (
 )
 from mergewise.server.native.responses import (
     ACCEPTED,
+    DOCUMENT,
+    DOCUMENT_PART,
+    OUTLINED_DOCUMENT,
     REMOVAL,
     STARTED,
-    DocumentBody,
-    DocumentPart,
-    OutlinedDocument,
     page_of,
 )
 from mergewise.server.problems import HTTPProblem, invalid, unknown
@@ -81,7 +81,7 @@ _UPLOAD_BODY = {
 }
 
 
-@router.get("/documents", response_model=page_of(DocumentBody), openapi_extra=READ)
+@router.get("/documents", response_model=page_of(DOCUMENT), openapi_extra=READ)
 def list_documents(
     c: Name,
     service: Server,
@@ -146,23 +146,20 @@ def _indexed(collection: Collection, doc_id: str) -> DocumentInfo | None:
 
 
 def _row(doc_id: str, info: DocumentInfo | None, state: DocumentState | None) -> dict[str, Any]:
-    title = (info.title if info else None) or (state.title or state.name if state else None) or doc_id
+    """Return a document as clients see it. The state of one that nobody uploaded is empty."""
+    state = state or DocumentState("", doc_id, "indexed")
+    title = (info.title if info else None) or state.title or state.name or doc_id
     return {
+        **asdict(state),
         **document_form(doc_id, title),
-        "metadata": dict(info.metadata if info else state.metadata if state else {}),
-        "status": state.status if state else "indexed",
-        "error": dict(state.error) if state and state.error else None,
-        "job": state.job if state else None,
-        "bytes": state.bytes if state else None,
+        "metadata": dict(info.metadata if info else state.metadata),
         "characters": info.characters if info else None,
         "leaves": info.leaves if info else None,
-        "media_type": state.media_type if state else None,
-        "indexed_at": state.indexed_at if state else None,
-        "has_original": bool(state and state.blob and not state.is_document),
+        "has_original": bool(state.blob and not state.is_document),
     }
 
 
-@router.get("/documents/{key}", response_model=OutlinedDocument, openapi_extra=READ)
+@router.get("/documents/{key}", response_model=OUTLINED_DOCUMENT, openapi_extra=READ)
 def get_document(c: Name, key: Key, service: Server, token: Caller) -> dict[str, Any]:
     """A document with its outline and pages; of one that is not indexed, what is known so far."""
     collection, doc_id, info, state = _known(service, token, c, key)
@@ -199,7 +196,7 @@ def _known(
     return collection, doc_id, info, state
 
 
-@router.get("/documents/{key}/text", response_model=DocumentPart, openapi_extra=READ)
+@router.get("/documents/{key}/text", response_model=DOCUMENT_PART, openapi_extra=READ)
 def get_text(
     c: Name,
     key: Key,
@@ -260,8 +257,9 @@ def _texts(service: Service, collection: Collection, form: DocumentsForm) -> lis
         content = document.model_dump(include={"id", "text", "title", "metadata", "units"}, exclude_none=True)
         body = json.dumps(content, ensure_ascii=False).encode("utf-8", "surrogatepass")
         blob = keep_bytes(service.config.spool, collection.blobs, body)
-        told = document.id, blob.sha256, document.id, blob.bytes, document.title, document.metadata
-        uploads.append(Upload(*told, "text/plain", True, form.on_conflict))
+        id, title, metadata = document.id, document.title, document.metadata
+        upload = Upload(id, blob.sha256, id, blob.bytes, title, metadata, "text/plain", True, form.on_conflict)
+        uploads.append(upload)
     return uploads
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from fastapi import APIRouter, Response
 
 from mergewise.errors import MergewiseError
-from mergewise.server.native.responses import Health
+from mergewise.server.native.responses import HEALTH
 from mergewise.server.problems import HTTPProblem
 from mergewise.server.routing import ADMIN, OPEN, ScopedRoute, Server, Service
 
@@ -18,13 +18,13 @@ router = APIRouter(tags=["health"], route_class=ScopedRoute)
 _READY_SECONDS = 1.0
 
 
-@router.get("/livez", response_model=Health, openapi_extra=OPEN)
+@router.get("/livez", response_model=HEALTH, openapi_extra=OPEN)
 def live() -> dict[str, Any]:
     """The worker answers."""
     return {"status": "alive"}
 
 
-@router.get("/readyz", response_model=Health, openapi_extra=OPEN)
+@router.get("/readyz", response_model=HEALTH, openapi_extra=OPEN)
 def ready(service: Server) -> dict[str, Any]:
     """The state can be written, the writer lives, and the indexes open."""
     if service.state.draining.is_set():

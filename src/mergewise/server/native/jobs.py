@@ -16,7 +16,7 @@ from mergewise.server.collections import Collection, knows_of
 from mergewise.server.native.pages import Cursor, Limit, cursor_position, page
 from mergewise.server.native.questions import event_bytes, failure_event
 from mergewise.server.native.requests import JobForm, Name
-from mergewise.server.native.responses import JOB, STARTED, EstimateReply, EvaluationReply, page_of
+from mergewise.server.native.responses import ESTIMATE, EVALUATION, JOB, STARTED, page_of
 from mergewise.server.problems import invalid, unknown
 from mergewise.server.records import Job, JobState, Token
 from mergewise.server.routing import READ, WRITE, Caller, ScopedRoute, Server, Service
@@ -36,7 +36,7 @@ _EVENTS: dict[int | str, dict[str, Any]] = {
 _LOOK = 0.25
 
 
-@router.post("/collections/{c}/jobs", status_code=202, response_model=STARTED | EstimateReply, openapi_extra=WRITE)
+@router.post("/collections/{c}/jobs", status_code=202, response_model=STARTED | ESTIMATE, openapi_extra=WRITE)
 async def start_job(c: Name, form: JobForm, service: Server, token: Caller) -> dict[str, Any]:
     """Work on the whole collection; with `dry_run` what it would do, and nothing is done."""
     collection = service.collections.get(c, token)
@@ -157,7 +157,7 @@ async def watch_job(
     return EventStream(events(), failure_event(request), service.ending)
 
 
-@router.get("/collections/{c}/evaluations/{id}", response_model=EvaluationReply, openapi_extra=READ)
+@router.get("/collections/{c}/evaluations/{id}", response_model=EVALUATION, openapi_extra=READ)
 def get_evaluation(c: Name, id: JobId, service: Server, token: Caller) -> dict[str, Any]:
     """What an evaluation found: its rows, question by question, and the report of them. `id` is that of its job."""
     job = _evaluation(service, c, id, token)

@@ -12,7 +12,7 @@ from pydantic import create_model
 # pydantic needs this one before Python 3.12
 from typing_extensions import TypedDict
 
-from mergewise.server.records import DocumentStatus, Job, Scope, Token
+from mergewise.server.records import CollectionRecord, DocumentState, Job, Scope, Token
 from mergewise.types import Answer, Citation, Context, Heading, Location, Page, Passage, Span, Usage
 
 
@@ -43,6 +43,8 @@ class Offsets(TypedDict):
     end: int
 
 
+_HIDDEN_OF_COLLECTIONS = ("path", "blobs", "settings", "created")
+_HIDDEN_OF_DOCUMENTS = ("collection", "name", "blob", "is_document")
 HTML = str | None, None
 LARGE_LIST = list[dict[str, Any]] | None, None
 SPAN = body_of(Span, ["doc_id"], doc=str)
@@ -79,68 +81,40 @@ JOB = body_of(Job, ["request", "kills", "token", "number"])
 STARTED = body("Started", job=JOB)
 TOKEN = body_of(Token, scopes=list[Scope], collections=list[str] | None)
 NEW_TOKEN = body_of(Token, model="NewToken", scopes=list[Scope], collections=list[str] | None, secret=str)
-
-
-class CollectionBody(TypedDict):
-    name: str
-    title: str
-    documents: int
-    leaves: int
-    characters: int
-    embedder: str | None
-    views: list[str]
-    strategies: list[str]
-    defaults: dict[str, Any]
-    configured: bool
-    snapshot: str | None
-
-
-class DocumentName(TypedDict):
-    key: str
-    id: str
-    title: str
-
-
-class DocumentBody(DocumentName):
-    metadata: dict[str, str | int | float | bool]
-    status: DocumentStatus
-    error: dict[str, Any] | None
-    job: str | None
-    bytes: int | None
-    characters: int | None
-    leaves: int | None
-    media_type: str | None
-    indexed_at: float | None
-    has_original: bool
-
-
-class OutlinedDocument(DocumentBody):
-    outline: list[Heading]
-    pages: list[Page]
-    language: str
-
-
-class DocumentPart(Offsets):
-    key: str
-    characters: int
-    text: str
-
-
-ACCEPTED = body("Accepted", job=JOB, documents=list[DocumentName])
+COLLECTION = body_of(
+    CollectionRecord,
+    _HIDDEN_OF_COLLECTIONS,
+    "CollectionBody",
+    documents=int,
+    leaves=int,
+    characters=int,
+    views=list[str],
+    strategies=list[str],
+    snapshot=str | None,
+)
+DOCUMENT_NAME = body("DocumentName", key=str, id=str, title=str)
+_DOCUMENT: dict[str, Any] = {
+    "key": str,
+    "title": str,
+    "metadata": dict[str, str | int | float | bool],
+    "characters": int | None,
+    "leaves": int | None,
+    "has_original": bool,
+}
+DOCUMENT = body_of(DocumentState, _HIDDEN_OF_DOCUMENTS, "DocumentBody", **_DOCUMENT)
+OUTLINED_DOCUMENT = body_of(
+    DocumentState,
+    _HIDDEN_OF_DOCUMENTS,
+    "OutlinedDocument",
+    **_DOCUMENT,
+    outline=list[Heading],
+    pages=list[Page],
+    language=str,
+)
+DOCUMENT_PART = body("DocumentPart", start=int, end=int, key=str, characters=int, text=str)
+ACCEPTED = body("Accepted", job=JOB, documents=list_of(DOCUMENT_NAME))
 # the job is null with `dry_run`; the documents are the first 200 of `count` that leave
-REMOVAL = body("Removal", job=JOB | None, count=int, documents=list[DocumentName])
-
-
-class EstimateReply(TypedDict):
-    estimate: dict[str, Any]
-
-
-class EvaluationReply(TypedDict):
-    id: str
-    state: str
-    rows: list[Any]
-    report: Any
-
-
-class Health(TypedDict):
-    status: str
+REMOVAL = body("Removal", job=JOB | None, count=int, documents=list_of(DOCUMENT_NAME))
+ESTIMATE = body("Estimate", estimate=dict[str, Any])
+EVALUATION = body("Evaluation", id=str, state=str, rows=list[Any], report=Any)
+HEALTH = body("Health", status=str)

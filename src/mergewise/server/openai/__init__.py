@@ -5,6 +5,5 @@
 | `markup` | texts of others in Markdown: images that do not load |
 | `conversations` | from messages to a question with its history; tasks of a chat program |
 | `completions` | from an answer to a message with annotations, whole and in chunks |
-| `profiles` | what clients name as their model |
-| `chat`, `embeddings`, `stores`, `files` | the routes |
+| `chat`, `scoring`, `stores`, `files` | the routes |
 """

@@ -1,4 +1,7 @@
-"""GET /v1/models, POST /v1/chat/completions."""
+"""GET /v1/models, POST /v1/chat/completions.
+
+A model is a profile of the configuration, or, without any, a collection, or a collection and a strategy of it.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import json
 import secrets
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -13,12 +17,13 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse
 
 from mergewise.concurrency import in_thread, run
-from mergewise.server.openai.completions import Completion, Json, task_answer, task_events
-from mergewise.server.openai.conversations import ChatQuestion, chat_question, refused, task_by_rules
-from mergewise.server.openai.profiles import Profile, profile_named, profiles
-from mergewise.server.openai.requests import ChatForm
+from mergewise.server.configuration import ProfileConfig
+from mergewise.server.native.questions import given_options
+from mergewise.server.openai.completions import Completion, CompletionStyle, Json, task_answer, task_events
+from mergewise.server.openai.conversations import ChatQuestion, chat_question, refused, task_by_rules, unknown_model
+from mergewise.server.openai.requests import ChatExtras, ChatForm
 from mergewise.server.problems import openai_error
-from mergewise.server.questions import QuestionEvent
+from mergewise.server.questions import CollectionQuery, QuestionEvent
 from mergewise.server.records import Token
 from mergewise.server.routing import READ, Caller, ScopedRoute, Server, Service, request_id_of
 from mergewise.server.streams import EventStream, until_disconnect
@@ -27,6 +32,66 @@ from mergewise.types import Message, Usage
 router = APIRouter(route_class=ScopedRoute)
 
 _TASK_TOKENS = 300
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """A model of this server: a collection, and how it is asked."""
+
+    id: str
+    config: ProfileConfig
+    created: float
+
+    def as_dict(self) -> dict[str, Any]:
+        named = {"name": self.config.title} if self.config.title else {}
+        return {"id": self.id, "object": "model", "created": int(self.created), "owned_by": "mergewise", **named}
+
+    def style(self, extras: ChatExtras) -> CompletionStyle:
+        """With "auto" the footer stands below answers to all programs but Open WebUI, which shows the sources itself."""
+        wanted = self.config.footer == "always" or (self.config.footer == "auto" and not self.config.open_webui)
+        return CompletionStyle(wanted if extras.footer is None else extras.footer, self.config.open_webui)
+
+    def question(self, conversation: ChatQuestion, form: ChatForm, most_tokens: int) -> CollectionQuery:
+        """The question: the client's options go before the profile's defaults. Documents must meet both conditions."""
+        config, extras = self.config, form.mergewise
+        options = {**config.defaults, **given_options(extras)}
+        if form.most_tokens is not None:
+            options["max_tokens"] = min(form.most_tokens, most_tokens)
+        if config.filter:
+            options["where"] = [config.filter, options.get("where")]
+        chat = options.pop("chat", config.chat)
+        return CollectionQuery(
+            config.collection, conversation.question, options, conversation.history, chat, frozenset(extras.include)
+        )
+
+
+def profiles(service: Service, token: Token, id: str | None = None) -> list[Profile]:
+    """List the models whose collection the token may read, or the one of this id, if there is one.
+
+    They are the profiles of the configuration, or, without any, each collection and its strategies.
+    """
+    visible = {collection.name: collection for collection in service.collections.visible(token)}
+    configs = dict(service.config.profiles)
+    if not configs:
+        for name, collection in visible.items():
+            if id is None or name == id.partition(":")[0]:
+                config = ProfileConfig(name, title=collection.record.title)
+                configs[name] = config
+                for strategy in collection.strategies():
+                    configs[f"{name}:{strategy}"] = replace(config, defaults={"strategy": strategy})
+    return [
+        Profile(name, config, visible[config.collection].record.created)
+        for name, config in configs.items()
+        if config.collection in visible and id in (None, name)
+    ]
+
+
+def profile_named(service: Service, token: Token, id: str) -> Profile:
+    """Return the profile of this id. Raises HTTPProblem 404, as clients of OpenAI expect it, where the token sees none."""
+    found = profiles(service, token, id)
+    if not found:
+        raise unknown_model(id, "GET /v1/models lists them")
+    return found[0]
 
 
 @router.get("/models", openapi_extra=READ)

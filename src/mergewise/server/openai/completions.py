@@ -200,8 +200,8 @@ class Completion:
                                 yield shown
                         elif sources:
                             yield self._chunk({"annotations": url_citations(sources)}, include_usage)
-                        told = {**answer, "ignored": list(self.ignored)}
-                        yield self._chunk({}, include_usage, finish_reason(answer), mergewise=told)
+                        body = {**answer, "ignored": list(self.ignored)}
+                        yield self._chunk({}, include_usage, finish_reason(answer), mergewise=body)
                         if include_usage:
                             yield {**self._frame("chat.completion.chunk"), "choices": [], "usage": usage(answer)}
 

@@ -11,7 +11,7 @@ import secrets
 import time
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeAlias
 
 from fastapi import APIRouter, File, Form, Query, UploadFile
 from fastapi.responses import FileResponse
@@ -19,7 +19,6 @@ from fastapi.responses import FileResponse
 from mergewise.concurrency import in_thread
 from mergewise.server.collections import Collection, id_of
 from mergewise.server.native.documents import chunks_of, list_documents
-from mergewise.server.native.responses import DocumentBody
 from mergewise.server.openai.conversations import refused
 from mergewise.server.openai.file_store import Attachment, FileStore, ReceivedFile
 from mergewise.server.openai.requests import AttachForm, BatchForm
@@ -31,6 +30,9 @@ from mergewise.server.spool import receive
 from mergewise.text.printable import on_one_line
 
 router = APIRouter(route_class=ScopedRoute)
+
+Row: TypeAlias = Mapping[str, Any]
+"""A document as `list_documents` gives it."""
 
 _LONGEST_NAME = 255
 _STATUS = {"queued": "in_progress", "indexing": "in_progress", "indexed": "completed", "failed": "failed"}
@@ -180,7 +182,7 @@ def remove_store_file(c: str, id: str, service: Server, token: Caller) -> dict[s
     return {"id": id, "object": "vector_store.file.deleted", "deleted": True}
 
 
-def _existing_row(service: Service, token: Token, c: str, id: str) -> DocumentBody:
+def _existing_row(service: Service, token: Token, c: str, id: str) -> Row:
     """What `_row` finds. Raises HTTPProblem 404 where it finds nothing."""
     row = _row(service, token, c, id)
     if row is None:
@@ -188,7 +190,7 @@ def _existing_row(service: Service, token: Token, c: str, id: str) -> DocumentBo
     return row
 
 
-def _row(service: Service, token: Token, c: str, id: str) -> DocumentBody | None:
+def _row(service: Service, token: Token, c: str, id: str) -> Row | None:
     """What index and state know of a document, as far as the token may see it.
 
     `id` is that of a file that was attached, or the key of a document.
@@ -199,7 +201,7 @@ def _row(service: Service, token: Token, c: str, id: str) -> DocumentBody | None
     return rows[0] if rows and rows[0]["id"] == doc_id else None
 
 
-def _file_form(c: str, row: DocumentBody | None, job: Job | None = None) -> dict[str, Any]:
+def _file_form(c: str, row: Row | None, job: Job | None = None) -> dict[str, Any]:
     """A document as a file of a vector store. Of a job that has not ended, the document may not be there yet."""
     is_waiting = job is not None and not job.has_ended
     status = "in_progress" if is_waiting else _STATUS[row["status"]] if row else _ENDED[job.state] if job else "failed"

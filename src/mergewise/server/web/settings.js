@@ -99,12 +99,12 @@ const MODEL_KINDS = [["chats", "Chat"], ["embedders", "Embedders"], ["rerankers"
 /** What a record says, but its name. @param {any} record */
 function factsOf(record) {
   if (!record || typeof record !== "object") return "";
-  const told = Object.entries(record).filter(([name, value]) => name !== "name" && value && plain(value));
+  const facts = Object.entries(record).filter(([name, value]) => name !== "name" && value && plain(value));
   const words = (/** @type {string} */ name, /** @type {any} */ value) => {
     if (name === "spec") return plain(value);
     return value === true ? name.replaceAll("_", " ") : `${name.replaceAll("_", " ")} ${plain(value)}`;
   };
-  return told.map(([name, value]) => words(name, value)).join(" · ");
+  return facts.map(([name, value]) => words(name, value)).join(" · ");
 }
 
 /** @param {any} value @returns {string} */

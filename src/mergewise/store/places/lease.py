@@ -102,7 +102,7 @@ class Lease:
             self._one_thread.release()
 
     def _take(self, until: float) -> LeaseHolder:
-        told = False
+        has_warned = False
         while True:
             try:
                 if (holder := self._try_to_take()) is not None:
@@ -112,9 +112,9 @@ class Lease:
                 continue
             if monotonic() > until:
                 raise IndexBusy(f"another writer holds {self._objects.url}", "try again later")
-            if not told:
+            if not has_warned:
                 log.warning("another process is writing to %s; waiting for it", self._objects.url)
-                told = True
+                has_warned = True
             sleep(LOOK)
 
     def _try_to_take(self) -> LeaseHolder | None:
