@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
-from typing import Generic, Literal, Protocol, Self, TypeAlias, TypeVar
+from typing import Generic, Literal, TypeAlias, TypeVar, cast
 
 from mergewise.assemble.fragments import Candidate, HeadingParts
 from mergewise.assemble.render import Order, heading_cost_line, passages_of, render
 from mergewise.models.record import Models
 from mergewise.protocols import TokenCounter
-from mergewise.types import GAP, Cause, Context, Passage, Span, Step
+from mergewise.types import GAP, Cause, Context, Passage, Step
 
-_AT_ONCE = 12  # portions whose tokens are counted in one call: many small calls cost several milliseconds a question
-_PATIENCE = 8  # after so many portions in a row that do not fit, the rest is not tried
+_AT_ONCE = 12  # candidates whose tokens are counted in one call: many small calls cost several milliseconds a question
+_PATIENCE = 8  # after so many candidates in a row that do not fit, the rest is not tried
 
 Last: TypeAlias = Literal["cut", "skip", "stop", "end"]
-"""What becomes of a portion that does not fit: `skip` goes on to those that fit; `cut` does so too, and gives the rest of the
+"""What becomes of a candidate that does not fit: `skip` goes on to those that fit; `cut` does so too, and gives the rest of the
 budget to the first sentences of the others; `stop` ends the selection there, and `end` with its first sentences.
 """
 Repeats: TypeAlias = Literal["leave", "tell", "take"]
-"""What becomes of text that is in the context already: it is left out; also, a portion with nothing else is told in the trace;
+"""What becomes of text that is in the context already: it is left out; also, a candidate with nothing else is told in the trace;
 or it is taken again.
 """
 
@@ -55,58 +55,18 @@ def pack(
     return replace(bare, trace=(*context.trace, step)) if bare.passages else context
 
 
-class Portion(Protocol):
-    """What a packer takes or skips as a whole."""
-
-    @property
-    def score(self) -> float: ...
-
-    @property
-    def documents(self) -> Collection[str]: ...
-
-    @property
-    def spans(self) -> tuple[Span, ...]: ...
-
-    @property
-    def texts(self) -> Sequence[str]:
-        """What stands below heading lines, each but the first below its own with a mark for the gap before it."""
-        ...
-
-    @property
-    def headings(self) -> Mapping[Hashable, HeadingParts]:
-        """The heading lines, by what shares one with others."""
-        ...
-
-    @property
-    def instead(self) -> Sequence[Self]:
-        """What is tried, best first, where the whole does not fit."""
-        ...
-
-    def beyond(self, taken: Sequence[Self]) -> Self | None:
-        """The portion without what those of its documents hold that were `taken`; None where nothing is left."""
-        ...
-
-    def beginnings(self, taken: Sequence[Self]) -> Iterator[Self]:
-        """Its first sentences, the longest piece first, without what was `taken`."""
-        ...
-
-    def cut_step(self, beginning: Self) -> Step:
-        """The step that tells that this beginning of it was taken."""
-        ...
-
-
-P = TypeVar("P", bound=Portion)
+P = TypeVar("P", bound=Candidate)
 
 Arrangement: TypeAlias = Callable[[Sequence[P]], list[Passage]]
-"""Portions as passages in reading order."""
+"""Candidates as passages in reading order."""
 
 
 class Packer(Generic[P]):
-    """A selection as it grows: what was taken, what of the budget is left, and why a portion was passed over.
+    """A selection as it grows: what was taken, what of the budget is left, and why a candidate was passed over.
 
-    Portions are taken in the order given. Instead of one that is too large, what it has `instead` is tried before the next.
+    Candidates are taken in the order given. Instead of one that is too large, what it has `instead` is tried before the next.
     Costs are added up piece by piece, a heading line once where `shares_headings`. Then the rendered text is counted as a
-    whole, and while it is over the budget, the portion taken last is dropped. `counts` are tokens of texts, known before.
+    whole, and while it is over the budget, the candidate taken last is dropped. `counts` are tokens of texts, known before.
     """
 
     def __init__(
@@ -133,16 +93,16 @@ class Packer(Generic[P]):
 
     def fill(self, ranked: Sequence[P]) -> None:
         patience = 1 if self._last in ("stop", "end") else _PATIENCE
-        for number, portion in enumerate(ranked):
+        for number, candidate in enumerate(ranked):
             if number % _AT_ONCE == 0:
                 ahead = ranked[number : number + _AT_ONCE]
                 self._tokens([text for one in ahead for text in (*one.texts, *self._heading_lines(one).values())])
-            self._consider(portion)
+            self._consider(candidate)
             if self._misses >= patience:
                 break
         if self._last in ("cut", "end"):
-            for portion in self._skipped[:_PATIENCE]:
-                self._take_beginning(portion)
+            for candidate in self._skipped[:_PATIENCE]:
+                self._take_beginning(candidate)
 
     def context(
         self, question: str, passages: Arrangement[P], trace: Sequence[Step] = (), others: Sequence[Arrangement[P]] = ()
@@ -161,50 +121,52 @@ class Packer(Generic[P]):
             dropped = self.taken.pop()
             self._steps.append(Step("drop", "over the budget once rendered", dropped.spans, score=dropped.score))
 
-    def _consider(self, portion: P) -> None:
-        """Take the portion if it fits."""
-        new = portion.beyond(self._beside(portion))
+    def _consider(self, candidate: P) -> None:
+        """Take the candidate if it fits."""
+        new = candidate.beyond(self._beside(candidate))
         if new is None:
             if self._repeats == "tell":
                 self._misses = 0
-                self._steps.append(Step("merge", "the context holds it already", portion.spans, score=portion.score))
+                self._steps.append(
+                    Step("merge", "the context holds it already", candidate.spans, score=candidate.score)
+                )
             return
         cost = self._cost(new)
         if cost <= self._left:
             self._misses = 0
             self._take(new, cost)
             return
-        self._steps.append(Step("skip", f"{cost} tokens, {self._left} left", portion.spans, score=portion.score))
-        self._skipped.append(portion)
+        self._steps.append(Step("skip", f"{cost} tokens, {self._left} left", candidate.spans, score=candidate.score))
+        self._skipped.append(candidate)
         self._misses += 1
-        for smaller in portion.instead:
+        for smaller in cast(tuple[P, ...], candidate.instead):
             self._consider(smaller)
 
-    def _take_beginning(self, portion: P) -> None:
+    def _take_beginning(self, candidate: P) -> None:
         """Take as many of the first sentences as fit."""
-        for beginning in portion.beginnings(self._beside(portion)):
+        for beginning in candidate.beginnings(self._beside(candidate)):
             cost = self._cost(beginning)
             if cost <= self._left:
                 self._take(beginning, cost)
-                self._steps.append(portion.cut_step(beginning))
+                self._steps.append(candidate.cut_step(beginning))
                 return
 
-    def _beside(self, portion: P) -> list[P]:
+    def _beside(self, candidate: P) -> list[P]:
         """What was taken of the same documents, unless texts may be repeated."""
-        documents = () if self._repeats == "take" else portion.documents
+        documents = () if self._repeats == "take" else candidate.documents
         return [other for doc_id in documents for other in self._by_document.get(doc_id, ())]
 
-    def _take(self, portion: P, cost: int) -> None:
+    def _take(self, candidate: P, cost: int) -> None:
         self._left -= cost
-        self.taken.append(portion)
-        for doc_id in portion.documents:
-            self._by_document.setdefault(doc_id, []).append(portion)
+        self.taken.append(candidate)
+        for doc_id in candidate.documents:
+            self._by_document.setdefault(doc_id, []).append(candidate)
         if self._shares_headings:
-            self._headed |= portion.headings.keys()
+            self._headed |= candidate.headings.keys()
 
-    def _cost(self, portion: P) -> int:
-        lines = [line for key, line in self._heading_lines(portion).items() if key not in self._headed]
-        return self._tokens([*lines, *portion.texts]) + self._gap * (len(portion.texts) - len(lines))
+    def _cost(self, candidate: P) -> int:
+        lines = [line for key, line in self._heading_lines(candidate).items() if key not in self._headed]
+        return self._tokens([*lines, *candidate.texts]) + self._gap * (len(candidate.texts) - len(lines))
 
     def _tokens(self, texts: Sequence[str]) -> int:
         """The tokens of all texts together. Each text is counted once a question."""
@@ -213,9 +175,9 @@ class Packer(Generic[P]):
             self._counts.update(zip(new, self._count(new), strict=True))
         return sum(self._counts[text] for text in texts)
 
-    def _heading_lines(self, portion: P) -> dict[Hashable, str]:
+    def _heading_lines(self, candidate: P) -> dict[Hashable, str]:
         lines = self._lines
-        headings = portion.headings
+        headings = candidate.headings
         for heading in headings.values():
             if heading not in lines:
                 lines[heading] = heading_cost_line(*heading)

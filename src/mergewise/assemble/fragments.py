@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeAlias, TypeVar
+from typing import Self, TypeAlias, TypeVar
 
 from mergewise.text.markup import readable, says_something
 from mergewise.text.sections import shared_path
@@ -62,14 +62,14 @@ class Fragment:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """What is selected or skipped as a whole: a leaf, a merged parent, a cluster. It is a `budget.Portion`.
+    """What is selected or skipped as a whole: a leaf, a merged parent, a cluster.
 
     `instead` is tried, best first, where the whole does not fit: the hits that a parent was made of.
     """
 
     fragments: tuple[Fragment, ...]
     score: float
-    instead: tuple[Candidate, ...] = ()
+    instead: tuple[Self, ...] = ()
 
     @property
     def documents(self) -> set[str]:
@@ -81,30 +81,34 @@ class Candidate:
 
     @property
     def texts(self) -> list[str]:
+        """What stands below heading lines, each but the first below its own with a mark for the gap before it."""
         return [fragment.visible[2] for fragment in self.fragments]
 
     @property
     def headings(self) -> dict[Hashable, HeadingParts]:
+        """The heading lines, by what shares one with others."""
         return {fragment.section: (fragment.title, fragment.headings, False) for fragment in self.fragments}
 
-    def without_headings(self) -> Candidate:
+    def without_headings(self) -> Self:
         bare = (replace(fragment, title="", headings=()) for fragment in self.fragments)
         return replace(self, fragments=tuple(bare), instead=tuple(one.without_headings() for one in self.instead))
 
-    def beyond(self, taken: Sequence[Candidate]) -> Candidate | None:
+    def beyond(self, taken: Sequence[Self]) -> Self | None:
+        """Return the candidate without what those `taken` hold; None if nothing is left."""
         held = [fragment for other in taken for fragment in other.fragments]
         parts: list[Fragment] = []
         for fragment in self.fragments:
             parts += uncovered_parts(fragment, [*held, *parts])
-        return Candidate(tuple(parts), self.score, self.instead) if parts else None
+        return replace(self, fragments=tuple(parts)) if parts else None
 
-    def beginnings(self, taken: Sequence[Candidate]) -> Iterator[Candidate]:
-        """Those of its first part that is new."""
+    def beginnings(self, taken: Sequence[Self]) -> Iterator[Self]:
+        """Yield the first sentences of its first part that is new, the longest piece first."""
         new = self.beyond(taken)
         for piece in new.fragments[0].beginnings() if new is not None else ():
-            yield Candidate((piece,), self.score)
+            yield replace(self, fragments=(piece,), instead=())
 
-    def cut_step(self, beginning: Candidate) -> Step:
+    def cut_step(self, beginning: Self) -> Step:
+        """Return the step that tells that this beginning of it was taken."""
         return Step("cut", "first sentences", self.spans, beginning.fragments[0].span, self.score)
 
 

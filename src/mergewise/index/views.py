@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, Generic, Literal, TypeAlias, TypeVar
 
 import pyarrow as pa
@@ -14,10 +14,11 @@ from mergewise.index.writing.segments import TextSegment
 from mergewise.index.writing.task import Item, Policy, WritingSource, WritingTask, Written
 from mergewise.index.writing.write import estimate, write
 from mergewise.models.record import Models, embed_groups
-from mergewise.protocols import RowReader
+from mergewise.protocols import Embedder, RowReader
 from mergewise.store.tables import SerializedColumn, Table
-from mergewise.store.views import Estimate, OnShare
-from mergewise.types import DocumentRows, Prompts, Rows
+from mergewise.store.views import Estimate, OnShare, ViewRows
+from mergewise.text.keys import search_key
+from mergewise.types import DocumentRows, Prompts
 
 Record = TypeVar("Record")
 
@@ -41,12 +42,26 @@ def json_column(name: str, read: Callable[[Any], Any]) -> SerializedColumn:
     return SerializedColumn(name, pa.string(), pack, unpack, (name,))
 
 
-def rows_with_vectors(groups: Sequence[Sequence[Record]], key: Callable[[Record], str], models: Models) -> list[Rows]:
-    """Return the records of each document as rows, with the vectors of their keys if there is an embedder."""
-    if models.embedder is None:
-        return [Rows(tuple(group)) for group in groups]
-    vectors = embed_groups(models.embedder, [[key(record) for record in group] for group in groups])
-    return [Rows(tuple(group), {"vector": own}) for group, own in zip(groups, vectors, strict=True)]
+def key_of(record: Any, field: str = "text") -> str:
+    """Return a field of a record below its title and headings, as it is embedded."""
+    return search_key(record.title, record.headings, getattr(record, field)).strip()
+
+
+def with_vectors(
+    views: Sequence[ViewRows],
+    table: str,
+    embedder: Embedder | None,
+    column: str = "vector",
+    key: Callable[[Any], str] = key_of,
+) -> list[ViewRows]:
+    """Add a column with the vectors of a table's records, of all documents in one call; nothing without an embedder."""
+    if embedder is None:
+        return list(views)
+    keys = [[key(record) for record in rows[table].records] for rows in views]
+    return [
+        {**rows, table: replace(rows[table], columns={**rows[table].columns, column: vectors})}
+        for rows, vectors in zip(views, embed_groups(embedder, keys), strict=True)
+    ]
 
 
 def search_rows(
@@ -64,6 +79,13 @@ def all_rows(rows: RowReader, table: Table, record: type[Record]) -> list[Record
 
 
 # -- rows that a chat model writes
+
+
+def estimate_texts(
+    groups: Iterable[Sequence[str]], estimate: Callable[[Sequence[str], Models], Estimate], models: Models
+) -> Estimate:
+    """Return the cost of what a chat model writes about the texts of each document."""
+    return sum((estimate(texts, models).of_documents(1) for texts in groups), Estimate())
 
 
 @dataclass(frozen=True, slots=True)

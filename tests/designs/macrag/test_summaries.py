@@ -27,7 +27,7 @@ TEXT = " ".join(f"Cat {number} ate the fish in Rome. It was a fine day in the to
 
 def test_what_it_will_cost() -> None:
     texts = [f"Cats eat {number} fish." for number in range(3)]
-    cost = estimate([*texts, texts[0], "word " * 2000], ScriptedChat([]), count_tokens)
+    cost = estimate([*texts, texts[0], "word " * 2000], Models(count_tokens, chat=ScriptedChat([])))
     read = sum(count_tokens([message.text for text in [*texts, "word " * 2000] for message in prompt(text)]))
     assert cost.usage == Usage(4, read, sum(-(-3 * size // 5) for size in count_tokens(texts)) + MAX_TOKENS)
 

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -142,3 +146,23 @@ def test_a_value_keeps_what_stands_between_its_sentences() -> None:
     text = "The mill was built by Ella Stone in 1850.\nIt has two wheels. It grinds rye."
     (value,) = {draft.value for draft in made(text)}
     assert value == text
+
+
+def test_keys_do_not_depend_on_the_order_of_sets() -> None:
+    first = "apple bread chair door engine flower garden house iron jacket".split()
+    second = "kitten lamp milk needle orange paper queen river stone table".split()
+    counts = [3, 4, 1, 0, 4, 2, 3, 4, 2, 4]  # the two sentences tie, but for how their weights are rounded
+    others = [f"{a} {b}." for count, a, b in zip(counts, first, second, strict=True) for _ in range(count)]
+    text = f"# One\n\n{' '.join(first)}. {' '.join(second)}.\n\n# Two\n\n{' '.join(others)}"
+    code = f"from tests.designs.mrag.test_marker_rules import made; print([draft.key for draft in made({text!r})])"
+    keys = {
+        subprocess.run(
+            [sys.executable, "-c", code],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert len(keys) == 1

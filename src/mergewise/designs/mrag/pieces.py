@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
-from typing import ClassVar, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from mergewise.assemble.fragments import Candidate, Fragment, HeadingParts, SectionKey, split_runs, uncovered_parts
 from mergewise.assemble.render import passages_of
@@ -20,24 +20,20 @@ PieceHeading: TypeAlias = tuple[SectionKey, bool, RowId | None]
 SAME = 0.8  # share of its content words that a written sentence repeats of another one from the same place
 
 
-@dataclass(frozen=True, slots=True)
-class ValuePiece:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ValuePiece(Candidate):
     """A marker with the sentences of its value that are given. `fragments` are these sentences where they are verbatim.
 
-    One that stands `alone` shares its heading line with no other. It is a `budget.Portion`.
+    One that stands `alone` shares its heading line with no other.
     """
 
     marker: Marker
-    score: float
     sentences: tuple[ValueSentence, ...]
-    fragments: tuple[Fragment, ...] = ()
-    alone: bool = False
-
-    instead: ClassVar[tuple[ValuePiece, ...]] = ()
+    alone: bool
 
     @property
-    def documents(self) -> tuple[str, ...]:
-        return (self.marker.doc_id,)
+    def documents(self) -> set[str]:
+        return {self.marker.doc_id}
 
     @property
     def heading(self) -> PieceHeading:
@@ -92,7 +88,8 @@ def piece_of(marker: Marker, score: float, *, headed: bool = True) -> ValuePiece
 
 
 def _of(marker: Marker, score: float, sentences: tuple[ValueSentence, ...], alone: bool) -> ValuePiece:
-    return ValuePiece(marker, score, sentences, () if marker.written else tuple(_fragments(marker, sentences)), alone)
+    fragments = () if marker.written else tuple(_fragments(marker, sentences))
+    return ValuePiece(fragments, score, marker=marker, sentences=sentences, alone=alone)
 
 
 def value_text(marker: Marker, sentences: Sequence[ValueSentence]) -> str:

@@ -12,8 +12,8 @@ from typing import Annotated, Literal
 
 from mergewise.designs.raptor.clusters import Reduce
 from mergewise.index.tree.tables import KEY
+from mergewise.index.views import with_vectors
 from mergewise.index.windows import windows
-from mergewise.index.writing.vectors import with_vectors
 from mergewise.models.record import Models
 from mergewise.ranges import CheckedFields, Range
 from mergewise.store.tables import Table

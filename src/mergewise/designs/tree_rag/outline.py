@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from mergewise.index.tree.tables import KEY
-from mergewise.index.writing.vectors import with_vectors
+from mergewise.index.views import search_rows, with_vectors
 from mergewise.models.record import Models
 from mergewise.protocols import RowReader
 from mergewise.ranges import CheckedFields, Range
@@ -81,6 +81,4 @@ class OutlineReader:
 
     def search(self, question: str, k: int) -> list[tuple[OutlineNode, float]]:
         """The `k` best inner nodes, best first, by full text and vectors."""
-        ranking = self._rows.rank_rows(question, k, OUTLINE.name)
-        nodes = self._rows.rows(OUTLINE.name, OutlineNode, [row for row, _ in ranking])
-        return [(nodes[row], score) for row, score in ranking if row in nodes]
+        return search_rows(self._rows, OUTLINE.name, OutlineNode, question, k, "hybrid")

@@ -14,15 +14,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import pairwise
 from math import log, sqrt
 
 from mergewise.designs.macrag.slices.records import SLICE_GAP, VECTORS, Chunk, Slice, SliceSettings
 from mergewise.designs.macrag.slices.summaries import estimate as estimate_of
 from mergewise.designs.macrag.slices.summaries import summaries
+from mergewise.index.views import estimate_texts, key_of, with_vectors
 from mergewise.index.windows import windows
-from mergewise.index.writing.calls import chat_of
-from mergewise.index.writing.vectors import with_vectors
 from mergewise.models.record import Models
 from mergewise.protocols import TokenCounter
 from mergewise.store.views import Estimate, OnShare, ViewRows
@@ -49,18 +49,15 @@ def build(
         summarised = [replace(chunk, summary=text, parts=()) if (text := next(written)) else chunk for chunk in chunks]
         built.append({"chunk": Rows(tuple(summarised)), "slice": Rows(tuple(slicer.slices(summarised)))})
     for name in settings.vectors:
-        table, column, text = VECTORS[name]
-        built = with_vectors(built, table, models.embedder, column, text)
+        table, column, field = VECTORS[name]
+        built = with_vectors(built, table, models.embedder, column, partial(key_of, field=field))
     return built
 
 
 def estimate(documents: Sequence[DocumentRows], settings: SliceSettings, models: Models) -> Estimate:
     """What the chat model's summaries of these documents cost."""
     texts = ([chunk.text for chunk in _chunks(document, settings)] for document in documents)
-    return sum(
-        (estimate_of(own, chat_of(models), models.count_tokens, models.prompts).of_documents(1) for own in texts),
-        Estimate(),
-    )
+    return estimate_texts(texts, estimate_of, models)
 
 
 # -- chunks (section 3.1.1)

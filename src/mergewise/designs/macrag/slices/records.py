@@ -9,6 +9,7 @@ from typing import Annotated, Literal, TypeAlias
 
 from mergewise.errors import UsageError
 from mergewise.index.tree.tables import KEY
+from mergewise.index.views import PromptHash, search_rows
 from mergewise.protocols import RowReader
 from mergewise.ranges import Range, check_fields, short_repr
 from mergewise.store.tables import Table
@@ -52,9 +53,7 @@ class SliceSettings:
     vectors: Annotated[
         tuple[str, ...], "what is embedded: `slice`, and for `macrag(views=all)` also `chunk` and `summary`"
     ] = ("slice",)
-    prompt: Annotated[
-        str, "hash of the prompt of one's own by which its rows are written; none: the one that ships"
-    ] = ""
+    prompt: PromptHash = ""
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -168,9 +167,7 @@ class SliceReader:
         self, question: str, k: int, by: Literal["hybrid", "vectors"] = "hybrid"
     ) -> list[tuple[SliceParts, float]]:
         """Return the `k` best slices with their scores, best first, by full text and vectors, or by vectors alone."""
-        ranking = (self._rows.rank_rows if by == "hybrid" else self._rows.rank_by_vectors)(question, k, "slice")
-        slices = self._rows.rows("slice", SliceParts, [row for row, _ in ranking])
-        return [(slices[row], score) for row, score in ranking if row in slices]
+        return search_rows(self._rows, "slice", SliceParts, question, k, by)
 
     def rank_chunks(self, question: str, k: int, by: str) -> list[tuple[int, float]]:
         """Chunk ids and scores by hybrid search of the chunks' own vectors ("chunk") or their summaries' ("summary")."""

@@ -9,7 +9,6 @@ from math import ceil
 from mergewise.index.writing.calls import Calls, chat_of, cost, write_each
 from mergewise.models.record import Models
 from mergewise.prompting.quoting import code_for, quotation, turn, warning
-from mergewise.protocols import ChatModel, TokenCounter
 from mergewise.store.views import Estimate, OnShare
 from mergewise.types import SHIPPED, Message, Prompts, PromptTemplate
 
@@ -33,16 +32,18 @@ def prompt(text: str, again: str = "", prompts: Prompts = SHIPPED) -> list[Messa
     return turn(task, [quotation("passage", text.strip(), code), *([again] if again else [])])
 
 
-def estimate(texts: Sequence[str], chat: ChatModel, count_tokens: TokenCounter, prompts: Prompts = SHIPPED) -> Estimate:
-    """What summaries of these texts cost where every answer is used."""
-    sizes = count_tokens(texts)
-    asked = [(prompt(text, prompts=prompts), ceil(SHARE * size)) for text, size in zip(texts, sizes, strict=True)]
-    return cost(asked, MAX_TOKENS, chat, count_tokens)
+def estimate(texts: Sequence[str], models: Models) -> Estimate:
+    """Return what summaries of these texts cost if every answer is used."""
+    sizes = models.count_tokens(texts)
+    asked = [
+        (prompt(text, prompts=models.prompts), ceil(SHARE * size)) for text, size in zip(texts, sizes, strict=True)
+    ]
+    return cost(asked, MAX_TOKENS, chat_of(models), models.count_tokens)
 
 
 def summaries(texts: Sequence[str], models: Models, on_share: OnShare | None = None) -> list[str | None]:
     """s_i = Compress(c_i) for each text; None where the model gave nothing twice."""
-    expected = estimate(texts, chat_of(models), models.count_tokens, models.prompts).usage
+    expected = estimate(texts, models).usage
     return write_each(texts, models, MAX_TOKENS, partial(_summary, models.prompts), expected, on_share)
 
 

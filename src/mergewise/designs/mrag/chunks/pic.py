@@ -24,7 +24,7 @@ from mergewise.designs.mrag.chunks.records import BY_EXTRACT, BY_WRITTEN, PIC, P
 from mergewise.designs.mrag.chunks.sentences import EXACT, bounds_of, embedder_of, runs, sentences_of
 from mergewise.designs.mrag.chunks.summaries import estimate as estimate_of
 from mergewise.designs.mrag.chunks.summaries import summaries
-from mergewise.index.writing.calls import chat_of
+from mergewise.index.views import estimate_texts
 from mergewise.models.record import Models, embed_groups
 from mergewise.protocols import Embedder, FloatArray
 from mergewise.store.views import Estimate, OnShare, ViewRows
@@ -63,11 +63,7 @@ def build(
 
 def estimate(documents: Sequence[DocumentRows], settings: PICSettings, models: Models) -> Estimate:
     """What the chat model's summaries of these documents cost."""
-    texts = ([rows.document.text] for rows in documents)
-    return sum(
-        (estimate_of(own, chat_of(models), models.count_tokens, models.prompts).of_documents(1) for own in texts),
-        Estimate(),
-    )
+    return estimate_texts(([rows.document.text] for rows in documents), estimate_of, models)
 
 
 def _labels(

@@ -9,16 +9,16 @@ from itertools import pairwise
 from typing import Annotated, Any, Literal
 
 from mergewise.index.tree.tables import SPANNED_KEY
-from mergewise.index.views import PromptHash, rows_with_vectors, search_rows
+from mergewise.index.views import PromptHash, search_rows, with_vectors
 from mergewise.models.record import Models
 from mergewise.protocols import RowReader, TokenCounter
 from mergewise.ranges import CheckedFields, Range
 from mergewise.store.tables import Table
 from mergewise.store.views import Presets, ViewRows
-from mergewise.text.keys import search_key, short_name
+from mergewise.text.keys import short_name
 from mergewise.text.sections import shared_path
 from mergewise.text.spans import Part
-from mergewise.types import DocumentRows, Leaf, RowId, Span
+from mergewise.types import DocumentRows, Leaf, RowId, Rows, Span
 
 _SIZE = Range(1, 1_000_000)
 _Most = Annotated[int, _SIZE, "tokens; a chunk above this size is divided between sentences"]
@@ -120,11 +120,11 @@ def rows_from(
     models: Models,
 ) -> list[ViewRows]:
     """The chunks of each document at these bounds, with `cuts` saying how they were found. All are embedded in one call."""
-    chunks = [
-        _chunks(rows, parts, cut, models.count_tokens) for rows, parts, cut in zip(documents, bounds, cuts, strict=True)
+    views = [
+        {table.name: Rows(_chunks(rows, parts, cut, models.count_tokens))}
+        for rows, parts, cut in zip(documents, bounds, cuts, strict=True)
     ]
-    keyed = rows_with_vectors(chunks, lambda chunk: search_key(chunk.title, chunk.headings, chunk.text).strip(), models)
-    return [{table.name: rows} for rows in keyed]
+    return with_vectors(views, table.name, models.embedder)
 
 
 def _chunks(rows: DocumentRows, bounds: Sequence[Part], cut: str, count_tokens: TokenCounter) -> tuple[TextChunk, ...]:

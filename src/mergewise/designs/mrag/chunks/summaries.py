@@ -38,10 +38,12 @@ def prompt(text: str, prompts: Prompts = SHIPPED) -> list[Message]:
     return turn(f"{prompts.fill(INSTRUCTIONS)}\n\n{warning(code, 'text')}", [quotation("text", text.strip(), code)])
 
 
-def estimate(texts: Sequence[str], chat: ChatModel, count_tokens: TokenCounter, prompts: Prompts = SHIPPED) -> Estimate:
-    """What summaries of these texts cost. One of several parts is foreseen as one more call, which reads theirs."""
-    parts = [_parts(text, chat, count_tokens) for text in texts]
-    first = cost([(prompt(part, prompts), EXPECTED) for own in parts for part in own], MAX_TOKENS, chat, count_tokens)
+def estimate(texts: Sequence[str], models: Models) -> Estimate:
+    """Return what summaries of these texts cost. One of several parts is foreseen as one more call, which reads theirs."""
+    chat = chat_of(models)
+    parts = [_parts(text, chat, models.count_tokens) for text in texts]
+    asked = [(prompt(part, models.prompts), EXPECTED) for own in parts for part in own]
+    first = cost(asked, MAX_TOKENS, chat, models.count_tokens)
     joined = [len(own) for own in parts if len(own) > 1] if first.usage.calls else []
     read = sum(PROMPT_TOKENS + EXPECTED * count for count in joined)
     return first + Estimate(0, Usage(len(joined), read, EXPECTED * len(joined)))
@@ -49,9 +51,8 @@ def estimate(texts: Sequence[str], chat: ChatModel, count_tokens: TokenCounter, 
 
 def summaries(texts: Sequence[str], models: Models, on_share: OnShare | None = None) -> list[str | None]:
     """A summary of each text; None where the model gave nothing."""
-    chat = chat_of(models)
-    expected = estimate(texts, chat, models.count_tokens, models.prompts).usage
-    return write_each(texts, models, MAX_TOKENS, partial(_summary, chat, models), expected, on_share)
+    expected = estimate(texts, models).usage
+    return write_each(texts, models, MAX_TOKENS, partial(_summary, chat_of(models), models), expected, on_share)
 
 
 def _parts(text: str, chat: ChatModel, count_tokens: TokenCounter) -> list[str]:

@@ -15,7 +15,7 @@ from mergewise.designs.mrag.markers.extract import RawMarker, policy, task
 from mergewise.designs.mrag.markers.grounding import ValueSentence
 from mergewise.designs.mrag.markers.records import COPY, Draft, Marker, MarkerExtraction, MarkerSettings
 from mergewise.designs.mrag.markers.rules import drafts as drafts_by_rules
-from mergewise.index.views import DocumentWriter, rows_with_vectors
+from mergewise.index.views import DocumentWriter, with_vectors
 from mergewise.index.writing.segments import TextSegment
 from mergewise.index.writing.task import Written
 from mergewise.models.record import Models
@@ -36,10 +36,8 @@ def build(
         _markers(document, written, settings, models.count_tokens)
         for document, written in zip(documents, answers, strict=True)
     ]
-    rows = rows_with_vectors([markers for markers, _ in made], attrgetter("key"), models)
-    return [
-        {"marker": markers, "marking": Rows((extraction,))} for markers, (_, extraction) in zip(rows, made, strict=True)
-    ]
+    views = [{"marker": Rows(tuple(markers)), "marking": Rows((extraction,))} for markers, extraction in made]
+    return with_vectors(views, "marker", models.embedder, key=attrgetter("key"))
 
 
 def _markers(

@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from math import log, sqrt
+from math import fsum, log, sqrt
 
 from mergewise.designs.mrag.markers.grounding import ValueSentence
 from mergewise.designs.mrag.markers.question import as_question
@@ -186,7 +186,7 @@ class _Weights:
         return self._phrases(ranked)
 
     def of(self, terms: frozenset[str]) -> float:
-        return sum(log(1 + self._total / max(1, self._holding[t])) for t in terms) / sqrt(max(1, len(terms)))
+        return fsum(log(1 + self._total / max(1, self._holding[t])) for t in terms) / sqrt(max(1, len(terms)))
 
     def _phrases(self, ranked: Sequence[_DocumentSentence]) -> str:
         """Stretches without stop words, the most telling first."""
