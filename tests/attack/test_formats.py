@@ -13,6 +13,7 @@ import pytest
 import mergewise as mw
 from mergewise import readers
 from mergewise.errors import ReadError
+from mergewise.files import regular_bytes
 from mergewise.readers import SUFFIXES, ReadFile, sandbox
 from mergewise.readers.sandbox import Limits, SandboxedReader, reader_within
 from tests.attack.shapes import SHAPES
@@ -211,7 +212,6 @@ def test_a_file_that_goes_and_one_that_becomes_empty(docs: Path, monkeypatch: py
 def test_a_pipe_that_takes_the_place_of_a_file(docs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody writes into it: a reader that opened it would wait for ever."""
     path = docs / "b.md"
-    regular_bytes = readers.regular_bytes
 
     def swap(asked: Path, most: int, *, follow: bool) -> bytes:
         if asked == path and path.is_file():

@@ -13,6 +13,7 @@ from mergewise.defaults import DEFAULT_BUDGET
 from mergewise.server.answers import VisibleDocuments
 from mergewise.server.collections import id_of, key_of
 from mergewise.server.problems import HTTPProblem
+from mergewise.server.records import Job
 from mergewise.types import Context, Span, Step
 from tests.server.conftest import ANSWER, BIRDS, SHIPS, LiveServer
 
@@ -27,6 +28,12 @@ def events_of(answer: httpx.Response) -> Iterator[tuple[str, Any]]:
         fields = dict(line.split(": ", 1) for line in block.splitlines() if not line.startswith(":"))
         if fields:
             yield fields["event"], json.loads(fields["data"])
+
+
+def job_of(live: LiveServer, answer: httpx.Response) -> Job:
+    job = live.state.job(answer.json()["job"]["id"])
+    assert job is not None
+    return job
 
 
 def test_keys_are_ids_that_fit_into_a_path() -> None:
@@ -308,15 +315,15 @@ def test_documents_are_sent_and_queued(start_server: Callable[..., LiveServer]) 
     assert (upload.id, upload.name, upload.bytes) == ("x/y", "y.md", 4)
 
     described = client.patch(f"{SHIPS_API}/documents/{KEY}", json={"metadata": {"year": 1871}})
-    assert live.state.job(described.json()["job"]["id"]).request == {"id": "ships/fleet.md", "metadata": {"year": 1871}}
+    assert job_of(live, described).request == {"id": "ships/fleet.md", "metadata": {"year": 1871}}
     dry = client.post(f"{SHIPS_API}/documents:remove", json={"prefix": "", "dry_run": True})
     assert dry.status_code == 422
     dry = client.post(
         f"{SHIPS_API}/documents:remove", json={"ids": ["pic", "none", "ships/fleet.md"], "dry_run": True}
     ).json()
     assert (dry["job"], dry["count"]) == (None, 2)
-    removed = client.post(f"{SHIPS_API}/documents:remove", json={"prefix": "p"}).json()
-    assert removed["count"] == 1 and live.state.job(removed["job"]["id"]).request == {"prefix": "p"}
+    removed = client.post(f"{SHIPS_API}/documents:remove", json={"prefix": "p"})
+    assert removed.json()["count"] == 1 and job_of(live, removed).request == {"prefix": "p"}
     assert client.request("DELETE", f"{SHIPS_API}/documents/{KEY}").json()["job"]["kind"] == "remove"
 
 

@@ -300,7 +300,9 @@ def test_embeddings_come_as_numbers_and_as_bytes(live: LiveServer, clients: list
     assert struct.unpack("<384f", base64.b64decode(packed)) == pytest.approx(numbers.data[0].embedding, abs=1e-6)
     assert sum(number * number for number in numbers.data[0].embedding) == pytest.approx(1, abs=1e-3)
     assert numbers.usage.prompt_tokens > 3
-    for wrong in ({"input": [[1, 2]]}, {"input": ["x"] * 257}, {"input": []}, {"input": " "}, {"dimensions": 10}):
+    refused: list[dict[str, object]]
+    refused = [{"input": [[1, 2]]}, {"input": ["x"] * 257}, {"input": []}, {"input": " "}, {"dimensions": 10}]
+    for wrong in refused:
         with pytest.raises(openai.BadRequestError):
             client.embeddings.create(**{"model": "minilm", "input": "x", **wrong})
     with pytest.raises(openai.NotFoundError):

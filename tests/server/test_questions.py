@@ -11,9 +11,11 @@ import time
 from collections.abc import AsyncGenerator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from functools import partial
 from typing import Any
 
 import pytest
+from starlette.types import Message
 
 from mergewise.models.scripted import Turn
 from mergewise.server.streams import EventStream
@@ -58,6 +60,10 @@ def wait_for(condition: Callable[[], bool], seconds: float = 15.0) -> None:
         time.sleep(0.005)
 
 
+def reached(server: LiveServer, questions: int) -> bool:
+    return len(server.chat.asked) >= questions
+
+
 def is_idle(server: LiveServer) -> bool:
     admission = server.service.admission
     return admission.busy == (0, 0) and admission._free == 1 and not server.service.questions._assemblies._under_way
@@ -72,7 +78,7 @@ def test_who_goes_away_frees_slot_and_model(start_server: Callable[..., LiveServ
             read_until(connection, b"event: delta")
         else:
             wait_for(lambda: server.service.admission.busy[1] == 1)
-            wait_for(lambda asked=number: len(server.chat.asked) > asked)
+            wait_for(partial(reached, server, number + 1))
         connection.close()
         wait_for(lambda: is_idle(server))
     # the model's endpoint saw its clients go
@@ -228,9 +234,13 @@ def test_who_reads_no_more_is_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
             await asyncio.sleep(60)
 
     async def stream() -> None:
+        async def nothing() -> Message:
+            await asyncio.Event().wait()
+            return {}
+
         response = EventStream(events(), lambda problem: b"", asyncio.Event())
         async with asyncio.timeout(15):
-            await response({"type": "http"}, asyncio.Event().wait, send)
+            await response({"type": "http"}, nothing, send)
 
     asyncio.run(stream())
     assert closed == [True] and sent == ["http.response.start", *["http.response.body"] * 3]

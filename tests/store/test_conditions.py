@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from pathlib import Path
 from typing import Any
 
@@ -82,7 +82,8 @@ def expected(where: str) -> set[int]:
     ],
 )
 def test_what_is_understood(where: str, numbers: set[int], reader: LanceReader) -> None:
-    assert reader.numbers(where) == expected(where) == numbers
+    found: Set[int] = reader.numbers(where)
+    assert found == expected(where) == numbers
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,7 @@ from mergewise.store.lance import LanceStore
 from mergewise.store.manifest import Manifest, read_manifest, write_manifest
 from mergewise.store.numbers import runs_of, within
 from mergewise.store.places.folder import Folder
+from mergewise.store.places.place import Tag, WritingRight
 from mergewise.types import AddReport, Document
 
 EMBEDDER = HashEmbedder()
@@ -137,16 +138,21 @@ def test_a_change_brings_the_search_indexes_up_to_date_that_it_makes_necessary(
     monkeypatch.setattr("mergewise.store.lance_change.FEW_ROWS", 0)
     swaps: list[Manifest] = []
     swap = Folder.swap
-    monkeypatch.setattr(
-        Folder, "swap", lambda self, state, *others: (swaps.append(state), swap(self, state, *others))[1]
-    )
+
+    def counted(self: Folder, state: Manifest, tag: Tag, writer: WritingRight) -> Tag:
+        swaps.append(state)
+        return swap(self, state, tag, writer)
+
+    monkeypatch.setattr(Folder, "swap", counted)
     for number in (1, 2):
         store.write(rows_of([document(number)], EMBEDDER), optimize=True)
         store.optimize()
         assert len(swaps) == number
         leaves = lancedb.connect(store.directory).open_table("leaf")
         assert {tuple(index.columns) for index in leaves.list_indices()} >= {("id",), ("key",)}
-        assert all(leaves.index_stats(index.name).num_unindexed_rows == 0 for index in leaves.list_indices())
+        for index in leaves.list_indices():
+            statistics = leaves.index_stats(index.name)
+            assert statistics is not None and statistics.num_unindexed_rows == 0
         assert store.manifest.mapped["leaf"]["end"] == store.manifest.next_id
     assert store.check() == [] and len(store.reader().text_search("text", 9).result()) == 2
 
@@ -328,6 +334,7 @@ def test_a_document_in_another_language_rewrites_no_leaf(tmp_path: Path) -> None
     store.write(rows_of([Document("fr", french)]))
     after = set((tmp_path / "index" / "leaf.lance" / "data").iterdir())
     assert data <= after and len(after - data) == 1
+    assert LEAF.words is not None
     words = store.reader().whole("leaf", ["doc", LEAF.words])
     assert words[LEAF.words].null_count == 40 and columns == {"id"}
     assert store.check() == []

@@ -45,9 +45,7 @@ def test_rows_are_those_that_were_written(
         base = ids[-1] + 1
         written |= {i: f"row {i}" for i in ids}
         living = np.array(sorted({i // 10 for i in written} - dead), np.int64)
-        mapped = MappingWriter(Folder(directory), "t", mapped).with_rows(
-            iter([part(ids)]), lambda living=living: living
-        )
+        mapped = MappingWriter(Folder(directory), "t", mapped).with_rows(iter([part(ids)]), living.copy)
     assert mapped.end == base
     for smaller, larger in zip(mapped.segments[1:], mapped.segments, strict=False):
         assert smaller.rows * SIMILAR < larger.rows, "files of similar size are joined"

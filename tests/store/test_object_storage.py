@@ -410,7 +410,11 @@ def test_a_cache_takes_no_more_than_it_may(tmp_path: Path, monkeypatch: pytest.M
     downloads: list[str] = []
 
     def fetch(file: str) -> Path:
-        return cache.fetch(file, lambda part: (downloads.append(file), part.write_bytes(b"x" * 100), None)[-1])
+        def download(part: Path) -> None:
+            downloads.append(file)
+            part.write_bytes(b"x" * 100)
+
+        return cache.fetch(file, download)
 
     def files() -> list[str]:
         return sorted(path.name for path in cache.directory.rglob("*") if path.is_file())

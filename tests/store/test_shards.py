@@ -246,8 +246,11 @@ def test_an_index_is_opened_with_its_shards(tmp_path: Path) -> None:
     )
     assert whole.add(documents) == sharded.add(documents)
     for strategy in ("topk", "weave", "auto-merge"):
-        asked = {"question": "When did Tower 7 of Brook fall?", "strategy": strategy, "budget": 60}
-        assert whole.context(**asked).text == sharded.context(**asked).text != ""
+        found = [
+            index.context("When did Tower 7 of Brook fall?", strategy=strategy, budget=60).text
+            for index in (whole, sharded)
+        ]
+        assert found[0] == found[1] != ""
     before = sharded.snapshot
     sharded.remove(["d7"])
     assert sharded.snapshot != before and len(sharded) == 11

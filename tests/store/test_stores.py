@@ -15,7 +15,7 @@ from tests.support import HashEmbedder, new_store, reader_of, rows_of
 
 from mergewise.designs import VIEWS
 from mergewise.errors import UsageError
-from mergewise.protocols import Store
+from mergewise.protocols import Ranking, Store
 from mergewise.retrieve.hybrid import HybridReader
 from mergewise.store.places import place_of
 from mergewise.types import AddReport, Document, Heading, Page, Span
@@ -48,7 +48,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
     return new_store("bucket", place_of(url, proxy.storage, tmp_path, refresh="1h"), embedder=EMBEDDER)
 
 
-def texts(store: Store, found: list[tuple[int, float]]) -> list[str]:
+def texts(store: Store, found: Ranking) -> list[str]:
     leaves = reader_of(store).leaves([leaf for leaf, _ in found])
     return [leaves[leaf].text.strip().splitlines()[-1] for leaf, _ in found]
 

@@ -153,7 +153,8 @@ def test_a_leaf_comes_back_whole() -> None:
     assert form(LEAF, Leaf).read(table) == [leaf]
     (read,) = form(LEAF, LeafSentences).read(table)
     assert (read.document, read.sentences, read.text, read.headings) == (7, leaf.sentences, text, ("A",))
-    np.testing.assert_allclose(read.vectors, [[0.6, 0.8, 0], [0, 0, 1]], atol=1e-6)
+    assert read.vectors is not None
+    np.testing.assert_allclose(read.vectors, [[0.6, 0.8, 0.0], [0.0, 0.0, 1.0]], atol=1e-6)
 
 
 def test_every_table_of_every_view_spells_its_columns_once() -> None:

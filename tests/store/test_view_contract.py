@@ -24,6 +24,7 @@ from mergewise.index.tree.tables import KEY
 from mergewise.models.record import Models
 from mergewise.models.tokens import count_tokens
 from mergewise.protocols import RowReader, Store
+from mergewise.store.lance import LanceStore
 from mergewise.store.tables import Table
 from mergewise.store.views import View, ViewRows
 from mergewise.types import AddReport, Document, DocumentRows, LeafId, RowId, Rows, Span
@@ -169,9 +170,9 @@ def found_in(store: Store, case: Case, question: str, where: str | None = None) 
     """The documents whose rows each search of the view finds first."""
     reader = store.reader()
     vector = EMBEDDER.embed_queries([question])[0]
-    found = []
+    found: list[set[str]] = []
     for table, column in case.searched:
-        record = next(t.record for t in case.view.tables(case.settings) if t.name == table)
+        record: type[Any] = next(t.record for t in case.view.tables(case.settings) if t.name == table)
         for ranking in (
             reader.text_search(question, 1, where, table).result(),
             reader.vector_search(vector, 1, where, table, column).result(),
@@ -307,6 +308,7 @@ def test_damage_is_found_and_mended(case: Case, tmp_path: Path, monkeypatch: pyt
     index.store.write([rows], force=True)
     assert {problem.doc_id for problem in index.check()} == {"cats"}
     assert index.check(repair=True) == []
+    assert isinstance(index.store, LanceStore)
     with index.store._writing() as change:
         opened = change.table("documents")
         opened.delete("id = 'tale'")
