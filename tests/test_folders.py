@@ -130,12 +130,8 @@ def test_documents_of_an_older_index_are_recognised(
     assert older.sync(".") == mw.AddReport(unchanged=3)
     assert ids(older) == before and older.check() == []
     origins = {info.id: info.origin and info.origin.source for info in older.documents()}
-    assert origins == {
-        "docs/cats.md": "docs/cats.md",
-        "birds.txt": "docs/birds.txt",
-        (docs / "sub/dogs.md").as_posix(): "docs/sub/dogs.md",
-        "docs/own.md": None,
-    }
+    by_path = {(docs / "sub/dogs.md").as_posix(): "docs/sub/dogs.md"}
+    assert origins == {"docs/cats.md": "docs/cats.md", "birds.txt": "docs/birds.txt", "docs/own.md": None, **by_path}
     monkeypatch.chdir("/")
     (docs / "birds.txt").write_text("Birds sing.\n")
     (docs / "sub/dogs.md").unlink()
@@ -331,11 +327,8 @@ def test_what_two_files_say_is_told_and_shown_once(index: mw.Index, docs: Path) 
     (docs / "sub" / "birds.txt").write_text(BIRDS)
     (docs / "fowl.txt").write_text(BIRDS)
     report = index.add(docs)
-    first = {
-        "docs/copy of cats.md": "docs/cats.md",
-        "docs/fowl.txt": "docs/birds.txt",
-        "docs/sub/birds.txt": "docs/birds.txt",
-    }
+    birds = dict.fromkeys(("docs/fowl.txt", "docs/sub/birds.txt"), "docs/birds.txt")
+    first = {"docs/copy of cats.md": "docs/cats.md", **birds}
     assert {copy.id: copy.same_as for copy in report.duplicates} == first
     assert set(index.duplicates()) == set(report.duplicates)
     assert index.add(docs).duplicates == ()
@@ -370,19 +363,10 @@ def test_find(index: mw.Index, docs: Path, tmp_path: Path, monkeypatch: pytest.M
     index.add(mw.Document(id="notes/1", text="One."), mw.Document(id="[x]*", text="Odd."))
     monkeypatch.chdir(docs)
     wanted = {
-        "docs/cats.md": {"docs/cats.md"},
-        "cats.md": {"docs/cats.md"},
-        "sub": {"docs/sub/dogs.md"},
-        str(docs): ALL,
-        "docs/": ALL,
-        "docs": ALL,
-        "notes": {"notes/1"},
-        "*.md": {"docs/cats.md", "docs/sub/dogs.md"},
-        "docs/*.txt": {"docs/birds.txt"},
-        "[x]*": {"[x]*"},
-        "cat": set(),
-        "doc": set(),
-    }
+        "docs/cats.md": {"docs/cats.md"}, "cats.md": {"docs/cats.md"}, "sub": {"docs/sub/dogs.md"}, str(docs): ALL,
+        "docs/": ALL, "docs": ALL, "notes": {"notes/1"}, "*.md": {"docs/cats.md", "docs/sub/dogs.md"},
+        "docs/*.txt": {"docs/birds.txt"}, "[x]*": {"[x]*"}, "cat": set(), "doc": set(),
+    }  # fmt: skip
     assert {one: set(found) for one, found in index.find(*wanted).items()} == wanted
 
 
@@ -635,24 +619,22 @@ def test_documents_leave_by_condition(index: mw.Index, docs: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("standing", "ocr_pages", "same"),
+    ("standing", "same", "other"),
     [
-        ("", 0, True),
-        ("", 9, True),
-        (" untried beyond 0", 0, True),
-        (" untried beyond 0", 9, False),
-        (" untried beyond 9", 0, True),
-        (" untried beyond 9", 9, True),
-        (" untried beyond 9", 10, False),
-        (" untried beyond x", 9, False),
+        ("", (0, 9), ()),
+        (" untried beyond 0", (0,), (9,)),
+        (" untried beyond 9", (0, 9), (10,)),
+        (" untried beyond x", (), (9,)),
     ],
 )
 def test_files_with_untried_scans_are_the_same_unless_more_may_be_tried(
-    tmp_path: Path, standing: str, ocr_pages: int, same: bool
+    tmp_path: Path, standing: str, same: tuple[int, ...], other: tuple[int, ...]
 ) -> None:
+    """`same` and `other` are numbers of pages that may be tried."""
     file = tmp_path / "a.pdf"
     file.write_bytes(b"bytes")
-    given = Input("a", file, ocr_pages=ocr_pages)
-    digest = given.digest()
-    assert given.is_same(digest + standing, digest) == same
-    assert not given.is_same("other" + standing, digest)
+    for ocr_pages in (*same, *other):
+        given = Input("a", file, ocr_pages=ocr_pages)
+        digest = given.digest()
+        assert given.is_same(digest + standing, digest) == (ocr_pages in same)
+        assert not given.is_same("other" + standing, digest)

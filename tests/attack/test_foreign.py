@@ -38,18 +38,8 @@ pytestmark = posix_only
 
 QUESTION = "What do owls eat?"
 DOCUMENTS = [mw.Document(f"note{i}", f"# Note {i}\n\nOwl {i} eats {i} mice. It sleeps by day.\n") for i in range(3)]
-EVERY = [
-    ["ask", QUESTION],
-    ["context", QUESTION],
-    ["info", "--documents"],
-    ["show", "note1"],
-    ["check"],
-    ["check", "--repair"],
-    ["index", "new.md"],
-    ["remove", "note0"],
-]
-
-
+CALLS = ("info --documents", "show note1", "check", "check --repair", "index new.md", "remove note0")
+EVERY = [["ask", QUESTION], ["context", QUESTION], *(words.split() for words in CALLS)]
 USES = EVERY if LONG else [["ask", QUESTION], ["check", "--repair"], ["index", "new.md"]]
 
 

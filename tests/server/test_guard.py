@@ -15,6 +15,7 @@ import pytest
 from mergewise.server.guard import host_name
 from mergewise.server.web import POLICY
 from tests.server.conftest import LiveServer
+from tests.support import until
 
 EVERYWHERE = ["/", "/web/api.js", "/livez", "/readyz", "/metrics", "/api/v1/collections", "/api/v1/openapi.json",
               "/v1/models", "/mcp", "/nowhere", "/api/v1/session"]  # fmt: skip
@@ -282,12 +283,13 @@ def test_what_nobody_foresaw_says_nothing(server: LiveServer, monkeypatch: pytes
 def test_the_access_log_holds_no_question_and_no_key(server: LiveServer, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO", "mergewise.server.access")
     server.client("read").post("/api/v1/collections/ships/context?secret=1", json={"question": "a private question"})
+
+    def lines_of_log() -> list[Any]:
+        return [vars(record)["fields"] for record in caplog.records if record.name == "mergewise.server.access"]
+
     # the line is written behind the answer
-    lines: list[Any] = []
-    until = time.monotonic() + 15
-    while not lines and time.monotonic() < until:
-        time.sleep(0.005)
-        lines = [vars(record)["fields"] for record in caplog.records if record.name == "mergewise.server.access"]
+    assert until(lambda: bool(lines_of_log()))
+    lines = lines_of_log()
     assert lines[-1]["route"] == "/api/v1/collections/{c}/context" and lines[-1]["status"] == 200
     assert not [line for line in lines if "private" in json.dumps(line) or "secret" in json.dumps(line)]
     assert server.tokens["read"] not in caplog.text

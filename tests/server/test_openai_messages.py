@@ -84,7 +84,7 @@ def answer(text: str, cited: Sequence[int] = (), **more: Any) -> dict[str, Any]:
 
 
 def passages(count: int) -> list[dict[str, Any]]:
-    shown = {"headings": [], "page": None, "line": None, "verbatim": True}
+    shown: dict[str, Any] = {"headings": [], "page": None, "line": None, "verbatim": True}
     return [
         {
             "mark": mark, "doc": f"doc{mark}", "title": f"Title {mark}", "text": f"passage {mark}", "score": 1 / mark,

@@ -94,16 +94,7 @@ The front half turns about another axis than the rear half [2].
 
 Most cats survive even long falls: of 132 cats, 90 percent did [3]. They wear `parachutes`."""
 QUOTES = (
-    (
-        "cats/righting.md",
-        "Cats almost always land on their feet. The reason is the *cat righting reflex*, "
-        "an innate ability to turn in the air.",
-    ),
-    (
-        "cats/righting.md",
-        "A cat bends in the middle, so that the front half of its body turns about an axis "
-        "that differs from that of the rear half.",
-    ),
+    *(("cats/righting.md", RIGHTING.splitlines()[line]) for line in (2, 13)),
     ("cats/high-rise.md", "In a study of 132 cats that fell 5.5 storeys on average, 90 percent survived."),
 )
 TEXTS = {

@@ -29,12 +29,8 @@ EMBEDDER = HashEmbedder()
 
 
 def document(number: int, text: str = "", **metadata: str | int | float | bool) -> Document:
-    return Document(
-        id=f"d{number}",
-        title=f"Title {number}",
-        text=text or f"This is text number {number}. It has two sentences.",
-        metadata=metadata,
-    )
+    text = text or f"This is text number {number}. It has two sentences."
+    return Document(f"d{number}", text, f"Title {number}", metadata)
 
 
 @pytest.fixture
@@ -71,10 +67,8 @@ def test_a_state_takes_over_what_the_one_before_has_open(store: LanceStore) -> N
     assert before.row_counts() and reader_of(store).search("text", 1)
     store.describe({"d1": {"year": 2024}})
     after = store.reader()
-    opened = before._tables, after._tables
-    assert after is not before and [after._tables.get(name) is before._tables[name] for name in opened[0]] == [
-        name != "documents" for name in opened[0]
-    ]
+    taken_over = {name for name, table in before._tables.items() if after._tables.get(name) is table}
+    assert after is not before and taken_over == before._tables.keys() - {"documents"}
     assert after._mapped["leaf"]._opened == before._mapped["leaf"]._opened != {}
     assert after.ids("year = 2024") == ["d1"] and before.metadata_kinds() == {}
 

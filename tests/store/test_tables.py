@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -54,36 +54,16 @@ BLOB = SerializedColumn("blob", pa.binary())
 NOTE = Table("note", Note, (SIGNED, BLOB), vectors=("vector",))
 
 numbers = st.integers(0, 1000)
-notes = st.builds(
-    Note,
-    numbers,
-    st.none() | numbers,
-    st.lists(numbers, max_size=3).map(tuple),
-    numbers,
-    st.text(max_size=5),
-    st.floats(allow_nan=False),
-    st.booleans(),
-    st.lists(st.text(max_size=3), max_size=3).map(tuple),
-    st.lists(st.tuples(numbers, numbers), max_size=3).map(tuple),
-    st.text(max_size=4),
-    st.integers(-5, 3000),
-)
+others = st.lists(numbers, max_size=3).map(tuple)
+parts = st.lists(st.tuples(numbers, numbers), max_size=3).map(tuple)
+placed = {"id": numbers, "parent": st.none() | numbers, "others": others, "leaf": numbers, "parts": parts}
+notes = st.builds(Note, **placed, weight=st.floats(allow_nan=False), year=st.integers(-5, 3000))
 
 
 def moved(note: Note, row: int, leaf: int) -> Note:
-    return Note(
-        note.id + row,
-        None if note.parent is None else note.parent + row,
-        tuple(other + row for other in note.others),
-        note.leaf + leaf,
-        note.text,
-        note.weight,
-        note.done,
-        note.tags,
-        note.parts,
-        note.author,
-        note.year,
-    )
+    parent = None if note.parent is None else note.parent + row
+    others = tuple(other + row for other in note.others)
+    return replace(note, id=note.id + row, parent=parent, others=others, leaf=note.leaf + leaf)
 
 
 @given(st.lists(st.tuples(st.lists(notes, max_size=3), numbers, numbers), max_size=3))
