@@ -8,8 +8,9 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
+from functools import wraps
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -39,9 +40,22 @@ from tests.slow_conditions import meets
 
 Row = TypeVar("Row")
 Kept = TypeVar("Kept")
+Given = ParamSpec("Given")
 
 K1, B = 1.2, 0.75
 _WORD = re.compile(r"\w+")
+
+
+def _at_once(search: Callable[Given, Ranking]) -> Callable[Given, Future[Ranking]]:
+    """The search as one whose result is there already."""
+
+    @wraps(search)
+    def begin(*given: Given.args, **options: Given.kwargs) -> Future[Ranking]:
+        future: Future[Ranking] = Future()
+        future.set_result(search(*given, **options))
+        return future
+
+    return begin
 
 
 class MemoryStore:
@@ -314,17 +328,10 @@ class MemoryStore:
         by_id = {} if vectors is None else dict(zip(rows["id"].to_pylist(), vectors, strict=True))
         return {row: by_id[row] for row in ids if row in by_id and not np.isnan(by_id[row][0])}
 
+    @_at_once
     def text_search(
         self, question: str, k: int, where: str | None = None, table: str | None = None, *, words: bool = False
-    ) -> Future[Ranking]:
-        return _done(self._text_ranking(question, k, where, table, words))
-
-    def vector_search(
-        self, vector: FloatArray, k: int, where: str | None = None, table: str | None = None, column: str = "vector"
-    ) -> Future[Ranking]:
-        return _done(self._vector_ranking(vector, k, where, table, column))
-
-    def _text_ranking(self, question: str, k: int, where: str | None, table: str | None, words: bool) -> Ranking:
+    ) -> Ranking:
         """BM25 (Robertson and Zaragoza 2009) with the idf that is never negative."""
         spec, numbers = self._spec(table or self._first), self.numbers(where) - self.copies(where).keys()
         column, cut = (spec and spec.words, str.split) if words else (spec and spec.text, _words)
@@ -345,7 +352,10 @@ class MemoryStore:
             )  # fmt: skip
         return _top({row: score for row, score in scores.items() if score > 0}, k)
 
-    def _vector_ranking(self, vector: FloatArray, k: int, where: str | None, table: str | None, column: str) -> Ranking:
+    @_at_once
+    def vector_search(
+        self, vector: FloatArray, k: int, where: str | None = None, table: str | None = None, column: str = "vector"
+    ) -> Ranking:
         spec, numbers = self._spec(table or self._first), self.numbers(where) - self.copies(where).keys()
         rows = self._rows_of(spec.name) if spec is not None else None
         vectors = None if rows is None else unit_vectors(rows, column)
@@ -358,12 +368,6 @@ class MemoryStore:
 def _where(rows: pa.Table, holds: Callable[[int], bool]) -> pa.Table:
     """The rows of the documents whose number meets the condition."""
     return rows.filter(pa.array([holds(number) for number in rows[NUMBER].to_pylist()], pa.bool_()))
-
-
-def _done(ranking: Ranking) -> Future[Ranking]:
-    future: Future[Ranking] = Future()
-    future.set_result(ranking)
-    return future
 
 
 def _words(text: str) -> list[str]:

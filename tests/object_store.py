@@ -13,7 +13,6 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -21,11 +20,9 @@ from threading import Thread
 
 KEY = "testing-secret-4711"
 _STATUS = {
-    "503": "ServiceUnavailable",
-    "SlowDown": "SlowDown",
-    "409": "ConditionalRequestConflict",
-    "403": "AccessDenied",
-}
+    "503": (503, "ServiceUnavailable"), "SlowDown": (503, "SlowDown"), "409": (409, "ConditionalRequestConflict"),
+    "403": (403, "AccessDenied"),
+}  # fmt: skip
 FAULTS = (*_STATUS, "cut before", "cut after", "truncated", "unconditional")
 
 
@@ -109,8 +106,8 @@ class Proxy:
         if fault == "cut before":
             return None
         if fault in _STATUS:
-            status = {"503": 503, "SlowDown": 503, "409": 409, "403": 403}[fault]
-            content = f"<Error><Code>{_STATUS[fault]}</Code></Error>".encode()
+            status, said = _STATUS[fault]
+            content = f"<Error><Code>{said}</Code></Error>".encode()
             return f"HTTP/1.1 {status} Fault\r\nContent-Length: {len(content)}\r\n\r\n".encode() + content
         if fault == "unconditional":
             head = re.sub(rb"(?i)\r\nif-[^\r]*", b"", head)
@@ -188,7 +185,3 @@ def _create_bucket(port: int) -> None:
         except urllib.error.URLError:
             time.sleep(0.05)
     raise AssertionError("the object store did not start")
-
-
-def by_method(requests: list[Request]) -> dict[str, int]:
-    return dict(Counter(request.method for request in requests))

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import os
 import random
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import mergewise
+from tests.kills import killed_at_work
 
 KILLS = int(os.environ.get("MERGEWISE_KILLS", "2"))
 DOCUMENTS = 40
@@ -54,33 +51,18 @@ def write_version(folder: Path, version: int) -> dict[str, str]:
     return texts
 
 
-def kill_while_indexing(index: Path, folder: Path, after: float, *mode: str) -> bool:
-    """Whether the writer was still at work when it was killed."""
-    with subprocess.Popen(
-        [sys.executable, "-c", WRITER, index, folder, *mode], stdout=subprocess.PIPE, text=True
-    ) as writer:
-        assert writer.stdout is not None
-        assert writer.stdout.readline() == "ready\n"
-        time.sleep(after)
-        writer.send_signal(signal.SIGKILL)
-        return writer.stdout.read() != "done\n"
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("views", [("leaf",), ("leaf", "slice")], ids=["leaf", "slice"])
 def test_killed_at_random_moments(tmp_path: Path, views: tuple[str, ...]) -> None:
-    folder = tmp_path / "documents"
-    path = tmp_path / "index"
+    folder, path = tmp_path / "documents", tmp_path / "index"
     index = mergewise.open(path, embedder="none", views=views)
-    draw = random.Random(0)
-    full = 1.0
-    killed = 0
+    draw, full, killed = random.Random(0), 1.0, 0
     standing: dict[str, str] = {}
     for version in range(4 * KILLS):
         if killed == KILLS:
             break
         wanted = write_version(folder, version)
-        was_working = kill_while_indexing(path, folder, draw.uniform(0, full), *views)
+        was_working = killed_at_work(WRITER, path, folder, *views, after=draw.uniform(0, full))
         full = full * 1.1 if was_working else max(0.1, full * 0.7)
         killed += was_working
 
@@ -113,7 +95,7 @@ def test_killed_while_a_view_is_added(tmp_path: Path) -> None:
     draw = random.Random(1)
     rounds = killed = 0
     while rounds < KILLS and "slice" not in mergewise.open(path).manifest.whole:
-        killed += kill_while_indexing(path, folder, draw.uniform(0.4, 1.4), "slice", "later")
+        killed += killed_at_work(WRITER, path, folder, "slice", "later", after=draw.uniform(0.4, 1.4))
         rounds += 1
         assert mergewise.open(path).check() == []
     index = mergewise.open(path, views=("leaf", "slice"))
@@ -167,18 +149,6 @@ print("done", flush=True)
 """
 
 
-def kill_while_embedding(index: Path, folder: Path, calls: int, after: float) -> None:
-    """Kill a writer so many seconds after it began to embed for so many times."""
-    with subprocess.Popen(
-        [sys.executable, "-c", EMBEDDING_WRITER, index, folder], stdout=subprocess.PIPE, text=True
-    ) as writer:
-        assert writer.stdout is not None
-        for _ in range(1 + calls):
-            writer.stdout.readline()
-        time.sleep(after)
-        writer.send_signal(signal.SIGKILL)
-
-
 def vectors_by_text(index: mergewise.Index) -> dict[tuple[str, int], list[float]]:
     rows = index.store.reader().document_rows([info.id for info in index.documents()])
     return {
@@ -199,7 +169,8 @@ def test_killed_while_texts_come_first_and_vectors_later(tmp_path: Path) -> None
     draw = random.Random(2)
     embedded = partial = 0
     for _ in range(2 * KILLS):
-        kill_while_embedding(path, folder, draw.randrange(6), draw.uniform(0, 0.05))
+        # so many seconds after it began to embed for so many times
+        killed_at_work(EMBEDDING_WRITER, path, folder, lines=1 + draw.randrange(6), after=draw.uniform(0, 0.05))
         fresh = mergewise.open(path, embedder=embedder)
         assert fresh.check() == []
         count = fresh.vectors()

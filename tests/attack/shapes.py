@@ -332,15 +332,10 @@ def pdf_bookmarks(size: int) -> bytes:
         % (i, b"/Next %d 0 R" % (8 + i) if i + 1 < count else b"")
         for i in range(count)
     ]
-    return pdf(
-        b"<< /Type /Catalog /Pages 2 0 R /Outlines 6 0 R >>",
-        b"<< /Type /Pages /Count 1 /Kids [5 0 R] >>",
-        PDF_FONT,
-        stream(lines),
-        PDF_PAGE,
-        b"<< /Type /Outlines /First 7 0 R /Last %d 0 R >>" % (6 + count),
-        *marks,
-    )
+    catalogue = b"<< /Type /Catalog /Pages 2 0 R /Outlines 6 0 R >>"
+    pages = b"<< /Type /Pages /Count 1 /Kids [5 0 R] >>"
+    outlines = b"<< /Type /Outlines /First 7 0 R /Last %d 0 R >>" % (6 + count)
+    return pdf(catalogue, pages, PDF_FONT, stream(lines), PDF_PAGE, outlines, *marks)
 
 
 def pdf_pages(size: int) -> bytes:
@@ -348,13 +343,9 @@ def pdf_pages(size: int) -> bytes:
     count = max(1, size // 2 // len(PDF_PAGE))
     kids = b" ".join(b"%d 0 R" % (5 + i) for i in range(count))
     line = b"BT /F1 9 Tf 10 700 Td (owls eat mice) Tj ET\n"
-    return pdf(
-        b"<< /Type /Catalog /Pages 2 0 R >>",
-        b"<< /Type /Pages /Count %d /Kids [%s] >>" % (count, kids),
-        PDF_FONT,
-        stream(line * max(1, size // 2 // len(line))),
-        *[PDF_PAGE] * count,
-    )
+    pages = b"<< /Type /Pages /Count %d /Kids [%s] >>" % (count, kids)
+    shown = stream(line * max(1, size // 2 // len(line)))
+    return pdf(b"<< /Type /Catalog /Pages 2 0 R >>", pages, PDF_FONT, shown, *[PDF_PAGE] * count)
 
 
 # --- mail --------------------------------------------------------------------------------------------------------
@@ -397,28 +388,17 @@ def rich_mail(piece: str) -> Shape:
 
 
 ENCODED = "=?utf-8?q?a=C3=A9?="
+FIELD_PIECES = {
+    "quotes": '"', "brackets": "(", "angles": "<", "commas": "a,", "semicolons": ";a=", "quoted": '"a" ', "words": "a ",
+    "encoded": f"{ENCODED} ", "broken words": "=?utf-8?q?", "dots": "a.", "escapes": "\\", "colons": "a:", "ats": "a@",
+    "rows": "a,\n b", "percents": "%'",
+}  # fmt: skip
 
 MAIL: dict[str, Shape] = {
     **{
         f"{name} {field}.eml": mail(repeated(piece, f"Subject: x\n{field}: "))
         for field in ("To", "Subject", "Date", "Content-Type", "Content-Disposition", "Content-Language")
-        for name, piece in {
-            "quotes": '"',
-            "brackets": "(",
-            "angles": "<",
-            "commas": "a,",
-            "semicolons": ";a=",
-            "quoted": '"a" ',
-            "words": "a ",
-            "encoded": f"{ENCODED} ",
-            "broken words": "=?utf-8?q?",
-            "dots": "a.",
-            "escapes": "\\",
-            "colons": "a:",
-            "ats": "a@",
-            "rows": "a,\n b",
-            "percents": "%'",
-        }.items()
+        for name, piece in FIELD_PIECES.items()
     },
     "addresses To.eml": mail(repeated("Ann Owl {i} <ann{i}@example.org>, ", "Subject: x\nTo: ")),
     "named addresses To.eml": mail(repeated('"Owl, Ann {i}" <ann{i}@example.org>,\n ', "Subject: x\nTo: ")),
@@ -444,117 +424,32 @@ MAIL: dict[str, Shape] = {
 # --- text --------------------------------------------------------------------------------------------------------
 
 PIECES = {
-    "quotes": '"',
-    "escaped quotes": '\\"',
-    "apostrophes": "'",
-    "backticks": "`",
-    "backtick words": "`a ",
-    "backtick runs {i}": "`` a ` ",
-    "brackets": "[",
-    "closing brackets": "]",
-    "images": "![",
-    "linked images": "[![a](b",
-    "open links": "[a](b ",
-    "pictures": "![a](data:",
-    "angles": "<",
-    "tags": "<b>",
-    "open tags": "<a ",
-    "end tags": "</a>",
-    "ampersands": "&",
-    "entities": "&amp;",
-    "numbered entities": "&#x",
-    "comments": "<!--",
-    "sections": "<![CDATA[",
-    "declarations": "<!A ",
-    "instructions": "<?",
-    "pipes": "|",
-    "pipe rows": "|a\n",
-    "table": "|a|b|\n|-|-|\n",
-    "hashes": "#",
-    "headings": "# a\n\n",
-    "headings {i}": "## Heading {i}\n\nText {i}.\n\n",
-    "underlines": "a\n=\n\n",
-    "lone underlines": "=\n",
-    "stars": "*",
-    "star words": "*a ",
-    "strong": "**a ",
-    "strong mix": "*a **b _c ",
-    "underscores": "_a ",
-    "tildes": "~",
-    "fences": "```\n",
-    "tilde fences": "~~~ a\n",
-    "nested quotes": "> ",
-    "quote lines": "> a\n",
-    "lazy quotes": "> a\nb\n",
-    "lists": "- ",
-    "list lines": "- a\n",
-    "numbered lines": "1. a\n",
-    "nested list": "- a\n  - b\n    - c\n",
-    "definitions {i}": "[a{i}]: b\n",
-    "long definition": "[a]: b\n",
-    "footnotes {i}": "[^{i}]: a\n\n",
-    "colons": ":",
-    "roles": ":a:`b ",
-    "role marks": ":a:",
-    "directives": ".. a::\n",
-    "code directives": ".. code::\n\n",
-    "comments rst": "..\n",
-    "explicit": ".. _a: b\n",
-    "substitutions": "|a| ",
-    "targets": "a_ ",
-    "anonymous": "`a`__ ",
-    "named links": "`a <b",
-    "option list": "-a b  c\n",
-    "field list": ":a: b\n",
-    "definition list": "a\n  b\n",
-    "braces": "{",
-    "anchors": "{#a ",
-    "parentheses": "(",
-    "closing parentheses": ")",
-    "equals": "=",
-    "dashes": "-",
-    "dash lines": "---\n",
-    "plus lines": "+++\n",
-    "yaml": "a: [",
-    "yaml keys {i}": "a{i}: b\n",
-    "blanks": " ",
-    "blank lines": "\n",
-    "wide lines": " " * 200 + "\n",
-    "blank ends": "a" + " " * 200 + "\n",
-    "tabs": "\t",
-    "tab lines": "\t- a\n",
-    "controls": "a\x1b\x07",
-    "replaced": "\ufffd",
-    "marks": "\u0301",
-    "wide": "漢字。",
-    "commas": ",",
-    "comma rows": "a,b\n",
-    "semicolons": ";",
-    "slashes": "/",
-    "slash comments": "/*",
-    "line comments": "//",
-    "heads": "f(a) {",
-    "calls": "a(\n",
-    "classes {i}": "class A{i}:\n",
-    "functions {i}": "def f{i}(a):\n  pass\n",
-    "else": "if a:\n  b\nel",
-    "objects": '{"a":',
-    "lists json": "[[],",
-    "json lines": '{"text": "a", "b": [1, "c"]}\n',
-    "numbers": "1 ",
-    "digits": "7",
-    "versions": "1.",
-    "dots": ".",
-    "full stops": "a. ",
-    "letters": "a",
-    "words": "owl ",
-    "dates": "1 May ",
-    "admonitions": "!!! a\n",
-    "default": "default ",
-    "label": "**a**:\n\n",
-    "questions": "a?\n\n",
-    "announced": "a:\n\n",
-    "literal": "a::\n\n",
+    "quotes": '"', "escaped quotes": '\\"', "apostrophes": "'", "backticks": "`", "backtick words": "`a ",
+    "backtick runs {i}": "`` a ` ", "brackets": "[", "closing brackets": "]", "images": "![",
+    "linked images": "[![a](b", "open links": "[a](b ", "pictures": "![a](data:", "angles": "<", "tags": "<b>",
+    "open tags": "<a ", "end tags": "</a>", "ampersands": "&", "entities": "&amp;", "numbered entities": "&#x",
+    "comments": "<!--", "sections": "<![CDATA[", "declarations": "<!A ", "instructions": "<?", "pipes": "|",
+    "pipe rows": "|a\n", "table": "|a|b|\n|-|-|\n", "hashes": "#", "headings": "# a\n\n",
+    "headings {i}": "## Heading {i}\n\nText {i}.\n\n", "underlines": "a\n=\n\n", "lone underlines": "=\n",
+    "stars": "*", "star words": "*a ", "strong": "**a ", "strong mix": "*a **b _c ", "underscores": "_a ",
+    "tildes": "~", "fences": "```\n", "tilde fences": "~~~ a\n", "nested quotes": "> ", "quote lines": "> a\n",
+    "lazy quotes": "> a\nb\n", "lists": "- ", "list lines": "- a\n", "numbered lines": "1. a\n",
+    "nested list": "- a\n  - b\n    - c\n", "definitions {i}": "[a{i}]: b\n", "long definition": "[a]: b\n",
+    "footnotes {i}": "[^{i}]: a\n\n", "colons": ":", "roles": ":a:`b ", "role marks": ":a:",
+    "directives": ".. a::\n", "code directives": ".. code::\n\n", "comments rst": "..\n",
+    "explicit": ".. _a: b\n", "substitutions": "|a| ", "targets": "a_ ", "anonymous": "`a`__ ",
+    "named links": "`a <b", "option list": "-a b  c\n", "field list": ":a: b\n", "definition list": "a\n  b\n",
+    "braces": "{", "anchors": "{#a ", "parentheses": "(", "closing parentheses": ")", "equals": "=",
+    "dashes": "-", "dash lines": "---\n", "plus lines": "+++\n", "yaml": "a: [", "yaml keys {i}": "a{i}: b\n",
+    "blanks": " ", "blank lines": "\n", "wide lines": " " * 200 + "\n", "blank ends": "a" + " " * 200 + "\n",
+    "tabs": "\t", "tab lines": "\t- a\n", "controls": "a\x1b\x07", "replaced": "\ufffd", "marks": "\u0301",
+    "wide": "漢字。", "commas": ",", "comma rows": "a,b\n", "semicolons": ";", "slashes": "/",
+    "slash comments": "/*", "line comments": "//", "heads": "f(a) {", "calls": "a(\n",
+    "classes {i}": "class A{i}:\n", "functions {i}": "def f{i}(a):\n  pass\n", "else": "if a:\n  b\nel",
+    "objects": '{"a":', "lists json": "[[],", "json lines": '{"text": "a", "b": [1, "c"]}\n', "numbers": "1 ",
+    "digits": "7", "versions": "1.", "dots": ".", "full stops": "a. ", "letters": "a", "words": "owl ",
+    "dates": "1 May ", "admonitions": "!!! a\n", "default": "default ", "label": "**a**:\n\n",
+    "questions": "a?\n\n", "announced": "a:\n\n", "literal": "a::\n\n",
 }  # fmt: skip
 TEXT_SUFFIXES = (".md", ".rst", ".html", ".txt", ".csv", ".py", ".js", ".c", ".rb", ".sql", ".yaml")
 TEXT: dict[str, Shape] = {
@@ -564,6 +459,10 @@ TEXT: dict[str, Shape] = {
 
 def front(piece: str, mark: str = "---", before: str = "") -> Shape:
     return repeated(piece, f"{mark}\n{before}", f"\n{mark}\n\nOwls eat mice.\n")
+
+
+def article_of(piece: str, before: str = "", after: str = "") -> Shape:
+    return repeated(piece, f"<article><body>{before}", f"{after}</body></article>")
 
 
 def one_run(before: str, character: str, after: str = "") -> Shape:
@@ -616,29 +515,20 @@ SPECIAL: dict[str, Shape] = {
     "titles.html": repeated("<h1>a</h1>"),
     "marks.html": repeated("<sup><a href='#a'>1</a></sup>", "<p>Owls"),
     "deep marks.html": lambda size: ("<sup>" * 200 + "<a href='#a'>1</a>" * (size // 18)).encode(),
-    "bare entities.xml": repeated("&a;", "<article><body><p>", "</p></body></article>"),
-    "paragraphs.xml": repeated("<p>a</p>", "<article><body>", "</body></article>"),
-    "attributes.xml": repeated("a{i}='b' ", "<article><body><p ", ">Owls</p></body></article>"),
-    "names.xml": repeated("xmlns:a{i}='b' ", "<article><body><p ", ">Owls</p></body></article>"),
-    "name in name.xml": repeated("<p xmlns:a{i}='b{i}'>a</p>", "<article><body>", "</body></article>"),
-    "sections.xml": repeated("<sec><title>a</title><p>b</p></sec>", "<article><body>", "</body></article>"),
-    "cdata.xml": repeated("<![CDATA[a]]>", "<article><body><p>", "</p></body></article>"),
-    "comments.xml": repeated("<!-- a -->", "<article><body><p>Owls", "</p></body></article>"),
-    "deep figures.xml": lambda size: (
-        "<article><body>" + "<boxed-text>" * 200 + "<p>Owls</p>" * (size // 11) + "</boxed-text>" * 200 + "</body></article>"
-    ).encode(),
-    "floats.xml": lambda size: (
-        "<article><body>" + "<p><list><list-item>" * 60 + "<p>Owls</p>" * (size // 11)
-        + "</list-item></list></p>" * 60 + "</body></article>"
-    ).encode(),
-    "deep tables.xml": lambda size: (
-        "<article><body><table-wrap>" + "<table><tr><td>" * 60 + "<p>Owls</p>" * (size // 11)
-        + "</td></tr></table>" * 60 + "</table-wrap></body></article>"
-    ).encode(),
-    "alternatives.xml": lambda size: (
-        "<article><body><p>" + "<alternatives>" * 120 + "<math>a</math>" * (size // 14)
-        + "</alternatives>" * 120 + "</p></body></article>"
-    ).encode(),
+    "bare entities.xml": article_of("&a;", "<p>", "</p>"),
+    "paragraphs.xml": article_of("<p>a</p>"),
+    "attributes.xml": article_of("a{i}='b' ", "<p ", ">Owls</p>"),
+    "names.xml": article_of("xmlns:a{i}='b' ", "<p ", ">Owls</p>"),
+    "name in name.xml": article_of("<p xmlns:a{i}='b{i}'>a</p>"),
+    "sections.xml": article_of("<sec><title>a</title><p>b</p></sec>"),
+    "cdata.xml": article_of("<![CDATA[a]]>", "<p>", "</p>"),
+    "comments.xml": article_of("<!-- a -->", "<p>Owls", "</p>"),
+    "deep figures.xml": article_of("<p>Owls</p>", "<boxed-text>" * 200, "</boxed-text>" * 200),
+    "floats.xml": article_of("<p>Owls</p>", "<p><list><list-item>" * 60, "</list-item></list></p>" * 60),
+    "deep tables.xml": article_of(
+        "<p>Owls</p>", "<table-wrap>" + "<table><tr><td>" * 60, "</td></tr></table>" * 60 + "</table-wrap>"
+    ),
+    "alternatives.xml": article_of("<math>a</math>", "<p>" + "<alternatives>" * 120, "</alternatives>" * 120 + "</p>"),
     "people.xml": repeated(
         "<contrib><name><surname>A{i}</surname></name></contrib>",
         "<article><front><article-meta><contrib-group>",
@@ -688,12 +578,8 @@ SPECIAL: dict[str, Shape] = {
         "</m:oMath></w:p>",
     ),
     "bookmarks.docx": docx_of('<w:bookmarkStart w:id="1" w:name="a"/>', "<w:p><w:r><w:t>a</w:t></w:r>", "</w:p>"),
-    "deep tables.docx": lambda size: docx(
-        "<w:tbl><w:tr><w:tc>" * 40 + paragraph("a") * (size // 40) + "</w:tc><w:tc/></w:tr></w:tbl>" * 40
-    ),
-    "deep boxes.docx": lambda size: docx(
-        "<w:p><w:r><w:txbxContent>" * 60 + paragraph("a") * (size // 40) + "</w:txbxContent></w:r></w:p>" * 60
-    ),
+    "deep tables.docx": docx_of(paragraph("a"), "<w:tbl><w:tr><w:tc>" * 40, "</w:tc><w:tc/></w:tr></w:tbl>" * 40),
+    "deep boxes.docx": docx_of(paragraph("a"), "<w:p><w:r><w:txbxContent>" * 60, "</w:txbxContent></w:r></w:p>" * 60),
     "chained styles.docx": chained_styles,
     "circular styles.docx": circular_styles,
     "deep numbers.docx": deep_numbers,
@@ -716,14 +602,12 @@ SPECIAL: dict[str, Shape] = {
         "</table:table>",
     ),
     "levels.odt": odt_of('<text:h text:outline-level="999999999999">a</text:h>'),
-    "deep lists.odt": lambda size: odt(
-        "<text:list><text:list-item>" * 60 + "<text:p>a</text:p>" * (size // 18) + "</text:list-item></text:list>" * 60
+    "deep lists.odt": odt_of(
+        "<text:p>a</text:p>", "<text:list><text:list-item>" * 60, "</text:list-item></text:list>" * 60
     ),
     "notes.odt": odt_of("<text:note><text:note-body><text:p>a</text:p></text:note-body></text:note>", "<text:p>b", "</text:p>"),
-    "deep notes.odt": lambda size: odt(
-        "<text:p><text:note><text:note-body>" * 40
-        + "<text:p>a</text:p>" * (size // 18)
-        + "</text:note-body></text:note></text:p>" * 40
+    "deep notes.odt": odt_of(
+        "<text:p>a</text:p>", "<text:p><text:note><text:note-body>" * 40, "</text:note-body></text:note></text:p>" * 40
     ),
     "rows.xlsx": xlsx_of('<row><c t="inlineStr"><is><t>a</t></is></c><c><v>1</v></c></row>'),
     "last column.xlsx": xlsx_of('<row><c r="XFD1"/></row>'),
@@ -759,11 +643,7 @@ SPECIAL: dict[str, Shape] = {
         {f"c{i}": "<p>Owls</p>" for i in range(size // 500)},
         "".join(f'<itemref idref="c{i}"/>' for i in range(size // 500)),
         "",
-        {
-            "META-INF/encryption.xml": b"<encryption>"
-            + b'<CipherReference URI="fonts/a.ttf"/>' * (size // 2 // 40)
-            + b"</encryption>"
-        },
+        {"META-INF/encryption.xml": b'<encryption>%s</encryption>' % (b'<CipherReference URI="a.ttf"/>' * (size // 2 // 40))},
     ),
     "lines.pdf": pdf_of(b"BT /F1 9 Tf 10 700 Td (Owls eat mice) Tj ET\n"),
     "packed lines.pdf": pdf_of(b"BT /F1 9 Tf 10 700 Td (Owls eat mice) Tj ET\n", packed=True),

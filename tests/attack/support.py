@@ -9,8 +9,10 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -49,15 +51,21 @@ def command(cwd: Path, *words: str, stdin: str | None = None, **more: str) -> Do
     if not LONG and not any(name.startswith(("PYTHON", "LC_", "LANG")) for name in more):
         forked = run(words, cwd, environment(**more), (stdin or "").encode())
         return Done(forked.returncode, forked.stdout.decode(), forked.stderr.decode()).held()
-    done = subprocess.run(
-        [*COMMAND, *words],
-        cwd=cwd,
-        capture_output=True,
-        text=True,
-        input=stdin,
-        timeout=SECONDS,
-        env=environment(**more),
-    )
+    return script(COMMAND[-1], *words, cwd=cwd, stdin=stdin, **more)
+
+
+def script(
+    code: str,
+    *words: object,
+    before: Sequence[str] = (),
+    cwd: Path | None = None,
+    stdin: str | None = None,
+    **more: str,
+) -> Done:
+    """A script in a process of its own, which ends with 0, 1 or 2; `before` is a command that starts it."""
+    started = [*before, sys.executable, "-c", code, *map(str, words)]
+    streams: dict[str, Any] = {"capture_output": True, "text": True, "input": stdin}
+    done = subprocess.run(started, cwd=cwd, timeout=SECONDS, env=environment(**more), **streams)
     return Done(done.returncode, done.stdout, done.stderr).held()
 
 

@@ -29,7 +29,7 @@ from mergewise.models.cross_encoder import load_cross_encoder
 from mergewise.models.scripted import ScriptedChat
 from mergewise.ranges import range_of
 from mergewise.types import Message
-from tests.attack.support import LONG, SECONDS, command, environment, linux_only, posix_only
+from tests.attack.support import LONG, SECONDS, command, environment, linux_only, posix_only, script
 
 pytestmark = posix_only
 
@@ -97,11 +97,11 @@ def test_any_parameters_give_a_context_or_a_usage_error(name: str, index: mw.Ind
     @given(parameters(name), BUDGETS, st.booleans())
     @settings(max_examples=400 if LONG else 6, suppress_health_check=list(HealthCheck))
     def hold(chosen: dict[str, Any], budget: int, as_text: bool) -> None:
-        spec, given_ = (
-            (f"{name}({', '.join(f'{k}={v}' for k, v in chosen.items())})", None) if as_text else (name, chosen)
-        )
+        options: dict[str, Any] = {"strategy": name, "parameters": chosen}
+        if as_text:
+            options = {"strategy": f"{name}({', '.join(f'{k}={v}' for k, v in chosen.items())})"}
         try:
-            context = index.context("What did Ada Brix write in 1902?", strategy=spec, parameters=given_, budget=budget)
+            context = index.context("What did Ada Brix write in 1902?", budget=budget, **options)
         except UsageError as error:
             assert error.message
             return
@@ -369,12 +369,10 @@ print("refused", refused)
 @linux_only
 def test_permissions_that_go_while_a_writer_works(tmp_path: Path) -> None:
     """Each call says so, and what stood stays. Root is held to permissions too, without the capability to pass them over."""
-    words = [sys.executable, "-c", LOSING, str(tmp_path)]
+    held: list[str] = []
     if os.geteuid() == 0:
         held = ["setpriv", "--bounding-set", "-dac_override,-dac_read_search"]
         if shutil.which(held[0]) is None or subprocess.run([*held, "true"], capture_output=True).returncode != 0:
             pytest.skip("root cannot be held to permissions here")
-        words = [*held, *words]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=SECONDS, env=environment())
-    assert done.returncode == 0, done.stderr[-3000:]
-    assert int(done.stdout.split()[-1]) >= 6, done.stdout
+    done = script(LOSING, tmp_path, before=held)
+    assert done.code == 0 and int(done.out.split()[-1]) >= 6, done

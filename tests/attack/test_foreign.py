@@ -9,7 +9,6 @@ import logging
 import os
 import shutil
 import socket
-import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
@@ -32,25 +31,15 @@ from mergewise.models import load_causal, load_embedder, load_reranker
 from mergewise.store import lance_versions
 from mergewise.store.lance import LanceStore
 from mergewise.store.manifest import NAME
-from tests.attack.support import LONG, SECONDS, Done, environment, posix_only
+from tests.attack.support import COMMAND, LONG, Done, environment, posix_only, script
 from tests.command import run_text
 
 pytestmark = posix_only
 
 QUESTION = "What do owls eat?"
 DOCUMENTS = [mw.Document(f"note{i}", f"# Note {i}\n\nOwl {i} eats {i} mice. It sleeps by day.\n") for i in range(3)]
-EVERY = [
-    ["ask", QUESTION],
-    ["context", QUESTION],
-    ["info", "--documents"],
-    ["show", "note1"],
-    ["check"],
-    ["check", "--repair"],
-    ["index", "new.md"],
-    ["remove", "note0"],
-]
-
-
+CALLS = ("info --documents", "show note1", "check", "check --repair", "index new.md", "remove note0")
+EVERY = [["ask", QUESTION], ["context", QUESTION], *(words.split() for words in CALLS)]
 USES = EVERY if LONG else [["ask", QUESTION], ["check", "--repair"], ["index", "new.md"]]
 
 
@@ -301,17 +290,9 @@ def test_a_broken_installation_is_not_a_missing_one(
 # -- links and pipes
 
 PLACES = [
-    NAME,
-    ".lock",
-    ".summaries",
-    f".{NAME}.1",
-    "mapped",
-    "documents.lance",
-    "leaf.lance/data",
-    "leaf.lance/_versions",
-    "mapped/leaf-rows-1.arrow",
-    "leaf.lance/_deletions",
-]
+    NAME, ".lock", ".summaries", f".{NAME}.1", "mapped", "documents.lance", "leaf.lance/data",
+    "leaf.lance/_versions", "mapped/leaf-rows-1.arrow", "leaf.lance/_deletions",
+]  # fmt: skip
 
 
 def plant(index: Path, place: str, make: Callable[[Path, Path | None], None]) -> None:
@@ -416,18 +397,6 @@ def use_all(folder: Path, *, changing: bool = True) -> None:
             assert len(str(error)) < 10_000
 
 
-FIELDS = [
-    "embedder",
-    "dimension",
-    "views",
-    "tables",
-    "mapped",
-    "trained",
-    "unembedded",
-    "next_id",
-    "next_number",
-    "format",
-]
 VALUES = st.recursive(
     st.none()
     | st.booleans()
@@ -449,31 +418,28 @@ def places(value: object, path: tuple[object, ...] = ()) -> Iterator[tuple[objec
             yield from places(inner, (*path, key))
 
 
-@st.composite
-def lies(draw: st.DrawFn) -> tuple[float, object]:
-    """Which value of a manifest is replaced, as a share of all of them, and by what."""
-    return draw(st.floats(0, 1, exclude_max=True)), draw(VALUES)
+# which value of a manifest is replaced, as a share of all of them, and by what
+LIE = st.tuples(st.floats(0, 1, exclude_max=True), VALUES)
 
 
 def lie(manifest: dict[str, Any], share: float, value: object) -> str:
     ways = list(places(manifest))
-    way = ways[int(share * len(ways))]
-    if not way:
-        return json.dumps(value)
-    inner: Any = manifest
-    for key in way[:-1]:
+    whole: Any = {"manifest": manifest}
+    *outer, last = ("manifest", *ways[int(share * len(ways))])
+    inner = whole
+    for key in outer:
         inner = inner[key]
-    inner[way[-1]] = value
-    return json.dumps(manifest)
+    inner[last] = value
+    return json.dumps(whole["manifest"])
 
 
 @settings(max_examples=400 if LONG else 8, suppress_health_check=list(HealthCheck), deadline=None)
-@given(lies())
+@given(LIE)
 def test_a_manifest_that_lies(made: Path, tmp_path_factory: pytest.TempPathFactory, what: tuple[float, object]) -> None:
     folder = tmp_path_factory.mktemp("lying")
     (folder / "precious.lance/_versions").mkdir(parents=True)
-    (folder / "precious.lance/_versions/18446744073709551614.manifest").write_text("mine")
-    (folder / "precious.lance/_versions/18446744073709551613.manifest").write_text("mine")
+    for version in (18446744073709551614, 18446744073709551613):
+        (folder / f"precious.lance/_versions/{version}.manifest").write_text("mine")
     index = Path(shutil.copytree(made / "mergewise.index", folder / "index"))
     manifest = json.loads((index / NAME).read_text())
     (index / NAME).write_text(lie(manifest, *what))
@@ -547,8 +513,7 @@ def test_manifests_that_are_none(clone: Path, home: Path, content: str) -> None:
 
 
 def test_a_manifest_without_end(clone: Path, home: Path) -> None:
-    with (clone / "mergewise.index" / NAME).open("r+b") as file:
-        file.truncate(1 << 40)
+    os.truncate(clone / "mergewise.index" / NAME, 1 << 40)
     done = command(clone, "ask", QUESTION)
     assert done.code == 2 and "larger than" in done.err
 
@@ -636,8 +601,8 @@ def config_case(path: Path, kind: str) -> None:
     elif kind == "folder":
         path.mkdir()
     elif kind == "huge":
-        with path.open("wb") as file:
-            file.truncate(1 << 40)
+        path.touch()
+        os.truncate(path, 1 << 40)
     elif kind == "link to nowhere":
         path.symlink_to("nowhere")
     else:
@@ -676,16 +641,12 @@ def test_configurations_that_cannot_be_read(clone: Path, home: Path, kind: str, 
 
 
 def test_a_working_directory_that_is_gone(clone: Path, home: Path) -> None:
-    words = [sys.executable, "-c", "from mergewise.cli.main import main; main()"]
-    every = ["info"], ["-v", "info"], ["index", str(clone / "new.md"), "-i", str(clone / "mergewise.index")]
+    every = ["info"], ["-v", "info"], ["index", clone / "new.md", "-i", clone / "mergewise.index"]
+    removing = ["sh", "-c", 'rmdir "$PWD" && exec "$@"', "sh"]
     for arguments in every if LONG else every[:1]:
-        gone = clone / "gone"
-        gone.mkdir()
-        script = 'rmdir "$PWD" && exec "$@"'
-        run = ["sh", "-c", script, "sh", *words, *arguments]
-        done = subprocess.run(run, cwd=gone, capture_output=True, text=True, timeout=SECONDS, env=environment())
-        held = Done(done.returncode, done.stdout, done.stderr).held()
-        assert held.code == 2 and "working directory is gone" in held.err, held
+        (clone / "gone").mkdir()
+        done = script(COMMAND[-1], *arguments, before=removing, cwd=clone / "gone")
+        assert done.code == 2 and "working directory is gone" in done.err, done
 
 
 GONE = """
@@ -703,15 +664,8 @@ with mw.open(sys.argv[1], create=False) as index:
 
 @pytest.mark.skipif(not LONG, reason="a process of its own")
 def test_a_working_directory_that_goes_while_an_index_is_open(clone: Path, home: Path) -> None:
-    words = [clone / "mergewise.index", clone / "gone", clone / "new.md"]
-    done = subprocess.run(
-        [sys.executable, "-c", GONE, *map(str, words)],
-        capture_output=True,
-        text=True,
-        timeout=SECONDS,
-        env=environment(),
-    )
-    assert done.returncode == 0 and done.stdout.split()[0] == "1" and "UsageError" in done.stdout, done
+    done = script(GONE, clone / "mergewise.index", clone / "gone", clone / "new.md")
+    assert done.code == 0 and done.out.split()[0] == "1" and "UsageError" in done.out, done
 
 
 # -- an index that is open while its folder changes
@@ -801,11 +755,10 @@ def test_permissions_that_are_lost_while_an_index_is_open(made: Path, lost: str,
         Path(folder).chmod(0o755)
         index = Path(shutil.copytree(made / "mergewise.index", Path(folder) / "index"))
         index.chmod(0o755 if lost == "writing" else 0o700)
-        words = [sys.executable, "-c", LOST, str(index), str(tmp_path / "other")]
-        done = subprocess.run(words, capture_output=True, text=True, timeout=SECONDS, env=environment())
-    assert done.returncode == 0 and "Traceback" not in done.stderr, done.stderr[-3000:]
-    said = {line.partition(" ")[0]: line for line in done.stdout.splitlines()}
-    assert set(said) == {"ask", "add", "check", "repair", "open"}, done.stdout
+        done = script(LOST, index, tmp_path / "other")
+    assert done.code == 0, done
+    said = {line.partition(" ")[0]: line for line in done.out.splitlines()}
+    assert set(said) == {"ask", "add", "check", "repair", "open"}, done.out
     assert "Error" in said["add"], said
     if lost == "writing":
         assert "ask done" in said["ask"] and "open done 3" in said["open"], said

@@ -13,6 +13,7 @@ import pytest
 import mergewise as mw
 from mergewise import readers
 from mergewise.errors import ReadError
+from mergewise.files import regular_bytes
 from mergewise.readers import SUFFIXES, ReadFile, sandbox
 from mergewise.readers.sandbox import Limits, SandboxedReader, reader_within
 from tests.attack.shapes import SHAPES
@@ -30,34 +31,13 @@ LARGER = {"footnotes.docx": 20_000, "deep numbers.docx": 20_000, "table.pptx": 2
 AMPLIFIED = frozenset({"pages.pdf", "long string.xlsx", "one part.xlsx", "deep lists.html", "last column.xlsx"})
 # Shapes with which a reader did not hold this, or took minutes for the smaller file.
 MENDED = (
-    "quotes To.eml",
-    "escapes To.eml",
-    "quotes Content-Type.eml",
-    "semicolons Content-Type.eml",
-    "quotes Content-Disposition.eml",
-    "heading digits.md",
-    "header pictures.md",
-    "tilde fences.md",
-    "code directives.md",
-    "pipe rows.rst",
-    "blank before link.rst",
-    "blank in role.rst",
-    "escaped quotes.js",
-    "cells images.ipynb",
-    "spans.html",
-    "deep tables.xml",
-    "long outer key.json",
-    "chained styles.docx",
-    "deep numbers.docx",
-    "long labels.docx",
-    "footnotes.docx",
-    "circular footnotes.docx",
-    "table.pptx",
-    "one slide.pptx",
-    "one chapter.epub",
-    "contents.epub",
-    "bookmarks.pdf",
-)
+    "quotes To.eml", "escapes To.eml", "quotes Content-Type.eml", "semicolons Content-Type.eml",
+    "quotes Content-Disposition.eml", "heading digits.md", "header pictures.md", "tilde fences.md",
+    "code directives.md", "pipe rows.rst", "blank before link.rst", "blank in role.rst", "escaped quotes.js",
+    "cells images.ipynb", "spans.html", "deep tables.xml", "long outer key.json", "chained styles.docx",
+    "deep numbers.docx", "long labels.docx", "footnotes.docx", "circular footnotes.docx", "table.pptx",
+    "one slide.pptx", "one chapter.epub", "contents.epub", "bookmarks.pdf",
+)  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -211,7 +191,6 @@ def test_a_file_that_goes_and_one_that_becomes_empty(docs: Path, monkeypatch: py
 def test_a_pipe_that_takes_the_place_of_a_file(docs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody writes into it: a reader that opened it would wait for ever."""
     path = docs / "b.md"
-    regular_bytes = readers.regular_bytes
 
     def swap(asked: Path, most: int, *, follow: bool) -> bytes:
         if asked == path and path.is_file():

@@ -101,19 +101,11 @@ def ordering(messages: Sequence[Message]) -> str:
 
 
 PLANTED = [
-    Document(
-        "owls",
-        f"# {ORDER}\n\n## {ORDER} [1] --- end\n\n{FACT} {ORDER}. They sleep by day.\n",
-        title=f"{ORDER} of titles",
-    ),
+    Document("owls", f"# {ORDER}\n\n## {ORDER} [1] --- end\n\n{FACT} {ORDER}.\n", title=f"{ORDER} of titles"),
     Document("bats", f"# Bats\n\n{OTHER} Owls and bats are awake at night. {ORDER}.\n", title=f"--- {ORDER}"),
 ]
-STRATEGIES_THAT_ASK = [
-    "weave(select=point)",
-    "macrag(documents=llm)",
-    "mergerag-sym(fusion=point)",
-    "mergerag-asym(fusion=copy)",
-]
+FUSING = ["mergerag-sym(fusion=point)", "mergerag-asym(fusion=copy)"]
+STRATEGIES_THAT_ASK = ["weave(select=point)", "macrag(documents=llm)", *FUSING]
 
 
 @pytest.mark.parametrize("how", [*(name for name, mode in MODES.items() if mode.needs is CHAT), *STRATEGIES_THAT_ASK])
@@ -161,9 +153,8 @@ def test_a_code_that_was_foreseen_ends_no_quotation(mode: str, tmp_path: Path) -
     for asked in chat.asked:
         used, lines = in_fence(asked.text)
         assert used == code
-        assert len(lines) == 2 * asked.text.count(f"--- {code} source") + 2 * asked.text.count(
-            f"--- {code} notes"
-        ) + 2 * (asked.text.count(f"--- {code} thoughts"))
+        quotations = sum(asked.text.count(f"--- {code} {kind}") for kind in ("source", "notes", "thoughts"))
+        assert len(lines) == 2 * quotations
 
 
 def test_a_code_in_a_text_or_name_is_never_shown() -> None:
@@ -214,25 +205,12 @@ def test_a_page_and_a_terminal_of_planted_texts(tmp_path: Path) -> None:
 
 
 SHAPES = {
-    "marks": "[1]",
-    "lists of marks": "[1][2, 3] [1-3] [99]",
-    "open brackets": "[",
-    "closing brackets": "]",
-    "words with brackets": "owls [ eat [1 ",
-    "numbers of marks": "[1, ",
-    "numbers": "12, 7 ",
-    "dates": "3 May 1990 ",
-    "ranges": "1-2-",
-    "quotations": "“Owls eat mice.” ",
-    "open quotations": "“",
-    "code": "`a` ",
-    "fences": "``` x ",
-    "sentences": "Owls eat mice at night [1]. ",
-    "names": "Owls Eat ",
-    "one word": "owls",
-    "no spaces": "猫吃鱼",
-    "ends of lines": "\n",
-}
+    "marks": "[1]", "lists of marks": "[1][2, 3] [1-3] [99]", "open brackets": "[", "closing brackets": "]",
+    "words with brackets": "owls [ eat [1 ", "numbers of marks": "[1, ", "numbers": "12, 7 ",
+    "dates": "3 May 1990 ", "ranges": "1-2-", "quotations": "“Owls eat mice.” ", "open quotations": "“",
+    "code": "`a` ", "fences": "``` x ", "sentences": "Owls eat mice at night [1]. ", "names": "Owls Eat ",
+    "one word": "owls", "no spaces": "猫吃鱼", "ends of lines": "\n",
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("shape", [*SHAPES, "nested brackets"])

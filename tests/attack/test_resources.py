@@ -20,7 +20,7 @@ import pytest
 import mergewise as mw
 from mergewise.errors import MergewiseError, StoreError
 from mergewise.store.sweep import sweep
-from tests.attack.support import LONG, SECONDS, command, environment, linux_only, memory_mb, open_files, posix_only
+from tests.attack.support import LONG, SECONDS, command, linux_only, memory_mb, open_files, posix_only, script
 
 pytestmark = posix_only
 
@@ -148,9 +148,8 @@ except mw.MergewiseError as error:
 @pytest.mark.parametrize("size", [0, 1000, 100_000, 1_000_000] if LONG else [1000])
 def test_files_that_may_not_grow(size: int, tmp_path: Path) -> None:
     made(tmp_path).close()
-    code = [sys.executable, "-c", LIMITED, str(tmp_path / "index"), str(size)]
-    done = subprocess.run(code, capture_output=True, text=True, timeout=SECONDS, env=environment())
-    assert done.returncode == 0 and "StoreError | raise the limit" in done.stdout, (done.stdout, done.stderr[-2000:])
+    done = script(LIMITED, tmp_path / "index", size)
+    assert done.code == 0 and "StoreError | raise the limit" in done.out, done
     assert_survives(tmp_path / "index", 20)
 
 
@@ -228,10 +227,8 @@ def test_a_reader_is_kept_open_over_many_writes(tmp_path: Path, monkeypatch: pyt
     for version in range(1, writes + 1):
         index.add(note(3, version), note(1000 + version))
         if version % max(1, writes // 12) == 0:
-            assert (
-                f"version {version}."
-                in asking.context("mice of owl 3", strategy="topk", budget=120, where="id = 'note3'").text
-            )
+            found = asking.context("mice of owl 3", strategy="topk", budget=120, where="id = 'note3'")
+            assert f"version {version}." in found.text
             assert len(asking) == 20 + version
             assert held.document("note3") == before and len(held.numbers()) == 20
     assert index.check() == []
@@ -313,9 +310,8 @@ sys.exit(code)
 def test_a_fork_works_or_is_refused(how: str, code: int, tmp_path: Path) -> None:
     """Before the index is used a child may use it; after that it is told to start afresh, and never waits for ever."""
     made(tmp_path).close()
-    words = [sys.executable, "-W", "ignore", "-c", FORK, str(tmp_path / "index"), how]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=SECONDS, env=environment())
-    assert done.returncode == code, done.stderr[-3000:]
+    done = script(FORK, tmp_path / "index", how, PYTHONWARNINGS="ignore")
+    assert done.code == code, done
 
 
 def asked_afresh(path: Path) -> str:
@@ -340,9 +336,8 @@ def test_many_questions_leak_nothing(tmp_path: Path) -> None:
             gc.collect()
             held.append((memory_mb(), open_files()))
         strategy = strategies[number % len(strategies)]
-        index.ask(
-            f"How many mice did owl {number % 20} eat in version {number}?", strategy=strategy, budget=100 + number % 50
-        )
+        question = f"How many mice did owl {number % 20} eat in version {number}?"
+        index.ask(question, strategy=strategy, budget=100 + number % 50)
     _, settled, *_, last = held
     assert last[0] - settled[0] < 60, f"megabytes grow: {held}"
     assert last[1] - settled[1] < 20, f"open files grow: {held}"

@@ -22,6 +22,7 @@ from tests.evaluate.towns import DOCUMENTS, QUESTIONS, TASK, saved_task
 from typer.testing import CliRunner
 
 import mergewise.models
+from mergewise import asking
 from mergewise.cli.evaluate import EvaluationOptions
 from mergewise.cli.evaluation_runner import compute_shard
 from mergewise.cli.main import app, configuration
@@ -73,7 +74,7 @@ def timeless_bytes(path: Path) -> bytes:
 def counted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The questions whose contexts are assembled from now on."""
     asked: list[str] = []
-    assemble = evaluator.context
+    assemble = asking.context
 
     def context(query: Query, state: Any) -> Any:
         asked.append(query.question)
@@ -114,7 +115,7 @@ def test_what_was_tuned_is_compared_with_the_defaults_in_one_run(
     indexed: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = dict[str, Any]()
-    assemble = evaluator.context
+    assemble = asking.context
 
     def context(query: Query, state: Any) -> Any:
         asked[query.strategy] = state.settings, (state.models.weights or WEIGHTS)["cosine"]
@@ -336,7 +337,7 @@ def test_a_table_of_a_paper_is_filled(indexed: Path) -> None:
 
 def test_a_row_that_failed_is_asked_again(indexed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     words = "towns", "-i", "indexes", "-s", "topk,weave", "-b", "60", "--out", "run"
-    assemble = evaluator.context
+    assemble = asking.context
 
     def broken(query: Query, state: Any) -> Any:
         if "Corin" in query.question and query.strategy == "weave":

@@ -8,14 +8,12 @@ scores without ties.
 
 import json
 import random
+from importlib import import_module
 from pathlib import Path
 
 
 def main() -> None:
-    import ir_measures
-    import ranx
-    from ir_measures import RR, R, nDCG
-
+    ir_measures, ranx = import_module("ir_measures"), import_module("ranx")
     draw = random.Random(26)
     runs, gold = {}, {}
     for number in range(40):
@@ -24,9 +22,10 @@ def main() -> None:
         wanted = draw.sample([*documents, "gone"], draw.randint(1, min(5, len(documents))))
         runs[f"q{number}"] = {one: float(draw.randint(0, 8)) for one in ranked}
         gold[f"q{number}"] = {one: draw.randint(1, 3) for one in wanted}
-    measures = {f"recall@{k}": R @ k for k in (1, 2, 5, 10, 20)} | {"ndcg@10": nDCG @ 10, "mrr": RR}
+    measures = {f"recall@{k}": ir_measures.R @ k for k in (1, 2, 5, 10, 20)}
+    measures |= {"ndcg@10": ir_measures.nDCG @ 10, "mrr": ir_measures.RR}
     names = {str(measure): name for name, measure in measures.items()}
-    values = {query: {} for query in runs}
+    values: dict[str, dict[str, float]] = {query: {} for query in runs}
     for one in ir_measures.iter_calc(list(measures.values()), gold, runs):
         values[one.query_id][names[str(one.measure)]] = one.value
     theirs = ranx.Run({query: _untied(run) for query, run in runs.items()})

@@ -40,29 +40,15 @@ def main() -> int:
 def drive(name: str, options: argparse.Namespace, seconds: float) -> bool:
     """Whether the target holds, fuzzed in a process of its own."""
     began = time.monotonic()
-    minutes = str(seconds / 60)
-    command = [
-        sys.executable,
-        "-m",
-        "tests.fuzzing",
-        "--within",
-        name,
-        "--minutes",
-        minutes,
-        "--seed",
-        str(options.seed),
-    ]
-    done = subprocess.run(
-        [*command, "--out", str(options.out)], cwd=ROOT, capture_output=True, text=True, errors="replace"
-    )
+    given = {"within": name, "minutes": seconds / 60, "seed": options.seed, "out": options.out}
+    command = [sys.executable, "-m", "tests.fuzzing", *(f"--{option}={value}" for option, value in given.items())]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, errors="replace")
     folder = options.out / name
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "log").write_text(done.stdout + done.stderr, encoding="utf-8")
     told = [line for line in done.stderr.splitlines() if re.match(r"#\d", line)][-1:]
-    print(
-        f"{name}: {'held' if done.returncode == 0 else 'FAILED'} in {time.monotonic() - began:.0f} s; {''.join(told)}",
-        flush=True,
-    )
+    ended = "held" if done.returncode == 0 else "FAILED"
+    print(f"{name}: {ended} in {time.monotonic() - began:.0f} s; {''.join(told)}", flush=True)
     return done.returncode == 0
 
 
@@ -83,9 +69,7 @@ def within(name: str, out: Path, seed: int, seconds: int) -> int:
     limits = [
         f"-max_total_time={seconds}",
         f"-timeout={SECONDS}",
-        "-rss_limit_mb=4000",
-        "-max_len=4096",
-        "-len_control=20",
+        *"-rss_limit_mb=4000 -max_len=4096 -len_control=20".split(),
     ]
     atheris.Setup([name, *limits, f"-seed={seed}", f"-artifact_prefix={out / name}/", str(corpus)], target.run)
     atheris.Fuzz()

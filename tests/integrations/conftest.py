@@ -18,6 +18,9 @@ TEXTS = {
     "brix": "# Ada Brix\n\nAda Brix was a smith. She had a dog. She liked tea. Ada Brix, the inventor, was born in Delft.\n",
     "thorn": "# Carl Thorn\n\nCarl Thorn sold lamps.\n",
 }
+# one condition in each of its forms
+YEAR_1902 = ["year = 1902", {"type": "eq", "key": "year", "value": 1902}, ["year > 1901", "year < 1903"]]
+every_where = pytest.mark.parametrize("where", YEAR_1902)
 
 
 def fill(index: mw.Index) -> mw.Index:

@@ -10,7 +10,7 @@ import pytest
 
 import mergewise as mw
 
-from .conftest import QUESTION, TEXTS
+from .conftest import QUESTION, TEXTS, every_where
 
 pytest.importorskip("haystack", reason="the extra `haystack` is not installed: `make integrations` does it")
 
@@ -32,9 +32,7 @@ def test_documents_are_the_passages_with_their_spans(index: mw.Index) -> None:
     assert len({document.id for document in found}) == len(found)
 
 
-@pytest.mark.parametrize(
-    "where", ["year = 1902", {"type": "eq", "key": "year", "value": 1902}, ["year > 1901", "year < 1903"]]
-)
+@every_where
 def test_a_directory_is_opened_when_it_is_needed(index: mw.Index, tmp_path: Path, where: Any) -> None:
     component = HaystackRetriever(tmp_path / "index", strategy="topk", where=where, parameters={"k": 1})
     (only,) = component.run(QUESTION)["documents"]

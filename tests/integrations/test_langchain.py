@@ -10,7 +10,7 @@ import pytest
 
 import mergewise as mw
 
-from .conftest import QUESTION, TEXTS
+from .conftest import QUESTION, TEXTS, every_where
 
 pytest.importorskip("langchain_core", reason="the extra `langchain` is not installed: `make integrations` does it")
 
@@ -34,9 +34,7 @@ def test_documents_are_the_passages_with_their_spans(index: mw.Index) -> None:
     assert len({document.id for document in found}) == len(found)
 
 
-@pytest.mark.parametrize(
-    "where", ["year = 1902", {"type": "eq", "key": "year", "value": 1902}, ["year > 1901", "year < 1903"]]
-)
+@every_where
 def test_the_fields_are_the_arguments_of_a_context(index: mw.Index, where: Any) -> None:
     retriever = LangChainRetriever(index=index, strategy="topk", budget=60, where=where, parameters={"k": 1}, rounds=2)
     (only,) = retriever.invoke(QUESTION)

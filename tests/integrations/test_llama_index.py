@@ -9,7 +9,7 @@ import pytest
 
 import mergewise as mw
 
-from .conftest import QUESTION, TEXTS
+from .conftest import QUESTION, TEXTS, every_where
 
 pytest.importorskip("llama_index.core", reason="the extra `llama-index` is not installed: `make integrations` does it")
 
@@ -59,9 +59,7 @@ def test_offsets_are_exact_where_there_are_any(index: mw.Index, monkeypatch: pyt
     assert all(TEXTS["brix"][start:end] == text for text, start, end in parts)
 
 
-@pytest.mark.parametrize(
-    "where", ["year = 1902", {"type": "eq", "key": "year", "value": 1902}, ["year > 1901", "year < 1903"]]
-)
+@every_where
 def test_the_arguments_are_those_of_a_context(index: mw.Index, where: Any) -> None:
     retriever = LlamaIndexRetriever(index, strategy="topk", where=where, parameters={"k": 1}, verbose=True)
     (only,) = retriever.retrieve(QUESTION)

@@ -11,22 +11,20 @@ from mergewise import integrations
 
 
 @pytest.mark.parametrize(
-    ("retriever", "module", "package", "extra"),
+    ("framework", "module", "package"),
     [
-        ("LangChainRetriever", "langchain", "langchain_core", "langchain"),
-        ("LlamaIndexRetriever", "llama_index", "llama_index", "llama-index"),
-        ("HaystackRetriever", "haystack", "haystack", "haystack"),
+        ("LangChain", "langchain", "langchain_core"),
+        ("LlamaIndex", "llama_index", "llama_index"),
+        ("Haystack", "haystack", "haystack"),
     ],
 )
-def test_the_extra_is_named(
-    monkeypatch: pytest.MonkeyPatch, retriever: str, module: str, package: str, extra: str
-) -> None:
+def test_the_extra_is_named(monkeypatch: pytest.MonkeyPatch, framework: str, module: str, package: str) -> None:
     for loaded in [name for name in sys.modules if name == package or name.startswith(f"{package}.")]:
         monkeypatch.setitem(sys.modules, loaded, None)
     monkeypatch.setitem(sys.modules, package, None)
     monkeypatch.delitem(sys.modules, f"mergewise.integrations.{module}", raising=False)
-    with pytest.raises(mw.MissingExtra, match=rf"mergewise\[{extra}\]"):
-        getattr(integrations, retriever)
+    with pytest.raises(mw.MissingExtra, match=rf"mergewise\[{module.replace('_', '-')}\]"):
+        getattr(integrations, f"{framework}Retriever")
 
 
 def test_the_retrievers_are_one_level_deep_and_nothing_else_is() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 from tests.causal_models import KINDS, TEXTS, network, tokenizer
@@ -12,6 +14,7 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from mergewise.models.causal import HFCausalModel  # noqa: E402
+from mergewise.models.causal.network import HFState  # noqa: E402
 from mergewise.models.causal.rows import common_beginning  # noqa: E402
 
 SPOKEN = [text for text in TEXTS if text]
@@ -119,7 +122,12 @@ def test_rows_of_other_lengths_are_read_apart(kind: str, monkeypatch: pytest.Mon
     rows = [words[:3], words[:20], words[2:5], words[1:21], words[4:14]]
     ran: list[int] = []
     once = type(model)._start
-    monkeypatch.setattr(type(model), "_start", lambda self, given: ran.append(len(given)) or once(self, given))
+
+    def counted(self: HFCausalModel, given: Sequence[Sequence[int]]) -> HFState:
+        ran.append(len(given))
+        return once(self, given)
+
+    monkeypatch.setattr(type(model), "_start", counted)
     state = model.start(rows)
     assert ran[:3] == [2, 1, 2] and state.ids == [list(row) for row in rows]
     assert len(ran) == (3 if kind != "mistral" else 4)  # its caches cannot be joined, which is found out once

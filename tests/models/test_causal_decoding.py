@@ -11,11 +11,13 @@ from hypothesis import strategies as st
 from tests.causal_models import TEXTS, network, tokenizer
 
 from mergewise.models.decoding import Sampling, StreamPrompts, decode
+from mergewise.protocols import Blend, NextTokens
 
 torch = pytest.importorskip("torch", reason="the extra `hf` is not installed")
 pytest.importorskip("transformers", reason="the extra `hf` is not installed")
 
 from mergewise.models.causal import HFCausalModel  # noqa: E402
+from mergewise.models.causal.network import HFState  # noqa: E402
 
 WORDS = tokenizer()
 MODELS = {
@@ -78,7 +80,9 @@ def test_many_questions_are_decoded_as_the_definition_says(
     for streams, decoded in zip(questions, found, strict=True):
         said, log_probs = reference(model, streams, 5, mixture)
         assert decoded.tokens == said
-        np.testing.assert_allclose(decoded.log_probs, np.array(log_probs).reshape(len(said), -1), atol=1e-8)
+        np.testing.assert_allclose(
+            np.array(decoded.log_probs, float), np.array(log_probs).reshape(len(said), -1), atol=1e-8
+        )
         assert decoded.text == model.decode(said) == "".join(decoded.pieces)
         assert decoded.input_tokens == sum(map(len, streams.prompts))
 
@@ -140,7 +144,7 @@ def test_a_cache_grows_by_a_column_a_token_and_rows_that_end_leave_it(monkeypatc
     seen: list[tuple[int, int]] = []
     extend = model.extend
 
-    def noted(state: object, tokens: Sequence[int]) -> object:
+    def noted(state: HFState, tokens: Sequence[int]) -> HFState:
         after = extend(state, tokens)
         seen.append(tuple(after.cache.layers[0].keys.shape[::2]))
         return after
@@ -203,7 +207,7 @@ def test_on_a_gpu_as_on_a_processor(kind: str) -> None:
         assert [one.tokens for one in found] == [one.tokens for one in wanted]
 
 
-def test_half_a_character_waits_for_its_other_half() -> None:
+def test_half_a_character_waits_for_its_other_half(monkeypatch: pytest.MonkeyPatch) -> None:
     model = MODELS["llama"]
     halves = model.encode("\u00e9")
     assert len(halves) == 2  # two bytes, two tokens
@@ -211,12 +215,12 @@ def test_half_a_character_waits_for_its_other_half() -> None:
     chosen = HFCausalModel("rule", model=model.network, tokenizer=WORDS, device="cpu")
     real = chosen.choose
 
-    def told(state: object, blend: object) -> object:
+    def told(state: HFState, blend: Blend) -> NextTokens:
         choice = real(state, blend)
         choice.tokens[0] = next(said)
         return choice
 
-    chosen.choose = told  # type: ignore[method-assign]
+    monkeypatch.setattr(chosen, "choose", told)
     shown: list[str] = []
     (found,) = decode(chosen, [StreamPrompts(([1],), (1.0,))], max_tokens=2, show=lambda _, piece: shown.append(piece))
     assert shown == ["\u00e9"] and found.pieces == ["", "\u00e9"] and found.text == "\u00e9"

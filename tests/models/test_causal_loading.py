@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -193,7 +193,7 @@ def write_gguf(path: Path, network: Any, words: Any) -> None:
     file.close()
 
 
-def named_tensors(network: Any) -> Sequence[tuple[str, np.ndarray]]:
+def named_tensors(network: Any) -> Iterator[tuple[str, np.ndarray]]:
     names = {
         "self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k", "self_attn.v_proj": "attn_v",
         "self_attn.o_proj": "attn_output", "mlp.gate_proj": "ffn_gate", "mlp.up_proj": "ffn_up",

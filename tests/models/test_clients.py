@@ -19,7 +19,7 @@ from mergewise.models.clients import PerLoop, each_in_time, in_time, size_limits
 httpx = pytest.importorskip("httpx2", exc_type=ImportError)
 
 
-class Body(httpx.AsyncByteStream):  # type: ignore[misc, name-defined]
+class Body(httpx.AsyncByteStream):  # type: ignore[name-defined]
     """A body that arrives in pieces; it notes whether it was closed."""
 
     def __init__(self, pieces: Sequence[bytes]) -> None:

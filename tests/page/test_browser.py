@@ -91,7 +91,7 @@ def test_every_text_can_be_read(browser: Browser, pages: dict[str, Path], name: 
 
 def contrast_of(told: tuple[str, str, str, list[str]]) -> tuple[str, str, float]:
     where, words, colour, behind = told
-    ground = (255.0, 255.0, 255.0)
+    ground: tuple[float, ...] = (255.0, 255.0, 255.0)
     for layer in map(rgba, reversed(behind)):
         ground = over(layer, ground)
     light, dark = sorted((luminance(over(rgba(colour), ground)), luminance(ground)), reverse=True)

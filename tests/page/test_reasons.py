@@ -42,7 +42,6 @@ def test_words_of_the_question_in_a_reason_mark_nothing(words: str) -> None:
 
 
 def test_hits_of_a_question_about_neighbours_are_hits() -> None:
-    from mergewise.assemble.budget import Models
     from mergewise.designs.strategies import assemble
     from mergewise.models.tokens import count_tokens
     from tests.support import memory_store, reader_of

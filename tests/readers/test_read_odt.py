@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from odf import dc, meta, office, opendocument, style, table, text  # type: ignore[import-untyped]
+from odf import dc, meta, office, opendocument, style, table, text
 from tests.readers.documents import Read, Refusal, outline, saved
 
 

@@ -128,7 +128,7 @@ def live_server(
         make_collection(config, state, "ships", {"ships/fleet.md": SHIPS})
         make_collection(config, state, "birds", {"birds.md": BIRDS})
         scopes: tuple[Scope, ...] = ("read", "write", "admin")
-        tokens = {
+        tokens: dict[str, str] = {
             scope: state.add_token(scopes[: i + 1], title=scope, rate=10_000)[1] for i, scope in enumerate(scopes)
         }
         tokens["ships"] = state.add_token(["read", "write"], collections=["ships"], rate=10_000)[1]

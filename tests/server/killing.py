@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
@@ -36,14 +34,6 @@ def queue(state: State, data: Path, doc_id: str, text: str) -> str:
     """Queue a document for the collection `a`, and return the id of its job."""
     blob = keep_bytes(data / "spool", data / "collections/a/blobs", text.encode())
     return state.enqueue("add", "a", uploads=[Upload(doc_id, blob.sha256, "d.md", blob.bytes)]).id
-
-
-def wait_for(condition: Callable[[], Any], seconds: float = 60.0) -> Any:
-    until = time.monotonic() + seconds
-    while not (found := condition()):
-        assert time.monotonic() < until
-        time.sleep(0.02)
-    return found
 
 
 def assert_each_done_once(state: State, jobs: list[str]) -> None:

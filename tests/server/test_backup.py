@@ -61,10 +61,7 @@ def test_there_and_back(data: Path, tmp_path: Path) -> None:
 def test_a_backup_waits_for_the_job_under_way(data: Path, tmp_path: Path) -> None:
     with waiting_lock(lock_file(data, "changes"), 1), pytest.raises(IndexBusy):
         write_backup(data, tmp_path / "backup.tar", lock_wait=0.05)
-    assert (
-        sorted(path.name for path in tmp_path.iterdir()) == ["b.index", "data"]
-        or not (tmp_path / "backup.tar").exists()
-    )
+    assert not (tmp_path / "backup.tar").exists()
     assert not list(tmp_path.glob(".backup*"))
 
 

@@ -25,14 +25,9 @@ def listener() -> Iterator[socket.socket]:
 @pytest.mark.parametrize(
     ("counts", "fewest", "too_many"),
     [
-        ([0, ABSENT], True, False),
-        ([3, 3], True, False),
-        ([4, 3], False, False),
-        ([3, 0], False, True),
-        ([20, 18], False, False),
-        ([27, 23], False, True),
-        ([200, 176], False, False),
-        ([5, ABSENT, 9], True, False),
+        *((counts, True, False) for counts in ([0, ABSENT], [3, 3], [5, ABSENT, 9])),
+        *((counts, False, False) for counts in ([4, 3], [20, 18], [200, 176])),
+        *((counts, False, True) for counts in ([3, 0], [27, 23])),
     ],
 )
 def test_counts_are_compared(counts: list[int], fewest: bool, too_many: bool) -> None:

@@ -35,19 +35,9 @@ LINE = re.compile(r"^--- (#[0-9a-f]{8}) (.*)$", re.MULTILINE)
 
 
 def passage(mark: int, text: str, title: str = "Title", doc_id: str = "doc") -> dict[str, Any]:
-    return {
-        "mark": mark,
-        "doc": doc_id,
-        "title": title,
-        "headings": ["Head"],
-        "page": 2,
-        "line": None,
-        "text": text,
-        "score": 0.5,
-        "verbatim": True,
-        "spans": [{"doc": doc_id, "start": 3, "end": 9}],
-        "url": None,
-    }
+    placed = {"headings": ["Head"], "page": 2, "line": None, "spans": [{"doc": doc_id, "start": 3, "end": 9}]}
+    shown = {"mark": mark, "doc": doc_id, "title": title, "text": text, "score": 0.5, "verbatim": True, "url": None}
+    return {**shown, **placed}
 
 
 def outside(text: str) -> str:
@@ -94,14 +84,8 @@ def test_titles_and_ids_stay_on_their_line_within_the_fence() -> None:
 
 
 def test_images_of_an_answer_do_not_load() -> None:
-    answer = {
-        "answer": "See ![x](http://evil/?q=1).",
-        "citations": [],
-        "found": True,
-        "sure": True,
-        "unverified": [],
-        "complete": True,
-    }
+    sound = dict.fromkeys(("found", "sure", "complete"), True)
+    answer = {"answer": "See ![x](http://evil/?q=1).", "citations": [], "unverified": [], **sound}
     assert "![" not in answer_text(answer, "docs")
 
 
@@ -110,14 +94,8 @@ def test_no_result_is_longer_than_it_may_be(unit: str) -> None:
     long = unit * (60_000 // len(unit))
     passages = [passage(mark, long[:9_000], long[:300]) for mark in range(1, 40)]
     citations = [{**passages[mark], "span": {"doc": "doc", "start": 0, "end": 5}} for mark in range(30)]
-    answer = {
-        "answer": long,
-        "citations": citations,
-        "found": False,
-        "sure": False,
-        "unverified": ["x"],
-        "complete": False,
-    }
+    doubtful = dict.fromkeys(("found", "sure", "complete"), False)
+    answer = {"answer": long, "citations": citations, "unverified": ["x"], **doubtful}
     rows = [{"id": f"{number}{long[:900]}", "title": long[:400], "characters": 10**9} for number in range(100)]
     shown = fitting_documents(rows)
     assert 0 < shown <= 100

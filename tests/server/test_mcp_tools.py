@@ -201,9 +201,8 @@ def test_orders_in_a_document_stay_within_the_fence(index: mw.Index) -> None:
 
 def test_what_cannot_be_is_told_with_what_to_do(index: mw.Index) -> None:
     async def work(client: Client) -> None:
-        assert "there is no such collection; there are: pets" in await refusal(
-            client, "build_context", question="x", collection="other"
-        )
+        said = await refusal(client, "build_context", question="x", collection="other")
+        assert "there is no such collection; there are: pets" in said
         assert "begin before its end" in await refusal(client, "read_document", id="cats.md", start=81)
         assert "no document has the id 'nope'" in await refusal(client, "read_document", id="nope")
         assert "there is no such document" in await refusal(client, "fetch", id="mergewise://pets/documents/A")
@@ -233,13 +232,9 @@ def test_texts_are_added_and_removed_where_that_is_allowed(tmp_path: Path) -> No
         tools = {tool.name: tool for tool in (await client.list_tools()).tools}
         assert list(tools) == [*READING, *WRITING]
         assert all(tools[name].annotations.destructive_hint for name in WRITING)  # type: ignore[union-attr]
-        assert (
-            await told(client, "add_text", id="mice.md", text="Mice eat cheese.", title="Mice")
-            == "The text is indexed."
-        )
-        assert "holds this text already" in await told(
-            client, "add_text", id="mice.md", text="Mice eat cheese.", title="Mice"
-        )
+        mice = {"id": "mice.md", "text": "Mice eat cheese.", "title": "Mice"}
+        assert await told(client, "add_text", **mice) == "The text is indexed."
+        assert "holds this text already" in await told(client, "add_text", **mice)
         assert "Mice eat cheese." in await told(client, "build_context", question="What do mice eat?")
         assert await told(client, "remove_document", id="mice.md") == "The document is removed."
         assert "no document has the id" in await refusal(client, "remove_document", id="mice.md")
@@ -354,12 +349,10 @@ def test_a_token_sees_its_own_collections_alone(server: LiveServer) -> None:
 
     async def work(client: Client) -> None:
         assert "- id birds.md" in await told(client, "list_documents")
-        assert "there is no such collection; there are: birds" in await refusal(
-            client, "build_context", question="x", collection="ships"
-        )
-        assert "there is no such collection" in await refusal(
-            client, "fetch", id="mergewise://ships/documents/c2hpcHMvZmxlZXQubWQ"
-        )
+        said = await refusal(client, "build_context", question="x", collection="ships")
+        assert "there is no such collection; there are: birds" in said
+        said = await refusal(client, "fetch", id="mergewise://ships/documents/c2hpcHMvZmxlZXQubWQ")
+        assert "there is no such collection" in said
         found = json.loads(await told(client, "search", query="Where was the Aurora built?"))["results"]
         assert {one["id"].split("/")[2] for one in found} == {"birds"}
 
@@ -368,9 +361,8 @@ def test_a_token_sees_its_own_collections_alone(server: LiveServer) -> None:
 
 def test_a_condition_of_a_token_hides_documents(server: LiveServer) -> None:
     other = {"type": "eq", "key": "id", "value": "other.md"}
-    server.tokens["blind"] = server.state.add_token(
-        ["read", "write"], collections=["birds"], filter=other, rate=10_000
-    )[1]
+    limits: dict[str, Any] = {"collections": ["birds"], "filter": other, "rate": 10_000}
+    server.tokens["blind"] = server.state.add_token(["read", "write"], **limits)[1]
 
     async def work(client: Client) -> None:
         assert "There are no documents in birds." in await told(client, "list_documents")

@@ -13,12 +13,15 @@ from mergewise.defaults import DEFAULT_BUDGET
 from mergewise.server.answers import VisibleDocuments
 from mergewise.server.collections import id_of, key_of
 from mergewise.server.problems import HTTPProblem
+from mergewise.server.records import Job
 from mergewise.types import Context, Span, Step
 from tests.server.conftest import ANSWER, BIRDS, SHIPS, LiveServer
 
 SHIPS_API = "/api/v1/collections/ships"
 QUESTION = {"question": "When was the Aurora built?"}
 KEY = key_of("ships/fleet.md")
+WRONG_TOKENS: list[dict[str, Any]] = [{"rate": 1e-300}, {"expires": False}, {"scopes": []}]
+WRONG_OPTIONS: list[dict[str, Any]] = [{"strange": 1}, {"ids": ["1", "2"]}, {"metadata": [{}, {}]}]
 
 
 def events_of(answer: httpx.Response) -> Iterator[tuple[str, Any]]:
@@ -29,13 +32,22 @@ def events_of(answer: httpx.Response) -> Iterator[tuple[str, Any]]:
             yield fields["event"], json.loads(fields["data"])
 
 
+def body_of(kind: str, content: bytes) -> dict[str, Any]:
+    return {"content": content, "headers": {"Content-Type": kind}}
+
+
+def job_of(live: LiveServer, answer: httpx.Response) -> Job:
+    job = live.state.job(answer.json()["job"]["id"])
+    assert job is not None
+    return job
+
+
 def test_keys_are_ids_that_fit_into_a_path() -> None:
     for doc_id in ("a", "a/b c", "ü?#", "x" * 300, "日本/語"):
         assert id_of(key_of(doc_id)) == doc_id and "/" not in key_of(doc_id)
-    for wrong in ("a", "YQ==", "YR", "ü", "/w", ""):
-        if wrong:
-            with pytest.raises(HTTPProblem):
-                id_of(wrong)
+    for wrong in ("a", "YQ==", "YR", "ü", "/w"):
+        with pytest.raises(HTTPProblem):
+            id_of(wrong)
 
 
 def test_collections_are_listed_in_pages(server: LiveServer) -> None:
@@ -89,9 +101,8 @@ def test_an_answer_is_told_whole_and_in_events(server: LiveServer) -> None:
         assert set(names[2:-2]) == {"delta"}
         done = events[-1][1]
         assert "".join(data["text"] for name, data in events if name == "delta") == done["answer"] == ANSWER
-        assert (
-            events[1][1] == whole["context"] and events[-2][1]["citations"] == whole["citations"] == done["citations"]
-        )
+        assert events[1][1] == whole["context"]
+        assert events[-2][1]["citations"] == whole["citations"] == done["citations"]
         assert events[0][1] == {"id": done["id"], "snapshot": events[1][1]["snapshot"]} and "context" not in done
         assert {key for key in whole if key not in done} == {"context"}
 
@@ -171,23 +182,16 @@ def test_strategies_are_compared(server: LiveServer) -> None:
     ("body", "pointer"),
     [
         ({}, "/question"),
-        ({"question": ""}, "/question"),
-        ({"question": "  "}, "/question"),
-        ({"question": "x" * 8001}, "/question"),
+        *(({"question": wrong}, "/question") for wrong in ("", "  ", "x" * 8001)),
         ({**QUESTION, "strange": 1}, "/strange"),
-        ({**QUESTION, "budget": 0}, "/budget"),
-        ({**QUESTION, "budget": 40_000}, "/budget"),
-        ({**QUESTION, "rounds": 5}, "/rounds"),
-        ({**QUESTION, "rounds": True}, "/rounds"),
-        ({**QUESTION, "rounds": "1"}, "/rounds"),
+        *(({**QUESTION, "budget": wrong}, "/budget") for wrong in (0, 40_000)),
+        *(({**QUESTION, "rounds": wrong}, "/rounds") for wrong in (5, True, "1")),
         ({**QUESTION, "history": [{"role": "user", "content": "x"}] * 51}, "/history"),
         ({**QUESTION, "chat": "openai:gpt-9"}, "/chat"),
-        ({**QUESTION, "strategy": "weave(k=100000)"}, None),
-        ({**QUESTION, "strategy": "nothing"}, None),
+        *(({**QUESTION, "strategy": wrong}, None) for wrong in ("weave(k=100000)", "nothing")),
         ({**QUESTION, "parameters": {"k": 501}}, None),
         ({**QUESTION, "mode": "nothing"}, None),
-        ({**QUESTION, "where": {"type": "eq", "key": "_source", "value": "x"}}, None),
-        ({**QUESTION, "where": "id = "}, None),
+        *(({**QUESTION, "where": wrong}, None) for wrong in ({"type": "eq", "key": "_source", "value": "x"}, "id = ")),
         ({**QUESTION, "where": 5}, "/where"),
         ({**QUESTION, "max_tokens": 5000}, "/max_tokens"),
     ],
@@ -196,9 +200,8 @@ def test_what_cannot_be_asked_is_told(server: LiveServer, body: dict[str, Any], 
     answer = server.client().post(f"{SHIPS_API}/ask", json=body)
     told = answer.json()
     assert (answer.status_code, told["status"], told["code"]) == (422, 422, "invalid"), answer.text
-    assert (
-        answer.headers["Content-Type"] == "application/problem+json" and told["type"] == "urn:mergewise:problem:invalid"
-    )
+    assert answer.headers["Content-Type"] == "application/problem+json"
+    assert told["type"] == "urn:mergewise:problem:invalid"
     assert told["instance"] == answer.headers["X-Request-Id"]
     assert pointer is None or pointer in [one["pointer"] for one in told["errors"]]
 
@@ -215,12 +218,9 @@ def test_a_filter_is_no_sql(server: LiveServer, key: str) -> None:
     [
         ("GET", "/nowhere", {}, 404),
         ("PUT", f"{SHIPS_API}/ask", {}, 405),
-        ("POST", f"{SHIPS_API}/ask", {"content": b"{", "headers": {"Content-Type": "application/json"}}, 400),
-        ("POST", f"{SHIPS_API}/ask", {"content": b"\xff", "headers": {"Content-Type": "application/json"}}, 400),
-        ("POST", f"{SHIPS_API}/documents", {"content": b"x", "headers": {"Content-Type": "text/plain"}}, 415),
-        ("GET", f"{SHIPS_API}/documents/!", {}, 404),
-        ("GET", f"{SHIPS_API}/documents/bm9uZQ", {}, 404),
-        ("GET", f"{SHIPS_API}/documents/{KEY}/original", {}, 404),
+        *(("POST", f"{SHIPS_API}/ask", body_of("application/json", content), 400) for content in (b"{", b"\xff")),
+        ("POST", f"{SHIPS_API}/documents", body_of("text/plain", b"x"), 415),
+        *(("GET", f"{SHIPS_API}/documents/{place}", {}, 404) for place in ("!", "bm9uZQ", f"{KEY}/original")),
         ("GET", "/api/v1/jobs/nothing", {}, 404),
         ("POST", "/api/v1/jobs/nothing/cancel", {}, 404),
         ("DELETE", "/api/v1/tokens/nothing", {}, 404),
@@ -231,9 +231,7 @@ def test_a_filter_is_no_sql(server: LiveServer, key: str) -> None:
         ("PATCH", SHIPS_API, {"json": {"defaults": {"path": "/etc"}}}, 422),
         ("PATCH", SHIPS_API, {"json": {"defaults": {"budget": 0}}}, 422),
         ("PATCH", SHIPS_API, {"json": {"defaults": {"mode": 3}}}, 422),
-        ("POST", "/api/v1/tokens", {"json": {"scopes": ["read"], "rate": 1e-300}}, 422),
-        ("POST", "/api/v1/tokens", {"json": {"scopes": ["read"], "expires": False}}, 422),
-        ("POST", "/api/v1/tokens", {"json": {"scopes": []}}, 422),
+        *(("POST", "/api/v1/tokens", {"json": {"scopes": ["read"], **wrong}}, 422) for wrong in WRONG_TOKENS),
         ("POST", f"{SHIPS_API}/jobs", {"json": {"kind": "sync"}}, 422),
         ("POST", f"{SHIPS_API}/jobs", {"json": {"kind": "add_view", "request": {"view": "x"}}}, 422),
         ("POST", f"{SHIPS_API}/documents:remove", {"json": {"ids": ["a"], "prefix": "b"}}, 422),
@@ -298,25 +296,20 @@ def test_documents_are_sent_and_queued(start_server: Callable[..., LiveServer]) 
     texts["documents"][0]["text"] = "Another."
     assert client.post(f"{SHIPS_API}/documents", json=texts, headers=key).status_code == 409
 
-    put = client.put(
-        f"{SHIPS_API}/documents/{key_of('x/y')}",
-        content=b"# Hi",
-        headers={"Content-Disposition": 'attachment; filename="y.md"'},
-    )
+    named = {"Content-Disposition": 'attachment; filename="y.md"'}
+    put = client.put(f"{SHIPS_API}/documents/{key_of('x/y')}", content=b"# Hi", headers=named)
     assert put.status_code == 202 and put.json()["documents"] == [{"key": key_of("x/y"), "id": "x/y", "title": "y.md"}]
     upload = live.state.uploads(put.json()["job"]["id"])[0]
     assert (upload.id, upload.name, upload.bytes) == ("x/y", "y.md", 4)
 
     described = client.patch(f"{SHIPS_API}/documents/{KEY}", json={"metadata": {"year": 1871}})
-    assert live.state.job(described.json()["job"]["id"]).request == {"id": "ships/fleet.md", "metadata": {"year": 1871}}
-    dry = client.post(f"{SHIPS_API}/documents:remove", json={"prefix": "", "dry_run": True})
-    assert dry.status_code == 422
-    dry = client.post(
-        f"{SHIPS_API}/documents:remove", json={"ids": ["pic", "none", "ships/fleet.md"], "dry_run": True}
-    ).json()
+    assert job_of(live, described).request == {"id": "ships/fleet.md", "metadata": {"year": 1871}}
+    removing = f"{SHIPS_API}/documents:remove"
+    assert client.post(removing, json={"prefix": "", "dry_run": True}).status_code == 422
+    dry = client.post(removing, json={"ids": ["pic", "none", "ships/fleet.md"], "dry_run": True}).json()
     assert (dry["job"], dry["count"]) == (None, 2)
-    removed = client.post(f"{SHIPS_API}/documents:remove", json={"prefix": "p"}).json()
-    assert removed["count"] == 1 and live.state.job(removed["job"]["id"]).request == {"prefix": "p"}
+    removed = client.post(removing, json={"prefix": "p"})
+    assert removed.json()["count"] == 1 and job_of(live, removed).request == {"prefix": "p"}
     assert client.request("DELETE", f"{SHIPS_API}/documents/{KEY}").json()["job"]["kind"] == "remove"
 
 
@@ -324,9 +317,7 @@ def test_documents_are_sent_and_queued(start_server: Callable[..., LiveServer]) 
     ("files", "options", "status"),
     [
         ([("other", ("a", b"x"))], {}, 422),
-        ([("files", ("a", b"x"))], {"strange": 1}, 422),
-        ([("files", ("a", b"x"))], {"ids": ["1", "2"]}, 422),
-        ([("files", ("a", b"x"))], {"metadata": [{}, {}]}, 422),
+        *(([("files", ("a", b"x"))], wrong, 422) for wrong in WRONG_OPTIONS),
         ([("files", ("a", b"x")), ("files", ("a", b"y"))], {}, 422),
         ([("files", ("../..", b"x"))], {}, 422),
         ([("files", (f"{n}", b"x")) for n in range(201)], {}, 400),
@@ -366,10 +357,8 @@ def test_jobs_are_watched(start_server: Callable[..., LiveServer]) -> None:
     assert client.post(f"/api/v1/jobs/{jobs[0]['id']}/retry").status_code == 409
     assert client.post(f"/api/v1/jobs/{jobs[0]['id']}/cancel").json()["state"] == "cancelled"
     blocks = client.get(f"/api/v1/jobs/{jobs[0]['id']}/events").text.strip().split("\n\n")
-    assert [json.loads(block.split("data: ")[1].partition("\n")[0])["state"] for block in blocks] == [
-        "queued",
-        "cancelled",
-    ]
+    states = [json.loads(block.split("data: ")[1].partition("\n")[0])["state"] for block in blocks]
+    assert states == ["queued", "cancelled"]
     number = next(line for line in blocks[0].splitlines() if line.startswith("id: "))[4:]
     later = client.get(f"/api/v1/jobs/{jobs[0]['id']}/events", headers={"Last-Event-ID": number}).text
     assert later.count("event: job") == 1 and "cancelled" in later

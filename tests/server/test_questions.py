@@ -7,18 +7,20 @@ import json
 import os
 import socket
 import threading
-import time
 from collections.abc import AsyncGenerator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from functools import partial
 from typing import Any
 
 import pytest
+from starlette.types import Message
 
 from mergewise.models.scripted import Turn
 from mergewise.server.streams import EventStream
 from tests.server.conftest import ANSWER, LiveServer
 from tests.server.test_native import events_of
+from tests.support import until
 
 LONG = bool(os.environ.get("MERGEWISE_ATTACK"))
 DISCONNECTS = 100 if LONG else 10
@@ -50,12 +52,8 @@ def read_until(connection: socket.socket, wanted: bytes) -> bytes:
     return read
 
 
-def wait_for(condition: Callable[[], bool], seconds: float = 15.0) -> None:
-    """What is to be so in a second, on a machine that may be busy."""
-    until = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < until
-        time.sleep(0.005)
+def reached(server: LiveServer, questions: int) -> bool:
+    return len(server.chat.asked) >= questions
 
 
 def is_idle(server: LiveServer) -> bool:
@@ -71,12 +69,12 @@ def test_who_goes_away_frees_slot_and_model(start_server: Callable[..., LiveServ
         if stream:
             read_until(connection, b"event: delta")
         else:
-            wait_for(lambda: server.service.admission.busy[1] == 1)
-            wait_for(lambda asked=number: len(server.chat.asked) > asked)
+            assert until(lambda: server.service.admission.busy[1] == 1)
+            assert until(partial(reached, server, number + 1))
         connection.close()
-        wait_for(lambda: is_idle(server))
+        assert until(lambda: is_idle(server))
     # the model's endpoint saw its clients go
-    wait_for(lambda: server.chat.transcript._under_way <= 1 or server.chat.lost > 0)
+    assert until(lambda: server.chat.transcript._under_way <= 1 or server.chat.lost > 0)
     assert len(server.chat.asked) == DISCONNECTS
 
 
@@ -92,7 +90,7 @@ def test_more_than_can_be_answered_is_refused_and_nothing_else(start_server: Cal
         answers = list(pool.map(ask, range(100)))
     assert {status for status, _ in answers} == {200, 429}
     assert all((status == 429) == (wait is not None) for status, wait in answers)
-    wait_for(lambda: is_idle(server))
+    assert until(lambda: is_idle(server))
     assert ask(1000)[0] == 200
 
 
@@ -113,7 +111,7 @@ def test_contexts_are_assembled_beside_streams_that_wait(start_server: Callable[
         refused = client.post(ASK, json={"question": "Which ship sank near Skye?"})
         assert refused.status_code == 429 and refused.headers["Retry-After"] == "1"
         assert "queue" not in refused.text
-    wait_for(lambda: is_idle(server))
+    assert until(lambda: is_idle(server))
 
 
 def test_the_same_question_at_the_same_time_is_assembled_once(start_server: Callable[..., LiveServer]) -> None:
@@ -133,7 +131,7 @@ def test_the_same_question_at_the_same_time_is_assembled_once(start_server: Call
         clients = [server.client() for _ in range(5)]
         answers = [pool.submit(client.post, CONTEXT, json=body) for client in clients]
         shared = server.service.questions._assemblies
-        wait_for(lambda: sum(one._waiting for one in shared._under_way.values()) == 5)
+        assert until(lambda: sum(one._waiting for one in shared._under_way.values()) == 5)
         may_go.set()
         texts = {answer.result().json()["context"]["text"] for answer in answers}
     assert len(texts) == 1 and assembled.count("Which ship sank near Skye?") == 1
@@ -153,26 +151,17 @@ def test_a_change_of_the_index_is_seen_by_the_next_question(start_server: Callab
     assert "Genoa" in after["context"]["text"] and "Genoa" not in before["context"]["text"]
 
 
-@pytest.mark.parametrize(
-    ("turn", "status", "code"),
-    [
-        (Turn(status=400), 502, "model-failed"),
-        (Turn(fault="nonsense"), 502, "model-failed"),
-        (Turn(""), 502, "model-failed"),
-    ],
-)
-def test_a_model_that_fails_is_a_problem(
-    start_server: Callable[..., LiveServer], turn: Turn, status: int, code: str
-) -> None:
+@pytest.mark.parametrize("turn", [Turn(status=400), Turn(fault="nonsense"), Turn("")])
+def test_a_model_that_fails_is_a_problem(start_server: Callable[..., LiveServer], turn: Turn) -> None:
     server = start_server(script=[turn])
     body = {"question": "When was the Aurora built?"}
     answer = server.client().post(ASK, json=body)
-    assert (answer.status_code, answer.json()["code"]) == (status, code)
+    assert (answer.status_code, answer.json()["code"]) == (502, "model-failed")
     events = list(events_of(server.client().post(ASK, json={**body, "stream": True})))
     assert [name for name, _ in events] == ["started", "context", "error"]
-    assert events[-1][1]["status"] == status and events[-1][1]["type"] == f"urn:mergewise:problem:{code}"
+    assert events[-1][1]["status"] == 502 and events[-1][1]["type"] == "urn:mergewise:problem:model-failed"
     assert "sk-scripted" not in answer.text and "Traceback" not in answer.text
-    wait_for(lambda: is_idle(server))
+    assert until(lambda: is_idle(server))
 
 
 def test_a_model_that_is_silent_is_not_waited_for_without_end(start_server: Callable[..., LiveServer]) -> None:
@@ -180,7 +169,7 @@ def test_a_model_that_is_silent_is_not_waited_for_without_end(start_server: Call
     body = {"question": "When was the Aurora built?", "stream": True}
     events = list(events_of(server.client().post(ASK, json=body)))
     assert events[-1][0] == "error" and events[-1][1]["status"] == 504
-    wait_for(lambda: is_idle(server))
+    assert until(lambda: is_idle(server))
 
 
 def test_streams_end_with_an_event_where_the_server_ends(
@@ -193,7 +182,7 @@ def test_streams_end_with_an_event_where_the_server_ends(
         server.state.draining.set()
         told = read_until(connection, b"event: error")
         assert b"draining" in told or b"draining" in connection.recv(65536)
-    wait_for(lambda: is_idle(server))
+    assert until(lambda: is_idle(server))
 
 
 def test_what_was_shown_is_the_answer(start_server: Callable[..., LiveServer]) -> None:
@@ -228,9 +217,13 @@ def test_who_reads_no_more_is_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
             await asyncio.sleep(60)
 
     async def stream() -> None:
+        async def nothing() -> Message:
+            await asyncio.Event().wait()
+            return {}
+
         response = EventStream(events(), lambda problem: b"", asyncio.Event())
         async with asyncio.timeout(15):
-            await response({"type": "http"}, asyncio.Event().wait, send)
+            await response({"type": "http"}, nothing, send)
 
     asyncio.run(stream())
     assert closed == [True] and sent == ["http.response.start", *["http.response.body"] * 3]

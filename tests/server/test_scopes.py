@@ -25,10 +25,10 @@ def operations(server: LiveServer) -> list[tuple[str, str, str]]:
 
 @pytest.fixture(scope="module")
 def tokens(server: LiveServer) -> Iterator[dict[str, str]]:
-    made: dict[str, tuple[Token, str]] = {scope: server.state.add_token([scope], rate=10_000) for scope in SCOPES}
-    made |= {
-        f"{scope} of birds": server.state.add_token([scope], collections=["birds"], rate=10_000) for scope in SCOPES
-    }
+    made: dict[str, tuple[Token, str]] = {}
+    for scope in SCOPES:
+        made[scope] = server.state.add_token([scope], rate=10_000)
+        made[f"{scope} of birds"] = server.state.add_token([scope], collections=["birds"], rate=10_000)
     yield {name: secret for name, (_, secret) in made.items()}
     for token, _ in made.values():
         server.state.remove_token(token.id)

@@ -59,11 +59,8 @@ def test_flags_reach_the_configuration(served: list[ServerConfig], tmp_path: Pat
     told = run("serve", "data", *words, "-c", "openai:gpt", "-c", "fast=openai:m:2", "-c", "extractive")
     (config,) = served
     assert (config.data, config.host, config.port, config.workers) == (Path("data"), "localhost", 1, 3)
-    assert {name: chat.spec for name, chat in config.chats.items()} == {
-        "gpt": "openai:gpt",
-        "fast": "openai:m:2",
-        "slow": "hf:slow",
-    }
+    specs = {"gpt": "openai:gpt", "fast": "openai:m:2", "slow": "hf:slow"}
+    assert {name: chat.spec for name, chat in config.chats.items()} == specs
     assert not config.needs_token and not config.watch and "#t=" not in told.output
     assert "everybody on this machine" in " ".join(told.output.split())
     with pytest.raises(UsageError, match="no-auth"):
@@ -83,9 +80,8 @@ def test_tokens_are_made_listed_and_taken_back(served: list[ServerConfig]) -> No
     with pytest.raises(UsageError, match="no server"):
         run("server", "tokens", "data")
     run("serve", "data")
-    secret = run(
-        "server", "add-token", "data", "-s", "read", "-s", "write", "-n", "a", "--title", "Ann", "--days", 2
-    ).stdout.strip()
+    options = "-s read -s write -n a --title Ann --days 2"
+    secret = run("server", "add-token", "data", *options.split()).stdout.strip()
     listed = json.loads(run("server", "tokens", "data", "--json").stdout)
     assert [(one["title"], one["scopes"], one["collections"]) for one in listed] == [
         ("the first start", ["read", "write", "admin"], None),
@@ -128,7 +124,6 @@ def test_without_the_extra_the_command_says_so(served: list[ServerConfig], monke
 
 
 def test_help_says_what_there_is() -> None:
-    assert all(
-        word in run("server", "--help").stdout for word in ("add-token", "tokens", "remove-token", "backup", "restore")
-    )
+    told = run("server", "--help").stdout
+    assert all(word in told for word in ("add-token", "tokens", "remove-token", "backup", "restore"))
     assert "--docs" in run("serve", "--help").stdout

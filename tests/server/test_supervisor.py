@@ -29,7 +29,8 @@ from mergewise.server.balance import ABSENT, ConnectionCounts
 from mergewise.server.configuration import CollectionConfig, ServerConfig
 from mergewise.server.state import State
 from mergewise.server.supervisor import Child, Supervisor, listening_socket, prepare, tell_systemd, token_file
-from tests.server.killing import Summarizer, assert_each_done_once, queue, wait_for
+from tests.server.killing import Summarizer, assert_each_done_once, queue
+from tests.support import until
 
 pytest.importorskip("uvicorn")
 pytest.importorskip("openai")
@@ -50,6 +51,9 @@ if __name__ == "__main__":
     )
     Supervisor(config, "tests.server.tiny_app", lambda url, secret: print(url, secret, flush=True)).run()
 """
+
+
+PIPES: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
 
 
 def fetch(address: str) -> tuple[int, str]:
@@ -82,25 +86,19 @@ def test_a_server_lives_and_ends(tmp_path: Path, notified: tuple[str, socket.soc
     environment = {**os.environ, "PYTHONPATH": path, "NOTIFY_SOCKET": notified[0], "SCRIPTED_KEY": "sk-scripted"}
     with (
         ChatServer(chat) as endpoint,
-        subprocess.Popen(
-            [sys.executable, script, data, endpoint.base_url],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env=environment,
-            text=True,
-        ) as server,
+        subprocess.Popen([sys.executable, script, data, endpoint.base_url], env=environment, **PIPES) as server,
     ):
         try:
             assert server.stdout is not None and server.stderr is not None
             url, secret = server.stdout.readline().split()
             assert notified[1].recv(100) == b"READY=1"
             assert token_file(data).read_text() == f"{secret}\n" and token_file(data).stat().st_mode & 0o077 == 0
-            wait_for(lambda: fetch(f"{url}/readyz")[0] == 200)
+            assert until(lambda: fetch(f"{url}/readyz")[0] == 200)
 
             # another worker answers where one was killed
             worker = fetch(url)[1]
             os.kill(int(worker), signal.SIGKILL)
-            wait_for(lambda: fetch(url)[1] not in ("", worker))
+            assert until(lambda: fetch(url)[1] not in ("", worker))
 
             # the writer is killed while it asks a model: its jobs end once, and only what was under way is asked again
             with State(data / "server.sqlite") as state:
@@ -108,10 +106,10 @@ def test_a_server_lives_and_ends(tmp_path: Path, notified: tuple[str, socket.soc
                 jobs = [
                     queue(state, data, f"d{n}", f"# Town {n}\n\nIn town {n} they built a bridge.\n") for n in range(16)
                 ]
-                wait_for(lambda: len(chat.asked) > 2)
+                assert until(lambda: len(chat.asked) > 2)
                 writer = int((data / "writer.beat").read_text())
                 os.kill(writer, signal.SIGKILL)
-                wait_for(lambda: state.job_counts() == {"done": len(jobs)})
+                assert until(lambda: state.job_counts() == {"done": len(jobs)})
                 assert [state.job(job).kills > 0 for job in jobs].count(True) > 0  # type: ignore[union-attr]
                 assert_each_done_once(state, jobs)
             assert len(set(chat.asked)) == 16 and not any(chat.paid_twice)
@@ -130,7 +128,7 @@ def test_a_server_lives_and_ends(tmp_path: Path, notified: tuple[str, socket.soc
             time.sleep(0.5)
             began = time.monotonic()
             server.terminate()
-            assert wait_for(lambda: fetch(f"{url}/readyz")[0] in (503, 0), 5)
+            assert until(lambda: fetch(f"{url}/readyz")[0] in (503, 0), 5)
             _, errors = server.communicate(timeout=30)
             assert server.returncode == 0 and time.monotonic() - began < 12
             stream.join()
@@ -195,16 +193,10 @@ def test_one_that_lived_is_started_again_at_once(tmp_path: Path, monkeypatch: An
 def test_a_port_in_use_is_named(tmp_path: Path) -> None:
     with listening_socket(ServerConfig(tmp_path, port=0)) as first:
         port = first.getsockname()[1]
-        with (
-            pytest.raises(UsageError, match=f"port {port} is in use"),
-            listening_socket(ServerConfig(tmp_path, port=port)),
-        ):
-            pass
-    with (
-        pytest.raises(UsageError, match="cannot be had"),
-        listening_socket(ServerConfig(tmp_path, host="no.such.host.invalid")),
-    ):
-        pass
+        taken, nowhere = ServerConfig(tmp_path, port=port), ServerConfig(tmp_path, host="no.such.host.invalid")
+        for config, said in ((taken, f"port {port} is in use"), (nowhere, "cannot be had")):
+            with pytest.raises(UsageError, match=said), listening_socket(config):
+                pass
 
 
 def test_collections_follow_the_configuration(tmp_path: Path) -> None:
@@ -214,10 +206,8 @@ def test_collections_follow_the_configuration(tmp_path: Path) -> None:
         assert secret is not None and prepare(config, state) is None
         assert state.update_collection("b", title="kept", defaults={"budget": 5})
         prepare(config, state)
-        assert [(one.name, one.title, dict(one.defaults)) for one in state.collections()] == [
-            ("a", "A", {}),
-            ("b", "kept", {"budget": 5}),
-        ]
+        standing = [(one.name, one.title, dict(one.defaults)) for one in state.collections()]
+        assert standing == [("a", "A", {}), ("b", "kept", {"budget": 5})]
         prepare(ServerConfig(tmp_path, collections={"b": CollectionConfig()}), state)
         assert [one.name for one in state.collections()] == ["b"]
         with State(tmp_path / "open" / "server.sqlite") as other:

@@ -10,6 +10,7 @@ import json
 import os
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,7 @@ from tests.server.web_stub import (
     key_of,
     serving,
 )
+from tests.support import until as holds
 
 pytestmark = pytest.mark.skipif(chromium.PATH is None, reason=f"none of {', '.join(chromium.NAMES)} is installed")
 
@@ -79,6 +81,14 @@ def visit_address(browser: Browser, address: str, token: str, scheme: str = "lig
     browser.call("Network.clearBrowserCookies")
     browser.open(f"{address}/?{next(_visits)}#t={token}", scheme, width, 800)
     until(browser, "document.querySelector('h1')?.textContent")
+
+
+@contextmanager
+def visited(browser: Browser, stub: Stub) -> Iterator[Stub]:
+    """The stub under way, with its page open."""
+    with serving(stub):
+        visit(browser, stub)
+        yield stub
 
 
 def go(browser: Browser, place: str, ready: str) -> None:
@@ -163,18 +173,15 @@ def test_every_view_can_be_used_by_everybody_and_asks_nobody_else(browser: Brows
 
 
 def test_what_is_wrong_would_be_found_and_the_policy_is_in_force(browser: Browser) -> None:
-    with serving(Stub()) as stub:
-        visit(browser, stub)
+    with visited(browser, Stub()):
         browser.js(AXE)
         browser.js("document.querySelector('main').append(document.createElement('button'))")
         assert [found[0] for found in json.loads(browser.js(RUN_AXE))] == ["button-name"]
         with pytest.raises(RuntimeError, match="TrustedHTML"):
             browser.js("document.body.innerHTML = '<b>x</b>'")
         browser.js("document.body.append(Object.assign(new Image(), {src: 'http://127.0.0.1:9/x.png'}))")
-        end = time.monotonic() + PATIENCE
-        while not any("Content Security Policy" in said for said in browser.complaints()):
-            assert time.monotonic() < end
-            browser.js("0")
+        refused = "Content Security Policy"
+        assert holds(lambda: browser.js("0") == 0 and any(refused in said for said in browser.complaints()), PATIENCE)
 
 
 @pytest.mark.parametrize("width", [320, 1280] if LONG else [320])
@@ -195,8 +202,7 @@ def test_documents_that_attack_the_page_are_texts_on_it(browser: Browser, width:
 
 
 def test_a_token_in_the_address_becomes_a_cookie_and_leaves_it(browser: Browser) -> None:
-    with serving(Stub()) as stub:
-        visit(browser, stub)
+    with visited(browser, Stub()) as stub:
         assert "t=" not in browser.js("location.hash")
         assert TOKEN not in browser.js(
             "location.href + document.cookie + JSON.stringify(localStorage) + JSON.stringify(sessionStorage)"
@@ -214,8 +220,7 @@ def test_a_token_in_the_address_becomes_a_cookie_and_leaves_it(browser: Browser)
 
 
 def test_sources_come_before_the_answer_and_a_mark_leads_to_its_own(browser: Browser) -> None:
-    with serving(Stub(pause=0.02)) as stub:
-        visit(browser, stub)
+    with visited(browser, Stub(pause=0.02)) as stub:
         ask(browser)
         until(browser, "document.querySelectorAll('.sources .passage').length === 3")
         assert browser.js("document.querySelector('.foot')") is None
@@ -235,15 +240,11 @@ def test_sources_come_before_the_answer_and_a_mark_leads_to_its_own(browser: Bro
 
 
 def test_stopping_ends_the_answer_and_a_question_that_follows_brings_what_was_said(browser: Browser) -> None:
-    with serving(Stub(pause=0.05)) as stub:
-        visit(browser, stub)
+    with visited(browser, Stub(pause=0.05)) as stub:
         ask(browser)
         click(browser, "[aria-label=Stop]")
         assert text(browser, ".answer .note") == "Stopped."
-        end = time.monotonic() + PATIENCE
-        while not stub.hangups and time.monotonic() < end:
-            time.sleep(0.02)
-        assert stub.hangups == 1
+        assert holds(lambda: stub.hangups == 1, PATIENCE)
         stub.pause = 0.0
         ask(browser, "And then?")
         until(browser, "!!document.querySelector('.foot')")
@@ -256,8 +257,7 @@ def test_stopping_ends_the_answer_and_a_question_that_follows_brings_what_was_sa
 
 
 def test_doubts_are_told(browser: Browser) -> None:
-    with serving(Stub(found=False, unverified=(), answer="It is not in the documents.")) as stub:
-        visit(browser, stub)
+    with visited(browser, Stub(found=False, unverified=(), answer="It is not in the documents.")) as stub:
         ask(browser)
         assert "probably not in the documents" in text(browser, "[role=note]")
         stub.found, stub.sure = True, False
@@ -268,8 +268,7 @@ def test_doubts_are_told(browser: Browser) -> None:
 
 def test_a_full_server_is_waited_for_and_errors_say_what_to_do(browser: Browser) -> None:
     problem = {"status": 429, "code": "queue_full", "detail": "many questions at once", "hint": "ask again"}
-    with serving(Stub(refusals=[(429, {"Retry-After": "1"}, problem)])) as stub:
-        visit(browser, stub)
+    with visited(browser, Stub(refusals=[(429, {"Retry-After": "1"}, problem)])) as stub:
         ask(browser)
         assert "going on in 1 second" in text(browser, ".ribbon")
         until(browser, "!!document.querySelector('.foot')")
@@ -289,8 +288,7 @@ def test_a_full_server_is_waited_for_and_errors_say_what_to_do(browser: Browser)
 
 
 def test_a_server_that_goes_and_comes_back_is_waited_for(browser: Browser) -> None:
-    with serving(Stub()) as stub:
-        visit(browser, stub)
+    with visited(browser, Stub()) as stub:
         until(browser, "!!document.querySelector('textarea')")
         port = int(stub.address.rpartition(":")[2])
     browser.js("location.hash = '#/c/cats/documents'")
@@ -302,8 +300,7 @@ def test_a_server_that_goes_and_comes_back_is_waited_for(browser: Browser) -> No
 def test_files_are_sent_indexed_and_removed(browser: Browser, tmp_path: Path) -> None:
     note = tmp_path / "note 👍.txt"
     note.write_text("Cats purr. " * 40)
-    with serving(Stub(texts={})) as stub:
-        visit(browser, stub)
+    with visited(browser, Stub(texts={})) as stub:
         go(browser, "#/c/cats/documents", ".drop.large")
         root = browser.call("DOM.getDocument")["root"]["nodeId"]
         field = browser.call("DOM.querySelector", nodeId=root, selector="#files")["nodeId"]
@@ -331,8 +328,7 @@ def test_spans_stand_where_they_are_behind_letters_of_two_units(browser: Browser
 
 
 def test_a_long_document_is_read_in_windows(browser: Browser) -> None:
-    with serving(Stub()) as stub:
-        visit(browser, stub)
+    with visited(browser, Stub()) as stub:
         name = "papers/long-report.pdf"
         words = stub.texts[name][0]
         start = words.index("Paragraph 3000.")
@@ -358,8 +354,7 @@ def test_a_long_document_is_read_in_windows(browser: Browser) -> None:
 
 
 def test_a_trace_is_a_tree_that_can_be_gone_through_step_by_step(browser: Browser) -> None:
-    with serving(Stub()) as stub:
-        visit(browser, stub)
+    with visited(browser, Stub()):
         ask(browser)
         until(browser, "!!document.querySelector('.foot')")
         go(browser, "#/c/cats/merge", ".tree li")
@@ -376,8 +371,7 @@ def test_a_trace_is_a_tree_that_can_be_gone_through_step_by_step(browser: Browse
 
 
 def test_what_a_server_lacks_is_said(browser: Browser) -> None:
-    with serving(Stub(evaluations=False, scopes=frozenset({"read"}))) as stub:
-        visit(browser, stub)
+    with visited(browser, Stub(evaluations=False, scopes=frozenset({"read"}))):
         go(browser, "#/c/cats/evaluate", ".panel")
         browser.js(CHOOSE_SET)
         until(browser, "!document.querySelector('.panel .primary').disabled")

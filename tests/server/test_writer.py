@@ -192,9 +192,8 @@ def test_an_evaluation(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
         {"question": "When do cats purr?", "answers": ["at night"]},
         {"question": "Who barks?", "answers": ["dogs"]},
     ]
-    job = bench.run(
-        "evaluate", {"questions": questions, "strategies": ["topk", "weave"], "budgets": [64], "name": "Cats"}
-    )
+    form = {"questions": questions, "strategies": ["topk", "weave"], "budgets": [64], "name": "Cats"}
+    job = bench.run("evaluate", form)
     assert job.state == "done" and job.report is not None, job.error
     assert len(job.report["rows"]) == 4 and job.report["report"]["title"] == "Evaluation: Cats"
     (table,) = (table for part in job.report["report"]["parts"] for table in part["tables"])
@@ -202,12 +201,8 @@ def test_an_evaluation(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     assert job.report["page"].startswith("<!doctype html>") and "Evaluation: Cats" in job.report["page"]
     json.dumps(job.report)
     assert job.as_dict()["report"] == {} and "rows" not in json.dumps(bench.state.events(job.id)[-1].job)
-    for request in (
-        {},
-        {"questions": [3]},
-        {"questions": questions, "strategies": ["none"]},
-        {"questions": questions * 9999},
-    ):
+    unknown = {"questions": questions, "strategies": ["none"]}
+    for request in ({}, {"questions": [3]}, unknown, {"questions": questions * 9999}):
         failed = bench.run("evaluate", request)
         assert failed.error is not None and failed.error["code"] == "invalid" and "/" not in failed.error["detail"]
     # nobody else asks whether it is to go on
@@ -254,18 +249,13 @@ def test_a_model_that_fails_fails_its_job_alone(make: Callable[..., Bench], monk
     monkeypatch.setattr(mw.Index, "add", add)
     bad = bench.run("add", uploads=[bench.upload("bad", "Bad text.")])
     assert bad.state == "failed" and bad.error is not None
-    assert (bad.error["code"], bad.error["detail"], bad.error["hint"]) == (
-        "model-failed",
-        "the model is gone",
-        "start it",
-    )
+    assert (bad.error["code"], bad.error["detail"]) == ("model-failed", "the model is gone")
+    assert bad.error["hint"] == "start it"
     assert bench.ids() == ["x"] and bench.statuses() == {"bad": "failed", "x": "indexed"}
     monkeypatch.setattr(mw.Index, "add", lambda *a, **k: 1 / 0)
     defect = bench.add(bench.upload("y"))
-    assert defect.error is not None and (defect.error["code"], "division" in json.dumps(defect.error)) == (
-        "internal",
-        False,
-    )
+    assert defect.error is not None and defect.error["code"] == "internal"
+    assert "division" not in json.dumps(defect.error)
     monkeypatch.undo()
     bench.state.retry(defect.id)
     bench.writer.run_round()
@@ -319,26 +309,20 @@ def test_a_writer_that_ends_leaves_its_job_to_the_next(bench: Bench, monkeypatch
 def test_another_writer_is_waited_for(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(writing, "TELL_SECONDS", 0.01)
     bench.writer.make_indexes()
-    job = bench.state.enqueue("add", "a", uploads=[bench.upload("x")])
-    bench.age()
-    with bench.index().store.place.writer(1):
-        thread = threading.Thread(target=bench.writer.run_round)
-        thread.start()
-        while bench.after(job).state != "waiting_lock":
-            thread.join(0.01)
-    thread.join()
-    assert bench.after(job).state == "done"
-    assert [event.job["state"] for event in bench.state.events(job.id)].count("waiting_lock") == 1
-    other = bench.state.enqueue("add", "a", uploads=[bench.upload("y")])
-    bench.age()
-    with bench.index().store.place.writer(1):
-        thread = threading.Thread(target=bench.writer.run_round)
-        thread.start()
-        while bench.after(other).state != "waiting_lock":
-            thread.join(0.01)
-        bench.state.cancel(other.id)
+    for doc_id, cancels in (("x", False), ("y", True)):
+        job = bench.state.enqueue("add", "a", uploads=[bench.upload(doc_id)])
+        bench.age()
+        with bench.index().store.place.writer(1):
+            thread = threading.Thread(target=bench.writer.run_round)
+            thread.start()
+            while bench.after(job).state != "waiting_lock":
+                thread.join(0.01)
+            if cancels:
+                bench.state.cancel(job.id)
+                thread.join()
         thread.join()
-    assert bench.after(other).state == "cancelled" and bench.ids() == ["x"]
+        assert bench.after(job).state == ("cancelled" if cancels else "done") and bench.ids() == ["x"]
+        assert [event.job["state"] for event in bench.state.events(job.id)].count("waiting_lock") == 1
 
 
 def test_rows_are_written_by_the_model_that_the_configuration_names(make: Callable[..., Bench]) -> None:

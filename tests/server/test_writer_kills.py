@@ -19,7 +19,8 @@ from mergewise.server.configuration import CollectionConfig, ModelConfig, Server
 from mergewise.server.state import State
 from mergewise.server.supervisor import prepare
 from mergewise.server.writer import run_writer
-from tests.server.killing import Summarizer, assert_each_done_once, queue, wait_for
+from tests.server.killing import Summarizer, assert_each_done_once, queue
+from tests.support import until
 
 pytest.importorskip("openai")
 pytestmark = [
@@ -59,13 +60,13 @@ def test_killed_while_it_asks_a_model(tmp_path: Path, monkeypatch: pytest.Monkey
             jobs = [queue(state, config.data, doc_id, body) for doc_id, body in bodies.items()]
             for _ in range(KILLS):
                 writer, before = start(config), len(chat.asked)
-                wait_for(partial(is_asked_again, chat, before))
+                assert until(partial(is_asked_again, chat, before))
                 time.sleep(draw.uniform(0, 0.3))
                 assert any(state.job(job).state == "running" for job in jobs)  # type: ignore[union-attr]
                 os.kill(writer.pid, signal.SIGKILL)
                 writer.join()
             writer = start(config)
-            wait_for(lambda: set(state.job_counts()) == {"done"}, 240)
+            assert until(lambda: set(state.job_counts()) == {"done"}, 240)
             writer.terminate()
             writer.join(20)
             assert writer.exitcode == 0
@@ -102,13 +103,10 @@ def test_a_document_that_kills_the_writer_fails_its_job_alone(tmp_path: Path) ->
             assert writer.exitcode == -signal.SIGKILL
         writer = SPAWN.Process(target=poisoned, args=(config,))
         writer.start()
-        wait_for(lambda: state.job(jobs["after"]).state == "done")  # type: ignore[union-attr]
+        assert until(lambda: state.job(jobs["after"]).state == "done")  # type: ignore[union-attr]
         writer.terminate()
         writer.join(20)
         ended = {doc_id: state.job(job) for doc_id, job in jobs.items()}
-    assert {doc_id: job.state for doc_id, job in ended.items() if job} == {
-        "before": "done",
-        "poison": "failed",
-        "after": "done",
-    }
+    states = {"before": "done", "poison": "failed", "after": "done"}
+    assert {doc_id: job.state for doc_id, job in ended.items() if job} == states
     assert ended["poison"].error["document"] == "poison"  # type: ignore[union-attr, index]

@@ -94,16 +94,7 @@ The front half turns about another axis than the rear half [2].
 
 Most cats survive even long falls: of 132 cats, 90 percent did [3]. They wear `parachutes`."""
 QUOTES = (
-    (
-        "cats/righting.md",
-        "Cats almost always land on their feet. The reason is the *cat righting reflex*, "
-        "an innate ability to turn in the air.",
-    ),
-    (
-        "cats/righting.md",
-        "A cat bends in the middle, so that the front half of its body turns about an axis "
-        "that differs from that of the rear half.",
-    ),
+    *(("cats/righting.md", RIGHTING.splitlines()[line]) for line in (2, 13)),
     ("cats/high-rise.md", "In a study of 132 cats that fell 5.5 storeys on average, 90 percent survived."),
 )
 TEXTS = {
@@ -222,108 +213,38 @@ class Stub:
             self.question, self.answer, citations, self.record(), usage, self.found, "cited", sure=self.sure
         )
         answer = replace(answer, unverified=self.unverified, unsupported=0.2 if self.unverified else 0.0)
-        return {
-            **reply_json(answer),
-            "html": self.context(citations)["html"],
-            "timings": {"queue_ms": 0.4, "assemble_ms": 38.2, "first_token_ms": 412.0, "total_ms": 2310.0},
-        }
+        timings = {"queue_ms": 0.4, "assemble_ms": 38.2, "first_token_ms": 412.0, "total_ms": 2310.0}
+        return {**reply_json(answer), "html": self.context(citations)["html"], "timings": timings}
 
     def info(self, name: str) -> JSON:
+        documents = len(self.texts) if name == self.collections[0] else 0
+        characters = sum(len(text) for text, _ in self.texts.values())
+        strategies = ["weave", "topk", "auto-merge", "macrag", "sentence"]
         return {
-            "name": name,
-            "title": {"cats": "All about cats"}.get(name, name),
-            "documents": len(self.texts) if name == self.collections[0] else 0,
-            "leaves": 61,
-            "characters": sum(len(text) for text, _ in self.texts.values()),
-            "embedder": "minilm",
-            "views": ["leaf", "slice"],
-            "strategies": ["weave", "topk", "auto-merge", "macrag", "sentence"],
-            "configured": True,
-            "defaults": {"strategy": "weave", "budget": 1200},
-            "snapshot": "7c1f",
-        }
+            "name": name, "title": {"cats": "All about cats"}.get(name, name), "documents": documents, "leaves": 61,
+            "characters": characters, "embedder": "minilm", "views": ["leaf", "slice"], "strategies": strategies,
+            "configured": True, "defaults": {"strategy": "weave", "budget": 1200}, "snapshot": "7c1f",
+        }  # fmt: skip
 
     def rows(self) -> list[JSON]:
-        rows: list[JSON] = [
-            {
-                "key": key_of(doc_id),
-                "id": doc_id,
-                "title": title,
-                "metadata": {},
-                "status": "indexed",
-                "error": None,
-                "job": None,
-                "bytes": len(text.encode("utf-8", "replace")),
-                "characters": len(text),
-                "leaves": 9,
-                "media_type": "text/markdown",
-                "indexed_at": 1_790_000_000.0,
-            }
-            for doc_id, (text, title) in self.texts.items()
-        ]
+        rows = []
+        for doc_id, (text, title) in self.texts.items():
+            size, made = len(text.encode("utf-8", "replace")), {"indexed_at": 1_790_000_000.0, "leaves": 9}
+            rows.append(document_row(doc_id, "indexed", size, title=title, characters=len(text), **made))
         for doc_id, error in self.failures.items():
-            blank: JSON = {
-                "characters": None,
-                "leaves": None,
-                "indexed_at": None,
-                "metadata": {},
-                "title": "",
-                "media_type": "application/pdf",
-            }
-            rows.append(
-                {
-                    "key": key_of(doc_id),
-                    "id": doc_id,
-                    "status": "failed",
-                    "error": error,
-                    "job": "j0",
-                    "bytes": 48_213,
-                    **blank,
-                }
-            )
+            kind = "application/pdf"
+            rows.append(document_row(doc_id, "failed", 48_213, error=error, job="j0", media_type=kind))
         for job in self.jobs:
             if job["kind"] == "add" and job["state"] in ("queued", "running"):
                 status = "indexing" if job["state"] == "running" else "queued"
-                blank = {
-                    "characters": None,
-                    "leaves": None,
-                    "indexed_at": None,
-                    "metadata": {},
-                    "title": "",
-                    "media_type": "text/plain",
-                }
-                rows.append(
-                    {
-                        "key": key_of(job["name"]),
-                        "id": job["name"],
-                        "status": status,
-                        "error": None,
-                        "job": job["id"],
-                        "bytes": job["bytes"],
-                        **blank,
-                    }
-                )
+                rows.append(document_row(job["name"], status, job["bytes"], job=job["id"], media_type="text/plain"))
         return sorted(rows, key=lambda row: row["id"])
 
     def add(self, name: str, text: str) -> JSON:
-        job = {
-            "id": f"j{len(self.jobs) + 1}",
-            "kind": "add",
-            "collection": self.collections[0],
-            "state": "queued",
-            "progress": {"done": 0, "total": len(text), "unit": "characters", "document": None},
-            "report": None,
-            "error": None,
-            "created": time.time(),
-            "started": None,
-            "finished": None,
-            "attempt": 1,
-            "name": name,
-            "bytes": len(text.encode()),
-            "text": text,
-        }
-        self.jobs.append(job)
-        return job
+        progress = {"done": 0, "total": len(text), "unit": "characters", "document": None}
+        job = job_record(f"j{len(self.jobs) + 1}", "add", self.collections[0], "queued", progress)
+        self.jobs.append({**job, "created": time.time(), "name": name, "bytes": len(text.encode()), "text": text})
+        return self.jobs[-1]
 
     def go_on(self) -> None:
         """Each look at the jobs lets them go on by a third."""
@@ -338,18 +259,34 @@ class Stub:
                     self.texts[job["name"]] = (job["text"], "")
 
 
+def document_row(doc_id: str, status: str, size: int, **known: JSON) -> JSON:
+    """A document as the list of documents shows it; what is not known of it is null."""
+    unknown = dict.fromkeys(("error", "job", "characters", "leaves", "indexed_at"))
+    row = {"key": key_of(doc_id), "id": doc_id, "title": "", "metadata": {}, "status": status, "bytes": size}
+    return {**row, "media_type": "text/markdown", **unknown, **known}
+
+
+def job_record(job: str, kind: str, collection: str, state: str, progress: JSON) -> JSON:
+    unknown = dict.fromkeys(("report", "error", "created", "started", "finished"))
+    record = {"id": job, "kind": kind, "collection": collection, "state": state, "progress": progress}
+    return {**record, **unknown, "attempt": 1}
+
+
+def evaluation_job(state: str = "done") -> JSON:
+    progress = {"done": 40, "total": 40, "unit": "questions", "document": None}
+    times = {"created": 1_790_000_000.0, "started": 1_790_000_001.0, "finished": 1_790_000_042.0}
+    return {**job_record("e1", "evaluate", "cats", state, progress), **times}
+
+
+def problem(status: int, code: str, detail: str, hint: str) -> JSON:
+    said = {"status": status, "code": code, "detail": detail, "hint": hint}
+    return {"type": f"urn:mergewise:problem:{code}", "title": code, **said}
+
+
 LIMITS = {
-    "body": 100_000_000,
-    "json": 2_000_000,
-    "files": 200,
-    "queue": 32,
-    "streams": 64,
-    "context_deadline": 10.0,
-    "answer_deadline": 600.0,
-    "k": 500,
-    "candidates": 2000,
-    "rate": 20.0,
-}
+    "body": 100_000_000, "json": 2_000_000, "files": 200, "queue": 32, "streams": 64, "context_deadline": 10.0,
+    "answer_deadline": 600.0, "k": 500, "candidates": 2000, "rate": 20.0,
+}  # fmt: skip
 
 
 MODELS = {
@@ -366,15 +303,9 @@ MODELS = {
     ],
 }
 SETTINGS = {
-    "version": "0.1.0",
-    "workers": 2,
-    "public_url": None,
-    "allowed_hosts": ["127.0.0.1", "localhost"],
-    "allowed_origins": [],
-    "needs_token": True,
-    "profiles": [],
-    "limits": LIMITS,
-}
+    "version": "0.1.0", "workers": 2, "public_url": None, "allowed_hosts": ["127.0.0.1", "localhost"],
+    "allowed_origins": [], "needs_token": True, "profiles": [], "limits": LIMITS,
+}  # fmt: skip
 
 
 def report() -> EvaluationReport:
@@ -450,28 +381,19 @@ class Handler(BaseHTTPRequestHandler):
                 rows = stub.rows() if name == stub.collections[0] else []
                 rows = [row for row in rows if row["id"].startswith(prefix) and status in ("", row["status"])]
                 at, limit = int(query.get("cursor", ["0"])[0]), int(query.get("limit", ["50"])[0])
-                return self._json(
-                    {"items": rows[at : at + limit], "next": str(at + limit) if at + limit < len(rows) else None}
-                )
+                behind = str(at + limit) if at + limit < len(rows) else None
+                return self._json({"items": rows[at : at + limit], "next": behind})
             case ["collections", _, "documents"]:
                 sent = re.search(rb'filename="([^"]*)".*?\r\n\r\n(.*)\r\n--', body, re.DOTALL)
                 assert sent is not None
                 job = stub.add(sent[1].decode(), sent[2].decode("utf-8", "replace"))
-                return self._json(
-                    {"job": job, "documents": [{"key": key_of(job["name"]), "id": job["name"], "title": ""}]}, 202
-                )
+                documents = [{"key": key_of(job["name"]), "id": job["name"], "title": ""}]
+                return self._json({"job": job, "documents": documents}, 202)
             case ["collections", _, "documents", key, *rest]:
                 return self._document(method, id_of(key), rest, query)
             case ["collections", _, "context"]:
-                return self._json(
-                    {
-                        "id": "c1",
-                        "question": stub.question,
-                        "context": stub.context(),
-                        "timings": {"assemble_ms": 41.0},
-                        "cached": False,
-                    }
-                )
+                found = {"id": "c1", "question": stub.question, "context": stub.context(), "cached": False}
+                return self._json({**found, "timings": {"assemble_ms": 41.0}})
             case ["collections", _, "ask"]:
                 return self._ask()
             case ["collections", _, "compare"]:
@@ -496,24 +418,15 @@ class Handler(BaseHTTPRequestHandler):
             case ["models"]:
                 return self._json(MODELS)
             case ["tokens" | "settings", *_] if "admin" not in stub.scopes:
-                return self._problem(
-                    403, "forbidden", "this needs a token with the scope admin", "ask an admin for one"
-                )
+                lacks = "this needs a token with the scope admin"
+                return self._problem(403, "forbidden", lacks, "ask an admin for one")
             case ["settings"]:
                 return self._json(SETTINGS)
             case ["tokens"] if method == "GET":
                 return self._list(stub.tokens)
             case ["tokens"]:
-                form = json.loads(body)
-                token = {
-                    "id": f"t{len(stub.tokens) + 1}",
-                    "collections": None,
-                    "filter": None,
-                    "expires": None,
-                    "rate": None,
-                    "created": 0.0,
-                    **form,
-                }
+                unlimited = dict.fromkeys(("collections", "filter", "expires", "rate"))
+                token = {"id": f"t{len(stub.tokens) + 1}", **unlimited, "created": 0.0, **json.loads(body)}
                 stub.tokens.append(token)
                 return self._json({**token, "secret": f"mw_{token['id']}_secretsecret"}, 201)
             case ["tokens", token]:
@@ -535,25 +448,13 @@ class Handler(BaseHTTPRequestHandler):
             end = min(len(text), end, start + 200_000)
             return self._json({"start": start, "end": end, "characters": len(text), "text": text[start:end]})
         if rest == ["original"]:
-            return self._send(
-                200,
-                text.encode("utf-8", "replace"),
-                {
-                    "Content-Disposition": "attachment",
-                    "Content-Security-Policy": "sandbox",
-                    "Content-Type": "text/plain",
-                },
-            )
+            held = {"Content-Disposition": "attachment", "Content-Security-Policy": "sandbox"}
+            return self._send(200, text.encode("utf-8", "replace"), {**held, "Content-Type": "text/plain"})
         row = next(row for row in stub.rows() if row["id"] == doc_id)
         step = 20_000
         pages = [{"number": n + 1, "start": at, "end": at + step} for n, at in enumerate(range(0, len(text), step))]
-        return self._json(
-            {
-                **row,
-                "outline": [asdict(one) for one in outline_of(text)],
-                "pages": pages if doc_id.endswith(".pdf") else [],
-            }
-        )
+        outline = [asdict(one) for one in outline_of(text)]
+        return self._json({**row, "outline": outline, "pages": pages if doc_id.endswith(".pdf") else []})
 
     def _ask(self) -> None:
         stub = self.stub
@@ -602,20 +503,11 @@ class Handler(BaseHTTPRequestHandler):
 
     def _json(self, value: JSON, status: int = 200, headers: Mapping[str, str] | None = None) -> None:
         kind = "application/json" if status < 400 else "application/problem+json"
-        self._send(
-            status, json.dumps(value).encode(), {"Content-Type": kind, "Cache-Control": "no-store", **(headers or {})}
-        )
+        sent = {"Content-Type": kind, "Cache-Control": "no-store", **(headers or {})}
+        self._send(status, json.dumps(value).encode(), sent)
 
     def _problem(self, status: int, code: str, detail: str, hint: str = "", **headers: str) -> None:
-        problem = {
-            "type": f"urn:mergewise:problem:{code}",
-            "title": code,
-            "status": status,
-            "code": code,
-            "detail": detail,
-            "hint": hint,
-        }
-        self._json(problem, status, headers)
+        self._json(problem(status, code, detail, hint), status, headers)
 
     def _send(self, status: int, body: bytes, headers: Mapping[str, str]) -> None:
         self.send_response(status)
@@ -627,40 +519,14 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
 
-def evaluation_job(state: str = "done") -> JSON:
-    progress = {"done": 40, "total": 40, "unit": "questions", "document": None}
-    rest = {
-        "report": None,
-        "error": None,
-        "created": 1_790_000_000.0,
-        "started": 1_790_000_001.0,
-        "finished": 1_790_000_042.0,
-        "attempt": 1,
-    }
-    return {"id": "e1", "kind": "evaluate", "collection": "cats", "state": state, "progress": progress, **rest}
-
-
 def hostile_stub() -> Stub:
     """A server whose documents, titles, answers and errors attack the page."""
     name = "evil/" + HOSTILE_WORDS[:300].replace("/", "_")
-    stub = Stub(
-        texts={name: (HOSTILE, HOSTILE_WORDS)},
-        question=HOSTILE_WORDS[:900],
-        answer=f"{HOSTILE_WORDS} [1]",
-        unverified=(HOSTILE_WORDS[:40],),
-    )
-    stub.quotes = ((name, HOSTILE_WORDS),)
+    stub = Stub({name: (HOSTILE, HOSTILE_WORDS)}, question=HOSTILE_WORDS[:900], quotes=((name, HOSTILE_WORDS),))
+    stub.answer, stub.unverified = f"{HOSTILE_WORDS} [1]", (HOSTILE_WORDS[:40],)
     stub.failures = {name + ".pdf": {"code": "x", "detail": HOSTILE_WORDS, "hint": HOSTILE_WORDS}}
-    stub.tokens = [
-        {
-            "id": "t1",
-            "title": HOSTILE_WORDS[:190],
-            "scopes": ["read"],
-            "collections": None,
-            "expires": None,
-            "rate": None,
-        }
-    ]
+    unlimited = dict.fromkeys(("collections", "expires", "rate"))
+    stub.tokens = [{"id": "t1", "title": HOSTILE_WORDS[:190], "scopes": ["read"], **unlimited}]
     return stub
 
 

@@ -26,9 +26,8 @@ SEEDS = [pytest.param(seed, marks=pytest.mark.slow) for seed in range(int(os.env
 def document(number: int) -> Document:
     pick = random.Random(number)
     parts = (" ".join(pick.choice(WORDS) for _ in range(40)).capitalize() + "." for _ in range(3))
-    return Document(
-        f"d{number}", "\n\n".join(f"# Part {i}\n\n{part}" for i, part in enumerate(parts)), f"Place {number}"
-    )
+    text = "\n\n".join(f"# Part {i}\n\n{part}" for i, part in enumerate(parts))
+    return Document(f"d{number}", text, f"Place {number}")
 
 
 @pytest.fixture(scope="module", params=["none", "hash"])

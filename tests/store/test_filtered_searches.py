@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from concurrent.futures import Future
 from dataclasses import replace
 
@@ -111,7 +111,9 @@ WHERE = st.one_of(
 
 def wanted_numbers(reader: LanceReader, where: str | None) -> set[int]:
     """Those that meet the condition, of documents that say the same the first one."""
-    rows = run(lance_state.scan(reader._table("documents"), ["_number", "id", "title", "_text"], where)).to_pylist()
+    documents = reader._table("documents")
+    assert documents is not None
+    rows = run(lance_state.scan(documents, ["_number", "id", "title", "_text"], where)).to_pylist()
     first: dict[tuple[str, str], int] = {}
     for row in sorted(rows, key=lambda row: row["_number"]):
         first.setdefault((row["_text"], "" if row["title"] == row["id"] else row["title"]), row["_number"])
@@ -125,7 +127,9 @@ def of_documents(ranking: Sequence[tuple[int, int, float]], wanted: set[int], k:
 
 
 def literal_text_search(reader: LanceReader, question: str, k: int, wanted: set[int]) -> Ranking:
-    query = lance_search._query(reader._table("leaf")).nearest_to_text(question, columns=["key"])
+    leaves = reader._table("leaf")
+    assert leaves is not None
+    query = lance_search._query(leaves).nearest_to_text(question, columns=["key"])
     hits = run(query.select(["id", "doc", "_score"]).limit(10 * DOCUMENTS).to_arrow())
     return of_documents(
         list(zip(*(hits[name].to_pylist() for name in ("id", "doc", "_score")), strict=True)), wanted, k
@@ -169,8 +173,9 @@ def test_a_vector_search_finds_what_a_literal_scan_finds(
 
 
 def test_numbers_are_a_set() -> None:
-    few = DocumentNumbers.of([5, 3, 3, 9])
-    assert few == {3, 5, 9} and list(few) == [3, 5, 9] and 5 in few and 4 not in few and len(few) == 3
+    few: Set[int] = DocumentNumbers.of([5, 3, 3, 9])
+    expected: Set[int] = frozenset({3, 5, 9})
+    assert few == expected and list(few) == [3, 5, 9] and 5 in few and 4 not in few and len(few) == 3
     assert few - {3: 1}.keys() == {5, 9} and few >= frozenset({3, 9}) and frozenset({3}) <= few
 
 

@@ -25,13 +25,9 @@ ROWS: dict[str, dict[str, Any]] = {
 TEXTS = sorted({value for row in ROWS.values() for value in row.values() if isinstance(value, str)} | ROWS.keys())
 KINDS = {"year": int, "score": float, "lang": str, "open": bool, "a key": str}
 SIGNS = {
-    "eq": operator.eq,
-    "ne": operator.ne,
-    "gt": operator.gt,
-    "gte": operator.ge,
-    "lt": operator.lt,
+    "eq": operator.eq, "ne": operator.ne, "gt": operator.gt, "gte": operator.ge, "lt": operator.lt,
     "lte": operator.le,
-}
+}  # fmt: skip
 
 
 def eq(key: str, value: object) -> dict[str, Any]:
@@ -148,34 +144,17 @@ def test_the_largest_filters_are_taken_and_larger_ones_refused() -> None:
         {},
         {"type": "eq"},
         {"type": "not", "filters": []},
-        {"type": "and", "filters": []},
-        {"type": "and", "filters": eq("year", 1)},
-        {"type": "and", "filters": [None]},
-        {"type": "eq", "key": "year", "value": 1, "filters": []},
-        {"type": ["eq"], "key": "year", "value": 1},
-        {"type": "in", "key": "year", "value": 1},
-        {"type": "in", "key": "year", "value": []},
-        {"type": "in", "key": "lang", "value": "abc"},
+        *({"type": "and", "filters": wrong} for wrong in ([], eq("year", 1), [None])),
+        {**eq("year", 1), "filters": []},
+        {**eq("year", 1), "type": ["eq"]},
+        *({"type": "in", "key": key, "value": value} for key, value in (("year", 1), ("year", []), ("lang", "abc"))),
         {"type": "gt", "key": "open", "value": True},
-        eq("year", "2020"),
-        eq("year", True),
-        eq("year", None),
-        eq("year", [1]),
-        eq("year", 2**63),
-        eq("score", float("nan")),
-        eq("lang", 5),
-        eq("lang", "\ud800"),
-        eq("open", 1),
-        eq("_source", "/etc/passwd"),
-        eq("_text", "x"),
-        eq("", "x"),
-        eq(5, "x"),  # type: ignore[arg-type]
-        ["year = 1) or (1 = 1"],
-        ["year ="],
-        [5],
-        5,
-        b"year",
-        {"type": "eq", "key": "nowhere", "value": {"a": 1}},
+        *(eq("year", value) for value in ("2020", True, None, [1], 2**63)),
+        *(eq(key, value) for key, value in (("score", float("nan")), ("lang", 5), ("lang", "\ud800"), ("open", 1))),
+        *(eq(key, value) for key, value in (("_source", "/etc/passwd"), ("_text", "x"), ("", "x"))),
+        {**eq("year", "x"), "key": 5},
+        *(["year = 1) or (1 = 1"], ["year ="], [5], 5, b"year"),
+        eq("nowhere", {"a": 1}),
     ],
     ids=repr,
 )

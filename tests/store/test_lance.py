@@ -22,18 +22,15 @@ from mergewise.store.lance import LanceStore
 from mergewise.store.manifest import Manifest, read_manifest, write_manifest
 from mergewise.store.numbers import runs_of, within
 from mergewise.store.places.folder import Folder
+from mergewise.store.places.place import Tag, WritingRight
 from mergewise.types import AddReport, Document
 
 EMBEDDER = HashEmbedder()
 
 
 def document(number: int, text: str = "", **metadata: str | int | float | bool) -> Document:
-    return Document(
-        id=f"d{number}",
-        title=f"Title {number}",
-        text=text or f"This is text number {number}. It has two sentences.",
-        metadata=metadata,
-    )
+    text = text or f"This is text number {number}. It has two sentences."
+    return Document(f"d{number}", text, f"Title {number}", metadata)
 
 
 @pytest.fixture
@@ -70,10 +67,8 @@ def test_a_state_takes_over_what_the_one_before_has_open(store: LanceStore) -> N
     assert before.row_counts() and reader_of(store).search("text", 1)
     store.describe({"d1": {"year": 2024}})
     after = store.reader()
-    opened = before._tables, after._tables
-    assert after is not before and [after._tables.get(name) is before._tables[name] for name in opened[0]] == [
-        name != "documents" for name in opened[0]
-    ]
+    taken_over = {name for name, table in before._tables.items() if after._tables.get(name) is table}
+    assert after is not before and taken_over == before._tables.keys() - {"documents"}
     assert after._mapped["leaf"]._opened == before._mapped["leaf"]._opened != {}
     assert after.ids("year = 2024") == ["d1"] and before.metadata_kinds() == {}
 
@@ -137,16 +132,21 @@ def test_a_change_brings_the_search_indexes_up_to_date_that_it_makes_necessary(
     monkeypatch.setattr("mergewise.store.lance_change.FEW_ROWS", 0)
     swaps: list[Manifest] = []
     swap = Folder.swap
-    monkeypatch.setattr(
-        Folder, "swap", lambda self, state, *others: (swaps.append(state), swap(self, state, *others))[1]
-    )
+
+    def counted(self: Folder, state: Manifest, tag: Tag, writer: WritingRight) -> Tag:
+        swaps.append(state)
+        return swap(self, state, tag, writer)
+
+    monkeypatch.setattr(Folder, "swap", counted)
     for number in (1, 2):
         store.write(rows_of([document(number)], EMBEDDER), optimize=True)
         store.optimize()
         assert len(swaps) == number
         leaves = lancedb.connect(store.directory).open_table("leaf")
         assert {tuple(index.columns) for index in leaves.list_indices()} >= {("id",), ("key",)}
-        assert all(leaves.index_stats(index.name).num_unindexed_rows == 0 for index in leaves.list_indices())
+        for index in leaves.list_indices():
+            statistics = leaves.index_stats(index.name)
+            assert statistics is not None and statistics.num_unindexed_rows == 0
         assert store.manifest.mapped["leaf"]["end"] == store.manifest.next_id
     assert store.check() == [] and len(store.reader().text_search("text", 9).result()) == 2
 
@@ -328,6 +328,7 @@ def test_a_document_in_another_language_rewrites_no_leaf(tmp_path: Path) -> None
     store.write(rows_of([Document("fr", french)]))
     after = set((tmp_path / "index" / "leaf.lance" / "data").iterdir())
     assert data <= after and len(after - data) == 1
+    assert LEAF.words is not None
     words = store.reader().whole("leaf", ["doc", LEAF.words])
     assert words[LEAF.words].null_count == 40 and columns == {"id"}
     assert store.check() == []

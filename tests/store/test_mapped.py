@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -45,9 +46,7 @@ def test_rows_are_those_that_were_written(
         base = ids[-1] + 1
         written |= {i: f"row {i}" for i in ids}
         living = np.array(sorted({i // 10 for i in written} - dead), np.int64)
-        mapped = MappingWriter(Folder(directory), "t", mapped).with_rows(
-            iter([part(ids)]), lambda living=living: living
-        )
+        mapped = MappingWriter(Folder(directory), "t", mapped).with_rows(iter([part(ids)]), living.copy)
     assert mapped.end == base
     for smaller, larger in zip(mapped.segments[1:], mapped.segments, strict=False):
         assert smaller.rows * SIMILAR < larger.rows, "files of similar size are joined"
@@ -96,6 +95,21 @@ def filled(directory: Path) -> LanceStore:
     return store
 
 
+def rewritten(path: Path, change: Callable[[pa.Table], pa.Table]) -> None:
+    """The same file with another table in it."""
+    table = change(pa.ipc.open_file(path.read_bytes()).read_all())
+    with pa.OSFile(str(path), "wb") as out, pa.ipc.new_file(out, table.schema) as writer:
+        writer.write_table(table)
+
+
+def other_tokens(table: pa.Table) -> pa.Table:
+    return table.set_column(table.column_names.index("tokens"), "tokens", pa.array([7] * len(table), pa.int64()))
+
+
+def turned(table: pa.Table) -> pa.Table:
+    return pa.table({"address": table["address"], "id": table["id"].to_pylist()[::-1]})
+
+
 def texts(store: LanceStore, question: str = "text number 5") -> list[str]:
     return [hit.row.text for hit in reader_of(store, EMBEDDER).search(question, 20)]
 
@@ -121,16 +135,18 @@ def test_rows_that_no_file_holds_yet_are_read_from_the_table(tmp_path: Path) -> 
     assert len(texts(store)) == 14
 
 
-def test_a_wrong_copy_is_found_and_mended(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("files", "change", "said"),
+    [("segments", other_tokens, "not read as they are stored"), ("addresses", turned, "addresses")],
+)
+def test_a_wrong_copy_is_found_and_mended(
+    tmp_path: Path, files: str, change: Callable[[pa.Table], pa.Table], said: str
+) -> None:
     store = filled(tmp_path)
     mapping = Mapped.of(store.manifest.mapped["leaf"])
-    path = tmp_path / FOLDER / mapping.segments[0].file
-    table = pa.ipc.open_file(str(path)).read_all()
-    wrong = table.set_column(table.column_names.index("tokens"), "tokens", pa.array([7] * len(table), pa.int64()))
-    with pa.OSFile(str(path), "wb") as out, pa.ipc.new_file(out, wrong.schema) as writer:
-        writer.write_table(wrong)
+    rewritten(tmp_path / FOLDER / getattr(mapping, files)[0].file, change)
     fresh = LanceStore(tmp_path, VIEWS)
-    assert any("not read as they are stored" in problem.what for problem in fresh.check())
+    assert any(said in problem.what for problem in fresh.check())
     fresh.repair()
     assert fresh.check() == []
 
@@ -148,20 +164,6 @@ def test_a_manifest_of_one_file_of_addresses_is_read_and_gets_more(tmp_path: Pat
     fresh.optimize()
     assert len(Mapped.of(fresh.manifest.mapped["leaf"]).addresses) == 2
     assert len(texts(fresh)) == 13 and fresh.check() == []
-
-
-def test_wrong_addresses_are_found_and_mended(tmp_path: Path) -> None:
-    store = filled(tmp_path)
-    mapping = Mapped.of(store.manifest.mapped["leaf"])
-    path = tmp_path / FOLDER / mapping.addresses[0].file
-    table = pa.ipc.open_file(str(path)).read_all()
-    turned = pa.table({"address": table["address"], "id": table["id"].to_pylist()[::-1]})
-    with pa.OSFile(str(path), "wb") as out, pa.ipc.new_file(out, turned.schema) as writer:
-        writer.write_table(turned)
-    fresh = LanceStore(tmp_path, VIEWS)
-    assert any("addresses" in problem.what for problem in fresh.check())
-    fresh.repair()
-    assert fresh.check() == []
 
 
 def test_compaction_moves_rows_and_the_addresses_follow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import mergewise
-from mergewise.types import Document
+from mergewise.types import Document, Metadata
 
 WRONG: list[Any] = [
     *({5: "x"}, {None: "x"}, {b"year": 1}, {("a",): 1}, {"year": 1, 2: 3}),
@@ -42,6 +42,6 @@ def test_a_document_whose_texts_are_none_fails_alone(tmp_path: Path, field: str,
 
 def test_keys_of_any_language_and_values_at_the_bounds_are_stored(tmp_path: Path) -> None:
     index = mergewise.open(tmp_path / "index", embedder="none")
-    metadata = {"année": 2**63 - 1, "年": "猫", "two words": -(2**63), "k" * 200: True, "f": 0.5}
+    metadata: Metadata = {"année": 2**63 - 1, "年": "猫", "two words": -(2**63), "k" * 200: True, "f": 0.5}
     assert index.add(Document("d", "Cats eat fish.", metadata=metadata)).added == 1
     assert index.document("d").metadata == metadata

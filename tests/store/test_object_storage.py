@@ -226,13 +226,11 @@ def test_many_threads_that_swap_lose_no_swap(url: str, proxy: Proxy, tmp_path: P
     places[0].create(EMPTY, 1)
 
     def count(place: Bucket) -> None:
-        done = 0
-        while done < 5:
+        for _ in range(5):
             with place.writer(60) as writer:
                 state = place.manifest()
                 assert state is not None
                 place.swap(replace(state.manifest, next_id=state.manifest.next_id + 1), state.tag, writer)
-                done += 1
 
     with ThreadPoolExecutor(len(places)) as pool:
         list(pool.map(count, places))
@@ -364,9 +362,9 @@ def test_a_writer_killed_at_any_request_loses_nothing(
 
         def dead(request: Request, last: int = begun + kill) -> str | None:
             # every other time the last request still has its effect
-            return (
-                None if request.number < last else "cut after" if request.number == last and last % 2 else "cut before"
-            )
+            if request.number < last:
+                return None
+            return "cut after" if request.number == last and last % 2 else "cut before"
 
         proxy.fault = dead
         try:
@@ -410,7 +408,11 @@ def test_a_cache_takes_no_more_than_it_may(tmp_path: Path, monkeypatch: pytest.M
     downloads: list[str] = []
 
     def fetch(file: str) -> Path:
-        return cache.fetch(file, lambda part: (downloads.append(file), part.write_bytes(b"x" * 100), None)[-1])
+        def download(part: Path) -> None:
+            downloads.append(file)
+            part.write_bytes(b"x" * 100)
+
+        return cache.fetch(file, download)
 
     def files() -> list[str]:
         return sorted(path.name for path in cache.directory.rglob("*") if path.is_file())

@@ -235,19 +235,16 @@ def test_documents_in_a_shard_that_is_not_theirs_are_problems(store: ShardedStor
 
 
 def test_an_index_is_opened_with_its_shards(tmp_path: Path) -> None:
-    documents = [
-        mw.Document(
-            f"d{n}", f"# Tower {n}\n\nTower {n} of Brook fell in {1900 + n}. It is called Spire {n}.", f"Tower {n}"
-        )
-        for n in range(12)
-    ]
+    text = "# Tower {0}\n\nTower {0} of Brook fell in {1}. It is called Spire {0}."
+    documents = [mw.Document(f"d{n}", text.format(n, 1900 + n), f"Tower {n}") for n in range(12)]
     whole, sharded = (
         mw.open(tmp_path / name, embedder=HashEmbedder(), shards=shards) for name, shards in (("a", None), ("b", 3))
     )
     assert whole.add(documents) == sharded.add(documents)
     for strategy in ("topk", "weave", "auto-merge"):
-        asked = {"question": "When did Tower 7 of Brook fall?", "strategy": strategy, "budget": 60}
-        assert whole.context(**asked).text == sharded.context(**asked).text != ""
+        question = "When did Tower 7 of Brook fall?"
+        found = [index.context(question, strategy=strategy, budget=60).text for index in (whole, sharded)]
+        assert found[0] == found[1] != ""
     before = sharded.snapshot
     sharded.remove(["d7"])
     assert sharded.snapshot != before and len(sharded) == 11

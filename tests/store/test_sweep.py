@@ -81,12 +81,7 @@ def test_files_of_killed_writers_go_at_once(store: LanceStore) -> None:
     sweep(store.directory, store.manifest, all_of_it=True)
     before = files(store.directory)
     tables = store.directory / "leaf.lance"
-    for name in (
-        "data/x.lance",
-        "data/y.lance#1",
-        "_versions/18446744073709551000.manifest#7",
-        "_transactions/1-a.txn",
-    ):
+    for name in "data/x.lance data/y.lance#1 _versions/18446744073709551000.manifest#7 _transactions/1-a.txn".split():
         (tables / name).write_bytes(bytes(1000))
     (tables / "_indices/nobody").mkdir()
     (tables / "_indices/nobody/part.lance").write_bytes(bytes(1000))

@@ -24,6 +24,7 @@ from mergewise.index.tree.tables import KEY
 from mergewise.models.record import Models
 from mergewise.models.tokens import count_tokens
 from mergewise.protocols import RowReader, Store
+from mergewise.store.lance import LanceStore
 from mergewise.store.tables import Table
 from mergewise.store.views import View, ViewRows
 from mergewise.types import AddReport, Document, DocumentRows, LeafId, RowId, Rows, Span
@@ -58,9 +59,8 @@ def build(documents: Sequence[DocumentRows], settings: HeadlineSettings, models:
         text = rows.document.text[best.start : best.end]
         row = Headline(0, rows.document.id, leaf, rows.document.title, (), text, ((best.start, best.end),))
         rows_ = (row,) if len(text) >= settings.least else ()
-        vectors = (
-            {} if models.embedder is None else {"vector": models.embedder.embed_documents([r.text for r in rows_])}
-        )
+        embedder = models.embedder
+        vectors = {} if embedder is None else {"vector": embedder.embed_documents([r.text for r in rows_])}
         built.append({"headline": Rows(rows_, vectors)})
     return built
 
@@ -155,6 +155,14 @@ def empty(kind: str, directory: Path, case: Case) -> Store:
     return new_store(kind, directory / "index", VIEWS, EMBEDDER, {"leaf": SMALL, case.view.name: case.settings})
 
 
+def begun(kind: str, directory: Path, case: Case) -> Store:
+    """The documents, and the view begun without its rows."""
+    store = new_store(kind, directory, VIEWS, EMBEDDER, {"leaf": SMALL})
+    store.write(rows_of(DOCUMENTS, EMBEDDER))
+    store.begin_view(case.view.name, case.view.dump(case.settings))
+    return store
+
+
 def without_ids(rows: DocumentRows, case: Case) -> dict[str, list[dict[str, Any]]]:
     """The rows of the view but for their numbers, which no two indexes share."""
     names = [table.name for table in case.view.tables(case.settings)]
@@ -169,9 +177,9 @@ def found_in(store: Store, case: Case, question: str, where: str | None = None) 
     """The documents whose rows each search of the view finds first."""
     reader = store.reader()
     vector = EMBEDDER.embed_queries([question])[0]
-    found = []
+    found: list[set[str]] = []
     for table, column in case.searched:
-        record = next(t.record for t in case.view.tables(case.settings) if t.name == table)
+        record: type[Any] = next(t.record for t in case.view.tables(case.settings) if t.name == table)
         for ranking in (
             reader.text_search(question, 1, where, table).result(),
             reader.vector_search(vector, 1, where, table, column).result(),
@@ -238,9 +246,8 @@ def test_a_view_added_later_is_the_view_built_at_first(kind: str, case: Case, tm
     assert seen[0] == (0, characters) and seen[-1] == (characters, characters) and seen == sorted(seen)
     assert later.missing(case.view.name) == [] and case.view.name in later.reader().views
     ids = [d.id for d in DOCUMENTS]
-    assert [without_ids(row, case) for row in later.reader().document_rows(ids)] == [
-        without_ids(row, case) for row in first.reader().document_rows(ids)
-    ]
+    stored = [[without_ids(row, case) for row in s.reader().document_rows(ids)] for s in (later, first)]
+    assert stored[0] == stored[1]
     assert later.check() == []
     assert found_in(later, case, "a dog of Brook barked") == found_in(first, case, "a dog of Brook barked")
 
@@ -249,21 +256,19 @@ def test_a_view_that_was_whole_stays_in_use_while_documents_lack_it(kind: str, c
     store = empty(kind, tmp_path, case)
     store.write(made(case))
     found = found_in(store, case, "a dog of Brook barked")
-    store.write(rows_of([Document("new", "A dog of Brook barked at the wolves.", "New")]))
+    new = Document("new", "A dog of Brook barked at the wolves.", "New")
+    store.write(rows_of([new]))
     assert case.view.name in store.reader().views and store.missing(case.view.name) == ["new"]
     assert store.check() == [] and found_in(store, case, "a dog of Brook barked") == found
     pipeline.go_on(store, VIEWS, MAKERS, None)
     assert store.missing(case.view.name) == [] and store.check() == [] and store.finish_vectors()
-    assert [without_ids(row, case) for row in store.reader().document_rows(["new"])] == [
-        without_ids(row, case) for row in made(case, [Document("new", "A dog of Brook barked at the wolves.", "New")])
-    ]
+    (stored,), (expected,) = store.reader().document_rows(["new"]), made(case, [new])
+    assert without_ids(stored, case) == without_ids(expected, case)
 
 
 def test_what_was_interrupted_goes_on(kind: str, case: Case, tmp_path: Path) -> None:
     """A maker that fails half way costs the batch that it failed in; the next call does the rest."""
-    store = new_store(kind, tmp_path, VIEWS, EMBEDDER, {"leaf": SMALL})
-    store.write(rows_of(DOCUMENTS, EMBEDDER))
-    store.begin_view(case.view.name, case.view.dump(case.settings))
+    store = begun(kind, tmp_path, case)
 
     def failing(documents: Sequence[DocumentRows], settings: Any, models: Models) -> Sequence[ViewRows]:
         if any(rows.document.id == "it's" for rows in documents):
@@ -281,9 +286,7 @@ def test_what_was_interrupted_goes_on(kind: str, case: Case, tmp_path: Path) -> 
 
 def test_rows_of_another_version_of_a_document_are_not_written(kind: str, case: Case, tmp_path: Path) -> None:
     """The document was replaced while its rows were made: it stays missing, and the next call makes them of what stands."""
-    store = new_store(kind, tmp_path, VIEWS, EMBEDDER, {"leaf": SMALL})
-    store.write(rows_of(DOCUMENTS, EMBEDDER))
-    store.begin_view(case.view.name, case.view.dump(case.settings))
+    store = begun(kind, tmp_path, case)
     older = made(case, [Document("cats", "Cats slept on the mat of old.", "Cats")], digest="0")
     store.write_view(case.view.name, older)
     assert store.missing(case.view.name) == ["tale", "cats", "it's"]
@@ -307,6 +310,7 @@ def test_damage_is_found_and_mended(case: Case, tmp_path: Path, monkeypatch: pyt
     index.store.write([rows], force=True)
     assert {problem.doc_id for problem in index.check()} == {"cats"}
     assert index.check(repair=True) == []
+    assert isinstance(index.store, LanceStore)
     with index.store._writing() as change:
         opened = change.table("documents")
         opened.delete("id = 'tale'")
@@ -326,9 +330,8 @@ def test_its_own_reader_is_at_hand_where_the_view_is(
     best = headlines.search("Who barked at noon?", 1)[0]
     span = Span(best.doc_id, *best.parts[0])
     assert TALE.text[span.start : span.end] == best.text == "A dog of Brook barked at noon, as ever."
-    assert [row.doc_id for row in reader_of(store, EMBEDDER, "year > 2020").view("headline").search("dog", 5)] == [
-        "it's"
-    ]
+    late: Headlines = reader_of(store, EMBEDDER, "year > 2020").view("headline")
+    assert [row.doc_id for row in late.search("dog", 5)] == ["it's"]
     bare = new_store(kind, tmp_path / "bare", VIEWS, EMBEDDER, {"leaf": SMALL})
     with pytest.raises(UsageError, match="--views leaf,headline"):
         reader_of(bare, EMBEDDER).view("headline")

@@ -1,0 +1,20 @@
+"""SIGKILL of a script that says when it is ready and when it is done."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+
+
+def killed_at_work(code: str, *arguments: object, after: float, lines: int = 1) -> bool:
+    """Kill the script so many seconds after it printed so many lines; whether it was still at work."""
+    words = [sys.executable, "-c", code, *map(str, arguments)]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None and process.stdout.readline() == "ready\n"
+        for _ in range(1, lines):
+            process.stdout.readline()
+        time.sleep(after)
+        process.send_signal(signal.SIGKILL)
+        return not process.stdout.read().endswith("done\n")
