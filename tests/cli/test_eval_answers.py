@@ -52,16 +52,8 @@ def test_methods_are_answered_kept_and_shown(tmp_path: Path, reader: Reader) -> 
     naive, rag, aed = rows_of(rows)
     assert {"em", "f1", "relaxed_em", "accuracy", "input_tokens", "output_tokens", "seconds"} <= naive.keys()
     assert {
-        "dataset",
-        "strategy",
-        "budget",
-        "answer",
-        "evidence",
-        "all",
-        "density",
-        "tokens",
-        "query_ms",
-    } <= naive.keys()
+        "dataset", "strategy", "budget", "answer", "evidence", "all", "density", "tokens", "query_ms",
+    } <= naive.keys()  # fmt: skip
     assert (naive["em"], rag["em"], aed["em"]) == (0.25, 1.0, 1.0)
     assert naive["evidence"] == 0.0 and rag["evidence"] == 1.0
     known = open_run(tmp_path / "rows.answers").rows()

@@ -289,12 +289,9 @@ class Contrary:
 def villages(tmp_path_factory: pytest.TempPathFactory) -> Index:
     """More passages than any method retrieves."""
     opened = mergewise.open(
-        tmp_path_factory.mktemp("villages"),
-        views=("leaf", "triplet"),
-        embedder="none",
-        chat=CausalChat(Reader()),
+        tmp_path_factory.mktemp("villages"), views=("leaf", "triplet"), embedder="none", chat=CausalChat(Reader()),
         reranker=Contrary(),
-    )
+    )  # fmt: skip
     opened.add(
         [
             Document(

@@ -104,11 +104,8 @@ QASPER = {
     }
 }  # fmt: skip
 FLASHRAG = {
-    "id": "test_0",
-    "question": "Who built it?",
-    "golden_answers": ["Anna Berg"],
-    "metadata": {"type": "bridge"},
-}
+    "id": "test_0", "question": "Who built it?", "golden_answers": ["Anna Berg"], "metadata": {"type": "bridge"},
+}  # fmt: skip
 PASSAGE = {"title": "Brook", "text": BRIDGE}
 DPR = {
     "question": "who built the bridge", "answers": ["Anna Berg"], "positive_ctxs": [PASSAGE],

@@ -67,11 +67,8 @@ def test_a_run_over_a_set(task_folder: Path, tmp_path: Path) -> None:
     index.add(task.documents)
     rows = list(evaluate(index, task, ["topk", "auto-merge"], [20, 100]))
     assert [(r.strategy, r.budget) for r in rows] == [
-        ("topk", 20),
-        ("topk", 100),
-        ("auto-merge", 20),
-        ("auto-merge", 100),
-    ]
+        ("topk", 20), ("topk", 100), ("auto-merge", 20), ("auto-merge", 100),
+    ]  # fmt: skip
     means = {"answer", "evidence", "all", "density", "tokens", *RANKING_SCORES}
     assert rows[1].as_dict().keys() == {
         "dataset", "strategy", "budget", "query_ms", "questions", "unanswerable", *means,

@@ -47,18 +47,11 @@ def test_whole_words_are_held(context: str, answer: str) -> None:
 @pytest.mark.parametrize(
     ("context", "answer"),
     [
-        ("It was built in 2012.", "12"),
-        ("It costs 3.5 euros.", "5"),
-        ("It costs 3,5 Euro.", "5"),
-        ("Some 1,200 came.", "200"),
-        ("version 1.25", "25"),
-        ("towers", "tower"),
-        ("มา้", "มา"),
-        ("308分", "30"),
-        ("内藤", "内藤多仲"),
-        ("", "x"),
+        ("It was built in 2012.", "12"), ("It costs 3.5 euros.", "5"), ("It costs 3,5 Euro.", "5"),
+        ("Some 1,200 came.", "200"), ("version 1.25", "25"), ("towers", "tower"), ("มา้", "มา"), ("308分", "30"),
+        ("内藤", "内藤多仲"), ("", "x"),
     ],
-)
+)  # fmt: skip
 def test_parts_of_words_are_not(context: str, answer: str) -> None:
     assert not holds(context, answer)
 

@@ -55,16 +55,11 @@ scored_leaves = st.dictionaries(
     st.sampled_from([leaf.id for leaf in LEAVES]), st.floats(0.01, 1.0), min_size=1, max_size=len(LEAVES)
 )
 parameters = st.builds(
-    AutoMerge,
-    mode=st.sampled_from(["auto", "always", "never", "semantic"]),
-    merge_threshold=st.floats(0.0, 1.1),
-    min_score=st.floats(0.0, 1.0),
-    fill_gaps=st.integers(0, 3),
-    join=st.sampled_from(["strong", "all"]),
-    similarity=st.floats(0.0, 1.0),
-    merged_score=st.sampled_from(["mean", "max"]),
+    AutoMerge, mode=st.sampled_from(["auto", "always", "never", "semantic"]), merge_threshold=st.floats(0.0, 1.1),
+    min_score=st.floats(0.0, 1.0), fill_gaps=st.integers(0, 3), join=st.sampled_from(["strong", "all"]),
+    similarity=st.floats(0.0, 1.0), merged_score=st.sampled_from(["mean", "max"]),
     order=st.sampled_from(["document", "score"]),
-)
+)  # fmt: skip
 
 
 def literal_merge(scores: dict[int, float], p: AutoMerge, budget: int) -> set[int]:
@@ -298,11 +293,8 @@ def test_semantic_gathers_what_is_alike() -> None:
 @pytest.mark.parametrize(("how", "wanted"), [("mean", [0.7, 0.8]), ("max", [1.0, 0.8])])
 def test_a_cluster_has_the_score_that_was_asked_for_and_its_place_by_the_best(how: str, wanted: list[float]) -> None:
     texts = [
-        "cats purr and sleep a lot",
-        "stocks rose in trading",
-        "cats purr and eat a lot",
-        "cats purr and run a lot",
-    ]
+        "cats purr and sleep a lot", "stocks rose in trading", "cats purr and eat a lot", "cats purr and run a lot",
+    ]  # fmt: skip
     store = memory_store([Document(id=f"d{i}", text=f"{t}.") for i, t in enumerate(texts)], HashEmbedder())
     leaves = [rows["leaf"][0].id for i in range(4) for rows in store.document_rows([f"d{i}"])]
     given_scores = dict(zip(leaves, (1.0, 0.8, 0.6, 0.5), strict=True))

@@ -147,11 +147,8 @@ def test_the_rows_of_both_stores_are_alike(tmp_path: Path) -> None:
     for leaf, own in ours.items():
         twin = theirs[leaf]
         assert (own.doc_id, own.headings, own.text, own.sentences) == (
-            twin.doc_id,
-            twin.headings,
-            twin.text,
-            twin.sentences,
-        )
+            twin.doc_id, twin.headings, twin.text, twin.sentences,
+        )  # fmt: skip
         assert own.vectors is not None and twin.vectors is not None
         np.testing.assert_allclose(own.vectors, twin.vectors, atol=2e-3)
 
