@@ -25,12 +25,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with an index and questions, of which one has no answer and one asks for what no document says."""
     monkeypatch.chdir(tmp_path)
     with mergewise.open(tmp_path / "mine", embedder="none") as index:
-        index.add(
-            [
-                Document("cats.md", "# Cats\n\nCats sleep sixteen hours a day. They eat fish."),
-                Document("dogs.md", "# Dogs\n\nDogs bark at night, and sleep ten hours."),
-            ]
-        )
+        index.add(Document("cats.md", "# Cats\n\nCats sleep sixteen hours a day. They eat fish."))
+        index.add(Document("dogs.md", "# Dogs\n\nDogs bark at night, and sleep ten hours."))
     (tmp_path / "q.csv").write_text(ASKED)
     return tmp_path
 
@@ -150,7 +146,9 @@ def test_a_file_that_stands_is_not_lost_where_the_run_fails(folder: Path) -> Non
     (folder / "rows.json").write_text("kept")
     with pytest.raises(UsageError, match="strategy"):
         run("-s", "nothing", "-b", "60", "--json", "rows.json")
-    assert (folder / "rows.json").read_text() == "kept"
+    with pytest.raises(UsageError, match=r"there is no index at mergewise\.index"):
+        CliRunner().invoke(app, ["eval", "q.csv", "--json", "rows.json"], catch_exceptions=False)
+    assert (folder / "rows.json").read_text() == "kept" and not (folder / "mergewise.index").exists()
     assert not list(folder.glob("rows.questions.*"))
 
 

@@ -24,16 +24,13 @@ from mergewise.evaluate.run import evaluated_run
 MILL = "The mill of Arden was built in 1612. It burned in 1700."
 BRIDGE = "The bridge of Brook is old. Anna Berg built it."
 HOTPOT = {
-    "_id": "h1",
-    "question": "Who built the bridge of the town with the mill?",
-    "answer": "Anna Berg",
-    "type": "bridge",
+    "_id": "h1", "question": "Who built the bridge of the town with the mill?", "answer": "Anna Berg", "type": "bridge",
     "context": [
         ["Arden", ["The mill of Arden was built in 1612.", " It burned in 1700."]],
         ["Brook", ["The bridge of Brook is old.", " Anna Berg built it."]],
     ],
     "supporting_facts": [["Arden", 0], ["Brook", 1]],
-}
+}  # fmt: skip
 WIKI = {
     **HOTPOT,
     "_id": "w1",
@@ -45,24 +42,17 @@ PARAGRAPHS = [
     {"idx": 2, "title": "Brook", "paragraph_text": BRIDGE, "is_supporting": True},
 ]
 MUSIQUE = {
-    "id": "2hop__1_2",
-    "question": "Who built the bridge?",
-    "answer": "Anna Berg",
-    "answer_aliases": ["A. Berg", "Anna Berg"],
-    "answerable": True,
-    "paragraphs": PARAGRAPHS,
+    "id": "2hop__1_2", "question": "Who built the bridge?", "answerable": True, "paragraphs": PARAGRAPHS,
+    "answer": "Anna Berg", "answer_aliases": ["A. Berg", "Anna Berg"],
     "question_decomposition": [
         {"id": 1, "question": "?", "answer": "1612", "paragraph_support_idx": 0},
         {"id": 2, "question": "?", "answer": "Anna Berg", "paragraph_support_idx": 2},
     ],
-}
+}  # fmt: skip
 LONGBENCH = {
-    "input": "Who built the bridge?",
+    "_id": "l1", "dataset": "hotpotqa", "input": "Who built the bridge?", "answers": ["Anna Berg"],
     "context": f"Passage 1:\nArden\n{MILL}\n\nPassage 2:\nBrook\n{BRIDGE}\n",
-    "answers": ["Anna Berg"],
-    "dataset": "hotpotqa",
-    "_id": "l1",
-}
+}  # fmt: skip
 SQUAD = {
     "version": "v2.0",
     "data": [

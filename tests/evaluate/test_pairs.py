@@ -15,12 +15,6 @@ def scored(values: list[float], name: str = "a") -> ScoreVector:
     return ScoreVector({name: np.asarray(values, float)})
 
 
-def test_the_worked_example_is_exact() -> None:
-    tests = PairedTests({"a": range(10)})
-    ours, theirs = scored([1, 0, 0, 1, 0, 0, 1, 0, 0, 1]), scored([0.0] * 10)
-    assert tests.probability(ours, theirs) == 0.125
-
-
 @settings(max_examples=8, deadline=None)
 @given(st.integers(0, 10_000), st.integers(20, 60))
 def test_many_clusters_have_the_probability_that_single_tests_have(seed: int, count: int) -> None:

@@ -142,9 +142,6 @@ def test_importing_loads_no_runtime() -> None:
 
 
 def test_texts_with_something_behind_the_cut_are_counted() -> None:
-    """Two texts that differ behind the cut alone have one vector."""
     whole, longer = "rain " * (MAX_TOKENS - 2), "rain " * (MAX_TOKENS - 1)
     model = MiniLM()
     assert model.count_cut("q", [whole, longer, "rain", longer + "snow"]) == 2
-    same = model.embed_documents([whole, longer + "snow"])
-    assert np.array_equal(same[0], same[1])

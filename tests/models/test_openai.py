@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,7 +9,7 @@ import numpy as np
 import pytest
 from tests.models.http_endpoint import HTTPEndpoint, Reply, Script
 
-from mergewise.errors import MissingExtra, ModelError, UsageError
+from mergewise.errors import ModelError
 from mergewise.models import release
 
 
@@ -118,32 +117,3 @@ def test_a_dimension_that_changes_is_an_error(server: HTTPEndpoint) -> None:
     with pytest.raises(ModelError, match="3 dimensions instead of 4"):
         embedder.embed_documents(["text"])
     release(embedder)
-
-
-def test_nobody_listens(server: HTTPEndpoint, monkeypatch: pytest.MonkeyPatch) -> None:
-    from mergewise.models.openai import OpenAIEmbedder
-
-    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
-    embedder = OpenAIEmbedder("m", retries=0)
-    with pytest.raises(ModelError, match="OPENAI_BASE_URL"):
-        embedder.embed_documents(["text"])
-    release(embedder)
-
-
-def test_a_key_is_needed_only_for_openai_itself(server: HTTPEndpoint, monkeypatch: pytest.MonkeyPatch) -> None:
-    from mergewise.models import load_embedder
-
-    monkeypatch.delenv("OPENAI_API_KEY")
-    embedder = load_embedder("openai:m")
-    assert embedder is not None and embedder.embed_queries(["text"]).shape == (1, 3)
-    monkeypatch.delenv("OPENAI_BASE_URL")
-    with pytest.raises(UsageError, match="OPENAI_API_KEY"):
-        load_embedder("openai:m")
-
-
-def test_without_the_extra_the_command_to_install_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    from mergewise.models import load_embedder
-
-    monkeypatch.setitem(sys.modules, "openai", None)
-    with pytest.raises(MissingExtra, match=r"mergewise\[openai\]"):
-        load_embedder("openai:m")

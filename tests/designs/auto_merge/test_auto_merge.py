@@ -14,7 +14,7 @@ from mergewise.designs.auto_merge.strategy import AutoMerge, _LeafRange, assembl
 from mergewise.errors import UsageError
 from mergewise.models.record import Models
 from mergewise.models.tokens import count_tokens
-from mergewise.types import Context, Document, Leaf, Span, Step
+from mergewise.types import Context, Document, Leaf, Span
 from tests.support import HashEmbedder, ScriptedReader, memory_store
 
 MODELS = Models(count_tokens)
@@ -246,14 +246,6 @@ def test_an_item_too_large_is_skipped_and_the_rest_goes_on() -> None:
     assert context.passages, "a hit of the merged section fits instead"
 
 
-def test_a_parent_that_the_budget_cannot_hold_does_not_replace_its_hits() -> None:
-    scores = {leaf.id: 0.9 for leaf in LEAVES}
-    section = SECTIONS[LEAVES[0].parent]
-    context = run(ScriptedReader(STORE, scores), budget=section.tokens - 1)
-    assert not [step for step in context.trace if step.action == "merge"]
-    assert context.passages
-
-
 def test_what_is_merged_across_headings_stands_under_those_it_shares() -> None:
     context = run(ScriptedReader(STORE, {leaf.id: 0.9 for leaf in LEAVES}))
     (passage,) = context.passages
@@ -315,21 +307,3 @@ def test_nothing_found_is_an_empty_context() -> None:
     for mode in ("auto", "always", "never", "semantic"):
         context = run(ScriptedReader(STORE, {}), replace(PLAIN, mode=mode))
         assert (context.text, context.tokens, context.passages) == ("", 0, ())
-
-
-def test_a_ten_node_tree_worked_out_by_hand() -> None:
-    """Document with two sections of four and three leaves: three hits of the first merge, one of the second stays."""
-    text = "## A\n\n" + "\n\n".join(SENTENCES[:4]) + "\n\n## B\n\n" + "\n\n".join(SENTENCES[4:7]) + "\n"
-    store = memory_store([Document(id="d", text=text)])
-    (rows,) = store.document_rows(["d"])
-    assert (len(rows["leaf"]), len(rows["section"])) == (7, 3)
-    hits = {rows["leaf"][0].id: 0.9, rows["leaf"][1].id: 0.6, rows["leaf"][3].id: 0.3, rows["leaf"][5].id: 0.5}
-    context = run(ScriptedReader(store, hits))
-    assert [(p.headings, p.score) for p in context.passages] == [(("A",), pytest.approx(0.6)), (("B",), 0.5)]
-    assert context.trace[1] == Step(
-        "merge",
-        "3 of 4 children found",
-        tuple(rows["leaf"][i].span for i in (0, 1, 3)),
-        rows["section"][1].span,
-        pytest.approx(0.6),  # type: ignore[arg-type]
-    )

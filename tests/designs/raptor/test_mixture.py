@@ -13,7 +13,6 @@ from mergewise.designs.raptor.clusters import clustering_by
 from mergewise.designs.raptor.mixture import (
     REGULAR,
     Array,
-    Mixture,
     best_count,
     fitted_mixture,
     likeliest_mixture,
@@ -134,8 +133,3 @@ def test_umap_is_seeded() -> None:
     once, again = (by.project(vectors, 5, 6) for _ in range(2))
     assert np.array_equal(once, again) and once.shape == (40, 5)
     assert by.shares(once).sum(1) == pytest.approx(np.ones(40)) and "umap-learn" in by.made_by
-
-
-def test_a_mixture_is_its_factors() -> None:
-    mixture = Mixture(np.array([1.0]), np.zeros((1, 1)), np.ones((1, 1, 1)))
-    assert mixture.log_likelihood(np.zeros((1, 1))) == pytest.approx(-0.5 * log(2 * pi))
