@@ -101,12 +101,8 @@ DPR = {
     "question": "who built the bridge", "answers": ["Anna Berg"], "positive_ctxs": [PASSAGE],
     "negative_ctxs": [], "hard_negative_ctxs": [{"title": "Arden", "text": MILL}],
 }  # fmt: skip
-FOUND = {
-    "id": "0",
-    "question": "who",
-    "answers": ["x"],
-    "ctxs": [{"id": "wiki:1", **PASSAGE, "score": "8.1", "has_answer": True}],
-}
+RETRIEVED = {"id": "wiki:1", **PASSAGE, "score": "8.1", "has_answer": True}
+FOUND = {"id": "0", "question": "who", "answers": ["x"], "ctxs": [RETRIEVED]}
 
 
 def write(path: Path, *rows: Any) -> Path:
@@ -119,22 +115,15 @@ def write(path: Path, *rows: Any) -> Path:
 
 
 def hipporag(folder: Path) -> Path:
-    corpus = [
-        {"title": "Arden", "text": MILL},
-        {"title": "Brook", "text": BRIDGE},
-        {"title": "Brook", "text": "A brook."},
-    ]
-    write(folder / "wiki_corpus.json", corpus)
+    texts = ("Arden", MILL), ("Brook", BRIDGE), ("Brook", "A brook.")
+    write(folder / "wiki_corpus.json", [{"title": title, "text": text} for title, text in texts])
     return write(folder / "wiki.json", [WIKI])
 
 
 def beir(folder: Path) -> Path:
     folder.mkdir(exist_ok=True)
-    write(
-        folder / "corpus.jsonl",
-        {"_id": "d1", "title": "Arden", "text": MILL},
-        {"_id": "d2", "title": "Brook", "text": ""},
-    )
+    corpus = {"_id": "d1", "title": "Arden", "text": MILL}, {"_id": "d2", "title": "Brook", "text": ""}
+    write(folder / "corpus.jsonl", *corpus)
     write(folder / "queries.jsonl", {"_id": "q1", "text": "mill", "metadata": {}}, {"_id": "q2", "text": "unjudged"})
     (folder / "qrels").mkdir()
     (folder / "qrels" / "train.tsv").write_text("query-id\tcorpus-id\tscore\nq2\td1\t1\n")

@@ -283,13 +283,8 @@ def test_tables_from_files_are_the_same_to_the_last_bit(
         index = mw.open(tmp_path / name, views=("leaf", "slice") if LONG else ("leaf",))
         with reader_within(Limits()) as reader:
             inputs = inputs_of(files, tmp_path, reader=reader)
-            report = add_inputs(
-                inputs,
-                index.store,
-                VIEWS,
-                index._builders(),
-                executors=lambda size, own=executor: nullcontext(own),  # type: ignore[misc]
-            )
+            own = lambda size, one=executor: nullcontext(one)  # noqa: E731
+            report = add_inputs(inputs, index.store, VIEWS, index._builders(), executors=own)
         assert report.added == len(files) and index.check() == [] and index.vectors().waiting == 0
         found.append(tables_on_disk(index))
     assert found[0].keys() == found[1].keys() >= {"documents", "leaf", "section", "name"}

@@ -186,12 +186,8 @@ def test_the_budget_is_shared_out_and_the_rest_is_visible() -> None:
     assert style == ["flex-grow:7", "flex-grow:7", "flex-grow:40"]
     assert page.one("figure", "budget").text.endswith("60 of 100 tokens, 40 unused")
     uncounted = Page(context_page(hopping()))
-    grown = [
-        int((e.attributes["style"] or "").removeprefix("flex-grow:"))
-        for e in uncounted.all("li")
-        if "style" in e.attributes
-    ]
-    assert sum(grown) == pytest.approx(100, abs=1)
+    styles = [e.attributes["style"] or "" for e in uncounted.all("li") if "style" in e.attributes]
+    assert sum(int(style.removeprefix("flex-grow:")) for style in styles) == pytest.approx(100, abs=1)
 
 
 def test_the_legend_has_what_the_page_has() -> None:
@@ -319,13 +315,9 @@ def test_a_page_of_nothing() -> None:
 
 def huge(characters: int, passages: int = 40, letter: str = "ж") -> Context:
     size = characters // passages
-    made = [
-        Passage(
-            (letter * 9 + " ") * (size // 10), 0.5, (Span("big", i * size, i * size + size // 10 * 10),), True, "Big"
-        )
-        for i in range(passages)
-    ]
-    spans = tuple(span for p in made for span in p.spans)
+    text = (letter * 9 + " ") * (size // 10)
+    spans = tuple(Span("big", i * size, i * size + len(text)) for i in range(passages))
+    made = [Passage(text, 0.5, (span,), True, "Big") for span in spans]
     return context(made, [Step("search", "all", spans), *(Step("skip", "too big", (s,)) for s in spans)] * 5)
 
 

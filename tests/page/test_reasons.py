@@ -76,24 +76,16 @@ def test_a_section_shows_its_hits_and_what_the_rest_is(steps: list[Step], expect
 
 
 def test_a_merge_that_did_not_fit_says_nothing_of_its_parts() -> None:
-    hits = (at(CATS, "Cats sleep a lot."), at(CATS, "Kittens sleep more."))
-    whole = at(CATS, SLEEP)
-    steps = [
-        Step("search", "2 leaves", hits),
-        Step("merge", "2 of 3 children found", hits, whole, 0.9),
-        Step("skip", "90 tokens, 20 left", (whole,), score=0.9),
-    ]
+    hits = (FIRST, LAST)
+    merging = Step("merge", "2 of 3 children found", hits, WHOLE, 0.9)
+    steps = [Step("search", "2 leaves", hits), merging, Step("skip", "90 tokens, 20 left", (WHOLE,), score=0.9)]
     marks = Marks(context([passage(CATS, "Cats sleep a lot.")], steps))
-    (stretch,) = marks.stretches(hits[0], "Cats sleep a lot.")
+    (stretch,) = marks.stretches(FIRST, "Cats sleep a lot.")
     assert [reason.why for reason in stretch.reasons] == ["found by the search"]
 
 
 def test_the_first_sentences_of_what_did_not_fit() -> None:
-    first = at(CATS, "Cats sleep a lot.")
-    steps = [
-        Step("skip", "90 tokens, 20 left", (at(CATS, SLEEP),)),
-        Step("cut", "first sentences", (at(CATS, SLEEP),), first, 0.7),
-    ]
+    steps = [Step("skip", "90 tokens, 20 left", (WHOLE,)), Step("cut", "first sentences", (WHOLE,), FIRST, 0.7)]
     assert kinds(context([passage(CATS, "Cats sleep a lot.")], steps)) == [("cut", "Cats sleep a lot.")]
 
 

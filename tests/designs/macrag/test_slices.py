@@ -15,6 +15,7 @@ from mergewise.designs.macrag.slices import VIEW, Chunk, Slice, SliceSettings
 from mergewise.designs.macrag.slices.build import build, extract, salience
 from mergewise.designs.macrag.slices.records import SLICE_GAP, tables
 from mergewise.errors import UsageError
+from mergewise.index.windows import windows
 from mergewise.models.record import Models
 from mergewise.models.scripted import ScriptedChat, Turn
 from mergewise.models.tokens import count_tokens
@@ -47,6 +48,33 @@ class Sliced:
 
 def sliced(text: str, settings: SliceSettings = SMALL) -> Sliced:
     return Sliced(build([rows(text)], settings, Models(count_tokens))[0])
+
+
+def literal_windows(sizes: list[int], size: int, overlap: int) -> list[tuple[int, int]]:
+    """All ranges tried, the longest that fit taken: slow and obvious."""
+    found = [(0, max(e for e in range(1, len(sizes) + 1) if e == 1 or sum(sizes[:e]) <= size))]
+    while found[-1][1] < len(sizes):
+        first, end = found[-1]
+        starts = [s for s in range(first + 1, end) if sum(sizes[s:end]) <= min(overlap, size - sizes[end])]
+        start = min(starts, default=end)
+        ends = [e for e in range(start + 1, len(sizes) + 1) if e == start + 1 or sum(sizes[start:e]) <= size]
+        found.append((start, max(ends)))
+    return found
+
+
+@given(st.lists(st.integers(0, 30), min_size=1, max_size=30), st.integers(1, 50), st.data())
+def test_windows_are_those_of_the_literal_rule(sizes: list[int], size: int, data: st.DataObject) -> None:
+    overlap = data.draw(st.integers(0, size - 1))
+    found = windows(sizes, size, overlap)
+    assert {i for first, end in found for i in range(first, end)} == set(range(len(sizes))), "a unit was lost"
+    assert found[-1][1] == len(sizes)
+    for (first, end), (start, stop) in pairwise(found):
+        assert first < start <= end < stop, "a window brings something new and leaves no gap"
+        assert sum(sizes[start:end]) <= overlap
+    for first, end in found:
+        assert sum(sizes[first:end]) <= size or end == first + 1
+    if all(sizes):
+        assert found == literal_windows(sizes, size, overlap)
 
 
 @given(texts, st.sampled_from(SETTINGS))

@@ -97,22 +97,14 @@ def test_neighbours_stay_in_their_document(h: int, k2: int, picked: list[int]) -
     assert [m.doc_id for m in final] == list(documents)
     for merged in final:
         core = [c for c in chunks if c.doc_id == merged.doc_id and any(s.id == c.id for s in scaled)]
-        wanted = {
-            at
-            for c in core
-            for other in chunks
-            if other.doc_id == c.doc_id and abs(other.ordinal - c.ordinal) <= h
-            for at in range(other.start, other.end)
-        }
+        places = {c.ordinal for c in core}
+        near = [c for c in chunks if c.doc_id == merged.doc_id and any(abs(c.ordinal - at) <= h for at in places)]
+        wanted = {at for c in near for at in range(c.start, c.end)}
         assert {at for a, b in merged.parts for at in range(a, b)} == wanted
 
 
-LONG = store_of(
-    [
-        Document(f"long{n}", " ".join(f"Stone {i} of wall {n} was laid by mason {i}." for i in range(160)))
-        for n in (0, 1)
-    ]
-)
+WALLS = [" ".join(f"Stone {i} of wall {n} was laid by mason {i}." for i in range(160)) for n in (0, 1)]
+LONG = store_of([Document(f"long{n}", text) for n, text in enumerate(WALLS)])
 
 
 @pytest.mark.parametrize(("k2", "alpha", "h"), [(1, 1, 1), (1, 4, 1), (2, 3, 0), (2, 3, 1), (2, 2, 2)])
@@ -126,12 +118,9 @@ def test_c_final_is_merged_from_up_to_k2_alpha_neighbourhoods(k2: int, alpha: in
     scaled = macrag.scale_up(search, ranked, parameters)
     documents, _ = macrag.rank_documents(search, scaled, parameters)
     final = merge_neighbours(search, scaled, documents, h)
-    inside = [
-        c.id
-        for own in chunks
-        for c in own
-        if any(m.doc_id == c.doc_id and a <= c.start and c.end <= b for m in final for a, b in m.parts)
-    ]
+    parts = [(m.doc_id, a, b) for m in final for a, b in m.parts]
+    every = [c for own in chunks for c in own]
+    inside = [c for c in every if any(doc == c.doc_id and a <= c.start and c.end <= b for doc, a, b in parts)]
     of_kept = [c for c in scaled if c.doc_id in documents]
     assert len(final) == len(documents) <= k2
     assert len(inside) == len(of_kept) * (2 * h + 1) <= k2 * alpha * (2 * h + 1)

@@ -6,6 +6,7 @@ import asyncio
 import json
 import re
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -143,12 +144,8 @@ def test_a_chosen_sentence_brings_what_it_needs() -> None:
         id="d", text=f"{before}\nThis one is opened by the frobnicator lever.\n\nOther words follow here."
     )
     for spec in (POINT, FIRST):
-        found = [
-            ask(
-                answer("frobnicator lever"), document, budget=budget, spec=spec, question="Other words of a lever?"
-            ).text
-            for budget in range(5, 90)
-        ]
+        lever = partial(ask, answer("frobnicator lever"), document, spec=spec, question="Other words of a lever?")
+        found = [lever(budget=budget).text for budget in range(5, 90)]
         assert all("sits on top" in text or "frobnicator" not in text for text in found)
         assert "frobnicator" in found[-1]
 
