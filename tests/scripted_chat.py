@@ -19,8 +19,8 @@ def serve(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., tuple[ChatS
     monkeypatch.setenv("OPENAI_API_KEY", "k")
     open_ones: list[Any] = []
 
-    def start(script: Any, **options: Any) -> tuple[ChatServer, Any]:
-        server = ChatServer(script).__enter__()
+    def start(script: Any, refuses: tuple[str, ...] = (), **options: Any) -> tuple[ChatServer, Any]:
+        server = ChatServer(script, refuses=refuses).__enter__()
         chat = openai_chat.OpenAIChat("m", base_url=server.base_url, **{"retries": 2, "timeout": 30, **options})
         open_ones.append((server, chat))
         return server, chat

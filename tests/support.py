@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 from mergewise.defaults import When
 from mergewise.designs import VIEWS
@@ -40,6 +42,16 @@ def until(holds: Callable[[], bool], seconds: float = 60.0) -> bool:
     while not holds() and time.monotonic() < end:
         time.sleep(0.01)
     return holds()
+
+
+async def cancel_when(ready: Callable[[], bool], work: Coroutine[Any, Any, object]) -> None:
+    """Call off what is awaited as soon as it is ready for that."""
+    task = asyncio.create_task(work)
+    while not ready():
+        await asyncio.sleep(0.005)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
 
 
 def add_inputs(

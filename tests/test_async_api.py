@@ -14,7 +14,7 @@ import mergewise as mw
 from mergewise.asking import answer_together
 from mergewise.models.scripted import ScriptedChat, Turn
 from mergewise.types import Message, Reply, Usage
-from tests.support import HashEmbedder, until
+from tests.support import HashEmbedder, cancel_when, until
 
 TEXTS = {
     "cats": "# Cats\n\nCats eat fish. Cats sleep sixteen hours a day.\n",
@@ -74,15 +74,7 @@ def test_a_cancelled_question_calls_its_model_off(open_with: Callable[..., mw.In
     chat = ScriptedChat([SLOW])
     index = open_with(chat=chat)
 
-    async def cancel() -> None:
-        task = asyncio.create_task(index.aask(QUESTION, rounds=3))
-        while not chat.asked:
-            await asyncio.sleep(0.005)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-
-    asyncio.run(cancel())
+    asyncio.run(cancel_when(lambda: bool(chat.asked), index.aask(QUESTION, rounds=3)))
     assert until(lambda: chat.transcript._under_way == 0)
     assert len(chat.asked) == 1
 
@@ -231,15 +223,7 @@ def test_a_reader_that_is_cancelled_calls_the_work_off(open_with: Callable[..., 
         async for _ in index.aask_stream(QUESTION):
             pass
 
-    async def cancel() -> None:
-        task = asyncio.create_task(read())
-        while not chat.begun.is_set():
-            await asyncio.sleep(0.005)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-
-    asyncio.run(cancel())
+    asyncio.run(cancel_when(chat.begun.is_set, read()))
     assert until(lambda: chat.ended == "cancelled")
 
 
@@ -277,15 +261,7 @@ def test_many_that_are_called_off_stop(open_with: Callable[..., mw.Index]) -> No
     chat = ScriptedChat([SLOW])
     index = open_with(chat=chat)
 
-    async def cancel() -> None:
-        task = asyncio.create_task(index.aask_many([QUESTION] * 20, concurrency=2))
-        while len(chat.asked) < 2:
-            await asyncio.sleep(0.005)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-
-    asyncio.run(cancel())
+    asyncio.run(cancel_when(lambda: len(chat.asked) >= 2, index.aask_many([QUESTION] * 20, concurrency=2)))
     assert until(lambda: chat.transcript._under_way == 0)
     assert until(lambda: not [thread for thread in threading.enumerate() if thread.name.startswith("mergewise-ask")])
     assert len(chat.asked) == 2

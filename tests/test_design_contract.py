@@ -12,12 +12,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
 import mergewise as mw
-from mergewise.cli.main import app
 from mergewise.store.lance import LanceStore
 from tests import own_design
+from tests.cli.invoking import invoke as run
 
 OWN = Path(own_design.__file__)
 SOURCE = Path(mw.__file__).parent
@@ -54,12 +53,6 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
                 patch.setitem(known, name, part)
         assert "2 added" in run("index", "docs", "--views", "leaf,line", "--set", "line.least=4")
         yield folder
-
-
-def run(*words: str) -> str:
-    done = CliRunner().invoke(app, words, catch_exceptions=False)
-    assert done.exit_code == 0, done.output
-    return done.output
 
 
 def test_the_design_is_short_and_the_source_does_not_name_it() -> None:

@@ -45,12 +45,6 @@ def test_links_lead_to_headings(name: str) -> None:
         assert not anchor or anchor in anchors(page), f"{name} leads to {target or name}#{anchor}"
 
 
-@pytest.mark.parametrize("name", sorted(PAGES.keys() - {"reference.md"}))
-def test_imports_are_one_level_deep_at_most(name: str) -> None:
-    deep = re.findall(r"(?:from|import) (mergewise\.\w+\.[\w.]+)", PAGES[name])
-    assert not deep, f"{name} imports {deep}"
-
-
 def test_the_table_of_rooms_has_every_room_in_the_order_of_the_levels() -> None:
     source = Path(mergewise.__file__).parent
     there = {path.stem for path in source.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()}

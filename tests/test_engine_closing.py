@@ -22,20 +22,12 @@ def test_a_closed_index_says_so(tmp_path: Path) -> None:
         index.add(CATS)
         assert index.ask("What do cats eat?").found
     for use in (
-        lambda: index.ask("cats"),
-        lambda: index.context("cats"),
-        lambda: index.add(CATS),
-        lambda: index.remove(["cats"]),
-        lambda: index.documents(),
-        lambda: index.document("cats"),
-        lambda: len(index),
-        lambda: index.check(),
-        lambda: index.manifest,
-        lambda: index.embedder,
-        lambda: index.ask_many(["cats"]),
-        lambda: index.ask_stream("cats").answer(),
-        lambda: asyncio.run(index.aask("cats")),
-    ):
+        lambda: index.ask("cats"), lambda: index.context("cats"), lambda: index.ask_many(["cats"]),
+        lambda: index.ask_stream("cats").answer(), lambda: asyncio.run(index.aask("cats")),
+        lambda: index.add(CATS), lambda: index.remove(["cats"]), lambda: index.check(),
+        lambda: index.documents(), lambda: index.document("cats"), lambda: len(index),
+        lambda: index.manifest, lambda: index.embedder,
+    ):  # fmt: skip
         with pytest.raises(mw.UsageError, match=r"index is closed \(open it again"):
             use()
     index.close()

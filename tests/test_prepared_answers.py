@@ -124,12 +124,9 @@ def test_json_says_where_passages_stand_in_code_points(index: mw.Index) -> None:
 
 
 def test_locations_say_page_line_and_address(index: mw.Index) -> None:
+    pages = mw.types.Page(7, 0, 19), mw.types.Page(8, 19, 40)
     index.add(
-        mw.Document(
-            "paged",
-            "Lynxes hunt hares.\nLynxes live in woods.",
-            pages=(mw.types.Page(7, 0, 19), mw.types.Page(8, 19, 40)),
-        ),
+        mw.Document("paged", "Lynxes hunt hares.\nLynxes live in woods.", pages=pages),
         mw.Document("web.txt", "one\n\nZebras have stripes.", metadata={"url": "https://example.org/zebra"}),
         mw.Document("bad.txt", "Gnus wander.", metadata={"url": "javascript:alert(1)"}),
     )

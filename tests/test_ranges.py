@@ -153,11 +153,8 @@ def test_half_a_surrogate_pair_is_no_text() -> None:
 
 def test_a_list_of_texts_holds_nothing_else() -> None:
     hint = tuple[str, ...]
-    assert [value_of("names cannot be", given, hint) for given in ("a+b", ["a", "b"], ())] == [
-        ("a", "b"),
-        ("a", "b"),
-        (),
-    ]
+    taken = [value_of("names cannot be", given, hint) for given in ("a+b", ["a", "b"], ())]
+    assert taken == [("a", "b"), ("a", "b"), ()]
     with pytest.raises(UsageError, match=r"names cannot be \['a', 1\]"):
         value_of("names cannot be", ["a", 1], hint)
 

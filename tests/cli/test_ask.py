@@ -132,26 +132,19 @@ def test_several_rounds_ask_the_model_what_is_missing(home: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "says", "code"),
+    ("words", "settings", "says"),
     [
-        (("--mode", "fil"), "needs a chat model", 2),
-        (("--chat", "openai:m", "--mode", "x"), "unknown mode 'x'", 2),
-        (("--chat", "openai:"), "unknown chat model", 2),
-        (("--rounds", "0"), "the number of rounds is 0", 2),
+        ("--mode fil", {}, "needs a chat model"),
+        ("--chat openai:m --mode x", {}, "unknown mode 'x'"),
+        ("--chat openai:", {}, "unknown chat model"),
+        ("--rounds 0", {}, "the number of rounds is 0"),
+        ("--chat openai:m", {"MERGEWISE_WINDOW": "0"}, "window is 0"),
+        ("--chat openai:m", {"MERGEWISE_WINDOW": "64"}, "window"),
+        ("--chat openai:m", {"MERGEWISE_CACHE": "docs/cats.md"}, "cannot hold a cache"),
     ],
 )
-def test_wrong_usage(home: Path, server: ChatServer, words: tuple[str, ...], says: str, code: int) -> None:
-    done = run(home, server, "ask", QUESTION, *words, COLUMNS="200")
-    assert (done.returncode, says in done.stderr) == (code, True), done.stderr
-    assert "Traceback" not in done.stderr
-
-
-@pytest.mark.parametrize(
-    ("variable", "value", "says"),
-    [("WINDOW", "0", "window is 0"), ("WINDOW", "64", "window"), ("CACHE", "docs/cats.md", "cannot hold a cache")],
-)
-def test_a_wrong_setting(home: Path, server: ChatServer, variable: str, value: str, says: str) -> None:
-    done = run(home, server, "ask", QUESTION, "--chat", "openai:m", **{f"MERGEWISE_{variable}": value}, COLUMNS="200")
+def test_wrong_usage(home: Path, server: ChatServer, words: str, settings: dict[str, str], says: str) -> None:
+    done = run(home, server, "ask", QUESTION, *words.split(), **settings, COLUMNS="200")
     assert (done.returncode, says in done.stderr) == (2, True), done.stderr
     assert "Traceback" not in done.stderr
 

@@ -73,19 +73,10 @@ def test_info(home: Path) -> None:
     assert "docs/cats.md" in run(home, "info", "--documents").stdout
 
 
-def test_check_and_remove(tmp_path: Path) -> None:
-    (tmp_path / "a.md").write_text("# A\n\nText.\n")
-    assert run(tmp_path, "index", "a.md", "--embedder", "none").returncode == 0
-    assert "all invariants hold" in run(tmp_path, "check").stdout
-    assert "1 removed; 0 documents left" in run(tmp_path, "remove", "a.md").stdout
-    assert run(tmp_path, "remove", "a.md").returncode == 1
-
-
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (("ask", ""), "the question is empty"),
-        (("context", "q", "--budget", "0"), "the budget is 0"),
+        (("ask", ""), "the question is empty"), (("context", "q", "--budget", "0"), "the budget is 0"),
         (("context", "q", "--budget", "-5"), "the budget is -5"),
         (("context", "q", "--strategy", "nope"), "unknown strategy 'nope'"),
         (("context", "q", "--where", "nope = 1"), "invalid condition"),
@@ -94,12 +85,10 @@ def test_check_and_remove(tmp_path: Path) -> None:
         (("ask", "q", "--chat", "nope"), "unknown chat model"),
         (("index", "docs", "--embedder", "none"), "built with the embedder 'minilm'"),
         (("index", "docs", "--index", "new", "--views", "nope"), "unknown view"),
-        (("eval", "docs"), "no question set"),
-        (("eval", "docs", "--strategies", "nope"), "unknown strategy"),
-        (("eval", "docs", "--budgets", "many"), "not a list of budgets"),
-        (("bogus",), "No such command"),
+        (("eval", "docs"), "no question set"), (("eval", "docs", "--strategies", "nope"), "unknown strategy"),
+        (("eval", "docs", "--budgets", "many"), "not a list of budgets"), (("bogus",), "No such command"),
     ],
-)
+)  # fmt: skip
 def test_wrong_usage_is_one_line_with_a_hint_and_changes_nothing(home: Path, words: tuple[str, ...], says: str) -> None:
     before = sorted(path.relative_to(home) for path in home.rglob("*"))
     done = run(home, *words)
@@ -146,13 +135,6 @@ def test_every_command_answers_to_h_and_short_flags(home: Path) -> None:
     assert long.stdout == short.stdout
     assert "docs/cats.md:" in run(home, "ask", "How long do cats sleep?", "-t").stdout.split("search: ")[1]
     assert run(home, "-V").stdout.startswith("mergewise ")
-
-
-def test_a_context_says_where_its_passages_stand(home: Path) -> None:
-    shown = run(home, "context", "How long do cats sleep?", "-b", "60").stdout
-    passage, _, places = shown.rpartition("\n\n")
-    assert "Cats sleep sixteen hours a day." in passage
-    assert "docs/cats.md:9" in places
 
 
 def test_completion_knows_commands_and_strategies(home: Path, tmp_path: Path) -> None:

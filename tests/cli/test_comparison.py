@@ -45,11 +45,7 @@ def test_two_marks_in_one_span() -> None:
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("home")
     index = mergewise.open(folder / "mergewise.index", embedder="none")
-    index.add(
-        Document(
-            id="cats.md", text="# Cats\n\n## Food\n\nCats eat fish.\n\n## Sleep\n\nCats sleep all day. They eat.\n"
-        )
-    )
+    index.add(Document("cats.md", "# Cats\n\n## Food\n\nCats eat fish.\n\n## Sleep\n\nCats sleep all day. They eat.\n"))
     return folder
 
 

@@ -25,12 +25,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with an index and questions, of which one has no answer and one asks for what no document says."""
     monkeypatch.chdir(tmp_path)
     with mergewise.open(tmp_path / "mine", embedder="none") as index:
-        index.add(
-            [
-                Document("cats.md", "# Cats\n\nCats sleep sixteen hours a day. They eat fish."),
-                Document("dogs.md", "# Dogs\n\nDogs bark at night, and sleep ten hours."),
-            ]
-        )
+        index.add(Document("cats.md", "# Cats\n\nCats sleep sixteen hours a day. They eat fish."))
+        index.add(Document("dogs.md", "# Dogs\n\nDogs bark at night, and sleep ten hours."))
     (tmp_path / "q.csv").write_text(ASKED)
     return tmp_path
 
@@ -106,11 +102,8 @@ def test_every_question_has_a_row_beside_the_file_that_is_written(folder: Path) 
         assert lines[1]["lost"] == [{"text": "meat", "stage": "in no document of the index, word for word"}]
         with (folder / f"{stem}.questions.csv").open(newline="") as file:
             table = list(csv.DictReader(file))
-        assert [(row["id"], row["gold"]) for row in table][:3] == [
-            ("2", '["sixteen hours"]'),
-            ("3", '["meat"]'),
-            ("4", "[]"),
-        ]
+        gold = [(row["id"], row["gold"]) for row in table][:3]
+        assert gold == [("2", '["sixteen hours"]'), ("3", '["meat"]'), ("4", "[]")]
 
 
 def test_the_means_as_a_table_have_their_intervals_in_columns_of_their_own(folder: Path) -> None:
@@ -150,7 +143,9 @@ def test_a_file_that_stands_is_not_lost_where_the_run_fails(folder: Path) -> Non
     (folder / "rows.json").write_text("kept")
     with pytest.raises(UsageError, match="strategy"):
         run("-s", "nothing", "-b", "60", "--json", "rows.json")
-    assert (folder / "rows.json").read_text() == "kept"
+    with pytest.raises(UsageError, match=r"there is no index at mergewise\.index"):
+        CliRunner().invoke(app, ["eval", "q.csv", "--json", "rows.json"], catch_exceptions=False)
+    assert (folder / "rows.json").read_text() == "kept" and not (folder / "mergewise.index").exists()
     assert not list(folder.glob("rows.questions.*"))
 
 

@@ -12,11 +12,13 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from tests.cli.invoking import invoke
 from tests.evaluate.measured_runs import without_seconds
 from tests.evaluate.towns import DOCUMENTS, QUESTIONS, TASK, saved_task
 from typer.testing import CliRunner
@@ -56,12 +58,7 @@ def indexed(towns: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pat
     return shutil.copytree(towns, tmp_path, dirs_exist_ok=True)
 
 
-def run(*words: str, **settings: str) -> str:
-    """What `eval` says. Settings are given by their environment variables."""
-    environment = {f"MERGEWISE_{name.upper()}": value for name, value in settings.items()}
-    done = CliRunner().invoke(app, ["eval", "-e", "none", *words], env=environment, catch_exceptions=False)
-    assert done.exit_code == 0, done.output
-    return done.output
+run = partial(invoke, "eval", "-e", "none")
 
 
 def timeless_bytes(path: Path) -> bytes:

@@ -6,9 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
-
-from mergewise.cli.main import app
+from tests.cli.invoking import invoke as run
 
 QUESTION = "Who built the mill?"
 
@@ -23,12 +21,6 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("COLUMNS", "300")
     run("index", "mill.md", "--views", "leaf,marker", "--embedder", "none")
     return tmp_path
-
-
-def run(*words: str) -> str:
-    result = CliRunner().invoke(app, list(words))
-    assert result.exit_code == 0, result.output
-    return result.output
 
 
 def test_the_trace_shows_key_value_and_place(home: Path) -> None:

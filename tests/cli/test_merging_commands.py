@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import subprocess
 from pathlib import Path
@@ -40,15 +39,6 @@ def test_the_trace_is_a_tree(home: Path, strategy: str) -> None:
     assert re.search(r"[├└]── .*score [\d.]+, \d+ tokens: round \d, extractive, \d+ \+ \d+ → \d+ tokens", done.stdout)
     assert ("NLL" in done.stdout) == (strategy == "mergerag-asym")
     assert max(line.count("│") + line.count("    ") for line in done.stdout.splitlines() if "──" in line) >= 2
-
-
-def test_json_holds_the_merges(home: Path) -> None:
-    done = run(home, "context", QUESTION, "--strategy", "mergerag-asym", "--budget", "60", "--json")
-    merges = [step["merge"] for step in json.loads(done.stdout)["trace"] if "merge" in step]
-    assert merges and merges[0]["source"].keys() == {"number", "score", "tokens", "spans"}
-    assert merges[0].keys() == {
-        "round", "how", "nll", "calls", "unsupported", "taken", "problem", "source", "host", "result"
-    }  # fmt: skip
 
 
 def test_another_strategys_selection_is_merged(home: Path) -> None:

@@ -17,14 +17,9 @@ PARSERS = {"docutils", "docx", "lxml", "markdown_it", "mergewise.readers", "pypd
 MODELS = {"sentence_transformers", "torch", "transformers"}
 HEAVY = CLIENTS | PARSERS | MODELS | {"matplotlib", "pandas", "polars", "scipy"}
 SEARCH = {
-    "onnxruntime",
-    "tokenizers",
-    "mergewise.assemble",
-    "mergewise.generate",
-    "mergewise.asking",
-    "mergewise.designs.strategies",
-    "mergewise.generate.modes",
-}
+    "onnxruntime", "tokenizers", "mergewise.assemble", "mergewise.generate", "mergewise.asking",
+    "mergewise.designs.strategies", "mergewise.generate.modes",
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
+from tests.cli.invoking import invoke as run
 from tests.command import run_text
 from tests.designs.aed.tripling import good
 from typer.testing import CliRunner
@@ -17,6 +18,7 @@ from mergewise.models.scripted import ChatServer, Turn
 from mergewise.types import Message
 
 QUESTION = "Who built the mill?"
+INDEX = ("index", "mill.md", "--views", "leaf,triplet", "--embedder", "none")
 
 
 @pytest.fixture
@@ -43,12 +45,6 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ChatServer]:
         yield server
 
 
-def run(*words: str, code: int = 0) -> str:
-    result = CliRunner().invoke(app, list(words))
-    assert result.exit_code == code, result.output
-    return result.output
-
-
 def of_its_own(*words: str) -> str:
     """The command in a process of its own, which takes its connections along when it ends."""
     done = run_text(words)
@@ -56,12 +52,8 @@ def of_its_own(*words: str) -> str:
     return done.stdout
 
 
-def index(*more: str) -> str:
-    return run("index", "mill.md", "--views", "leaf,triplet", "--embedder", "none", *more)
-
-
 def test_by_rules_they_are_a_stream_that_the_trace_shows(home: Path) -> None:
-    index("--set", "triplet.longest=20")
+    run(*INDEX, "--set", "triplet.longest=20")
     shown = run("context", QUESTION, "--strategy", "aed(longest=20)", "--trace")
     assert "Norrby Mill | built by | Ella Stone" in shown and "(written, not quoted)" in shown
     assert "triplets made by rules" in shown and "from mill.md:3" in shown
@@ -82,25 +74,17 @@ def test_a_chat_model_says_what_it_costs_and_is_asked_once(
     monkeypatch.setenv("MERGEWISE_PRICE_IN", "1")
     monkeypatch.setenv("MERGEWISE_PRICE_OUT", "2")
     chat = ("--chat", "openai:m", "--set", "triplet.longest=20", "--set", "triplet.attempts=1")
-    told = json.loads(
-        of_its_own("index", "mill.md", "--views", "leaf,triplet", "--embedder", "none", *chat, "--dry-run", "--json")
-    )
+    told = json.loads(of_its_own(*INDEX, *chat, "--dry-run", "--json"))
     assert told["documents"] == 1 and told["calls"] >= 1 and told["cost"] > 0 and not server.asked
-    of_its_own("index", "mill.md", "--views", "leaf,triplet", "--embedder", "none", *chat)
+    of_its_own(*INDEX, *chat)
     assert len(server.asked) == told["calls"]
     report = json.loads(run("info", "--triplets", "--json"))
     assert report["made"] == {"model": report["triplets"]} and report["calls"] == told["calls"]
     assert "by model" in run("info", "--triplets")
-    of_its_own("index", "mill.md", "--views", "leaf,triplet", "--embedder", "none", *chat)
+    of_its_own(*INDEX, *chat)
     assert len(server.asked) == told["calls"], "nothing is paid twice"
-    assert (
-        json.loads(
-            of_its_own(
-                "index", "mill.md", "--views", "leaf,triplet", "--embedder", "none", *chat, "--dry-run", "--json"
-            )
-        )["calls"]
-        == 0
-    )
+    told = json.loads(of_its_own(*INDEX, *chat, "--dry-run", "--json"))
+    assert told["calls"] == 0
 
 
 def test_an_index_without_them_says_how_to_get_them(home: Path) -> None:
@@ -117,9 +101,7 @@ def test_an_index_without_them_says_how_to_get_them(home: Path) -> None:
 def test_a_run_without_a_folder_writes_what_was_left_by_the_chat_model_that_is_named(
     home: Path, server: ChatServer
 ) -> None:
-    of_its_own(
-        "index", "mill.md", "--views", "leaf,triplet", "--embedder", "none", "--chat", "openai:m", "--embed", "later"
-    )
+    of_its_own(*INDEX, "--chat", "openai:m", "--embed", "later")
     assert not server.asked
     of_its_own("index", "--chat", "openai:m")
     assert json.loads(run("info", "--triplets", "--json"))["calls"] == len(server.asked) > 0

@@ -32,19 +32,11 @@ TOWNS = tuple(
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("towns")
     with mergewise.open(folder / "mine", embedder="none") as index:
-        index.add(
-            Document(
-                f"{town}.md", f"{town} is a quiet river town. The tower of {town} was designed by Mason {town}y.", town
-            )
-            for town in TOWNS
-        )
+        text = "{0} is a quiet river town. The tower of {0} was designed by Mason {0}y."
+        index.add(Document(f"{town}.md", text.format(town), town) for town in TOWNS)
         # so that no name leads to one place alone
-        index.add(
-            Document(
-                f"{town}-fair.md", f"Who walks about {town}, a town with a tower, asks for the designer of its fair."
-            )
-            for town in TOWNS
-        )
+        other = "Who walks about {}, a town with a tower, asks for the designer of its fair."
+        index.add(Document(f"{town}-fair.md", other.format(town)) for town in TOWNS)
     return folder
 
 

@@ -40,14 +40,10 @@ def test_the_view_is_built_shown_and_searched(tmp_path: Path) -> None:
 
 
 def test_eval_opens_the_views_that_its_strategies_need(tmp_path: Path) -> None:
+    evidence = [{"doc": "d", "start": 10, "end": 20, "text": TEXT[10:20]}]
     rows = {
         "corpus": {"id": "d", "title": "T", "text": TEXT},
-        "questions": {
-            "id": "q",
-            "question": "Who built the tower of Arden?",
-            "answers": ["mason"],
-            "evidence": [{"doc": "d", "start": 10, "end": 20, "text": TEXT[10:20]}],
-        },
+        "questions": {"id": "q", "question": "Who built the tower?", "answers": ["mason"], "evidence": evidence},
     }
     for name, row in rows.items():
         with gzip.open(tmp_path / f"{name}.jsonl.gz", "wt") as file:

@@ -280,31 +280,19 @@ class Contrary:
     spec = "contrary"
 
     def score(self, question: str, texts: Sequence[str]) -> FloatArray:
-        return np.array(
-            [int(blake2b(text.encode(), digest_size=2).hexdigest(), 16) / 65536 for text in texts], np.float32
-        )
+        digests = [blake2b(text.encode(), digest_size=2).hexdigest() for text in texts]
+        return np.array([int(digest, 16) / 65536 for digest in digests], np.float32)
 
 
 @pytest.fixture(scope="module")
 def villages(tmp_path_factory: pytest.TempPathFactory) -> Index:
     """More passages than any method retrieves."""
     opened = mergewise.open(
-        tmp_path_factory.mktemp("villages"),
-        views=("leaf", "triplet"),
-        embedder="none",
-        chat=CausalChat(Reader()),
+        tmp_path_factory.mktemp("villages"), views=("leaf", "triplet"), embedder="none", chat=CausalChat(Reader()),
         reranker=Contrary(),
-    )
-    opened.add(
-        [
-            Document(
-                f"{n}.md",
-                f"# Village {n}\n\nThe tower of village {n} is a tower.\n\nIt was built by Mason {n}.",
-                f"V{n}",
-            )
-            for n in range(60)
-        ]
-    )
+    )  # fmt: skip
+    text = "# Village {0}\n\nThe tower of village {0} is a tower.\n\nIt was built by Mason {0}."
+    opened.add([Document(f"{n}.md", text.format(n), f"V{n}") for n in range(60)])
     return opened
 
 

@@ -24,16 +24,13 @@ from mergewise.evaluate.run import evaluated_run
 MILL = "The mill of Arden was built in 1612. It burned in 1700."
 BRIDGE = "The bridge of Brook is old. Anna Berg built it."
 HOTPOT = {
-    "_id": "h1",
-    "question": "Who built the bridge of the town with the mill?",
-    "answer": "Anna Berg",
-    "type": "bridge",
+    "_id": "h1", "question": "Who built the bridge of the town with the mill?", "answer": "Anna Berg", "type": "bridge",
     "context": [
         ["Arden", ["The mill of Arden was built in 1612.", " It burned in 1700."]],
         ["Brook", ["The bridge of Brook is old.", " Anna Berg built it."]],
     ],
     "supporting_facts": [["Arden", 0], ["Brook", 1]],
-}
+}  # fmt: skip
 WIKI = {
     **HOTPOT,
     "_id": "w1",
@@ -45,24 +42,17 @@ PARAGRAPHS = [
     {"idx": 2, "title": "Brook", "paragraph_text": BRIDGE, "is_supporting": True},
 ]
 MUSIQUE = {
-    "id": "2hop__1_2",
-    "question": "Who built the bridge?",
-    "answer": "Anna Berg",
-    "answer_aliases": ["A. Berg", "Anna Berg"],
-    "answerable": True,
-    "paragraphs": PARAGRAPHS,
+    "id": "2hop__1_2", "question": "Who built the bridge?", "answerable": True, "paragraphs": PARAGRAPHS,
+    "answer": "Anna Berg", "answer_aliases": ["A. Berg", "Anna Berg"],
     "question_decomposition": [
         {"id": 1, "question": "?", "answer": "1612", "paragraph_support_idx": 0},
         {"id": 2, "question": "?", "answer": "Anna Berg", "paragraph_support_idx": 2},
     ],
-}
+}  # fmt: skip
 LONGBENCH = {
-    "input": "Who built the bridge?",
+    "_id": "l1", "dataset": "hotpotqa", "input": "Who built the bridge?", "answers": ["Anna Berg"],
     "context": f"Passage 1:\nArden\n{MILL}\n\nPassage 2:\nBrook\n{BRIDGE}\n",
-    "answers": ["Anna Berg"],
-    "dataset": "hotpotqa",
-    "_id": "l1",
-}
+}  # fmt: skip
 SQUAD = {
     "version": "v2.0",
     "data": [
@@ -104,22 +94,15 @@ QASPER = {
     }
 }  # fmt: skip
 FLASHRAG = {
-    "id": "test_0",
-    "question": "Who built it?",
-    "golden_answers": ["Anna Berg"],
-    "metadata": {"type": "bridge"},
-}
+    "id": "test_0", "question": "Who built it?", "golden_answers": ["Anna Berg"], "metadata": {"type": "bridge"},
+}  # fmt: skip
 PASSAGE = {"title": "Brook", "text": BRIDGE}
 DPR = {
     "question": "who built the bridge", "answers": ["Anna Berg"], "positive_ctxs": [PASSAGE],
     "negative_ctxs": [], "hard_negative_ctxs": [{"title": "Arden", "text": MILL}],
 }  # fmt: skip
-FOUND = {
-    "id": "0",
-    "question": "who",
-    "answers": ["x"],
-    "ctxs": [{"id": "wiki:1", **PASSAGE, "score": "8.1", "has_answer": True}],
-}
+RETRIEVED = {"id": "wiki:1", **PASSAGE, "score": "8.1", "has_answer": True}
+FOUND = {"id": "0", "question": "who", "answers": ["x"], "ctxs": [RETRIEVED]}
 
 
 def write(path: Path, *rows: Any) -> Path:
@@ -132,22 +115,15 @@ def write(path: Path, *rows: Any) -> Path:
 
 
 def hipporag(folder: Path) -> Path:
-    corpus = [
-        {"title": "Arden", "text": MILL},
-        {"title": "Brook", "text": BRIDGE},
-        {"title": "Brook", "text": "A brook."},
-    ]
-    write(folder / "wiki_corpus.json", corpus)
+    texts = ("Arden", MILL), ("Brook", BRIDGE), ("Brook", "A brook.")
+    write(folder / "wiki_corpus.json", [{"title": title, "text": text} for title, text in texts])
     return write(folder / "wiki.json", [WIKI])
 
 
 def beir(folder: Path) -> Path:
     folder.mkdir(exist_ok=True)
-    write(
-        folder / "corpus.jsonl",
-        {"_id": "d1", "title": "Arden", "text": MILL},
-        {"_id": "d2", "title": "Brook", "text": ""},
-    )
+    corpus = {"_id": "d1", "title": "Arden", "text": MILL}, {"_id": "d2", "title": "Brook", "text": ""}
+    write(folder / "corpus.jsonl", *corpus)
     write(folder / "queries.jsonl", {"_id": "q1", "text": "mill", "metadata": {}}, {"_id": "q2", "text": "unjudged"})
     (folder / "qrels").mkdir()
     (folder / "qrels" / "train.tsv").write_text("query-id\tcorpus-id\tscore\nq2\td1\t1\n")

@@ -1,13 +1,12 @@
 from __future__ import annotations
 
-import gzip
 import json
 from pathlib import Path
 
 import pytest
+from tests.evaluate.towns import saved_task
 
 import mergewise
-from mergewise.errors import UsageError
 from mergewise.evaluate.loaders import find_tasks, load_question_set
 from mergewise.evaluate.means import MethodMeans
 from mergewise.evaluate.metrics import score_context
@@ -42,36 +41,16 @@ def test_words_count_whole() -> None:
     assert score_context(QUESTION, "", 0, count_tokens).density == 0.0
 
 
-@pytest.fixture
-def task_folder(tmp_path: Path) -> Path:
-    folder = tmp_path / "sets" / "tiny"
-    folder.mkdir(parents=True)
-    corpus = [
-        {"id": f"d{i}", "title": "", "text": f"The colour of thing {i} is shade{i}. It is old."} for i in range(4)
-    ]
-    questions = [
-        {"id": str(i), "question": f"Which colour has thing {i}?", "answers": [f"shade{i}"],
-         "evidence": [{"doc": f"d{i}", "start": 0, "end": 10, "text": f"The colour of thing {i} is shade{i}."}]}
-        for i in range(4)
-    ]  # fmt: skip
-    for name, rows in (("corpus", corpus), ("questions", questions)):
-        with gzip.open(folder / f"{name}.jsonl.gz", "wt") as file:
-            file.writelines(json.dumps(row) + "\n" for row in rows)
-    return folder
-
-
-def test_a_run_over_a_set(task_folder: Path, tmp_path: Path) -> None:
+def test_a_run_over_a_set(tmp_path: Path) -> None:
+    task_folder = saved_task(tmp_path / "sets" / "towns")
     assert find_tasks(task_folder.parent) == find_tasks(task_folder) == [task_folder]
     task = load_question_set(task_folder)
     index = mergewise.open(tmp_path / "index", embedder="none")
     index.add(task.documents)
     rows = list(evaluate(index, task, ["topk", "auto-merge"], [20, 100]))
     assert [(r.strategy, r.budget) for r in rows] == [
-        ("topk", 20),
-        ("topk", 100),
-        ("auto-merge", 20),
-        ("auto-merge", 100),
-    ]
+        ("topk", 20), ("topk", 100), ("auto-merge", 20), ("auto-merge", 100),
+    ]  # fmt: skip
     means = {"answer", "evidence", "all", "density", "tokens", *RANKING_SCORES}
     assert rows[1].as_dict().keys() == {
         "dataset", "strategy", "budget", "query_ms", "questions", "unanswerable", *means,
@@ -81,19 +60,11 @@ def test_a_run_over_a_set(task_folder: Path, tmp_path: Path) -> None:
     assert all(row.scores["tokens"] <= row.budget and 0 <= row.scores["density"] <= 1 for row in rows)
 
 
-def test_halves(task_folder: Path) -> None:
-    task = load_question_set(task_folder)
+def test_halves(tmp_path: Path) -> None:
+    task = load_question_set(saved_task(tmp_path / "towns"))
     first, second = chosen_questions(task, "dev"), chosen_questions(task, "test")
     assert [*first, *second] == list(task.questions)
     assert len(chosen_questions(task, "test", 1)) == 1
-
-
-def test_what_is_no_set_is_told(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="no question set"):
-        find_tasks(tmp_path)
-    (tmp_path / "questions.jsonl.gz").write_bytes(b"no gzip")
-    with pytest.raises(UsageError, match="no question set of a known form"):
-        load_question_set(tmp_path)
 
 
 def test_a_row_as_json_is_flat() -> None:

@@ -14,19 +14,12 @@ Row = tuple[str, list[str], float] | tuple[str, list[str], float, float]
 
 ROWS: dict[tuple[str, str], list[Row]] = {
     # hotpot_evaluate_v1: one gold answer; yes, no and noanswer agree whole or not at all
-    ("HotpotQA", "em"): [
-        ("The Eiffel Tower.", ["eiffel tower"], 1),
-        ("yes", ["yes"], 1),
-        ("Yes, both are.", ["yes"], 0),
-        ("1939–1945", ["1939-1945"], 0, 1),  # the script strips ASCII punctuation alone
-    ],
+    # the script strips ASCII punctuation alone
+    ("HotpotQA", "em"): [("Yes, both are.", ["yes"], 0), ("1939–1945", ["1939-1945"], 0, 1)],
     ("HotpotQA", "hotpot_f1"): [
         ("yes they are", ["yes"], 0),
-        ("no", ["no"], 1),
-        ("no", ["yes"], 0),
         ("noanswer", ["no answer"], 0),
         ("Chief of Protocol", ["the chief of the protocol"], 1),
-        ("Anna Berg of Brook", ["Anna Berg"], 2 / 3),
         ("the", ["a"], 0, 1),  # nothing is left of either: the script finds no common word, SQuAD 2.0 agreement
     ],
     ("HotpotQA", "precision"): [("Anna Berg of Brook", ["Anna Berg"], 1 / 2), ("", ["Anna"], 0)],
@@ -41,7 +34,6 @@ ROWS: dict[tuple[str, str], list[Row]] = {
     ("SQuAD 1.1", "f1"): [
         ("gold helmet", ["a gold helmet", "helmet"], 1),
         ("the gold gold helmet", ["gold helmet of gold"], 6 / 7),
-        ("silver", ["gold"], 0),
     ],
     # evaluate-v2.0: no gold answer is the empty one; agreement on nothing is 1
     ("SQuAD 2.0", "em"): [("", [], 1), ("Brook", [], 0), ("", ["Brook"], 0), ("", ["The"], 1)],
@@ -56,9 +48,7 @@ ROWS: dict[tuple[str, str], list[Row]] = {
     ],
     # GainRAG: re.search(normalised gold, normalised prediction)
     ("GainRAG", "relaxed_em"): [
-        ("It was built in 1612.", ["1612"], 1),
         ("The Parisians did.", ["Paris"], 1),  # also within words
-        ("built 1612", ["1613", "built"], 1),
         ("anything", ["C++ (language)"], 0),
         ("the language C (or so)", ["c++"], 1),  # signs are gone before the search
         ("a.b", ["a*b"], 1),
@@ -67,7 +57,6 @@ ROWS: dict[tuple[str, str], list[Row]] = {
     ],
     # Self-RAG's match: the raw gold answer in the raw prediction
     ("Self-RAG", "relaxed_em"): [
-        ("It was built in 1612.", ["1612"], 1),
         ("The Parisians did.", ["Paris"], 1),
         ("paris", ["Paris"], 0, 1),  # upper and lower case count there
         ("U.S. Army", ["US Army"], 0, 1),
@@ -77,13 +66,11 @@ ROWS: dict[tuple[str, str], list[Row]] = {
     ("whole words", "contains_words"): [
         ("The Parisians did.", ["Paris"], 0),
         ("in Paris, France", ["Paris"], 1),
-        ("2308", ["308"], 0),
     ],
     # the F-measure of the longest common subsequence, both weighing the same
     ("ROUGE-L", "rouge_l"): [
         ("police killed gunman", ["police kill gunman"], 2 / 3),
         ("gunman kill police", ["police kill gunman"], 1 / 3),
-        ("", ["police"], 0),
     ],
     # AED-RAG: the mean of its EM, a substring, and F1
     ("AED-RAG", "average"): [("Anna Berg of Brook", ["Anna Berg"], (1 + 2 / 3) / 2)],

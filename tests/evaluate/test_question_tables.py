@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -19,8 +17,6 @@ from mergewise.evaluate.question_sets import Question, clusters
 from mergewise.evaluate.run import evaluate
 from mergewise.models.tokens import count_tokens
 from mergewise.types import Span
-
-COMMAND = Path(sys.executable).parent / "mergewise"
 
 
 def table(tmp_path: Path, name: str, text: str) -> Path:
@@ -147,32 +143,3 @@ def test_a_run_without_documents_or_evidence(tmp_path: Path) -> None:
     (row,) = evaluate(index, load_question_set(table(tmp_path, "q.csv", text)), ["topk"], [100])
     # evidence: of the one question that has some
     assert [row.scores[name] for name in ("answer", "evidence", "all")] == [0.5, 1.0, 1.0]
-
-
-def test_the_command(tmp_path: Path) -> None:
-    mergewise.open(tmp_path / "mine", embedder="none").add(
-        mergewise.Document(id="d", text="Cats sleep sixteen hours a day. They eat fish.")
-    )
-    table(
-        tmp_path, "q.csv", "question,answer\nHow long do cats sleep?,16 hours|sixteen hours\nWhat do cats eat?,meat\n"
-    )
-
-    def run(*words: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run([COMMAND, "eval", *words], cwd=tmp_path, capture_output=True, text=True, timeout=120)
-
-    done = run("q.csv", "-i", "mine", "-s", "topk,weave", "-b", "60,120", "--json", "rows.json")
-    assert done.returncode == 0, done.stderr
-    rows = json.loads((tmp_path / "rows.json").read_text())
-    assert [(row["dataset"], row["strategy"], row["budget"]) for row in rows] == [
-        ("q", "topk", 60), ("q", "topk", 120), ("q", "weave", 60), ("q", "weave", 120),
-    ]  # fmt: skip
-    assert all((row["answer"], row["evidence"], row["all"]) == (0.5, None, None) for row in rows)
-    assert all(row["density"] > 0 and row["query_ms"] > 0 for row in rows)
-    assert done.stdout.splitlines()[0] == "q: 2 questions"
-    topk = next(line for line in done.stdout.splitlines() if line.startswith("topk "))
-    assert topk.split()[1] == "0.500*"
-    limited = run("q.csv", "-i", "mine", "-s", "topk", "-b", "60", "-n", "1")
-    assert "1.000" in next(line for line in limited.stdout.splitlines() if line.startswith("topk "))
-    absent = run("q.csv")
-    assert absent.returncode == 2 and "there is no index at mergewise.index" in absent.stderr
-    assert not (tmp_path / "mergewise.index").exists()

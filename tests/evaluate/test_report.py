@@ -93,16 +93,11 @@ def test_refusals_are_told_apart() -> None:
         return question(n, answerable), row
 
     questions, rows = zip(
-        said(0, right=1.0),
-        said(1, refused=True),
-        said(2, answerable=False, refused=True, sure=False),
-        said(3, answerable=False, sure=True),
-        said(4, answerable=False, sure=False),
-        said(5, answerable=False, error="it broke"),
-        said(6, error="it broke"),
-        said(7, answerable=False, sure=None),
+        said(0, right=1.0), said(1, refused=True), said(2, answerable=False, refused=True, sure=False),
+        said(3, answerable=False, sure=True), said(4, answerable=False, sure=False),
+        said(5, answerable=False, error="it broke"), said(6, error="it broke"), said(7, answerable=False, sure=None),
         strict=True,
-    )
+    )  # fmt: skip
     found = means(rows, questions)
     assert (found.failed, found.mode) == (2, "mode") and found.scores["em"] == pytest.approx(1 / 3)
     # a question that failed was not refused, nor was it sure; one that an older version kept may have been sure

@@ -33,27 +33,17 @@ def unverified(answer: str, sources: Collection[Source] = tuple(SOURCES)) -> tup
 @pytest.mark.parametrize(
     "answer",
     [
-        "Ella Stone built the mill in 1850 [1].",
-        "The mill of Norrby was built in 1850 by a mason [1].",
-        "She built it [1].",
-        "1850 [1].",
-        "The mason Ella Stone [1].",
-        "It has 2 wheels [1].",
-        "- **Wheels:** Two [1]",
-        "Answer: Built by Ella Stone [1].",
-        "Summary: Use the wheels, which are 2 [1].",
+        "Ella Stone built the mill in 1850 [1].", "The mill of Norrby was built in 1850 by a mason [1].",
+        "She built it [1].", "1850 [1].", "The mason Ella Stone [1].", "It has 2 wheels [1].",
+        "- **Wheels:** Two [1]", "Answer: Built by Ella Stone [1].", "Summary: Use the wheels, which are 2 [1].",
         "Ella Stone, whose brother Per kept the books, built it [1].",
         "Ella Stone built the mill [1], and the Nid is 31 km long [2].",
-        "The mill, built in 1850 by Ella Stone, was not sold [1].",
-        "The mill wasn't sold [1].",
-        'The manual says "the mill was built by Ella Stone" [1].',
-        "“The mill was built by Ella Stone … in 1850” [1]",
-        "„Salmon come up it in June“ [2].",
-        "Salmon come up the river in June.",
-        "According to the books, Per kept them [1].",
-        "The so-called “mill” was built by Ella [1].",
+        "The mill, built in 1850 by Ella Stone, was not sold [1].", "The mill wasn't sold [1].",
+        'The manual says "the mill was built by Ella Stone" [1].', "“The mill was built by Ella Stone … in 1850” [1]",
+        "„Salmon come up it in June“ [2].", "Salmon come up the river in June.",
+        "According to the books, Per kept them [1].", "The so-called “mill” was built by Ella [1].",
     ],
-)
+)  # fmt: skip
 def test_what_the_cited_sources_say_is_supported(answer: str) -> None:
     cited = cite(answer, SOURCES, lambda doc_id: None)
     assert (cited.unverified, cited.unsupported) == ((), 0.0)

@@ -15,7 +15,7 @@ from mergewise.generate.extractive import LIKELY, NEAREST, SENTENCES, answer, pr
 from mergewise.generate.mode import Request
 from mergewise.models.record import Models
 from mergewise.models.tokens import count_tokens
-from mergewise.types import Answer, Document, Evidence, Page, Span
+from mergewise.types import Answer, Context, Document, Evidence, Page, Span
 
 TEXT = """## Timeouts
 
@@ -32,15 +32,26 @@ client(retries=0)
 DOCUMENT = Document(id="m", title="Manual", text=TEXT, pages=(Page(1, 0, 80), Page(2, 80, len(TEXT))))
 
 
+def context_of(
+    document: Document, question: str, strategy: str, embedder: HashEmbedder | None = None
+) -> tuple[Context, ScriptedReader]:
+    """What a strategy makes of one document whose leaves are all found alike."""
+    store = memory_store([document], embedder)
+    reader = ScriptedReader(store, {leaf.id: 0.5 for leaf in store.document_rows([document.id])[0]["leaf"]})
+    return assemble(strategy, question, reader, 300, Models(count_tokens)), reader
+
+
+def answer_of(document: Document, context: Context) -> Answer:
+    return answer(Request(context, {document.id: document}.get, Models(count_tokens)))
+
+
 def ask(
     question: str, embedder: HashEmbedder | None = None, document: Document = DOCUMENT, strategy: str = "weave"
 ) -> Answer:
-    store = memory_store([document], embedder)
-    reader = ScriptedReader(store, {leaf.id: 0.5 for leaf in store.document_rows([document.id])[0]["leaf"]})
-    context = assemble(strategy, question, reader, 300, Models(count_tokens))
+    context, reader = context_of(document, question, strategy, embedder)
     if context.evidence is None:
         context = replace(context, evidence=evidence_in(context, reader))
-    return answer(Request(context, store.document, Models(count_tokens, embedder)))
+    return answer(Request(context, {document.id: document}.get, Models(count_tokens, embedder)))
 
 
 @pytest.mark.parametrize("strategy", ["weave", "topk", "auto-merge"])
@@ -109,10 +120,8 @@ def evidence(span: tuple[int, int], relevance: float, terms: float, cosine: floa
 
 
 def with_evidence(*given: Evidence) -> Answer:
-    store = memory_store([DOCUMENT])
-    reader = ScriptedReader(store, {leaf.id: 0.5 for leaf in store.document_rows(["m"])[0]["leaf"]})
-    context = assemble("topk", "What is the default timeout?", reader, 300, Models(count_tokens))
-    return answer(Request(replace(context, evidence=given), store.document, Models(count_tokens)))
+    context, _ = context_of(DOCUMENT, "What is the default timeout?", "topk")
+    return answer_of(DOCUMENT, replace(context, evidence=given))
 
 
 TIMEOUT = (TEXT.index("The default"), TEXT.index(" It applies"))
@@ -163,12 +172,10 @@ def test_a_heading_is_never_quoted_and_stands_before_what_lacks_its_number() -> 
     document = Document(id="c.md", title="Changes", text=text)
     span = Span("c.md", text.index("## 4.2"), text.index("\n\n## 4.1"))
     heading = Span("c.md", text.index("## 4.1"), text.index("\n\nGadgets"))
-    store = memory_store([document])
-    reader = ScriptedReader(store, {leaf.id: 0.5 for leaf in store.document_rows(["c.md"])[0]["leaf"]})
-    context = assemble("auto-merge", "In which release can widgets be painted?", reader, 300, Models(count_tokens))
+    context, _ = context_of(document, "In which release can widgets be painted?", "auto-merge")
     context = replace(context, passages=(replace(context.passages[0], spans=(Span("c.md", 0, len(text)),)),))
     given = [Evidence(at, text[at.start : at.end], (at,), 0.9, 0.5, 0.9, 0.9) for at in (heading, span)]
-    found = answer(Request(replace(context, evidence=tuple(given)), store.document, Models(count_tokens)))
+    found = answer_of(document, replace(context, evidence=tuple(given)))
     assert [citation.text for citation in found.citations] == ["Widgets can be painted."]
     assert "4.2: “Widgets can be painted.” [1]" in found.text
 
@@ -177,16 +184,12 @@ def test_code_is_quoted_whole_or_says_that_it_is_cut() -> None:
     code = "```\n" + "".join(f"line_{i} = {i}\n" for i in range(12)) + "```"
     text = f"Set the widget:\n\n{code}\n"
     document = Document(id="w.md", title="", text=text)
-    store = memory_store([document])
     middle = Span("w.md", text.index("line_3"), text.index("\nline_5"))
-    reader = ScriptedReader(store, {leaf.id: 0.5 for leaf in store.document_rows(["w.md"])[0]["leaf"]})
-    context = assemble("auto-merge", "How is the widget line_3 set?", reader, 300, Models(count_tokens))
+    context, _ = context_of(document, "How is the widget line_3 set?", "auto-merge")
     given = (Evidence(middle, text[middle.start : middle.end], (middle,), 0.9, 0.5, 0.9, 0.9),)
-    whole = replace(
-        context, passages=(replace(context.passages[0], spans=(Span("w.md", 0, len(text)),)),), evidence=given
+    whole, cut = (
+        answer_of(document, replace(context, passages=(replace(context.passages[0], spans=(span,)),), evidence=given))
+        for span in (Span("w.md", 0, len(text)), middle)
     )
-    found = answer(Request(whole, store.document, Models(count_tokens)))
-    assert [citation.text for citation in found.citations] == [code]
-    part = replace(context, passages=(replace(context.passages[0], spans=(middle,)),), evidence=given)
-    cut = answer(Request(part, store.document, Models(count_tokens)))
+    assert [citation.text for citation in whole.citations] == [code]
     assert "…\n    line_3 = 3\n    line_4 = 4\n…”" in cut.text

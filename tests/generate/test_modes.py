@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,6 @@ import pytest
 
 import mergewise as mw
 from mergewise.cli.output import usage_line
-from mergewise.concurrency import run
 from mergewise.designs import MODES
 from mergewise.designs.macrag.generation import verdict
 from mergewise.designs.modes import answer, mode_for
@@ -29,12 +28,9 @@ from mergewise.types import Answer, Context, Document, Message, Passage, Span, U
 pytest.importorskip("openai")
 
 KINDS = {
-    "You answer a question from numbered": "answer",
-    "Answer the question from what you know": "own",
-    "You read documents": "extract",
-    "You work out how": "think",
-    "You decide whether": "judge",
-}
+    "You answer a question from numbered": "answer", "Answer the question from what you know": "own",
+    "You read documents": "extract", "You work out how": "think", "You decide whether": "judge",
+}  # fmt: skip
 QUESTION = "In which city was the inventor of the Quonset lamp born?"
 
 
@@ -85,26 +81,17 @@ Ask = Callable[..., tuple[Answer, ChatServer]]
 
 
 @pytest.fixture
-def ask(tmp_path: Path) -> Iterator[Ask]:
-    from mergewise.models.openai_chat import OpenAIChat
-
-    opened: list[tuple[ChatServer, OpenAIChat]] = []
-
+def ask(tmp_path: Path, serve: Callable[..., tuple[ChatServer, Any]]) -> Ask:
     def start(
         mode: str | None, script: Any = play, budget: int = 200, k: int = 3, **options: Any
     ) -> tuple[Answer, ChatServer]:
-        server = ChatServer(script).__enter__()
-        chat = OpenAIChat("m", base_url=server.base_url, retries=0, window=options.pop("window", 8192))
-        opened.append((server, chat))
+        server, chat = serve(script, retries=0, window=options.pop("window", 8192))
         index = mw.open(tmp_path / "index", embedder="none", chat=chat)
         index.add(DOCUMENTS)
         strategy = f"topk(k={k}, order=score)"
         return index.ask(QUESTION, strategy=strategy, budget=budget, mode=mode, **options), server
 
-    yield start
-    for server, chat in opened:
-        run(chat.aclose())
-        server.__exit__()
+    return start
 
 
 def calls(server: ChatServer) -> dict[str, list[ChatRequest]]:
@@ -201,24 +188,6 @@ def test_closed_book_sends_the_question_alone(ask: Ask) -> None:
     assert answer.text == "I believe it was Delft." and answer.usage.calls == 1
 
 
-def test_the_mode_is_rb_by_default_and_every_mode_is_known(ask: Ask) -> None:
-    assert ask(None)[0].mode == "r&b"
-    assert set(MODES) == {
-        *EXPECTED,
-        "closed-book",
-        "extractive",
-        "short",
-        "naive",
-        "recomp",
-        "self-rag",
-        "aed",
-        "aed-best",
-        "replug",
-    }
-    with pytest.raises(UsageError, match="unknown mode 'r&x'"):
-        ask("r&x")
-
-
 def test_sentences_can_be_quoted_with_a_chat_model_at_hand(ask: Ask) -> None:
     answer, server = ask("extractive")
     assert (answer.mode, answer.found, server.asked) == ("extractive", True, [])
@@ -235,6 +204,8 @@ def test_the_default_mode_and_the_model_that_a_mode_needs() -> None:
         assert "--chat" in error.value.hint
     with pytest.raises(UsageError, match="unknown mode 'r&x'"):
         mode_for("r&x", none)
+    others = "closed-book extractive short naive recomp self-rag aed aed-best replug"
+    assert set(MODES) == {*EXPECTED, *others.split()}
 
 
 def test_marks_lead_to_sentences_and_those_that_name_nothing_are_counted(ask: Ask) -> None:
@@ -380,16 +351,6 @@ def test_not_found_is_said_in_one_form(ask: Ask) -> None:
         answer, _ = ask("r&b", [said])
         assert (answer.found, answer.text, answer.citations) == (False, NOT_FOUND, ())
         assert (answer.unsupported, answer.unverified) == (None, ())
-
-
-def test_an_answer_that_begins_like_a_refusal_is_not_lost(ask: Ask) -> None:
-    def hesitate(messages: Sequence[Message]) -> Turn:
-        number = number_of(messages[-1].text, BIRTH)
-        return Turn(f"{NOT_FOUND[:-1]} about the lamp, but Ada Brix was born in Delft [{number}].")
-
-    answer, _ = ask("r&b", hesitate)
-    assert answer.found and "but Ada Brix was born in Delft" in answer.text
-    assert [citation.text for citation in answer.citations] == [BIRTH]
 
 
 def test_pieces_arrive_as_they_come_and_make_up_the_answer(ask: Ask) -> None:

@@ -444,16 +444,6 @@ def test_runs_of_rows_are_checked(tmp_path: Path, unembedded: Any) -> None:
         read_manifest(tmp_path / "i")
 
 
-def test_an_older_mergewise_refuses_an_index_only_while_rows_wait(tmp_path: Path) -> None:
-    index = mw.open(tmp_path / "i", embedder=SentenceEmbedder())
-    index.add(DOCUMENTS, embed="later")
-    raw = json.loads((tmp_path / "i" / NAME).read_text())
-    assert raw["format"] == 5 and raw["unembedded"]
-    index.embed()
-    raw = json.loads((tmp_path / "i" / NAME).read_text())
-    assert raw["format"] == 4 and "unembedded" not in raw
-
-
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(1, 9)), max_size=4), st.integers(0, 50), st.integers(0, 20))
 def test_spans_are_taken_out_of_runs(gaps: list[tuple[int, int]], first: int, length: int) -> None:
     runs: tuple[tuple[int, int], ...] = ()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -50,19 +49,3 @@ def test_every_unit_is_held_and_every_window_brings_something_new(sizes: list[in
         assert first < following <= end < last
         assert sum(sizes[following:end]) <= overlap
     assert not ranges or ranges[-1][1] == len(sizes)
-
-
-@pytest.mark.parametrize(
-    ("sizes", "size", "overlap", "ranges"),
-    [
-        ([], 10, 3, []),
-        ([4], 10, 3, [(0, 1)]),
-        ([40], 10, 3, [(0, 1)]),
-        ([4, 4, 4, 4], 8, 0, [(0, 2), (2, 4)]),
-        ([4, 4, 4, 4], 8, 4, [(0, 2), (1, 3), (2, 4)]),
-        ([4, 4, 2], 8, 4, [(0, 2), (1, 3)]),
-        ([4, 4, 40, 1], 8, 4, [(0, 2), (2, 3), (3, 4)]),
-    ],
-)
-def test_windows_worked_out_by_hand(sizes: list[int], size: int, overlap: int, ranges: list[tuple[int, int]]) -> None:
-    assert windows(sizes, size, overlap) == ranges

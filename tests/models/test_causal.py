@@ -61,17 +61,6 @@ def test_scores_are_sums_of_next_tokens(kind: str, share_caches: bool) -> None:
     assert model.score([], []) == []
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_state_serves_many_continuations(kind: str) -> None:
-    model = causal(kind)
-    state = model.start([model.encode(SPOKEN[0])])
-    ids = model.encode(" Rice with beans.")
-    first, second = model.score([state, state], [ids, ids[:2]])
-    (again,) = model.score([state], [ids])
-    np.testing.assert_allclose(first, again, atol=1e-5)
-    np.testing.assert_allclose(first[:2], second, atol=1e-5)
-
-
 def test_texts_and_the_tokens_that_frame_them() -> None:
     model = causal("gpt2")
     assert model.decode(model.encode(TEXTS[1])) == TEXTS[1]

@@ -162,41 +162,6 @@ def test_a_cache_grows_by_a_column_a_token_and_rows_that_end_leave_it(monkeypatc
         assert seen == [(3, 10), (1, 7), (1, 8)]  # and the padding that only the first needed is gone
 
 
-def test_scoring_does_not_grow_the_state_that_it_starts_from() -> None:
-    model = MODELS["llama"]
-    state = model.start([[1, 2, 3]])
-    first = model.score([state], [[4, 5, 6]])[0]
-    assert state.cache.get_seq_length() == 3
-    np.testing.assert_array_equal(model.score([state], [[4, 5, 6]])[0], first)
-
-
-def test_in_float32_a_batch_says_what_each_says_alone() -> None:
-    model = HFCausalModel("single", model=network("llama", WORDS).float(), tokenizer=WORDS, device="cpu")
-    draw = np.random.default_rng(2)
-    questions = [
-        StreamPrompts(tuple(draw.integers(0, VOCABULARY, n).tolist() for n in (3, 30, 11)), (0.5, 0.3, 0.2))
-        for _ in range(6)
-    ]
-    together = decode(model, questions, max_tokens=10)
-    assert [one.tokens for one in together] == [decode(model, [q], max_tokens=10)[0].tokens for q in questions]
-
-
-def test_in_half_precision_a_batch_may_differ_where_two_tokens_are_nearly_even() -> None:
-    """What the documentation says of bfloat16: where texts part, the scores of both tokens lie together."""
-    model = HFCausalModel("half", model=network("llama", WORDS).bfloat16(), tokenizer=WORDS, device="cpu")
-    draw = np.random.default_rng(5)
-    questions = [StreamPrompts((draw.integers(0, VOCABULARY, 4 + 5 * n).tolist(),), (1.0,)) for n in range(8)]
-    together = decode(model, questions, max_tokens=12)
-    for streams, batched in zip(questions, together, strict=True):
-        (single,) = decode(model, [streams], max_tokens=12)
-        parted = next(
-            (i for i, pair in enumerate(zip(single.tokens, batched.tokens, strict=False)) if len({*pair}) > 1), None
-        )
-        if parted is not None:
-            log_probs = model.start([[*streams.prompts[0], *single.tokens[:parted]]]).log_probs[0]
-            assert abs(log_probs[single.tokens[parted]] - log_probs[batched.tokens[parted]]) < 0.25
-
-
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
 @pytest.mark.parametrize("kind", sorted(MODELS))
 def test_on_a_gpu_as_on_a_processor(kind: str) -> None:
@@ -245,11 +210,3 @@ def test_arrays_and_tensors_choose_alike() -> None:
             assert mine == pytest.approx(others)
         assert one.agreement == pytest.approx(other.agreement)
         assert [len(row) for row in one.log_probs] == [3, 1, 2]
-
-
-def test_drawn_tokens_are_told_by_their_seed() -> None:
-    questions = [StreamPrompts(([1, 2], [3]), (0.5, 0.5))]
-    first, again, other = (
-        decode(MODELS["llama"], questions, max_tokens=8, sampling=Sampling(1.0, seed))[0].tokens for seed in (4, 4, 5)
-    )
-    assert first == again != other

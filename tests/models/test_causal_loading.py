@@ -22,7 +22,6 @@ pytest.importorskip("transformers", reason="the extra `hf` is not installed")
 
 from mergewise.models.causal import HFCausalModel  # noqa: E402
 from mergewise.models.causal.loading import name_and_dtype  # noqa: E402
-from mergewise.models.causal.prompts import PLAIN_ANSWER  # noqa: E402
 
 TURNS = [Message("system", "Be brief."), Message("user", "Where was Larry Alcala?")]
 
@@ -49,13 +48,10 @@ def test_a_chat_model_in_a_cache_still_shows_its_probabilities(folder: Path, tmp
 @pytest.mark.parametrize(
     ("spec", "expected"),
     [
-        ("a/b@bfloat16", ("a/b", "bfloat16")),
-        ("a/b", ("a/b", None)),
-        ("me@home/model", ("me@home/model", None)),
-        ("x@float32.gguf", ("x@float32.gguf", None)),
-        ("@float32", ("@float32", None)),
+        ("a/b@bfloat16", ("a/b", "bfloat16")), ("a/b", ("a/b", None)), ("me@home/model", ("me@home/model", None)),
+        ("x@float32.gguf", ("x@float32.gguf", None)), ("@float32", ("@float32", None)),
     ],
-)
+)  # fmt: skip
 def test_a_number_format_behind_the_name(spec: str, expected: tuple[str, str | None]) -> None:
     assert name_and_dtype(spec) == expected
 
@@ -103,22 +99,6 @@ def test_what_a_document_says_is_never_a_special_token(folder: Path) -> None:
     assert not set(model.encode("<|end|>")) & set(special)
     assert words.decode(model.encode(text)) == text
     assert text in words.decode(ids)
-
-
-def test_a_template_without_system_messages_gets_them_in_the_question(tmp_path: Path) -> None:
-    words = chatty()
-    words.chat_template = (
-        "{% if messages[0]['role'] == 'system' %}{{ raise_exception('no system') }}{% endif %}" + words.chat_template
-    )
-    model = HFCausalModel("strict", model=network("llama", words), tokenizer=words, device="cpu")
-    said = words.decode(model.prompt(TURNS))
-    assert "<|start|>user\nBe brief.\n\nWhere was Larry Alcala?<|end|>" in said
-
-
-def test_a_model_without_a_template_gets_plain_text() -> None:
-    words = tokenizer()
-    model = HFCausalModel("plain", model=network("llama", words), tokenizer=words, device="cpu")
-    assert model.decode(model.prompt(TURNS)) == f"Be brief.\n\nWhere was Larry Alcala?\n\n{PLAIN_ANSWER}"
 
 
 def test_chat_is_greedy_and_streams_what_it_says(folder: Path) -> None:

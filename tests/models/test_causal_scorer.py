@@ -76,19 +76,6 @@ def test_what_is_longer_than_the_window_is_cut_to_halves() -> None:
     np.testing.assert_allclose(found, naive.nll([long, "Rice."], [long, "Rice."]), atol=1e-4)
 
 
-def test_nothing_to_score() -> None:
-    assert scorer("gpt2").nll([], TEXTS).shape == (0, 5)
-
-
-def test_from_a_folder_by_its_spec(tmp_path: Path) -> None:
-    words = tokenizer()
-    network("gpt2", words).save_pretrained(tmp_path)
-    words.save_pretrained(tmp_path)
-    loaded = load_scorer(f"hf:{tmp_path}")
-    assert loaded is not None and loaded.spec == f"hf:{tmp_path}"
-    np.testing.assert_allclose(loaded.nll(TEXTS[:2], TEXTS[:2]), scorer("gpt2").nll(TEXTS[:2], TEXTS[:2]), atol=1e-4)
-
-
 def test_a_folder_without_a_model_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError) as error:
         load_scorer(f"hf:{tmp_path}")

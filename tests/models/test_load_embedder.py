@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
+
 import pytest
 
-from mergewise.errors import UsageError
-from mergewise.models import EMBEDDERS, load_embedder
+from mergewise.errors import MissingExtra, UsageError
+from mergewise.models import EMBEDDERS, load_chat, load_embedder
 from mergewise.models.minilm import MiniLM
 
 
@@ -18,3 +21,16 @@ def test_an_unknown_spec_names_the_forms(spec: str) -> None:
     with pytest.raises(UsageError) as caught:
         load_embedder(spec)
     assert all(form in caught.value.hint for form in EMBEDDERS)
+
+
+@pytest.mark.parametrize(
+    ("load", "spec", "extra"),
+    [(load_embedder, "openai:m", "openai"), (load_chat, "openai:m", "openai"), (load_embedder, "st:any", "st")],
+)
+def test_without_an_extra_the_command_to_install_it_is_named(
+    load: Callable[[str], object], spec: str, extra: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for package in ("openai", "sentence_transformers"):
+        monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(MissingExtra, match=rf"mergewise\[{extra}\]"):
+        load(spec)

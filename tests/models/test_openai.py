@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,7 +9,7 @@ import numpy as np
 import pytest
 from tests.models.http_endpoint import HTTPEndpoint, Reply, Script
 
-from mergewise.errors import MissingExtra, ModelError, UsageError
+from mergewise.errors import ModelError
 from mergewise.models import release
 
 
@@ -81,13 +80,10 @@ def test_a_pause_that_the_server_asks_for_is_kept_and_the_request_repeated(serve
 @pytest.mark.parametrize(
     ("code", "requests", "hint"),
     [
-        (500, 3, "OPENAI_BASE_URL"),
-        (429, 3, "quota"),
-        (401, 1, "OPENAI_API_KEY"),
-        (404, 1, "serves"),
+        (500, 3, "OPENAI_BASE_URL"), (429, 3, "quota"), (401, 1, "OPENAI_API_KEY"), (404, 1, "serves"),
         (400, 1, "longer"),
     ],
-)
+)  # fmt: skip
 def test_failures_are_translated(server: HTTPEndpoint, embedder: Any, code: int, requests: int, hint: str) -> None:
     server.script = [status(code)]
     with pytest.raises(ModelError) as caught:
@@ -102,21 +98,12 @@ ROW = {"index": 0, "embedding": [1.0, 2.0, 3.0]}
 @pytest.mark.parametrize(
     "reply",
     [
-        body(b"<html>"),
-        body(b'{"data": '),
-        body(b"[]"),
-        body(b'{"data": 7}'),
-        data(),
-        data(ROW),
-        data(ROW, ROW),
-        data(ROW, {**ROW, "index": 2}),
-        data(ROW, {"index": 1}),
-        data(ROW, {"index": 1, "embedding": None}),
-        data(ROW, {"index": 1, "embedding": ["a", "b", "c"]}),
-        data(ROW, {"index": 1, "embedding": [1.0]}),
+        body(b"<html>"), body(b'{"data": '), body(b"[]"), body(b'{"data": 7}'), data(), data(ROW), data(ROW, ROW),
+        data(ROW, {**ROW, "index": 2}), data(ROW, {"index": 1}), data(ROW, {"index": 1, "embedding": None}),
+        data(ROW, {"index": 1, "embedding": ["a", "b", "c"]}), data(ROW, {"index": 1, "embedding": [1.0]}),
         data(ROW, {"index": 1, "embedding": [0.0, 0.0, 0.0]}),
     ],
-)
+)  # fmt: skip
 def test_nonsense_is_an_error_and_never_a_vector(server: HTTPEndpoint, embedder: Any, reply: Script) -> None:
     server.script = [reply]
     with pytest.raises(ModelError, match="openai:m"):
@@ -130,32 +117,3 @@ def test_a_dimension_that_changes_is_an_error(server: HTTPEndpoint) -> None:
     with pytest.raises(ModelError, match="3 dimensions instead of 4"):
         embedder.embed_documents(["text"])
     release(embedder)
-
-
-def test_nobody_listens(server: HTTPEndpoint, monkeypatch: pytest.MonkeyPatch) -> None:
-    from mergewise.models.openai import OpenAIEmbedder
-
-    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
-    embedder = OpenAIEmbedder("m", retries=0)
-    with pytest.raises(ModelError, match="OPENAI_BASE_URL"):
-        embedder.embed_documents(["text"])
-    release(embedder)
-
-
-def test_a_key_is_needed_only_for_openai_itself(server: HTTPEndpoint, monkeypatch: pytest.MonkeyPatch) -> None:
-    from mergewise.models import load_embedder
-
-    monkeypatch.delenv("OPENAI_API_KEY")
-    embedder = load_embedder("openai:m")
-    assert embedder is not None and embedder.embed_queries(["text"]).shape == (1, 3)
-    monkeypatch.delenv("OPENAI_BASE_URL")
-    with pytest.raises(UsageError, match="OPENAI_API_KEY"):
-        load_embedder("openai:m")
-
-
-def test_without_the_extra_the_command_to_install_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    from mergewise.models import load_embedder
-
-    monkeypatch.setitem(sys.modules, "openai", None)
-    with pytest.raises(MissingExtra, match=r"mergewise\[openai\]"):
-        load_embedder("openai:m")

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from email.utils import formatdate
 from types import SimpleNamespace
 from typing import Any
@@ -14,10 +13,10 @@ from typing import Any
 import pytest
 
 from mergewise.concurrency import run
-from mergewise.errors import MissingExtra, ModelError, UsageError
+from mergewise.errors import ModelError, UsageError
 from mergewise.models import load_chat
 from mergewise.models.endpoint import LONGEST_PAUSE, failure
-from mergewise.models.scripted import ChatServer, Script, Turn
+from mergewise.models.scripted import ChatServer, Turn
 from mergewise.protocols import ChatModel
 from mergewise.types import Message, Reply, Usage
 
@@ -33,23 +32,6 @@ NO_TEXT = {"choices": [{"message": {"content": 7}}]}
 Connect = Callable[..., tuple[ChatServer, Any]]
 
 
-@pytest.fixture
-def connect() -> Iterator[Connect]:
-    """A server with this script, and a client of it."""
-    open_ones: list[tuple[ChatServer, Any]] = []
-
-    def start(script: Script, refuses: tuple[str, ...] = (), **options: Any) -> tuple[ChatServer, Any]:
-        server = ChatServer(script, refuses=refuses).__enter__()
-        chat = openai_chat.OpenAIChat("m", base_url=server.base_url, **{"retries": 2, "timeout": 5, **options})
-        open_ones.append((server, chat))
-        return server, chat
-
-    yield start
-    for server, chat in open_ones:
-        run(chat.aclose())
-        server.__exit__()
-
-
 def streamed(chat: ChatModel, messages: list[Message] = QUESTION) -> tuple[list[str], Reply]:
     async def collect() -> list[str | Reply]:
         return [piece async for piece in chat.stream(messages)]
@@ -59,8 +41,8 @@ def streamed(chat: ChatModel, messages: list[Message] = QUESTION) -> tuple[list[
     return [piece for piece in pieces if isinstance(piece, str)], reply
 
 
-def test_a_complete_answer(connect: Connect) -> None:
-    server, chat = connect(["Cats eat fish."], api_key="secret", seed=7)
+def test_a_complete_answer(serve: Connect) -> None:
+    server, chat = serve(["Cats eat fish."], api_key="secret", seed=7)
     reply = run(chat.complete(QUESTION, max_tokens=50))
     assert reply == Reply("Cats eat fish.", Usage(1, 8, 4))
     (asked,) = server.asked
@@ -69,8 +51,8 @@ def test_a_complete_answer(connect: Connect) -> None:
     assert chat.spec == "openai:m"
 
 
-def test_a_streamed_answer_is_the_same_answer(connect: Connect) -> None:
-    _, chat = connect(["Cats eat fish, and “milk” — every day."])
+def test_a_streamed_answer_is_the_same_answer(serve: Connect) -> None:
+    _, chat = serve(["Cats eat fish, and “milk” — every day."])
     pieces, reply = streamed(chat)
     assert len(pieces) > 5 and "".join(pieces) == reply.text
     assert reply == run(chat.complete(QUESTION))
@@ -86,20 +68,20 @@ def test_a_streamed_answer_is_the_same_answer(connect: Connect) -> None:
         ("It says <think>so</think>.", "It says <think>so</think>."),
     ],
 )
-def test_thoughts_before_the_answer_are_no_part_of_it(connect: Connect, said: str, answered: str) -> None:
-    _, chat = connect([said])
+def test_thoughts_before_the_answer_are_no_part_of_it(serve: Connect, said: str, answered: str) -> None:
+    _, chat = serve([said])
     assert run(chat.complete(QUESTION)).text == answered
     pieces, reply = streamed(chat)
     assert "".join(pieces) == reply.text == answered
 
 
-def test_half_a_surrogate_pair_becomes_a_question_mark(connect: Connect) -> None:
-    _, chat = connect(["a\ud800b"])
+def test_half_a_surrogate_pair_becomes_a_question_mark(serve: Connect) -> None:
+    _, chat = serve(["a\ud800b"])
     assert run(chat.complete(QUESTION)).text == streamed(chat)[1].text == "a?b"
 
 
-def test_an_answer_that_stops_at_its_limit_says_so(connect: Connect) -> None:
-    _, chat = connect(["one two three four five"])
+def test_an_answer_that_stops_at_its_limit_says_so(serve: Connect) -> None:
+    _, chat = serve(["one two three four five"])
     reply = run(chat.complete(QUESTION, max_tokens=2))
     assert (reply.text, reply.complete, reply.usage.output_tokens) == ("one two ", False, 2)
 
@@ -107,17 +89,17 @@ def test_an_answer_that_stops_at_its_limit_says_so(connect: Connect) -> None:
 @pytest.mark.parametrize(
     "turn", [Turn(status=429), Turn(status=500), Turn(status=503), Turn(fault="truncate", text="x")]
 )
-def test_what_may_pass_is_tried_again(connect: Connect, turn: Turn) -> None:
+def test_what_may_pass_is_tried_again(serve: Connect, turn: Turn) -> None:
     turn = Turn(turn.text, turn.status, AT_ONCE, turn.fault)
-    server, chat = connect([turn, "good"])
+    server, chat = serve([turn, "good"])
     assert run(chat.complete(QUESTION)).text == "good"
     assert server.requests == 2
     assert run(chat.complete(QUESTION)).text == "good"
 
 
-def test_a_lost_connection_is_tried_again(connect: Connect) -> None:
+def test_a_lost_connection_is_tried_again(serve: Connect) -> None:
     for ask in (lambda chat: run(chat.complete(QUESTION)).text, lambda chat: streamed(chat)[1].text):
-        server, chat = connect([Turn(fault="disconnect"), "good"])
+        server, chat = serve([Turn(fault="disconnect"), "good"])
         assert ask(chat) == "good"
         assert server.requests == 2
 
@@ -134,9 +116,9 @@ def test_a_pause_that_the_client_would_not_wait_for_is_told(after: object, told:
 
 
 @pytest.mark.parametrize("form", ["seconds", "date"])
-def test_the_pause_that_the_endpoint_asks_for_is_kept(connect: Connect, form: str) -> None:
+def test_the_pause_that_the_endpoint_asks_for_is_kept(serve: Connect, form: str) -> None:
     after = "1" if form == "seconds" else formatdate(time.time() + 2, usegmt=True)
-    _, chat = connect([Turn(status=429, headers={"Retry-After": after}), "good"])
+    _, chat = serve([Turn(status=429, headers={"Retry-After": after}), "good"])
     started = time.monotonic()
     assert run(chat.complete(QUESTION)).text == "good"
     assert time.monotonic() - started > 0.9
@@ -145,19 +127,15 @@ def test_the_pause_that_the_endpoint_asks_for_is_kept(connect: Connect, form: st
 @pytest.mark.parametrize(
     ("turn", "requests", "hint"),
     [
-        (Turn(status=429), 3, "quota"),
-        (Turn(status=500), 3, "OPENAI_BASE_URL"),
-        (Turn(status=401), 1, "OPENAI_API_KEY"),
-        (Turn(status=403), 1, "OPENAI_API_KEY"),
-        (Turn(status=404), 1, "name"),
-        (Turn(status=400), 1, "longer"),
-        (Turn(status=422), 1, "longer"),
+        (Turn(status=429), 3, "quota"), (Turn(status=500), 3, "OPENAI_BASE_URL"),
+        (Turn(status=401), 1, "OPENAI_API_KEY"), (Turn(status=403), 1, "OPENAI_API_KEY"),
+        (Turn(status=404), 1, "name"), (Turn(status=400), 1, "longer"), (Turn(status=422), 1, "longer"),
         (Turn("what", fault="nonsense"), 1, "serves chat completions"),
         (Turn("one two three four", fault="truncate"), 3, "OPENAI_BASE_URL"),
     ],
-)
-def test_failures_are_translated(connect: Connect, turn: Turn, requests: int, hint: str) -> None:
-    server, chat = connect([Turn(turn.text, turn.status, AT_ONCE, turn.fault)])
+)  # fmt: skip
+def test_failures_are_translated(serve: Connect, turn: Turn, requests: int, hint: str) -> None:
+    server, chat = serve([Turn(turn.text, turn.status, AT_ONCE, turn.fault)])
     with pytest.raises(ModelError, match="openai:m") as caught:
         run(chat.complete(QUESTION))
     assert hint in caught.value.hint
@@ -165,26 +143,26 @@ def test_failures_are_translated(connect: Connect, turn: Turn, requests: int, hi
 
 
 @pytest.mark.parametrize("turn", [Turn(status=401), Turn("what", fault="nonsense"), Turn("a b c d", fault="truncate")])
-def test_failures_of_streams_are_translated(connect: Connect, turn: Turn) -> None:
+def test_failures_of_streams_are_translated(serve: Connect, turn: Turn) -> None:
     """After the first piece nothing is tried again: the reader has seen it."""
-    server, chat = connect([turn])
+    server, chat = serve([turn])
     with pytest.raises(ModelError, match="openai:m"):
         streamed(chat)
     assert server.requests == 1
 
 
-def test_a_stream_that_breaks_before_its_first_piece_is_begun_again(connect: Connect) -> None:
-    server, chat = connect([Turn("one", fault="truncate"), "good"])
+def test_a_stream_that_breaks_before_its_first_piece_is_begun_again(serve: Connect) -> None:
+    server, chat = serve([Turn("one", fault="truncate"), "good"])
     assert streamed(chat)[1].text == "good"
     assert server.requests == 2
-    server, chat = connect([Turn("one", fault="truncate")], retries=1)
+    server, chat = serve([Turn("one", fault="truncate")], retries=1)
     with pytest.raises(ModelError, match="openai:m"):
         streamed(chat)
     assert server.requests == 2
 
 
-def test_a_stream_that_was_cut_hands_out_what_came(connect: Connect) -> None:
-    _, chat = connect([Turn("one two three four", fault="truncate")])
+def test_a_stream_that_was_cut_hands_out_what_came(serve: Connect) -> None:
+    _, chat = serve([Turn("one two three four", fault="truncate")])
     seen: list[str | Reply] = []
 
     async def read() -> None:
@@ -196,12 +174,12 @@ def test_a_stream_that_was_cut_hands_out_what_came(connect: Connect) -> None:
     assert seen == ["one ", "two "]
 
 
-def test_nonsense_is_an_error(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nonsense_is_an_error(serve: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
     from mergewise.models import scripted
 
     without_choices: list[Any] = [{}, [], {"choices": []}, {"choices": None}, {"choices": [{"message": None}]}]
     for answer in (*without_choices, NO_TEXT, "text", 7, None):
-        server, chat = connect(["x"])
+        server, chat = serve(["x"])
         monkeypatch.setattr(
             scripted._Handler,
             "_complete",
@@ -212,26 +190,26 @@ def test_nonsense_is_an_error(connect: Connect, monkeypatch: pytest.MonkeyPatch)
         assert server.requests == 1
 
 
-def test_a_slow_endpoint_runs_into_the_timeout(connect: Connect) -> None:
-    _, chat = connect([Turn("late", pause=1.0)], timeout=0.1, retries=0)
+def test_a_slow_endpoint_runs_into_the_timeout(serve: Connect) -> None:
+    _, chat = serve([Turn("late", pause=1.0)], timeout=0.1, retries=0)
     with pytest.raises(ModelError, match="openai:m") as caught:
         run(chat.complete(QUESTION))
     assert "in time" in caught.value.hint
 
 
-def test_json_by_schema_and_what_stands_in_for_it(connect: Connect) -> None:
-    server, chat = connect(['{"keep": true}'])
+def test_json_by_schema_and_what_stands_in_for_it(serve: Connect) -> None:
+    server, chat = serve(['{"keep": true}'])
     assert run(chat.complete(QUESTION, schema=SCHEMA)).text == '{"keep": true}'
     assert server.asked[0].schema == SCHEMA and server.asked[0].messages == tuple(QUESTION)
 
-    server, chat = connect(['{"keep": true}'], ("json_schema",))
+    server, chat = serve(['{"keep": true}'], ("json_schema",))
     for _ in range(2):
         run(chat.complete(QUESTION, schema=SCHEMA))
     assert server.asked[0].options["response_format"] == {"type": "json_object"}
     assert json.dumps(SCHEMA) in server.asked[0].messages[0].text
     assert server.requests == 3  # what was refused once is not tried again
 
-    server, chat = connect(['{"keep": true}'], ("response_format",))
+    server, chat = serve(['{"keep": true}'], ("response_format",))
     run(chat.complete(QUESTION, schema=SCHEMA))
     assert "response_format" not in server.asked[0].options
     assert json.dumps(SCHEMA) in server.asked[0].messages[0].text
@@ -240,8 +218,8 @@ def test_json_by_schema_and_what_stands_in_for_it(connect: Connect) -> None:
     assert server.asked[1].messages == tuple(QUESTION)
 
 
-def test_options_that_an_endpoint_refuses_are_left_out(connect: Connect) -> None:
-    server, chat = connect(["good"], ("temperature", "max_tokens", "stream_options"))
+def test_options_that_an_endpoint_refuses_are_left_out(serve: Connect) -> None:
+    server, chat = serve(["good"], ("temperature", "max_tokens", "stream_options"))
     assert streamed(chat)[1].text == "good"
     options = server.asked[0].options
     assert options["max_completion_tokens"] == 1024
@@ -249,9 +227,9 @@ def test_options_that_an_endpoint_refuses_are_left_out(connect: Connect) -> None
     assert server.requests == 4
 
 
-def test_a_server_that_falls_over_a_schema_is_asked_in_words(connect: Connect) -> None:
+def test_a_server_that_falls_over_a_schema_is_asked_in_words(serve: Connect) -> None:
     """llama-cpp-python answers 500, with a message that names `response_format`."""
-    server, chat = connect(["{}"], ("response_format",), retries=0)
+    server, chat = serve(["{}"], ("response_format",), retries=0)
     server.refusal = 500
     for _ in range(2):
         assert run(chat.complete(QUESTION, schema=SCHEMA)).text == "{}"
@@ -259,16 +237,16 @@ def test_a_server_that_falls_over_a_schema_is_asked_in_words(connect: Connect) -
     assert server.requests == 4
 
 
-def test_a_refused_question_teaches_nothing(connect: Connect) -> None:
+def test_a_refused_question_teaches_nothing(serve: Connect) -> None:
     """A text that is too long is no reason to stop asking for JSON."""
-    server, chat = connect([Turn(status=400), Turn(status=400), Turn(status=400), "{}"])
+    server, chat = serve([Turn(status=400), Turn(status=400), Turn(status=400), "{}"])
     with pytest.raises(ModelError):
         run(chat.complete(QUESTION, schema=SCHEMA))
     run(chat.complete(QUESTION, schema=SCHEMA))
     assert server.asked[-1].schema == SCHEMA
 
 
-def test_calls_run_together_up_to_the_limit(connect: Connect) -> None:
+def test_calls_run_together_up_to_the_limit(serve: Connect) -> None:
     async def ask(chat: ChatModel) -> list[Reply]:
         return await asyncio.gather(*(chat.complete([Message("user", str(i))]) for i in range(6)))
 
@@ -277,13 +255,13 @@ def test_calls_run_together_up_to_the_limit(connect: Connect) -> None:
         def echo(messages: Any, limit: int = limit) -> Turn:
             return Turn(messages[-1].text, pause=0.02, together=limit)
 
-        server, chat = connect(echo, concurrency=limit)
+        server, chat = serve(echo, concurrency=limit)
         assert [reply.text for reply in run(ask(chat))] == list("012345")
         assert server.most_at_once == limit
 
 
-def test_cancelling_frees_the_place_at_once(connect: Connect) -> None:
-    server, chat = connect([Turn("late", pause=3), "good"], concurrency=1)
+def test_cancelling_frees_the_place_at_once(serve: Connect) -> None:
+    server, chat = serve([Turn("late", pause=3), "good"], concurrency=1)
 
     async def give_up() -> tuple[str, float]:
         task = asyncio.ensure_future(chat.complete(QUESTION))
@@ -300,8 +278,8 @@ def test_cancelling_frees_the_place_at_once(connect: Connect) -> None:
     assert server.requests == 2
 
 
-def test_the_same_model_in_several_event_loops(connect: Connect) -> None:
-    _, chat = connect(["good"])
+def test_the_same_model_in_several_event_loops(serve: Connect) -> None:
+    _, chat = serve(["good"])
 
     async def ask() -> str:
         text = (await chat.complete(QUESTION)).text
@@ -348,9 +326,3 @@ def test_the_identity_names_what_changes_the_answer() -> None:
     others = [identity("n"), identity(base_url="http://b/v1"), identity(temperature=1.0), identity(seed=1)]
     assert len({identity(), *others}) == 5
     assert identity() == identity(retries=9, timeout=1, concurrency=1, api_key="other")
-
-
-def test_without_the_extra_the_command_to_install_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "openai", None)
-    with pytest.raises(MissingExtra, match=r"mergewise\[openai\]"):
-        load_chat("openai:m")

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from tests.models.http_endpoint import HTTPEndpoint, Reply, Script
 
-from mergewise.errors import ModelError, UsageError
+from mergewise.errors import ModelError
 from mergewise.models import load_scorer
 
 pytest.importorskip("openai")
@@ -102,21 +102,23 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[HTTPEndpoint]:
         yield server
 
 
+@pytest.fixture
+def scorer(server: HTTPEndpoint) -> Any:
+    return load_scorer("openai:m")
+
+
 @pytest.mark.parametrize("answer", [echo, without_offsets, vllm])
-def test_the_mean_over_the_sources_tokens(server: HTTPEndpoint, answer: Script) -> None:
+def test_the_mean_over_the_sources_tokens(server: HTTPEndpoint, scorer: Any, answer: Script) -> None:
     server.script = [answer]
-    scorer = load_scorer("openai:m")
-    assert scorer is not None and scorer.spec == "openai:m"
+    assert scorer.spec == "openai:m"
     found = scorer.nll(SOURCES, ANCHORS)
     wanted = [[expected(s, a) for a in ANCHORS] for s in SOURCES]
     np.testing.assert_allclose(found, wanted, rtol=1e-5)
     assert {*server.paths} == {"/v1/completions"}
 
 
-def test_the_form_that_worked_is_kept_and_pairs_are_asked_for_once(server: HTTPEndpoint) -> None:
+def test_the_form_that_worked_is_kept_and_pairs_are_asked_for_once(server: HTTPEndpoint, scorer: Any) -> None:
     server.script = [vllm]
-    scorer = load_scorer("openai:m")
-    assert scorer is not None
     scorer.nll(SOURCES[:1], ANCHORS)
     assert len(server.requests) == 2  # the form that was refused, and the one that was not
     scorer.nll(SOURCES[:1], ANCHORS[::-1])
@@ -125,23 +127,21 @@ def test_the_form_that_worked_is_kept_and_pairs_are_asked_for_once(server: HTTPE
     assert len(server.requests) == 3 and len(server.requests[-1]["prompt"]) == len(ANCHORS)
 
 
-def test_an_empty_source_is_no_surprise(server: HTTPEndpoint) -> None:
-    scorer = load_scorer("openai:m")
-    assert scorer is not None
+def test_an_empty_source_is_no_surprise(server: HTTPEndpoint, scorer: Any) -> None:
     assert (scorer.nll(["", " "], ANCHORS) == 0).all() and server.requests == []
 
 
 @pytest.mark.parametrize("answer", [llama_cpp, refusing])
-def test_an_endpoint_without_prompt_log_probabilities_is_refused(server: HTTPEndpoint, answer: Script) -> None:
+def test_an_endpoint_without_prompt_log_probabilities_is_refused(
+    server: HTTPEndpoint, scorer: Any, answer: Script
+) -> None:
     server.script = [answer]
-    scorer = load_scorer("openai:m")
-    assert scorer is not None
     with pytest.raises(ModelError) as error:
         scorer.nll(SOURCES, ANCHORS)
     assert "no log-probabilities of its prompt" in error.value.message and "--scorer lm" in error.value.hint
 
 
-def test_one_prompt_without_log_probabilities_is_enough(server: HTTPEndpoint) -> None:
+def test_one_prompt_without_log_probabilities_is_enough(server: HTTPEndpoint, scorer: Any) -> None:
     def forgetful(request: dict[str, Any]) -> Reply:
         status, answer, _ = echo(request)
         assert isinstance(answer, dict)
@@ -149,23 +149,11 @@ def test_one_prompt_without_log_probabilities_is_enough(server: HTTPEndpoint) ->
         return status, answer, {}
 
     server.script = [forgetful]
-    scorer = load_scorer("openai:m")
-    assert scorer is not None
     with pytest.raises(ModelError, match="no log-probabilities of its prompt"):
         scorer.nll(SOURCES, ANCHORS[:2])
 
 
-def test_missing_choices_are_told(server: HTTPEndpoint) -> None:
+def test_missing_choices_are_told(server: HTTPEndpoint, scorer: Any) -> None:
     server.script = [lambda request: (200, {"id": "x", "object": "text_completion", "choices": []}, {})]
-    scorer = load_scorer("openai:m")
-    assert scorer is not None
     with pytest.raises(ModelError, match="0 choices for 1 prompts"):
         scorer.nll(SOURCES[:1], ANCHORS[:1])
-
-
-def test_without_address_and_key() -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.delenv("OPENAI_BASE_URL", raising=False)
-        patch.delenv("OPENAI_API_KEY", raising=False)
-        with pytest.raises(UsageError):
-            load_scorer("openai:m")

@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -74,14 +75,8 @@ def test_the_other_shape_is_found_out_and_kept(serve: Serve) -> None:
 
 
 def test_logits_become_shares_in_the_same_order(serve: Serve) -> None:
-    _, reranker = serve(
-        lambda body: (
-            200,
-            {"results": [{"index": 0, "relevance_score": -8.0}, {"index": 1, "relevance_score": 3.0}]},
-            {},
-        ),
-        scale="logits",
-    )
+    results = [{"index": 0, "relevance_score": -8.0}, {"index": 1, "relevance_score": 3.0}]
+    _, reranker = serve(lambda body: (200, {"results": results}, {}), scale="logits")
     low, high = reranker.score(QUESTION, TEXTS[:2])
     assert 0 < low < 0.01 and 0.9 < high < 1
 
@@ -139,17 +134,13 @@ def test_what_passes_is_tried_again(serve: Serve, status: int) -> None:
 @pytest.mark.parametrize(
     ("answer", "hint"),
     [
-        ((429, {}, {"Retry-After": "0"}), "quota"),
-        ((400, {}, {}), "is a rerank endpoint"),
-        ((401, {}, {}), "RERANK_API_KEY"),
-        ((404, {}, {}), "path"),
-        ((0, {}, {}), "up?"),
-        ((200, b"<html>", {}), "rerank endpoint"),
-        ((200, {"results": [{"index": 0}]}, {}), "rerank endpoint"),
+        ((429, {}, {"Retry-After": "0"}), "quota"), ((400, {}, {}), "is a rerank endpoint"),
+        ((401, {}, {}), "RERANK_API_KEY"), ((404, {}, {}), "path"), ((0, {}, {}), "up?"),
+        ((200, b"<html>", {}), "rerank endpoint"), ((200, {"results": [{"index": 0}]}, {}), "rerank endpoint"),
         ((200, {"results": [{"index": 0, "relevance_score": 1}]}, {}), "rerank endpoint"),
         ((422, {"error": "no"}, {}), "rerank endpoint"),
     ],
-)
+)  # fmt: skip
 def test_what_does_not_pass_is_a_model_error_with_a_hint(serve: Serve, answer: Reply, hint: str) -> None:
     _, reranker = serve(lambda body: answer)
     with pytest.raises(ModelError) as caught:
@@ -297,15 +288,9 @@ def test_a_model_of_sentence_transformers(tmp_path: Path) -> None:
 
 def test_a_cross_encoder_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    if "sentence_transformers" in sys.modules or _installed():
+    if "sentence_transformers" in sys.modules or find_spec("sentence_transformers") is not None:
         with pytest.raises(ModelError, match="cannot load"):
             load_reranker(f"cross-encoder:{tmp_path / 'absent'}")
     monkeypatch.setitem(sys.modules, "sentence_transformers", None)
     with pytest.raises(MissingExtra, match=r"mergewise\[st\]"):
         load_reranker("cross-encoder:some/name")
-
-
-def _installed() -> bool:
-    from importlib.util import find_spec
-
-    return find_spec("sentence_transformers") is not None

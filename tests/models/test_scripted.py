@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 
 import pytest
@@ -51,13 +50,3 @@ def test_failures() -> None:
     for turn in (Turn(status=500), Turn(fault="disconnect")):
         with pytest.raises(ModelError, match="scripted"):
             ask(ScriptedChat([turn]), "q")
-
-
-def test_it_counts_how_many_calls_were_under_way_at_once() -> None:
-    chat = ScriptedChat([Turn("x", pause=0.05)])
-
-    async def together() -> None:
-        await asyncio.gather(*(chat.complete([Message("user", "q")]) for _ in range(3)))
-
-    run(together())
-    assert chat.transcript.most_at_once == 3

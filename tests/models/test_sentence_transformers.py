@@ -1,13 +1,12 @@
 from __future__ import annotations
 
-import sys
 import warnings
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from mergewise.errors import MissingExtra, ModelError
+from mergewise.errors import ModelError
 from mergewise.models import load_embedder
 
 
@@ -59,9 +58,3 @@ def test_a_model_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     with pytest.raises(ModelError, match="cannot load"):
         load_embedder(f"st:{tmp_path / 'nothing'}")
-
-
-def test_without_the_extra_the_command_to_install_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "sentence_transformers", None)
-    with pytest.raises(MissingExtra, match=r"mergewise\[st\]"):
-        load_embedder("st:any")

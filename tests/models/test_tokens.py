@@ -113,11 +113,6 @@ def test_the_embedder_leaves_no_truncation_behind() -> None:
     assert count_tokens(["river " * 400]) == [400]
 
 
-@pytest.mark.parametrize("text", ["One sentence, of a usual kind.", "Antidisestablishmentarianism"])
-def test_one_by_one_and_together(text: str) -> None:
-    assert count_tokens([text, text]) == 2 * count_tokens([text])
-
-
 # any character, and more often those that bound, vanish, combine, stand alone or change when they are lowered
 bounds = " \t\n\r.,'#[]\0\x01\x0b\x0c\x1c\x7f\x85\xa0\xad\u200b\u200d\u2028\u3000\ufeff\ufffd"
 combining = "\u0301\u0316\u0338\u0345\u05b0\u0f71\U0001d165\u302a\u20dd\U000e0001"

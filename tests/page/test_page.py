@@ -24,17 +24,11 @@ from mergewise.types import Page as DocumentPage
 from tests.page.support import CATS, KIBBLE, Page, answered, at, context, hop, hopping, lookup, passage
 
 NASTY = [
-    "<script>alert(1)</script>",
-    "</style><img src=x onerror=alert(1)>",
-    "</script><!-- <![CDATA[",
-    '" onmouseover="alert(1)" \' x=\'',
-    "&lt;b&gt; &amp; &",
-    "nul \x00 bell \x07 escape \x1b[31m delete \x7f c1 \x9b",
-    "half a pair \ud800 and \udfff, \ufffe",
-    "עברית ‮ reversed ‭ العربية",
-    "👩‍👩‍👧‍👦 🏳️‍🌈 é 漢字",
+    "<script>alert(1)</script>", "</style><img src=x onerror=alert(1)>", "</script><!-- <![CDATA[",
+    '" onmouseover="alert(1)" \' x=\'', "&lt;b&gt; &amp; &", "nul \x00 bell \x07 escape \x1b[31m delete \x7f c1 \x9b",
+    "half a pair \ud800 and \udfff, \ufffe", "עברית ‮ reversed ‭ العربية", "👩‍👩‍👧‍👦 🏳️‍🌈 é 漢字",
     "line\r\nline\rline  line",
-]
+]  # fmt: skip
 
 
 def words(texts: Sequence[str]) -> list[int]:
@@ -192,12 +186,8 @@ def test_the_budget_is_shared_out_and_the_rest_is_visible() -> None:
     assert style == ["flex-grow:7", "flex-grow:7", "flex-grow:40"]
     assert page.one("figure", "budget").text.endswith("60 of 100 tokens, 40 unused")
     uncounted = Page(context_page(hopping()))
-    grown = [
-        int((e.attributes["style"] or "").removeprefix("flex-grow:"))
-        for e in uncounted.all("li")
-        if "style" in e.attributes
-    ]
-    assert sum(grown) == pytest.approx(100, abs=1)
+    styles = [e.attributes["style"] or "" for e in uncounted.all("li") if "style" in e.attributes]
+    assert sum(int(style.removeprefix("flex-grow:")) for style in styles) == pytest.approx(100, abs=1)
 
 
 def test_the_legend_has_what_the_page_has() -> None:
@@ -325,13 +315,9 @@ def test_a_page_of_nothing() -> None:
 
 def huge(characters: int, passages: int = 40, letter: str = "ж") -> Context:
     size = characters // passages
-    made = [
-        Passage(
-            (letter * 9 + " ") * (size // 10), 0.5, (Span("big", i * size, i * size + size // 10 * 10),), True, "Big"
-        )
-        for i in range(passages)
-    ]
-    spans = tuple(span for p in made for span in p.spans)
+    text = (letter * 9 + " ") * (size // 10)
+    spans = tuple(Span("big", i * size, i * size + len(text)) for i in range(passages))
+    made = [Passage(text, 0.5, (span,), True, "Big") for span in spans]
     return context(made, [Step("search", "all", spans), *(Step("skip", "too big", (s,)) for s in spans)] * 5)
 
 
@@ -403,15 +389,8 @@ def test_wrapped_prose_flows_and_nothing_else_does() -> None:
     line = "A line of prose that its author has wrapped after some sixty letters"
     assert unwrapped_prose(f"{line}\nand goes on\nhere.") == f"{line} and goes on\nhere."
     for next_line in (
-        "- an item",
-        "* an item",
-        "# A heading",
-        "| a | table |",
-        "    code",
-        "",
-        "1."[:0] + "====",
-        ".. note::",
-    ):
+        "- an item", "* an item", "# A heading", "| a | table |", "    code", "", "1."[:0] + "====", ".. note::",
+    ):  # fmt: skip
         assert unwrapped_prose(f"{line}\n{next_line}\n") == f"{line}\n{next_line}\n"
     fenced = f"```\n{line}\n{line}\n```"
     assert unwrapped_prose(fenced) == fenced

@@ -54,58 +54,37 @@ def test_hits_of_a_question_about_neighbours_are_hits() -> None:
     assert ("hit", "A neighbour is whoever lives beside you.") in kinds(made)
 
 
-def test_a_merged_section_shows_its_hits_and_the_rest() -> None:
-    hits = (at(CATS, "Cats sleep a lot."), at(CATS, "Kittens sleep more."))
-    steps = [Step("search", "2 leaves", hits), Step("merge", "2 of 3 children found", hits, at(CATS, SLEEP), 0.9)]
-    assert kinds(context([passage(CATS, SLEEP)], steps)) == [
-        ("hit", "Cats sleep a lot."),
-        ("merged", "They sleep sixteen hours a day."),
-        ("hit", "Kittens sleep more."),
-    ]
+FIRST, MIDDLE, LAST = (at(CATS, f"{sentence}.") for sentence in SLEEP.removesuffix(".").split(". "))
+WHOLE = at(CATS, SLEEP)
+
+
+@pytest.mark.parametrize(
+    ("steps", "expected"),
+    [
+        ([Step("search", "", (FIRST, LAST)), Step("merge", "", (FIRST, LAST), WHOLE, 0.9)], "hit merged hit"),
+        ([Step("search", "", (FIRST, LAST)), Step("join", "", (FIRST, LAST), WHOLE, cause=Cause.NEIGHBOUR)],
+         "hit neighbour hit"),
+        ([Step("search", "", (MIDDLE,)), Step("merge", "macrag", (WHOLE,), score=0.8)], "merged hit merged"),
+        ([Step("search", "", (MIDDLE,))], "neighbour hit neighbour"),
+        ([Step("search", "9 leaves")], "taken"),
+    ],
+)  # fmt: skip
+def test_a_section_shows_its_hits_and_what_the_rest_is(steps: list[Step], expected: str) -> None:
+    found = kinds(context([passage(CATS, SLEEP)], steps))
+    assert [kind for kind, _ in found] == expected.split() and " ".join(text for _, text in found) == SLEEP
 
 
 def test_a_merge_that_did_not_fit_says_nothing_of_its_parts() -> None:
-    hits = (at(CATS, "Cats sleep a lot."), at(CATS, "Kittens sleep more."))
-    whole = at(CATS, SLEEP)
-    steps = [
-        Step("search", "2 leaves", hits),
-        Step("merge", "2 of 3 children found", hits, whole, 0.9),
-        Step("skip", "90 tokens, 20 left", (whole,), score=0.9),
-    ]
+    hits = (FIRST, LAST)
+    merging = Step("merge", "2 of 3 children found", hits, WHOLE, 0.9)
+    steps = [Step("search", "2 leaves", hits), merging, Step("skip", "90 tokens, 20 left", (WHOLE,), score=0.9)]
     marks = Marks(context([passage(CATS, "Cats sleep a lot.")], steps))
-    (stretch,) = marks.stretches(hits[0], "Cats sleep a lot.")
+    (stretch,) = marks.stretches(FIRST, "Cats sleep a lot.")
     assert [reason.why for reason in stretch.reasons] == ["found by the search"]
 
 
-def test_a_gap_that_was_filled_is_a_neighbour() -> None:
-    hits = (at(CATS, "Cats sleep a lot."), at(CATS, "Kittens sleep more."))
-    steps = [
-        Step("search", "", hits),
-        Step("join", "neighbours, 1 leaves between them filled in", hits, at(CATS, SLEEP), cause=Cause.NEIGHBOUR),
-    ]
-    assert [kind for kind, _ in kinds(context([passage(CATS, SLEEP)], steps))] == ["hit", "neighbour", "hit"]
-
-
-def test_what_macrag_merged_shows_the_slices_and_their_surroundings() -> None:
-    steps = [
-        Step("search", "1 slices", (at(CATS, "They sleep sixteen hours a day."),)),
-        Step("merge", "1 chunks, 3 with neighbours", (at(CATS, SLEEP),), score=0.8),
-    ]
-    assert [kind for kind, _ in kinds(context([passage(CATS, SLEEP)], steps))] == ["merged", "hit", "merged"]
-
-
-def test_text_beside_a_hit_is_its_neighbour_and_text_that_no_step_covers_is_taken() -> None:
-    hit = Step("search", "", (at(CATS, "They sleep sixteen hours a day."),))
-    assert [kind for kind, _ in kinds(context([passage(CATS, SLEEP)], [hit]))] == ["neighbour", "hit", "neighbour"]
-    assert kinds(context([passage(CATS, SLEEP)], [Step("search", "9 leaves")])) == [("taken", SLEEP)]
-
-
 def test_the_first_sentences_of_what_did_not_fit() -> None:
-    first = at(CATS, "Cats sleep a lot.")
-    steps = [
-        Step("skip", "90 tokens, 20 left", (at(CATS, SLEEP),)),
-        Step("cut", "first sentences", (at(CATS, SLEEP),), first, 0.7),
-    ]
+    steps = [Step("skip", "90 tokens, 20 left", (WHOLE,)), Step("cut", "first sentences", (WHOLE,), FIRST, 0.7)]
     assert kinds(context([passage(CATS, "Cats sleep a lot.")], steps)) == [("cut", "Cats sleep a lot.")]
 
 

@@ -32,17 +32,6 @@ def unshared(*contexts: Context) -> list[list[tuple[Span, str]]]:
     return [unshared_texts(one, others, text_of) for one, others in zip(contexts, other_spans(contexts), strict=True)]
 
 
-def alone(one: Span, others: list[Span]) -> list[Span]:
-    return [piece for piece, only in OtherSpans(others).pieces(one) if only]
-
-
-def test_what_is_left_of_a_span() -> None:
-    assert alone(span(0, 10), []) == [span(0, 10)]
-    assert alone(span(0, 10), [span(2, 4), span(3, 6), span(8, 20)]) == [span(0, 2), span(6, 8)]
-    assert alone(span(0, 10), [span(0, 10, "e")]) == [span(0, 10)]
-    assert alone(span(2, 4), [span(0, 10)]) == []
-
-
 def test_sentences_that_no_other_context_shows() -> None:
     assert unshared(context(span(0, 29)), context(span(15, 46)), context()) == [
         [(span(0, 14), "Cats eat fish.")], [(span(30, 46), "Birds eat seeds.")], [],

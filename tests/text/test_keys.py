@@ -1,11 +1,9 @@
 from __future__ import annotations
 
-from mergewise.text.keys import LONGEST_NAME, heading_path, place_of, search_key, short_name, split_key
+from mergewise.text.keys import LONGEST_NAME, heading_path, place_of, short_name
 
 
-def test_a_key_is_taken_apart_again() -> None:
-    key = search_key("A  title › x", ["One", "Two"], "text\nmore")
-    assert split_key(key) == ("A title > x", ("One", "Two"), "text\nmore")
+def test_a_path_of_headings() -> None:
     assert heading_path("", ["One", "", "Two"]) == "One › Two"
 
 

@@ -72,11 +72,8 @@ def test_rows_of_a_grid_have_several_lines() -> None:
     row = "| " + "a" * 150 + " | b |\n|  c | d |"
     edge = "+---+---+"
     text = f"{edge}\n| h | i |\n+===+===+\n{row}\n{edge}\n{row}\n{edge}"
-    assert [(part.splitlines()[0][:4], lead) for part, lead in shown(text)] == [
-        ("+---", None),
-        ("| aa", 0),
-        ("| aa", 0),
-    ]
+    parts = [(part.splitlines()[0][:4], lead) for part, lead in shown(text)]
+    assert parts == [("+---", None), ("| aa", 0), ("| aa", 0)]
 
 
 def test_code_needs_the_sentence_above_it() -> None:
@@ -116,11 +113,8 @@ def test_a_definition_stays_with_its_term() -> None:
 
 
 def test_prose_has_no_leads() -> None:
-    assert shown("One is here. Two is there. A third one.") == [
-        ("One is here.", None),
-        ("Two is there.", None),
-        ("A third one.", None),
-    ]
+    sentences = ["One is here.", "Two is there.", "A third one."]
+    assert shown(" ".join(sentences)) == [(sentence, None) for sentence in sentences]
 
 
 def test_what_announces() -> None:

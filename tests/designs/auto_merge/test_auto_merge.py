@@ -14,7 +14,7 @@ from mergewise.designs.auto_merge.strategy import AutoMerge, _LeafRange, assembl
 from mergewise.errors import UsageError
 from mergewise.models.record import Models
 from mergewise.models.tokens import count_tokens
-from mergewise.types import Context, Document, Leaf, Span, Step
+from mergewise.types import Context, Document, Leaf, Span
 from tests.support import HashEmbedder, ScriptedReader, memory_store
 
 MODELS = Models(count_tokens)
@@ -55,16 +55,11 @@ scored_leaves = st.dictionaries(
     st.sampled_from([leaf.id for leaf in LEAVES]), st.floats(0.01, 1.0), min_size=1, max_size=len(LEAVES)
 )
 parameters = st.builds(
-    AutoMerge,
-    mode=st.sampled_from(["auto", "always", "never", "semantic"]),
-    merge_threshold=st.floats(0.0, 1.1),
-    min_score=st.floats(0.0, 1.0),
-    fill_gaps=st.integers(0, 3),
-    join=st.sampled_from(["strong", "all"]),
-    similarity=st.floats(0.0, 1.0),
-    merged_score=st.sampled_from(["mean", "max"]),
+    AutoMerge, mode=st.sampled_from(["auto", "always", "never", "semantic"]), merge_threshold=st.floats(0.0, 1.1),
+    min_score=st.floats(0.0, 1.0), fill_gaps=st.integers(0, 3), join=st.sampled_from(["strong", "all"]),
+    similarity=st.floats(0.0, 1.0), merged_score=st.sampled_from(["mean", "max"]),
     order=st.sampled_from(["document", "score"]),
-)
+)  # fmt: skip
 
 
 def literal_merge(scores: dict[int, float], p: AutoMerge, budget: int) -> set[int]:
@@ -251,14 +246,6 @@ def test_an_item_too_large_is_skipped_and_the_rest_goes_on() -> None:
     assert context.passages, "a hit of the merged section fits instead"
 
 
-def test_a_parent_that_the_budget_cannot_hold_does_not_replace_its_hits() -> None:
-    scores = {leaf.id: 0.9 for leaf in LEAVES}
-    section = SECTIONS[LEAVES[0].parent]
-    context = run(ScriptedReader(STORE, scores), budget=section.tokens - 1)
-    assert not [step for step in context.trace if step.action == "merge"]
-    assert context.passages
-
-
 def test_what_is_merged_across_headings_stands_under_those_it_shares() -> None:
     context = run(ScriptedReader(STORE, {leaf.id: 0.9 for leaf in LEAVES}))
     (passage,) = context.passages
@@ -298,11 +285,8 @@ def test_semantic_gathers_what_is_alike() -> None:
 @pytest.mark.parametrize(("how", "wanted"), [("mean", [0.7, 0.8]), ("max", [1.0, 0.8])])
 def test_a_cluster_has_the_score_that_was_asked_for_and_its_place_by_the_best(how: str, wanted: list[float]) -> None:
     texts = [
-        "cats purr and sleep a lot",
-        "stocks rose in trading",
-        "cats purr and eat a lot",
-        "cats purr and run a lot",
-    ]
+        "cats purr and sleep a lot", "stocks rose in trading", "cats purr and eat a lot", "cats purr and run a lot",
+    ]  # fmt: skip
     store = memory_store([Document(id=f"d{i}", text=f"{t}.") for i, t in enumerate(texts)], HashEmbedder())
     leaves = [rows["leaf"][0].id for i in range(4) for rows in store.document_rows([f"d{i}"])]
     given_scores = dict(zip(leaves, (1.0, 0.8, 0.6, 0.5), strict=True))
@@ -323,21 +307,3 @@ def test_nothing_found_is_an_empty_context() -> None:
     for mode in ("auto", "always", "never", "semantic"):
         context = run(ScriptedReader(STORE, {}), replace(PLAIN, mode=mode))
         assert (context.text, context.tokens, context.passages) == ("", 0, ())
-
-
-def test_a_ten_node_tree_worked_out_by_hand() -> None:
-    """Document with two sections of four and three leaves: three hits of the first merge, one of the second stays."""
-    text = "## A\n\n" + "\n\n".join(SENTENCES[:4]) + "\n\n## B\n\n" + "\n\n".join(SENTENCES[4:7]) + "\n"
-    store = memory_store([Document(id="d", text=text)])
-    (rows,) = store.document_rows(["d"])
-    assert (len(rows["leaf"]), len(rows["section"])) == (7, 3)
-    hits = {rows["leaf"][0].id: 0.9, rows["leaf"][1].id: 0.6, rows["leaf"][3].id: 0.3, rows["leaf"][5].id: 0.5}
-    context = run(ScriptedReader(store, hits))
-    assert [(p.headings, p.score) for p in context.passages] == [(("A",), pytest.approx(0.6)), (("B",), 0.5)]
-    assert context.trace[1] == Step(
-        "merge",
-        "3 of 4 children found",
-        tuple(rows["leaf"][i].span for i in (0, 1, 3)),
-        rows["section"][1].span,
-        pytest.approx(0.6),  # type: ignore[arg-type]
-    )

@@ -19,13 +19,8 @@ from tests.designs.towns import Marks
 from tests.memory_store import MemoryStore
 from tests.support import HashEmbedder, ScriptedReader, memory_store, reader_of
 
-STORE = memory_store(
-    [
-        Document(
-            id="d", title="D", text="First here now, with some words to it.\n\nThen second, with more words to it.\n"
-        )
-    ]
-)
+TEXT = "First here now, with some words to it.\n\nThen second, with more words to it.\n"
+STORE = memory_store([Document(id="d", title="D", text=TEXT)])
 
 
 def test_topk_by_score_and_in_document_order() -> None:

@@ -77,10 +77,6 @@ def test_windows_are_those_of_the_literal_rule(sizes: list[int], size: int, data
         assert found == literal_windows(sizes, size, overlap)
 
 
-def test_windows_of_nothing() -> None:
-    assert windows([], 10, 5) == []
-
-
 @given(texts, st.sampled_from(SETTINGS))
 def test_chunks_cover_the_document_and_slices_are_its_text(text: str, settings: SliceSettings) -> None:
     own = sliced(text, settings)

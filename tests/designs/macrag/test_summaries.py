@@ -96,15 +96,10 @@ def test_a_model_that_fails_leaves_what_came_before(tmp_path: Path) -> None:
 
 def test_the_dry_run_is_what_is_then_spent(tmp_path: Path) -> None:
     chat = ScriptedChat(lambda messages: Turn("A cat in Rome. It ate."))
-    settings = {
-        "slice": SliceSettings(chunk=160, overlap=40, summary="abstractive"),
-        "pic": PICSettings(summary="abstractive"),
-    }
-    documents = [
-        Document("a", TEXT, "T"),
-        Document("b", "The sea is wide. " * 200, "R"),
-        Document("c", "Dogs bark.", "D"),
-    ]
+    slices = SliceSettings(chunk=160, overlap=40, summary="abstractive")
+    settings = {"slice": slices, "pic": PICSettings(summary="abstractive")}
+    texts = {"a": TEXT, "b": "The sea is wide. " * 200, "c": "Dogs bark."}
+    documents = [Document(name, text, "T") for name, text in texts.items()]
     cost = mergewise.estimate(tmp_path / "i", documents, settings=settings, chat=chat)
     assert not chat.asked and cost.kept == 0
     index = mergewise.open(tmp_path / "i", embedder=HashEmbedder(), settings=settings, chat=chat)

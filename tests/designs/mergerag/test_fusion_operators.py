@@ -207,11 +207,8 @@ def copied(answer: str, directional: bool = True) -> tuple[list[str], int, str]:
 
 
 def test_copied_sentences_are_those_of_the_pair() -> None:
-    assert copied("Mice are food for cats. Cats eat fish.") == (
-        ["Cats eat fish.", "Mice are food for cats."],
-        0,
-        "copy",
-    )
+    both = ["Cats eat fish.", "Mice are food for cats."]
+    assert copied(" ".join(both[::-1])) == (both, 0, "copy")
     assert copied("cats eat FISH!\n\nIt purrs") == (["Cats eat fish.", "It purrs."], 0, "copy")
 
 

@@ -165,14 +165,6 @@ def test_the_guard_takes_no_more_pairs_than_the_budget_needs(
     assert firsts == [x.result.content for x in plain.merges if x.round < guarded.rounds]
 
 
-def test_the_best_chunk_of_an_odd_pool_stays_whole() -> None:
-    chunks = [MergeChunk(i, i / 10, 10, frozenset([i])) for i in range(5)]
-    found = merge(
-        chunks, 30, symmetric, lambda pairs: [Fused(0.0, 10, p.source.content | p.host.content) for p in pairs]
-    )
-    assert [set(c.content) for c in found.chunks] == [{4}, {0, 1}, {2, 3}]
-
-
 def test_rows_are_asked_for_sources_only_and_for_what_is_left_in_the_pool() -> None:
     asked: list[tuple[int, list[int]]] = []
 
@@ -183,9 +175,3 @@ def test_rows_are_asked_for_sources_only_and_for_what_is_left_in_the_pool() -> N
     chunks = [MergeChunk(i, i / 10, 10, frozenset([i])) for i in range(6)]
     merge(chunks, 30, asymmetric(rows), lambda pairs: [Fused(0.0, 10, frozenset()) for _ in pairs])
     assert asked == [(0, [1, 2, 3, 4, 5]), (2, [3, 4, 5]), (4, [5])]
-
-
-def test_nothing_to_merge() -> None:
-    assert merge([], 10, symmetric, list).chunks == ()  # type: ignore[arg-type]
-    one = [MergeChunk(0, 1.0, 99, frozenset([0]))]
-    assert merge(one, 10, symmetric, list).chunks == tuple(one)  # type: ignore[arg-type]

@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mergewise import concurrency
 from mergewise.designs.mergerag.notes import MergeNote
 from mergewise.designs.strategies import assemble, merge_context, room_for
 from mergewise.errors import UsageError
@@ -324,19 +323,12 @@ FORBIDDEN = ["strawberr", "Victoria", "moon", "cheese", "royal", "I was told", "
 @pytest.mark.parametrize("fusion", ["point", "copy"])
 @pytest.mark.parametrize("spec", SPECS)
 def test_nothing_that_a_lying_model_says_reaches_the_context(
-    spec: str, fusion: str, lie: str, monkeypatch: pytest.MonkeyPatch
+    spec: str, fusion: str, lie: str, serve: Callable[..., tuple[ChatServer, Any]]
 ) -> None:
-    pytest.importorskip("openai")
-    from mergewise.models.openai_chat import OpenAIChat
-
     script = LIES[lie]
-    with ChatServer([script] if isinstance(script, str) else script) as server:
-        chat = OpenAIChat("liar", base_url=server.base_url, api_key="x", retries=0)
-        try:
-            context = run(f"{spec}(fusion={fusion})", 60, chat=chat)
-        finally:
-            concurrency.run(chat.aclose())
-        assert server.requests > 0
+    server, chat = serve([script] if isinstance(script, str) else script, retries=0)
+    context = run(f"{spec}(fusion={fusion})", 60, chat=chat)
+    assert server.requests > 0
     hold(context)
     assert context.text and not any(word in context.text for word in FORBIDDEN)
     if fusion == "copy" and lie in ("invents", "mixes", "answers"):

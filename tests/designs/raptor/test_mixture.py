@@ -13,7 +13,6 @@ from mergewise.designs.raptor.clusters import clustering_by
 from mergewise.designs.raptor.mixture import (
     REGULAR,
     Array,
-    Mixture,
     best_count,
     fitted_mixture,
     likeliest_mixture,
@@ -109,11 +108,9 @@ def test_the_same_start_leads_where_scikit_learn_gets() -> None:
         start = start_of(points, 1 + seed % 5, seed)
         covariances = start.factors @ start.factors.transpose(0, 2, 1)
         theirs = mixtures.GaussianMixture(
-            len(start.weights),
-            weights_init=start.weights,
-            means_init=start.means,
+            len(start.weights), weights_init=start.weights, means_init=start.means,
             precisions_init=np.linalg.inv(covariances),
-        ).fit(points)
+        ).fit(points)  # fmt: skip
         ours = fitted_mixture(points, start)
         assert ours.log_likelihood(points) == pytest.approx(theirs.score(points), abs=1e-6)
         assert ours.bic(points) == pytest.approx(theirs.bic(points), abs=1e-3)
@@ -136,8 +133,3 @@ def test_umap_is_seeded() -> None:
     once, again = (by.project(vectors, 5, 6) for _ in range(2))
     assert np.array_equal(once, again) and once.shape == (40, 5)
     assert by.shares(once).sum(1) == pytest.approx(np.ones(40)) and "umap-learn" in by.made_by
-
-
-def test_a_mixture_is_its_factors() -> None:
-    mixture = Mixture(np.array([1.0]), np.zeros((1, 1)), np.ones((1, 1, 1)))
-    assert mixture.log_likelihood(np.zeros((1, 1))) == pytest.approx(-0.5 * log(2 * pi))

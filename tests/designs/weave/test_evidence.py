@@ -182,19 +182,13 @@ def test_what_stands_before_a_candidate() -> None:
     candidates = Candidates(QuestionAspects.of(QUESTION, None), {})
     candidates.add(reader.sentences([0, 1]).values())
     assert [sentence.text for sentence in candidates.sentences] == [
-        "Pumps press.",
-        "This one hums.",
-        "That ring turns.",
-        "It clicks.",
-    ]
+        "Pumps press.", "This one hums.", "That ring turns.", "It clicks.",
+    ]  # fmt: skip
     assert [candidates.before(i) for i in range(4)] == [None, 0, None, 2]
     assert [candidates.opens(i) for i in range(4)] == [True, False, True, False]
     assert [candidates.needs_previous(i) for i in range(4)] == [
-        False,
-        True,
-        False,
-        False,
-    ]  # a heading names what "it" is
+        False, True, False, False,
+    ]  # a heading names what "it" is  # fmt: skip
 
 
 def test_a_section_goes_on_in_its_next_leaf() -> None:

@@ -186,19 +186,13 @@ def test_links_are_those_of_the_section_and_lead_nowhere_where_nothing_was_read(
 
 
 def test_of_a_long_definition_the_first_leaves_are_read_each_once() -> None:
-    assert leaves_of([Definition(0, 10, 99), Definition(0, 12, 2), Definition(0, 3, 1)], {11: None}) == [
-        10,
-        *range(12, 10 + LEAVES),
-        3,
-    ]
+    read = leaves_of([Definition(0, 10, 99), Definition(0, 12, 2), Definition(0, 3, 1)], {11: None})
+    assert read == [10, *range(12, 10 + LEAVES), 3]
 
 
 def test_the_sentence_of_a_named_section_that_says_what_is_asked_leads_on_strongly() -> None:
-    film = Document(
-        id="film",
-        title="Film",
-        text="# Silent Rain\n\nSilent Rain is a drama. It was directed by Ada Moor. Ben Cole wept.\n",
-    )
+    text = "# Silent Rain\n\nSilent Rain is a drama. It was directed by Ada Moor. Ben Cole wept.\n"
+    film = Document(id="film", title="Film", text=text)
     people = [Document(id=name, title=name, text=f"# {name}\n\nBorn in a town.\n") for name in ("Ada Moor", "Ben Cole")]
     reader = reader_of(film, *people)
     candidates = candidates_of(reader, {"Silent Rain is": 0.8, "It was directed": 0.1, "Ben Cole wept": 0.1})

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import mergewise
-from mergewise import concurrency
 from mergewise.designs import VIEWS
 from mergewise.designs.strategies import assemble
 from mergewise.designs.weave.pointing import Pointed
@@ -27,7 +27,7 @@ from mergewise.models.tokens import count_tokens
 from mergewise.retrieve.hybrid import HybridReader
 from mergewise.types import Context, Document, Message, Step
 from tests.designs.weave.support import FILMS, MANUAL, reader_of
-from tests.support import HashEmbedder, memory_store, new_store, rows_of
+from tests.support import HashEmbedder, cancel_when, memory_store, new_store, rows_of
 
 QUESTION = "Where was the director of Silent Rain born?"
 POINT = "weave(select=point)"
@@ -144,12 +144,8 @@ def test_a_chosen_sentence_brings_what_it_needs() -> None:
         id="d", text=f"{before}\nThis one is opened by the frobnicator lever.\n\nOther words follow here."
     )
     for spec in (POINT, FIRST):
-        found = [
-            ask(
-                answer("frobnicator lever"), document, budget=budget, spec=spec, question="Other words of a lever?"
-            ).text
-            for budget in range(5, 90)
-        ]
+        lever = partial(ask, answer("frobnicator lever"), document, spec=spec, question="Other words of a lever?")
+        found = [lever(budget=budget).text for budget in range(5, 90)]
         assert all("sits on top" in text or "frobnicator" not in text for text in found)
         assert "frobnicator" in found[-1]
 
@@ -300,25 +296,6 @@ def test_the_second_search_stays_within_the_condition(tmp_path: Path) -> None:
 # -- failures, over real HTTP
 
 
-@pytest.fixture
-def served() -> Iterator[Callable[..., tuple[ChatServer, Any]]]:
-    pytest.importorskip("openai")
-    from mergewise.models.openai_chat import OpenAIChat
-
-    running: list[tuple[ChatServer, Any]] = []
-
-    def start(script: Script, **options: Any) -> tuple[ChatServer, Any]:
-        server = ChatServer(script).__enter__()
-        chat = OpenAIChat("m", base_url=server.base_url, api_key="x", **{"retries": 0, "timeout": 5, **options})
-        running.append((server, chat))
-        return server, chat
-
-    yield start
-    for server, chat in running:
-        concurrency.run(chat.aclose())
-        server.__exit__()
-
-
 FAILURES: dict[str, tuple[str | Turn, str, int]] = {
     "an error": (Turn(status=500), "the model failed", 0),
     "a refusal": (Turn(status=400), "the model failed", 0),
@@ -345,9 +322,9 @@ FAILURES: dict[str, tuple[str | Turn, str, int]] = {
 
 
 @pytest.mark.parametrize("failure", FAILURES)
-def test_whatever_fails_weave_decides_and_says_so(failure: str, served: Callable[..., tuple[ChatServer, Any]]) -> None:
+def test_whatever_fails_weave_decides_and_says_so(failure: str, serve: Callable[..., tuple[ChatServer, Any]]) -> None:
     said, problem, calls = FAILURES[failure]
-    server, chat = served([said], timeout=0.3 if failure == "a timeout" else 5)
+    server, chat = serve([said], retries=0, timeout=0.3 if failure == "a timeout" else 5)
     found = assemble(POINT, QUESTION, reader_of(FILMS), 60, Models(count_tokens, chat=chat, stored_tokens=True))
     assert found.text == plain().text and found.evidence == plain().evidence
     (step,) = points(found)
@@ -358,8 +335,8 @@ def test_whatever_fails_weave_decides_and_says_so(failure: str, served: Callable
         assert found.usage.output_tokens == sum(count_tokens([str(said)])) * calls or failure == "cut off"
 
 
-def test_a_wrong_answer_is_asked_for_once_more(served: Callable[..., tuple[ChatServer, Any]]) -> None:
-    server, chat = served(lambda messages: "Faro." if len(messages) == 2 else answer("Rain falls")(messages[:2]))
+def test_a_wrong_answer_is_asked_for_once_more(serve: Callable[..., tuple[ChatServer, Any]]) -> None:
+    server, chat = serve(lambda messages: "Faro." if len(messages) == 2 else answer("Rain falls")(messages[:2]))
     found = assemble(FIRST, QUESTION, reader_of(FILMS), 60, Models(count_tokens, chat=chat))
     assert "Rain falls in spring." in found.text and found.usage.calls == 2
     assert "it is no list of numbers" in server.asked[1].messages[-1].text
@@ -512,13 +489,5 @@ def test_a_question_that_is_called_off_ends_its_call(tmp_path: Path) -> None:
     index = mergewise.open(tmp_path / "index", embedder="none", chat=chat)
     index.add(FILMS)
 
-    async def call_off() -> None:
-        task = asyncio.create_task(index.acontext(QUESTION, strategy=POINT))
-        while not chat.asked:
-            await asyncio.sleep(0.005)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-
-    asyncio.run(call_off())
+    asyncio.run(cancel_when(lambda: bool(chat.asked), index.acontext(QUESTION, strategy=POINT)))
     assert len(chat.asked) == 1

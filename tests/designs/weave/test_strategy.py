@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -44,10 +43,8 @@ def test_hops_work_in_manuals_where_headings_are_plain_words() -> None:
 
 
 def test_a_small_budget_drops_the_heading_and_not_the_sentence() -> None:
-    question, document = (
-        "How long do cats sleep?",
-        Document("a", "# Animals of the house\n\n## Long sleep\n\nCats sleep sixteen hours."),
-    )
+    question = "How long do cats sleep?"
+    document = Document("a", "# Animals of the house\n\n## Long sleep\n\nCats sleep sixteen hours.")
     whole = weave(question, document)
     assert whole.text.startswith("[1] ") and "Long sleep" in whole.text
     bare = weave(question, document, budget=whole.tokens - 1)
@@ -89,11 +86,6 @@ def test_a_near_duplicate_gains_nothing() -> None:
     assert twice.text.count(sentence) > 1
 
 
-def test_nothing_found_is_an_empty_context() -> None:
-    found = weave("zzz qqq", MANUAL)
-    assert (found.text, found.tokens, found.passages) == ("", 0, ())
-
-
 def test_hops_stay_within_the_condition(tmp_path: Path) -> None:
     """What the evidence names may not lead out of the documents that the question is about."""
     store = new_store("lance", tmp_path)
@@ -132,7 +124,7 @@ def test_spans_and_budget_hold_on_any_text(texts: list[str], budget: int, embedd
                 seen.setdefault(span.doc_id, []).append((span.start, span.end))
 
 
-def test_the_rows_of_both_stores_are_alike(tmp_path: Path) -> None:
+def test_definitions_in_both_stores_are_alike(tmp_path: Path) -> None:
     embedder = HashEmbedder()
     rows = rows_of([FILMS, MANUAL], embedder, TreeSettings())
     lance = new_store("lance", tmp_path, embedder=embedder)
@@ -141,19 +133,6 @@ def test_the_rows_of_both_stores_are_alike(tmp_path: Path) -> None:
         store.write(rows)
     names = ["ada moor", "snow", "nobody", "pump manual"]
     assert stored(lance).definitions(names) == stored(memory).definitions(names)
-    ids = list(range(12))
-    ours, theirs = stored(lance).sentences(ids), stored(memory).sentences(ids)
-    assert ours.keys() == theirs.keys()
-    for leaf, own in ours.items():
-        twin = theirs[leaf]
-        assert (own.doc_id, own.headings, own.text, own.sentences) == (
-            twin.doc_id,
-            twin.headings,
-            twin.text,
-            twin.sentences,
-        )
-        assert own.vectors is not None and twin.vectors is not None
-        np.testing.assert_allclose(own.vectors, twin.vectors, atol=2e-3)
 
 
 def test_more_hops_than_three_are_refused() -> None:

@@ -21,36 +21,18 @@ from mergewise.evaluate.synthetic.written import TRIES, checked_question
 from mergewise.models.scripted import ScriptedChat
 from mergewise.types import Document
 
-FILMS = (
-    Document(
-        "red.md",
-        "Red Harbour is a 1954 drama film directed by Anna Lind. It was shot in the winter of 1953.",
-        "Red Harbour",
-    ),
-    Document("lind.md", "Anna Lind (born 3 May 1910) was a Swedish director. She was born in Uppsala.", "Anna Lind"),
-    Document(
-        "uppsala.md",
-        "Uppsala is an old university city in Sweden. The river Fyris flows through Uppsala on its way to Lake Ekoln. "
-        "Visitors of Uppsala often walk along the banks of the Fyris in June and eat by the water.",
-        "Uppsala",
-    ),
-    Document(
-        "rivers.md",
-        "Many rivers of the north are short. People in Uppsala held a feast beside the Fyris each year.",
-        "Rivers",
-    ),
-    Document(
-        "guide.md",
-        "# Guide\n\n## Installing\n\nThe packages are fetched from the mirror of the project.\n\n## Running\n\n"
-        "Every command takes the folder of the project as its first word.\n\n| Key | Value |\n| --- | --- |\n| port | 80 |\n",
-        "Guide",
-    ),
-    Document(
-        "notice.md",
-        "# Notice\n\n## Installation\n\nLes paquets sont pris dans le miroir du projet, et ils sont gardés dans le dossier.\n",
-        "Notice",
-    ),
-)
+TEXTS = {
+    "Red Harbour": "Red Harbour is a 1954 drama film directed by Anna Lind. It was shot in the winter of 1953.",
+    "Anna Lind": "Anna Lind (born 3 May 1910) was a Swedish director. She was born in Uppsala.",
+    "Uppsala": "Uppsala is an old university city in Sweden. The river Fyris flows through Uppsala on its way to Lake Ekoln. "
+    "Visitors of Uppsala often walk along the banks of the Fyris in June and eat by the water.",
+    "Rivers": "Many rivers of the north are short. People in Uppsala held a feast beside the Fyris each year.",
+    "Guide": "# Guide\n\n## Installing\n\nThe packages are fetched from the mirror of the project.\n\n## Running\n\n"
+    "Every command takes the folder of the project as its first word.\n\n| Key | Value |\n| --- | --- |\n| port | 80 |\n",
+    "Notice": "# Notice\n\n## Installation\n\n"
+    "Les paquets sont pris dans le miroir du projet, et ils sont gardés dans le dossier.\n",
+}
+FILMS = [Document(f"{title.split()[0].lower()}.md", text, title) for title, text in TEXTS.items()]
 
 
 @pytest.fixture(scope="module")
@@ -149,17 +131,9 @@ def test_what_a_model_wrote_is_checked_by_code(reader: SourceReader) -> None:
 
 
 def test_a_chat_model_writes_questions(index: Index) -> None:
-    long = Document(
-        "long.md", " ".join(f"The mill number {i} in Delft was built by mason {i}." for i in range(30)), "Mills"
-    )
-    index.add(long)
-
-    def script(messages: object) -> str:
-        return reply(
-            "Who built the seventh of the mills?", "mason 7", "The mill number 7 in Delft was built by mason 7."
-        )
-
-    chat = ScriptedChat(script)
+    sentences = [f"The mill number {i} in Delft was built by mason {i}." for i in range(30)]
+    index.add(Document("long.md", " ".join(sentences), "Mills"))
+    chat = ScriptedChat(lambda messages: reply("Who built the seventh of the mills?", "mason 7", sentences[7]))
     (made,) = make_questions(index.with_chat(chat), 3)
     assert (made.answers, made.made) == (("mason 7",), "scripted")
     # documents are quoted, and said to give no orders
