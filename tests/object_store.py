@@ -20,9 +20,11 @@ from threading import Thread
 
 KEY = "testing-secret-4711"
 _STATUS = {
-    "503": (503, "ServiceUnavailable"), "SlowDown": (503, "SlowDown"), "409": (409, "ConditionalRequestConflict"),
+    "503": (503, "ServiceUnavailable"),
+    "SlowDown": (503, "SlowDown"),
+    "409": (409, "ConditionalRequestConflict"),
     "403": (403, "AccessDenied"),
-}  # fmt: skip
+}
 FAULTS = (*_STATUS, "cut before", "cut after", "truncated", "unconditional")
 
 

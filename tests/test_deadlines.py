@@ -126,10 +126,13 @@ def test_the_nearest_deadline_counts_and_a_timeout_of_another_stays_one() -> Non
 @pytest.mark.parametrize(
     ("spec", "parameters"),
     [
-        ("weave(k=501)", None), ("weave", {"k": 10_000}), ("mergerag-sym(k=501)", None),
-        ("sentence(among=2001)", None), ("recomp(n=2001)", None),
+        ("weave(k=501)", None),
+        ("weave", {"k": 10_000}),
+        ("mergerag-sym(k=501)", None),
+        ("sentence(among=2001)", None),
+        ("recomp(n=2001)", None),
     ],
-)  # fmt: skip
+)
 def test_what_is_above_a_ceiling_is_refused_by_its_name(
     tmp_path: Path, spec: str, parameters: dict[str, object]
 ) -> None:

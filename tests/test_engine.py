@@ -88,8 +88,14 @@ def test_the_default_budget_is_a_length_of_text_in_the_language_of_the_question(
 
 def test_questions_of_any_kind_are_answered(index: mw.Index) -> None:
     for question in (
-        "?", "the of", "'\"); drop table leaf; --", "cats " * 3000, "\ud800 cats", "猫は何を食べる?", "🐈",
-    ):  # fmt: skip
+        "?",
+        "the of",
+        "'\"); drop table leaf; --",
+        "cats " * 3000,
+        "\ud800 cats",
+        "猫は何を食べる?",
+        "🐈",
+    ):
         assert index.context(question, budget=50).tokens <= 50
 
 

@@ -22,12 +22,20 @@ def test_a_closed_index_says_so(tmp_path: Path) -> None:
         index.add(CATS)
         assert index.ask("What do cats eat?").found
     for use in (
-        lambda: index.ask("cats"), lambda: index.context("cats"), lambda: index.ask_many(["cats"]),
-        lambda: index.ask_stream("cats").answer(), lambda: asyncio.run(index.aask("cats")),
-        lambda: index.add(CATS), lambda: index.remove(["cats"]), lambda: index.check(),
-        lambda: index.documents(), lambda: index.document("cats"), lambda: len(index),
-        lambda: index.manifest, lambda: index.embedder,
-    ):  # fmt: skip
+        lambda: index.ask("cats"),
+        lambda: index.context("cats"),
+        lambda: index.ask_many(["cats"]),
+        lambda: index.ask_stream("cats").answer(),
+        lambda: asyncio.run(index.aask("cats")),
+        lambda: index.add(CATS),
+        lambda: index.remove(["cats"]),
+        lambda: index.check(),
+        lambda: index.documents(),
+        lambda: index.document("cats"),
+        lambda: len(index),
+        lambda: index.manifest,
+        lambda: index.embedder,
+    ):
         with pytest.raises(mw.UsageError, match=r"index is closed \(open it again"):
             use()
     index.close()

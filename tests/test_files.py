@@ -17,10 +17,13 @@ def test_a_regular_file_is_read_and_no_other(tmp_path: Path) -> None:
     (tmp_path / "to pipe").symlink_to("pipe")
     assert regular_bytes(tmp_path / "file", 4) == regular_bytes(tmp_path / "link", 4, follow=True) == b"four"
     for name, most, follow, reason in [
-        ("file", 3, False, "larger than 3 bytes"), ("link", 4, False, "is a link"),
-        ("pipe", 4, False, "no regular file"), ("to pipe", 4, True, "no regular file"),
-        ("nothing", 4, False, "No such file"), (".", 4, False, "no regular file"),
-    ]:  # fmt: skip
+        ("file", 3, False, "larger than 3 bytes"),
+        ("link", 4, False, "is a link"),
+        ("pipe", 4, False, "no regular file"),
+        ("to pipe", 4, True, "no regular file"),
+        ("nothing", 4, False, "No such file"),
+        (".", 4, False, "no regular file"),
+    ]:
         with pytest.raises(OSError, match=reason):
             regular_bytes(tmp_path / name, most, follow=follow)
 

@@ -23,11 +23,18 @@ BEFORE = [("Who wrote the Tower Song?", "Ada Brix wrote it [1].")]
 @pytest.mark.parametrize(
     "question",
     [
-        "Why?", "And how?", "And the second edition?", "What about the second edition?", "how about dogs",
-        "When was it written?", "What do they eat?", "Is that so in the second edition?", "Who published this?",
+        "Why?",
+        "And how?",
+        "And the second edition?",
+        "What about the second edition?",
+        "how about dogs",
+        "When was it written?",
+        "What do they eat?",
+        "Is that so in the second edition?",
+        "Who published this?",
         "Which of these is older?",
     ],
-)  # fmt: skip
+)
 def test_what_leans_on_the_question_before(question: str) -> None:
     assert leans(question)
 

@@ -81,11 +81,16 @@ def test_units_come_as_lists_or_tuples(units: tuple[tuple[int, int], ...]) -> No
         ([(0, 4), (3, 8)], r"unit 2 \(3, 8\) begins before unit 1 ends at 4"),
         ([(5, 8), (0, 4)], r"unit 2 \(0, 4\) begins before unit 1"),
         ([(0, 99)], r"unit 1 \(0, 99\) does not lie in the text of 14 characters"),
-        ([(-3, 4)], "does not lie in the text"), ([(4, 4)], "is empty"), ([(4, 5)], "nothing but white space"),
-        ([(0, 4, 8)], "is not a pair"), ([(0, 4.0)], "is not a pair"), ([(False, True)], "is not a pair"),
-        (["04"], "unit 1 '04' is not a pair"), ([4], "is not a pair"),
+        ([(-3, 4)], "does not lie in the text"),
+        ([(4, 4)], "is empty"),
+        ([(4, 5)], "nothing but white space"),
+        ([(0, 4, 8)], "is not a pair"),
+        ([(0, 4.0)], "is not a pair"),
+        ([(False, True)], "is not a pair"),
+        (["04"], "unit 1 '04' is not a pair"),
+        ([4], "is not a pair"),
     ],
-)  # fmt: skip
+)
 def test_units_that_cannot_be_are_named(units: tuple[tuple[int, int], ...], reason: str) -> None:
     with pytest.raises(ReadError, match=reason):
         Input("d", replace(DOCUMENT, units=units)).read()

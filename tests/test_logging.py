@@ -33,7 +33,7 @@ def test_the_steps_are_told_and_no_text(tmp_path: Path, caplog: pytest.LogCaptur
         "answered by extractive: 1 citations, 0 calls",
         "removed 1 documents",
         f"closed {tmp_path / 'index'}",
-    ):  # fmt: skip
+    ):
         assert step in told
     assert "cats" not in told and "fish" not in told
     more = messages(caplog, logging.DEBUG)

@@ -54,10 +54,14 @@ def test_an_operator_changes_what_its_kind_says(code: str, kind: str, becomes: s
 
 
 STATEMENTS = [
-    ("f(a)", "statement", {"pass"}), ("a += b", "statement", {"pass"}), ("raise a", "statement", {"pass"}),
-    ("'''A docstring.'''", "statement", set()), ("return a", "return", {"return None"}),
-    ("return a == b", "return", {"return not a == b"}), ("return None", "return", set()),
-]  # fmt: skip
+    ("f(a)", "statement", {"pass"}),
+    ("a += b", "statement", {"pass"}),
+    ("raise a", "statement", {"pass"}),
+    ("'''A docstring.'''", "statement", set()),
+    ("return a", "return", {"return None"}),
+    ("return a == b", "return", {"return not a == b"}),
+    ("return None", "return", set()),
+]
 
 
 @pytest.mark.parametrize(("code", "kind", "becomes"), STATEMENTS)

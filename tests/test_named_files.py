@@ -42,8 +42,11 @@ def test_the_name_says_the_format_the_id_and_the_title(tmp_path: Path, index: mw
     assert report.added == 4 and not report.failed
     infos = written(index)
     assert {doc_id: info.title for doc_id, info in infos.items()} == {
-        "pets/Cats.MD": "Cats", "d1": "Dogs", "other.htm": "Hounds", "aa": "aa",
-    }  # fmt: skip
+        "pets/Cats.MD": "Cats",
+        "d1": "Dogs",
+        "other.htm": "Hounds",
+        "aa": "aa",
+    }
     assert infos["d1"].metadata == {"year": 2024} and "<p>" not in index.document("d1").text
     assert [heading.title for heading in index.document("pets/Cats.MD").outline or ()] == ["Cats"]
     # nothing shows where the bytes were
@@ -99,8 +102,11 @@ def test_what_cannot_be_read_or_stored_fails_alone_by_its_name(tmp_path: Path, i
         limits=mw.Limits(seconds=60),
     )
     assert report.added == 1 and {failure.source for failure in report.failed} == {
-        "wrong.md", "list.md", "gone.md", "scan.pdf",
-    }  # fmt: skip
+        "wrong.md",
+        "list.md",
+        "gone.md",
+        "scan.pdf",
+    }
     assert not any(str(tmp_path) in failure.reason for failure in report.failed)
     for wrong in (mw.File(good, name=5), mw.File(5), mw.File(good, id=""), mw.File(good, metadata=["a"])):  # type: ignore[arg-type]
         with pytest.raises(mw.UsageError):

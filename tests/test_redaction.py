@@ -65,8 +65,11 @@ def test_what_no_key_begins_with_is_shown_at_once() -> None:
     remember_key("abcdefgh")
     shown = MaskedPieces()
     assert [shown.add(piece) for piece in ("a fish, ", "an ab", "a, abcd", "efgh.")] == [
-        "a fish, ", "an ", "aba, ", "***.",
-    ]  # fmt: skip
+        "a fish, ",
+        "an ",
+        "aba, ",
+        "***.",
+    ]
 
 
 def test_a_key_within_a_text_of_json() -> None:

@@ -482,9 +482,7 @@ SPECIAL: dict[str, Shape] = {
     "two titles.rst": repeated("A {i}\n===\n\nB\n---\n\n"),
     "same titles.rst": repeated("A\n=\n\n"),
     "titles in directives.rst": repeated(".. note::\n\n   A\n   =\n\n   b\n\n"),
-    "grid.rst": lambda size: (
-        "+---+---+\n" + "| a | b |\n+---+---+\n" * (size // 20)
-    ).encode(),
+    "grid.rst": lambda size: ("+---+---+\n" + "| a | b |\n+---+---+\n" * (size // 20)).encode(),
     "grid row.rst": lambda size: (
         "+" + "-+" * (size // 6) + "\n|" + "a|" * (size // 6) + "\n+" + "-+" * (size // 6) + "\n"
     ).encode(),
@@ -540,7 +538,9 @@ SPECIAL: dict[str, Shape] = {
     "fields.json": lambda size: json.dumps({f"a{i}": "x" for i in range(size // 12)}).encode(),
     "records.jsonl": repeated('{"a": "b", "text": "owls"}\n'),
     "long key.json": lambda size: json.dumps({"k" * (size // 2): [{"a": 1} for _ in range(size // 20)]}).encode(),
-    "long outer key.json": lambda size: json.dumps([{"k" * (size // 2): [{"a": 1} for _ in range(size // 20)]}]).encode(),
+    "long outer key.json": lambda size: json.dumps(
+        [{"k" * (size // 2): [{"a": 1} for _ in range(size // 20)]}]
+    ).encode(),
     "lists.json": lambda size: json.dumps([[[["a"]]]] * (size // 12)).encode(),
     "strings.json": lambda size: json.dumps(["a"] * (size // 5)).encode(),
     "number.json": one_run("[", "7", "]"),
@@ -605,7 +605,9 @@ SPECIAL: dict[str, Shape] = {
     "deep lists.odt": odt_of(
         "<text:p>a</text:p>", "<text:list><text:list-item>" * 60, "</text:list-item></text:list>" * 60
     ),
-    "notes.odt": odt_of("<text:note><text:note-body><text:p>a</text:p></text:note-body></text:note>", "<text:p>b", "</text:p>"),
+    "notes.odt": odt_of(
+        "<text:note><text:note-body><text:p>a</text:p></text:note-body></text:note>", "<text:p>b", "</text:p>"
+    ),
     "deep notes.odt": odt_of(
         "<text:p>a</text:p>", "<text:p><text:note><text:note-body>" * 40, "</text:note-body></text:note></text:p>" * 40
     ),
@@ -621,7 +623,7 @@ SPECIAL: dict[str, Shape] = {
         '<row><c t="s"><v>0</v></c></row>' * (size // 64), f"<si><t>{'owl ' * (size // 8)}</t></si>"
     ),
     "one part.xlsx": lambda size: xlsx(
-        '<row><c><v>1</v></c></row>' * (size // 54), sheets=max(1, size // 100), same=True
+        "<row><c><v>1</v></c></row>" * (size // 54), sheets=max(1, size // 100), same=True
     ),
     "empty cells.xlsx": xlsx_of("<row>" + "<c/>" * 100 + "</row>"),
     "lines.pptx": lambda size: pptx(shape_of(SLIDE_LINE * (size // len(SLIDE_LINE)))),
@@ -643,7 +645,10 @@ SPECIAL: dict[str, Shape] = {
         {f"c{i}": "<p>Owls</p>" for i in range(size // 500)},
         "".join(f'<itemref idref="c{i}"/>' for i in range(size // 500)),
         "",
-        {"META-INF/encryption.xml": b'<encryption>%s</encryption>' % (b'<CipherReference URI="a.ttf"/>' * (size // 2 // 40))},
+        {
+            "META-INF/encryption.xml": b"<encryption>%s</encryption>"
+            % (b'<CipherReference URI="a.ttf"/>' * (size // 2 // 40))
+        },
     ),
     "lines.pdf": pdf_of(b"BT /F1 9 Tf 10 700 Td (Owls eat mice) Tj ET\n"),
     "packed lines.pdf": pdf_of(b"BT /F1 9 Tf 10 700 Td (Owls eat mice) Tj ET\n", packed=True),
@@ -655,6 +660,6 @@ SPECIAL: dict[str, Shape] = {
     "paths.pdf": pdf_of(b"1 1 m 2 2 l S ", b"BT /F1 9 Tf 10 700 Td (Owls eat mice) Tj ET\n"),
     "bookmarks.pdf": pdf_bookmarks,
     "pages.pdf": pdf_pages,
-}  # fmt: skip
+}
 
 SHAPES: dict[str, Shape] = {**MAIL, **TEXT, **SPECIAL}

@@ -290,9 +290,17 @@ def test_a_broken_installation_is_not_a_missing_one(
 # -- links and pipes
 
 PLACES = [
-    NAME, ".lock", ".summaries", f".{NAME}.1", "mapped", "documents.lance", "leaf.lance/data",
-    "leaf.lance/_versions", "mapped/leaf-rows-1.arrow", "leaf.lance/_deletions",
-]  # fmt: skip
+    NAME,
+    ".lock",
+    ".summaries",
+    f".{NAME}.1",
+    "mapped",
+    "documents.lance",
+    "leaf.lance/data",
+    "leaf.lance/_versions",
+    "mapped/leaf-rows-1.arrow",
+    "leaf.lance/_deletions",
+]
 
 
 def plant(index: Path, place: str, make: Callable[[Path, Path | None], None]) -> None:

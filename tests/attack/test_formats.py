@@ -31,13 +31,34 @@ LARGER = {"footnotes.docx": 20_000, "deep numbers.docx": 20_000, "table.pptx": 2
 AMPLIFIED = frozenset({"pages.pdf", "long string.xlsx", "one part.xlsx", "deep lists.html", "last column.xlsx"})
 # Shapes with which a reader did not hold this, or took minutes for the smaller file.
 MENDED = (
-    "quotes To.eml", "escapes To.eml", "quotes Content-Type.eml", "semicolons Content-Type.eml",
-    "quotes Content-Disposition.eml", "heading digits.md", "header pictures.md", "tilde fences.md",
-    "code directives.md", "pipe rows.rst", "blank before link.rst", "blank in role.rst", "escaped quotes.js",
-    "cells images.ipynb", "spans.html", "deep tables.xml", "long outer key.json", "chained styles.docx",
-    "deep numbers.docx", "long labels.docx", "footnotes.docx", "circular footnotes.docx", "table.pptx",
-    "one slide.pptx", "one chapter.epub", "contents.epub", "bookmarks.pdf",
-)  # fmt: skip
+    "quotes To.eml",
+    "escapes To.eml",
+    "quotes Content-Type.eml",
+    "semicolons Content-Type.eml",
+    "quotes Content-Disposition.eml",
+    "heading digits.md",
+    "header pictures.md",
+    "tilde fences.md",
+    "code directives.md",
+    "pipe rows.rst",
+    "blank before link.rst",
+    "blank in role.rst",
+    "escaped quotes.js",
+    "cells images.ipynb",
+    "spans.html",
+    "deep tables.xml",
+    "long outer key.json",
+    "chained styles.docx",
+    "deep numbers.docx",
+    "long labels.docx",
+    "footnotes.docx",
+    "circular footnotes.docx",
+    "table.pptx",
+    "one slide.pptx",
+    "one chapter.epub",
+    "contents.epub",
+    "bookmarks.pdf",
+)
 
 
 @pytest.fixture(scope="module")

@@ -205,12 +205,25 @@ def test_a_page_and_a_terminal_of_planted_texts(tmp_path: Path) -> None:
 
 
 SHAPES = {
-    "marks": "[1]", "lists of marks": "[1][2, 3] [1-3] [99]", "open brackets": "[", "closing brackets": "]",
-    "words with brackets": "owls [ eat [1 ", "numbers of marks": "[1, ", "numbers": "12, 7 ",
-    "dates": "3 May 1990 ", "ranges": "1-2-", "quotations": "“Owls eat mice.” ", "open quotations": "“",
-    "code": "`a` ", "fences": "``` x ", "sentences": "Owls eat mice at night [1]. ", "names": "Owls Eat ",
-    "one word": "owls", "no spaces": "猫吃鱼", "ends of lines": "\n",
-}  # fmt: skip
+    "marks": "[1]",
+    "lists of marks": "[1][2, 3] [1-3] [99]",
+    "open brackets": "[",
+    "closing brackets": "]",
+    "words with brackets": "owls [ eat [1 ",
+    "numbers of marks": "[1, ",
+    "numbers": "12, 7 ",
+    "dates": "3 May 1990 ",
+    "ranges": "1-2-",
+    "quotations": "“Owls eat mice.” ",
+    "open quotations": "“",
+    "code": "`a` ",
+    "fences": "``` x ",
+    "sentences": "Owls eat mice at night [1]. ",
+    "names": "Owls Eat ",
+    "one word": "owls",
+    "no spaces": "猫吃鱼",
+    "ends of lines": "\n",
+}
 
 
 @pytest.mark.parametrize("shape", [*SHAPES, "nested brackets"])

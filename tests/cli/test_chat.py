@@ -125,10 +125,15 @@ class Terminal:
 
         self._ours, theirs = pty.openpty()
         self._process = subprocess.Popen(
-            [*COMMAND, *words], cwd=cwd, stdin=theirs, stdout=theirs, stderr=theirs, env=environment,
+            [*COMMAND, *words],
+            cwd=cwd,
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            env=environment,
             # Ctrl-C is sent to what has the terminal for its own
             preexec_fn=lambda: _own_terminal(theirs),
-        )  # fmt: skip
+        )
         os.close(theirs)
         self.seen = ""
 

@@ -175,8 +175,11 @@ def test_what_ships_and_what_lies_inside_may_be_set(
     asked = options["ask"]
     assert "my.index" in asked["index_dir"]
     assert (asked["chat"], asked["reranker"], asked["scorer"], asked["cache"]) == (
-        "extractive", "none", "lm", "answers",
-    )  # fmt: skip
+        "extractive",
+        "none",
+        "lm",
+        "answers",
+    )
     assert capsys.readouterr().err == ""
 
 
@@ -215,12 +218,20 @@ def test_a_folder_cannot_trust_itself(folders: Path, own: Path) -> None:
 @pytest.mark.parametrize(
     "line",
     [
-        'index = "../elsewhere"', 'index = "/tmp/elsewhere"', '[ask]\nhtml = "page.html"',
-        '[eval]\nto-json = "rows.json"', '[eval]\nto-csv = "table.csv"', '[eval]\nreports = ["table.md"]',
-        '[eval]\nutility = "cross-encoder:somebody/model"', '[remove]\nwanted = ["*"]', '[index]\npaths = ["/"]',
-        "[index]\nsandbox = false", "[index]\nfile-seconds = 86400", '[demo]\ndocs = "/"',
+        'index = "../elsewhere"',
+        'index = "/tmp/elsewhere"',
+        '[ask]\nhtml = "page.html"',
+        '[eval]\nto-json = "rows.json"',
+        '[eval]\nto-csv = "table.csv"',
+        '[eval]\nreports = ["table.md"]',
+        '[eval]\nutility = "cross-encoder:somebody/model"',
+        '[remove]\nwanted = ["*"]',
+        '[index]\npaths = ["/"]',
+        "[index]\nsandbox = false",
+        "[index]\nfile-seconds = 86400",
+        '[demo]\ndocs = "/"',
     ],
-)  # fmt: skip
+)
 def test_a_folder_names_no_place_outside_and_nothing_to_write_or_remove(folders: Path, own: Path, line: str) -> None:
     write(folders / "home/project", line + "\n")
     key = line.splitlines()[-1].split(" ")[0]

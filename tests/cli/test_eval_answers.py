@@ -47,8 +47,16 @@ def test_methods_are_answered_kept_and_shown(tmp_path: Path, reader: Reader) -> 
     naive, rag, aed = rows_of(rows)
     assert {"em", "f1", "relaxed_em", "accuracy", "input_tokens", "output_tokens", "seconds"} <= naive.keys()
     assert {
-        "dataset", "strategy", "budget", "answer", "evidence", "all", "density", "tokens", "query_ms",
-    } <= naive.keys()  # fmt: skip
+        "dataset",
+        "strategy",
+        "budget",
+        "answer",
+        "evidence",
+        "all",
+        "density",
+        "tokens",
+        "query_ms",
+    } <= naive.keys()
     assert (naive["em"], rag["em"], aed["em"]) == (0.25, 1.0, 1.0)
     assert naive["evidence"] == 0.0 and rag["evidence"] == 1.0
     known = open_run(tmp_path / "rows.answers").rows()
@@ -89,15 +97,18 @@ def test_questions_of_ones_own(tmp_path: Path, reader: Reader) -> None:
 def test_what_does_not_go_together(tmp_path: Path, reader: Reader, monkeypatch: pytest.MonkeyPatch) -> None:
     bench = str(saved_task(tmp_path / "towns"))
     for words, settings, reason in (
-        ((), {"shard": "1/2"}, "shard goes with --out"), (("--workers", "2"), {}, "--workers goes with --out"),
-        ((), {"ray": "local"}, "ray goes with --out"), (("--out", "run"), {"shard": "3/2"}, "is no shard"),
-        ((), {"reference": "dense"}, "no method is called 'dense'"), (("--table", "nothing"), {}, "unknown table"),
+        ((), {"shard": "1/2"}, "shard goes with --out"),
+        (("--workers", "2"), {}, "--workers goes with --out"),
+        ((), {"ray": "local"}, "ray goes with --out"),
+        (("--out", "run"), {"shard": "3/2"}, "is no shard"),
+        ((), {"reference": "dense"}, "no method is called 'dense'"),
+        (("--table", "nothing"), {}, "unknown table"),
         (("--table", "aed-1", "--methods", "naive"), {}, "--table has its own methods"),
         (("--mode", "short"), {}, "--mode goes with --answers"),
         (("-a", "--methods", "naive", "--mode", "short"), {}, "methods have their modes"),
         (("-a", "--methods", "nothing"), {}, "unknown method"),
         (("-a", "--mode", "short", "-s", "topk"), {}, "needs a chat model"),
-    ):  # fmt: skip
+    ):
         with pytest.raises(UsageError, match=reason):
             run(bench, "-e", "none", *words, **settings)
     monkeypatch.setenv("MERGEWISE_GPUS_PER_WORKER", "1")

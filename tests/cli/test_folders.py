@@ -157,9 +157,13 @@ def test_metadata_of_a_run_are_typed_like_front_matter(home: Path) -> None:
     assert "2 given metadata" in run("index", "docs", *(word for one in words for word in ("--meta", one))).stdout
     (first, _) = json.loads(run("info", "--documents", "--json").stdout)["list"]
     assert first["metadata"] == {
-        "year": 2024, "team": "Sales & Law", "draft": True, "version": "1.10", "keywords": "a, b",
+        "year": 2024,
+        "team": "Sales & Law",
+        "draft": True,
+        "version": "1.10",
+        "keywords": "a, b",
         "date": "2024-05-05",
-    }  # fmt: skip
+    }
     shown = run("info", "--documents").stdout
     assert "metadata: 2 year" in shown and "team: Sales & Law; draft: True" in shown
     for wrong in ("team", "title=x", "date=soon", "=x", "team="):

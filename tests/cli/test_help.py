@@ -101,12 +101,15 @@ def test_options_stand_in_panels(command: str) -> None:
 @pytest.mark.parametrize(
     ("words", "offered"),
     [
-        ("ask q --mode re", ["recomp", "replug"]), ("chat --strategy weave,to", ["weave,topk"]),
+        ("ask q --mode re", ["recomp", "replug"]),
+        ("chat --strategy weave,to", ["weave,topk"]),
         ("ask q --merge-with merge", ["mergerag-asym", "mergerag-sym"]),
         ("context q --format ", ["text", "prompt", "messages", "xml", "json"]),
-        ("index d --views leaf,ma", ["leaf,marker"]), ("show do", ["docs/a.md"]), ("show ", ["1", "2", "docs/a.md"]),
+        ("index d --views leaf,ma", ["leaf,marker"]),
+        ("show do", ["docs/a.md"]),
+        ("show ", ["1", "2", "docs/a.md"]),
     ],
-)  # fmt: skip
+)
 def test_the_shell_completes_names(tmp_path: Path, words: str, offered: list[str]) -> None:
     """A name that a shell would take for a command is not offered."""
     spans = {n: [(Span(doc, 0, 1), None)] for n, doc in enumerate(("docs/a.md", "docs/a.md", "$(rm)"), 1)}

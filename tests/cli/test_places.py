@@ -134,13 +134,18 @@ def test_a_page_links_to_nothing_but_regular_files_of_the_index_folder(home: Pat
 @pytest.mark.parametrize(
     ("what", "says"),
     [
-        ("cats#1.md", "docs/deep er/cats#1.md"), ("cats#1", "docs/deep er/cats#1.md"), ("BATS", "docs/bats.md"),
-        ("bats:3", "docs/bats.md:3"), ("its.m", "docs/bits.md"),
-        ("docs/b?ts.md", "'docs/b?ts.md' may be one of 2 documents"), ("b:3", "'b' may be one of 2 documents"),
-        ("docs", "'docs' may be one of 3 documents"), ("batz.md", "did you mean docs/bats.md"),
+        ("cats#1.md", "docs/deep er/cats#1.md"),
+        ("cats#1", "docs/deep er/cats#1.md"),
+        ("BATS", "docs/bats.md"),
+        ("bats:3", "docs/bats.md:3"),
+        ("its.m", "docs/bits.md"),
+        ("docs/b?ts.md", "'docs/b?ts.md' may be one of 2 documents"),
+        ("b:3", "'b' may be one of 2 documents"),
+        ("docs", "'docs' may be one of 3 documents"),
+        ("batz.md", "did you mean docs/bats.md"),
         ("zzzzzz", "`mergewise info --documents` lists them"),
     ],
-)  # fmt: skip
+)
 def test_a_name_opens_the_one_document_that_it_may_mean(
     standing: Path, what: str, says: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

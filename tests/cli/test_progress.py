@@ -149,8 +149,12 @@ def test_of_a_long_name_its_end_is_shown(name: str, width: int) -> None:
 
 def test_lengths_of_time_and_amounts_of_work() -> None:
     assert [duration(seconds) for seconds in (3, 89, 180, 5400, 6000)] == [
-        "3 s", "89 s", "3 min", "1 h 30 min", "1 h 40 min",
-    ]  # fmt: skip
+        "3 s",
+        "89 s",
+        "3 min",
+        "1 h 30 min",
+        "1 h 40 min",
+    ]
     assert (characters(0, 0), characters(500, 2000)) == ("", "0.5 of 2.0 thousand characters")
     assert (items(0, 0), items(3, 20)) == ("", "3 of 20")
 

@@ -40,8 +40,11 @@ def test_a_number_opens_the_citation_of_the_last_answer(home: Path) -> None:
     shown = run(home, "show", number, "--around", "1")
     assert shown.returncode == 0, shown.stderr
     assert shown.stdout.splitlines() == [
-        "docs/cats.md:10  Cats › Sleep", "   9 │ ", "> 10 │ Cats sleep sixteen hours a day.", "  11 │ ",
-    ]  # fmt: skip
+        "docs/cats.md:10  Cats › Sleep",
+        "   9 │ ",
+        "> 10 │ Cats sleep sixteen hours a day.",
+        "  11 │ ",
+    ]
 
 
 def test_a_number_of_a_context_opens_its_passage_as_json(home: Path) -> None:
@@ -58,10 +61,13 @@ def test_a_number_of_a_context_opens_its_passage_as_json(home: Path) -> None:
 @pytest.mark.parametrize(
     ("what", "numbers", "marked"),
     [
-        ("docs/cats.md:5", [4, 5, 6], [5]), ("docs/cats.md:5-6", [4, 5, 6, 7], [5, 6]),
-        ("docs/cats.md:10-99", [9, 10, 11], [10]), ("docs/cats.md", list(range(1, 12)), []), ("7", [1, 2], []),
+        ("docs/cats.md:5", [4, 5, 6], [5]),
+        ("docs/cats.md:5-6", [4, 5, 6, 7], [5, 6]),
+        ("docs/cats.md:10-99", [9, 10, 11], [10]),
+        ("docs/cats.md", list(range(1, 12)), []),
+        ("7", [1, 2], []),
     ],
-)  # fmt: skip
+)
 def test_an_id_opens_a_document_or_lines_of_it(home: Path, what: str, numbers: list[int], marked: list[int]) -> None:
     done = run(home, "show", what, "-a", "1", XDG_STATE_HOME=str(home / "none"))
     assert done.returncode == 0, done.stderr
@@ -87,12 +93,15 @@ def test_a_page_is_named(home: Path) -> None:
 @pytest.mark.parametrize(
     ("what", "says"),
     [
-        ("99", "no number 99"), ("nope.md", "no document has the id 'nope.md'"),
-        ("docs/cat.md:3", "did you mean docs/cats.md?"), ("kats.md", "did you mean docs/cats.md?"),
-        ("docs/cats.md:400", "has 11 lines"), ("docs/cats.md:0", "no document has the id"),
+        ("99", "no number 99"),
+        ("nope.md", "no document has the id 'nope.md'"),
+        ("docs/cat.md:3", "did you mean docs/cats.md?"),
+        ("kats.md", "did you mean docs/cats.md?"),
+        ("docs/cats.md:400", "has 11 lines"),
+        ("docs/cats.md:0", "no document has the id"),
         ("docs/cats.md:9-x", "no document has the id"),
     ],
-)  # fmt: skip
+)
 def test_what_there_is_not_is_said(home: Path, what: str, says: str) -> None:
     run(home, "ask", "How long do cats sleep?")
     done = run(home, "show", what)
@@ -166,8 +175,12 @@ def test_what_cannot_be_written_or_read_is_no_error(
     last.save(tmp_path, last.of_context(CONTEXT))
     (file,) = (state / "mergewise/last").iterdir()
     for damaged in (
-        "", "[]", '{"question": 1}', '{"question": "q", "numbers": {"x": []}}', '{"numbers": {"1": [[1]]}}',
-    ):  # fmt: skip
+        "",
+        "[]",
+        '{"question": 1}',
+        '{"question": "q", "numbers": {"x": []}}',
+        '{"numbers": {"1": [[1]]}}',
+    ):
         file.write_text(damaged)
         assert last.load(tmp_path) is None
     (tmp_path / "file").write_text("")

@@ -17,9 +17,14 @@ PARSERS = {"docutils", "docx", "lxml", "markdown_it", "mergewise.readers", "pypd
 MODELS = {"sentence_transformers", "torch", "transformers"}
 HEAVY = CLIENTS | PARSERS | MODELS | {"matplotlib", "pandas", "polars", "scipy"}
 SEARCH = {
-    "onnxruntime", "tokenizers", "mergewise.assemble", "mergewise.generate", "mergewise.asking",
-    "mergewise.designs.strategies", "mergewise.generate.modes",
-}  # fmt: skip
+    "onnxruntime",
+    "tokenizers",
+    "mergewise.assemble",
+    "mergewise.generate",
+    "mergewise.asking",
+    "mergewise.designs.strategies",
+    "mergewise.generate.modes",
+}
 
 
 @pytest.fixture(scope="module")

@@ -115,11 +115,16 @@ def test_what_cannot_be_is_refused(place: Path, tmp_path: Path, words: list[str]
 @pytest.mark.parametrize(
     ("line", "told"),
     [
-        ('level = "high"', "level"), ("rate = 0", "rate"), ("warmup = 2", "warmup"),
-        ('questions = "all"', "questions"), ("alpha = -1", "alpha"), ('seed = "x"', "seed"),
-        ("solved = true", "unknown settings: solved"), ("rates = 1\nbest = 2", "unknown settings: rates"),
+        ('level = "high"', "level"),
+        ("rate = 0", "rate"),
+        ("warmup = 2", "warmup"),
+        ('questions = "all"', "questions"),
+        ("alpha = -1", "alpha"),
+        ('seed = "x"', "seed"),
+        ("solved = true", "unknown settings: solved"),
+        ("rates = 1\nbest = 2", "unknown settings: rates"),
     ],
-)  # fmt: skip
+)
 def test_settings_of_a_file_are_checked(place: Path, tmp_path: Path, line: str, told: str) -> None:
     config = tmp_path / "training.toml"
     config.write_text(line)

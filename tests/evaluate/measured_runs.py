@@ -81,8 +81,11 @@ def row(set_name: str, method: str, number: int, budget: int, repeat: int = 0, m
     passages = (RunPassage(0.5, spans), *([RunPassage(0.4, (), f"Written {gold}")] if method == "dos" else []))
     lost = () if good else (LostText(gold, LostStage.SKIP),)
     scores: dict[str, float | None] = {
-        "answer": float(good), "evidence": float(good), "all": float(good), "density": 0.25,
-    }  # fmt: skip
+        "answer": float(good),
+        "evidence": float(good),
+        "all": float(good),
+        "density": 0.25,
+    }
     answers = {} if mode is None else {"em": float(good), "f1": good * 0.5 + 0.25 * repeat, "relaxed_em": float(good)}
     said = str(1500 + number) if good else "no idea"
     return RunRow(

@@ -288,9 +288,12 @@ class Contrary:
 def villages(tmp_path_factory: pytest.TempPathFactory) -> Index:
     """More passages than any method retrieves."""
     opened = mergewise.open(
-        tmp_path_factory.mktemp("villages"), views=("leaf", "triplet"), embedder="none", chat=CausalChat(Reader()),
+        tmp_path_factory.mktemp("villages"),
+        views=("leaf", "triplet"),
+        embedder="none",
+        chat=CausalChat(Reader()),
         reranker=Contrary(),
-    )  # fmt: skip
+    )
     text = "# Village {0}\n\nThe tower of village {0} is a tower.\n\nIt was built by Mason {0}."
     opened.add([Document(f"{n}.md", text.format(n), f"V{n}") for n in range(60)])
     return opened

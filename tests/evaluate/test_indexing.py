@@ -110,10 +110,14 @@ def test_each_set_is_indexed_in_a_folder_of_its_name_before_the_next(tmp_path: P
 
     sets: Iterator[Any] = iter(
         indexed_tasks(
-            tmp_path / "sets", tmp_path / "index", tmp_path / "indexes", ["leaf", "slice"], cast(Any, FakeIndex),
+            tmp_path / "sets",
+            tmp_path / "index",
+            tmp_path / "indexes",
+            ["leaf", "slice"],
+            cast(Any, FakeIndex),
             progress,
         )
-    )  # fmt: skip
+    )
     index, task = next(sets)
     assert events == ["begin Indexing a", "1 of 2: d", "2 of 2: e", "end Indexing a"]
     assert (index.path, index.views, index.added) == (tmp_path / "indexes" / "a", ["leaf", "slice"], ["d", "e"])

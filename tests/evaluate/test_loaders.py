@@ -59,18 +59,32 @@ SQUAD = {
         {
             "title": "Old_towns",
             "paragraphs": [
-                {"context": MILL, "qas": [
-                    {"id": "s1", "question": "When was the mill built?", "is_impossible": False,
-                     "answers": [{"text": "1612", "answer_start": 31}, {"text": "in 1612", "answer_start": 28}]},
-                    {"id": "s2", "question": "Who?", "is_impossible": True, "answers": []},
-                ]},
-                {"context": BRIDGE, "qas": [
-                    {"id": "s3", "question": "Who built it?", "answers": [{"text": "Anna Berg", "answer_start": 28}]},
-                ]},
+                {
+                    "context": MILL,
+                    "qas": [
+                        {
+                            "id": "s1",
+                            "question": "When was the mill built?",
+                            "is_impossible": False,
+                            "answers": [{"text": "1612", "answer_start": 31}, {"text": "in 1612", "answer_start": 28}],
+                        },
+                        {"id": "s2", "question": "Who?", "is_impossible": True, "answers": []},
+                    ],
+                },
+                {
+                    "context": BRIDGE,
+                    "qas": [
+                        {
+                            "id": "s3",
+                            "question": "Who built it?",
+                            "answers": [{"text": "Anna Berg", "answer_start": 28}],
+                        }
+                    ],
+                },
             ],
         }
     ],
-}  # fmt: skip
+}
 QASPER = {
     "1234.5": {
         "title": "On mills",
@@ -80,27 +94,67 @@ QASPER = {
             {"section_name": "Methods ::: Grain", "paragraphs": ["We use rye and wheat."]},
         ],
         "qas": [
-            {"question": "Which grain?", "question_id": "p1", "answers": [
-                {"answer": {"unanswerable": False, "extractive_spans": ["rye", "wheat"], "yes_no": None,
-                            "free_form_answer": "", "evidence": ["We use rye and wheat."]}},
-                {"answer": {"unanswerable": False, "extractive_spans": [], "yes_no": None,
-                            "free_form_answer": "Two grains", "evidence": ["FLOAT SELECTED: Table 1"]}}]},
-            {"question": "Do they grind?", "question_id": "p2", "answers": [
-                {"answer": {"unanswerable": False, "extractive_spans": [], "yes_no": True,
-                            "free_form_answer": "", "evidence": ["FLOAT SELECTED: Figure 2"]}}]},
-            {"question": "Why?", "question_id": "p3", "answers": [
-                {"answer": {"unanswerable": True, "extractive_spans": [], "yes_no": None, "evidence": []}}]},
+            {
+                "question": "Which grain?",
+                "question_id": "p1",
+                "answers": [
+                    {
+                        "answer": {
+                            "unanswerable": False,
+                            "extractive_spans": ["rye", "wheat"],
+                            "yes_no": None,
+                            "free_form_answer": "",
+                            "evidence": ["We use rye and wheat."],
+                        }
+                    },
+                    {
+                        "answer": {
+                            "unanswerable": False,
+                            "extractive_spans": [],
+                            "yes_no": None,
+                            "free_form_answer": "Two grains",
+                            "evidence": ["FLOAT SELECTED: Table 1"],
+                        }
+                    },
+                ],
+            },
+            {
+                "question": "Do they grind?",
+                "question_id": "p2",
+                "answers": [
+                    {
+                        "answer": {
+                            "unanswerable": False,
+                            "extractive_spans": [],
+                            "yes_no": True,
+                            "free_form_answer": "",
+                            "evidence": ["FLOAT SELECTED: Figure 2"],
+                        }
+                    }
+                ],
+            },
+            {
+                "question": "Why?",
+                "question_id": "p3",
+                "answers": [{"answer": {"unanswerable": True, "extractive_spans": [], "yes_no": None, "evidence": []}}],
+            },
         ],
     }
-}  # fmt: skip
+}
 FLASHRAG = {
-    "id": "test_0", "question": "Who built it?", "golden_answers": ["Anna Berg"], "metadata": {"type": "bridge"},
-}  # fmt: skip
+    "id": "test_0",
+    "question": "Who built it?",
+    "golden_answers": ["Anna Berg"],
+    "metadata": {"type": "bridge"},
+}
 PASSAGE = {"title": "Brook", "text": BRIDGE}
 DPR = {
-    "question": "who built the bridge", "answers": ["Anna Berg"], "positive_ctxs": [PASSAGE],
-    "negative_ctxs": [], "hard_negative_ctxs": [{"title": "Arden", "text": MILL}],
-}  # fmt: skip
+    "question": "who built the bridge",
+    "answers": ["Anna Berg"],
+    "positive_ctxs": [PASSAGE],
+    "negative_ctxs": [],
+    "hard_negative_ctxs": [{"title": "Arden", "text": MILL}],
+}
 RETRIEVED = {"id": "wiki:1", **PASSAGE, "score": "8.1", "has_answer": True}
 FOUND = {"id": "0", "question": "who", "answers": ["x"], "ctxs": [RETRIEVED]}
 

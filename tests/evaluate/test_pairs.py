@@ -53,8 +53,12 @@ def test_marks_are_those_not_worse_than_the_best() -> None:
     worse, worst = [1.0] * 10 + [0.0] * 30, [0.0] * 40
     tests = PairedTests({"a": range(40)})
     assert tests.marks([scored(worse), scored(best), None, scored(alike), scored(worst)]) == [
-        "second", "best", "", "best", "",
-    ]  # fmt: skip
+        "second",
+        "best",
+        "",
+        "best",
+        "",
+    ]
     assert tests.marks([scored(best), None]) == ["", ""]
     pairs = tests.adjusted([scored(best), scored(alike), scored(worst)])
     assert pairs == dict(zip([(1, 0), (2, 0), (2, 1)], holm([1.0, 2**-29, 2**-28]), strict=True))

@@ -31,12 +31,20 @@ def held(strategy: str, scores: Scores, budget: int = 100) -> list[RunRow]:
     """Rows of contexts; None is a question without an answer."""
     return [
         RunRow(
-            "set", str(number), "", strategy, "spec", budget, tokens=50 + number, search_seconds=0.001 * (1 + number),
-            assembly_seconds=0.0, lost=() if score != 0 else (LostText("gold", LostStage.SKIP),),
+            "set",
+            str(number),
+            "",
+            strategy,
+            "spec",
+            budget,
+            tokens=50 + number,
+            search_seconds=0.001 * (1 + number),
+            assembly_seconds=0.0,
+            lost=() if score != 0 else (LostText("gold", LostStage.SKIP),),
             scores={"answer": score, "density": None if score is None else 0.1},
         )
         for number, score in enumerate(scores)
-    ]  # fmt: skip
+    ]
 
 
 def report(
@@ -88,16 +96,33 @@ def test_refusals_are_told_apart() -> None:
         if error:
             return question(n, answerable), RunRow("set", str(n), "", "s", "spec", 100, mode="mode", error=error)
         scores = dict.fromkeys(ANSWER_SCORES, right if answerable else None)
-        row = RunRow("set", str(n), "", "s", "spec", 100, mode="mode", prediction="says", refused=refused, sure=sure,
-                     tokens=40, scores=scores)  # fmt: skip
+        row = RunRow(
+            "set",
+            str(n),
+            "",
+            "s",
+            "spec",
+            100,
+            mode="mode",
+            prediction="says",
+            refused=refused,
+            sure=sure,
+            tokens=40,
+            scores=scores,
+        )
         return question(n, answerable), row
 
     questions, rows = zip(
-        said(0, right=1.0), said(1, refused=True), said(2, answerable=False, refused=True, sure=False),
-        said(3, answerable=False, sure=True), said(4, answerable=False, sure=False),
-        said(5, answerable=False, error="it broke"), said(6, error="it broke"), said(7, answerable=False, sure=None),
+        said(0, right=1.0),
+        said(1, refused=True),
+        said(2, answerable=False, refused=True, sure=False),
+        said(3, answerable=False, sure=True),
+        said(4, answerable=False, sure=False),
+        said(5, answerable=False, error="it broke"),
+        said(6, error="it broke"),
+        said(7, answerable=False, sure=None),
         strict=True,
-    )  # fmt: skip
+    )
     found = means(rows, questions)
     assert (found.failed, found.mode) == (2, "mode") and found.scores["em"] == pytest.approx(1 / 3)
     # a question that failed was not refused, nor was it sure; one that an older version kept may have been sure
@@ -114,9 +139,20 @@ def test_where_evidence_alone_is_marked_answers_are_not_judged() -> None:
     marked = Question("1", "?", (), ((Span("d", 0, 1), "x"),))
     for lost, missed in (((), False), ((LostText("x", LostStage.LEFT),), True)):
         row = RunRow(
-            "set", "1", "", "s", "spec", 100, tokens=9, lost=lost, mode="mode", prediction="says", refused=False, sure=True,
+            "set",
+            "1",
+            "",
+            "s",
+            "spec",
+            100,
+            tokens=9,
+            lost=lost,
+            mode="mode",
+            prediction="says",
+            refused=False,
+            sure=True,
             scores={**dict.fromkeys(("answer", *ANSWER_SCORES)), "evidence": float(not missed)},
-        )  # fmt: skip
+        )
         found = means([row], [marked])
         assert is_missed(row, marked) is missed and marked.answerable
         assert {"answer", "em", "refused"}.isdisjoint(found.scores) and found.scores["withheld"] == 0.0

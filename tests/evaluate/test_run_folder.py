@@ -41,11 +41,20 @@ def made_run(folder: Path, *rows: RunRow) -> Run:
 
 def test_what_is_written_is_read_again(tmp_path: Path) -> None:
     full = replace(
-        row(1, "weave"), found=(FoundText("Arden.md", 3, None, "The tower"),),
-        lost=(LostText("Mason", LostStage.SKIP),), mode="short", prediction="Mason", refused=False, sure=True,
-        weights={"passages": 0.75}, calls=2, input_tokens=30, search_seconds=0.125, assembly_seconds=0.25,
+        row(1, "weave"),
+        found=(FoundText("Arden.md", 3, None, "The tower"),),
+        lost=(LostText("Mason", LostStage.SKIP),),
+        mode="short",
+        prediction="Mason",
+        refused=False,
+        sure=True,
+        weights={"passages": 0.75},
+        calls=2,
+        input_tokens=30,
+        search_seconds=0.125,
+        assembly_seconds=0.25,
         scores={"answer": 0.0, "evidence": None, "em": 1.0},
-    )  # fmt: skip
+    )
     generated = replace(row(2, "weave"), passages=(RunPassage(1.0, (), "What a model wrote."),), ranking=())
     failed = replace(row(3), tokens=None, passages=(), ranking=(), error="it broke", scores={})
     rows = [row(0), failed, full, generated]
@@ -65,9 +74,12 @@ def test_what_is_written_is_read_again(tmp_path: Path) -> None:
 
 def test_a_plan_is_written_as_it_is_read() -> None:
     plan = RunPlan(
-        sets=(PlannedSet('a "b"\n\x7f', 3, 2, "c:\\d"),), budgets=(128, 384), tables=("aed-1",),
-        models={"chat": "openai:é", "marker.examples": "none"}, machine=Machine("Linux", "x", 2),
-    )  # fmt: skip
+        sets=(PlannedSet('a "b"\n\x7f', 3, 2, "c:\\d"),),
+        budgets=(128, 384),
+        tables=("aed-1",),
+        models={"chat": "openai:é", "marker.examples": "none"},
+        machine=Machine("Linux", "x", 2),
+    )
     assert read_plan(plan_text(plan), "run.toml") == plan
     for broken in ("no toml", "format = 2", plan_text(plan).replace("384", '"many"'), "format = 1\nsets = [1]"):
         with pytest.raises(UsageError, match="is no plan of a run"):

@@ -137,16 +137,23 @@ REFUSAL = "Nothing relevant was found in the indexed documents"
 @pytest.mark.parametrize(
     ("answer", "refused"),
     [
-        (f"{REFUSAL}.", True), (REFUSAL.lower(), True), (f"**{REFUSAL}.**", True), (REFUSAL.upper(), True),
+        (f"{REFUSAL}.", True),
+        (REFUSAL.lower(), True),
+        (f"**{REFUSAL}.**", True),
+        (REFUSAL.upper(), True),
         ("Nothing relevant was found.", True),
-        (f"{REFUSAL}. Sorry [1].", True), (f"{REFUSAL} about Ella Stone.", True), (f"I am sorry. {REFUSAL}.", True),
+        (f"{REFUSAL}. Sorry [1].", True),
+        (f"{REFUSAL} about Ella Stone.", True),
+        (f"I am sorry. {REFUSAL}.", True),
         (f"{REFUSAL} about the year, but Ella Stone built it [1].", False),
         (f"{REFUSAL} about the owner of the bridge, its price and its age, but Ella Stone built it [1].", False),
         (f"{REFUSAL}. However, the mill was built by Ella Stone.", False),
         (f"Ella Stone built the mill [1]. {REFUSAL} about the year.", False),
         (f"The mill was built by Ella Stone. {REFUSAL} about her age.", False),
-        ("Ella Stone built it [1].", False), ("Nothing relevant was found about zebras.", False), ("Yes.", False),
+        ("Ella Stone built it [1].", False),
+        ("Nothing relevant was found about zebras.", False),
+        ("Yes.", False),
     ],
-)  # fmt: skip
+)
 def test_a_refusal_is_decided_by_the_whole_answer(answer: str, refused: bool) -> None:
     assert cite(answer, SOURCES, lambda doc_id: None).refuses == refused

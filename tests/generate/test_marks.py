@@ -99,9 +99,17 @@ def test_a_mark_is_shown_as_soon_as_it_ends() -> None:
 
 LONG = 20_000
 ANSWERS = {
-    "prose": "Oaks live long [1]. Birches grow [9] fast. ", "spaces": " ", "marks": "[1][9]", "opening": "[",
-    "closing": "]", "number": "1", "line of code": "a", "nested": "[1 [", "fences": "``` a\n", "backticks": "`",
-}  # fmt: skip
+    "prose": "Oaks live long [1]. Birches grow [9] fast. ",
+    "spaces": " ",
+    "marks": "[1][9]",
+    "opening": "[",
+    "closing": "]",
+    "number": "1",
+    "line of code": "a",
+    "nested": "[1 [",
+    "fences": "``` a\n",
+    "backticks": "`",
+}
 
 
 @pytest.mark.parametrize("repeated", ANSWERS)

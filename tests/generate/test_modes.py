@@ -28,9 +28,12 @@ from mergewise.types import Answer, Context, Document, Message, Passage, Span, U
 pytest.importorskip("openai")
 
 KINDS = {
-    "You answer a question from numbered": "answer", "Answer the question from what you know": "own",
-    "You read documents": "extract", "You work out how": "think", "You decide whether": "judge",
-}  # fmt: skip
+    "You answer a question from numbered": "answer",
+    "Answer the question from what you know": "own",
+    "You read documents": "extract",
+    "You work out how": "think",
+    "You decide whether": "judge",
+}
 QUESTION = "In which city was the inventor of the Quonset lamp born?"
 
 

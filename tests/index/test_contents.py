@@ -31,9 +31,12 @@ def info(source: str | None, characters: int = 0, size: int = 0, modified: int =
 
 def test_figures_worked_out_by_hand(directory: Path) -> None:
     documents = [
-        info("a.md", 10, 11, 1_600_000_000), info("b/C.MD", 20, 22, 1_500_000_000),
-        info("d.pdf", 30, 3_000, 1_700_000_000), info("README", 40, 44, 1_650_000_000), info(None, 50),
-    ]  # fmt: skip
+        info("a.md", 10, 11, 1_600_000_000),
+        info("b/C.MD", 20, 22, 1_500_000_000),
+        info("d.pdf", 30, 3_000, 1_700_000_000),
+        info("README", 40, 44, 1_650_000_000),
+        info(None, 50),
+    ]
     twin = Duplicate("b/C.MD", "a.md")
     contents = contents_of(documents, [twin], place_of(directory).size())
     assert contents.formats == {".md": 2, ".pdf": 1, NO_SUFFIX: 1}

@@ -152,8 +152,11 @@ def test_called_off_while_workers_are_busy(error: BaseException) -> None:
 def test_workers_are_as_many_as_the_work_pays_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(executors, "cores", lambda: 4)
     for size, workers in (
-        (0, 0), (executors.CHARACTERS_A_WORKER, 0), (2 * executors.CHARACTERS_A_WORKER, 2), (10**9, 4),
-    ):  # fmt: skip
+        (0, 0),
+        (executors.CHARACTERS_A_WORKER, 0),
+        (2 * executors.CHARACTERS_A_WORKER, 2),
+        (10**9, 4),
+    ):
         with executors.in_workers(size) as executor:
             assert executor.workers == workers
     with executors.in_workers(10**9, 1) as executor:
@@ -211,8 +214,11 @@ def test_views_that_are_lacking_are_made_by_workers(pool: WorkerPool) -> None:
 
 def test_what_cannot_be_read_is_told_in_order(pool: WorkerPool, tmp_path: Path) -> None:
     for name, content in (
-        ("a.md", b"Cats."), ("b.pdf", b"%PDF-1.4 broken"), ("c.txt", b" "), ("e.docx", b"PK\x03\x04"),
-    ):  # fmt: skip
+        ("a.md", b"Cats."),
+        ("b.pdf", b"%PDF-1.4 broken"),
+        ("c.txt", b" "),
+        ("e.docx", b"PK\x03\x04"),
+    ):
         (tmp_path / name).write_bytes(content)
     with (tmp_path / "d.txt").open("wb") as large:
         large.truncate(200_000_001)
@@ -227,8 +233,12 @@ def test_what_cannot_be_read_is_told_in_order(pool: WorkerPool, tmp_path: Path) 
         told.append([far for number, far in enumerate(seen) if far not in seen[:number]])
     assert reports[0] == reports[1] and told[0] == told[1]
     assert [Path(failure.source).name for failure in reports[1].failed] == [
-        "b.pdf", "c.txt", "d.txt", "e.docx", "nowhere.md",
-    ]  # fmt: skip
+        "b.pdf",
+        "c.txt",
+        "d.txt",
+        "e.docx",
+        "nowhere.md",
+    ]
     assert "larger than 200 MB" in reports[1].failed[2].reason
 
 

@@ -111,9 +111,12 @@ def test_a_tree_worked_out_by_hand() -> None:
         (("Guide", "Run", "Slow"), "No."),
     ]
     assert [(s.headings, s.depth, s.children) for s in tree.sections] == [
-        (("Guide",), 0, 3), (("Guide", "Start"), 1, 1), (("Guide", "Run"), 1, 2), (("Guide", "Run", "Fast"), 2, 1),
+        (("Guide",), 0, 3),
+        (("Guide", "Start"), 1, 1),
+        (("Guide", "Run"), 1, 2),
+        (("Guide", "Run", "Fast"), 2, 1),
         (("Guide", "Run", "Slow"), 2, 1),
-    ]  # fmt: skip
+    ]
     # the heading that has no text of its own stands in front of its first child's
     assert tree.leaves[2].text.startswith("## Run\n\n### Fast")
 

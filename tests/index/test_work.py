@@ -41,9 +41,15 @@ def test_two_files_worked_out_by_hand() -> None:
     progress.look_at("b.md")
     progress.finish()
     assert told == [
-        (0, 150, ""), (0, 150, "a.md"), (0, 130, "a.md"), (40, 130, "a.md"), (80, 130, "a.md"), (80, 130, "a.md"),
-        (80, 130, "b.md"), (130, 130, "b.md"),
-    ]  # fmt: skip
+        (0, 150, ""),
+        (0, 150, "a.md"),
+        (0, 130, "a.md"),
+        (40, 130, "a.md"),
+        (80, 130, "a.md"),
+        (80, 130, "a.md"),
+        (80, 130, "b.md"),
+        (130, 130, "b.md"),
+    ]
 
 
 def test_work_that_comes_later_is_added_in_silence() -> None:

@@ -245,10 +245,14 @@ def test_numbers_in_other_forms_are_read(numbers: Any) -> None:
 @pytest.mark.parametrize(
     ("said", "named", "right"),
     [
-        ([1], [0], [1]), ([0], [0, 1], [0]), ([0, 2], [0], [0, 2]), ([0, 1, 2, 3], [0], [0, 1, 2]), ([0], [0], [0]),
+        ([1], [0], [1]),
+        ([0], [0, 1], [0]),
+        ([0, 2], [0], [0, 2]),
+        ([0, 1, 2, 3], [0], [0, 1, 2]),
+        ([0], [0], [0]),
         ([], [1], [1]),
     ],
-)  # fmt: skip
+)
 def test_numbers_are_those_of_the_paragraphs_that_hold_what_is_said(
     said: list[int], named: list[int], right: list[int]
 ) -> None:

@@ -34,11 +34,15 @@ def test_everything_that_changes_the_answer_is_in_the_key(tmp_path: Path) -> Non
     cached = CachedChat(chat, tmp_path)
     other = CachedChat(ScriptedChat(["other"], spec="other"), tmp_path)
     asked = [
-        run(cached.complete(QUESTION)), run(cached.complete([Message("system", QUESTION[0].text)])),
-        run(cached.complete([*QUESTION, *QUESTION])), run(cached.complete([Message("user", "What do cats")])),
-        run(cached.complete(QUESTION, max_tokens=9)), run(cached.complete(QUESTION, schema={})),
-        run(cached.complete(QUESTION, schema={"type": "object"})), run(other.complete(QUESTION)),
-    ]  # fmt: skip
+        run(cached.complete(QUESTION)),
+        run(cached.complete([Message("system", QUESTION[0].text)])),
+        run(cached.complete([*QUESTION, *QUESTION])),
+        run(cached.complete([Message("user", "What do cats")])),
+        run(cached.complete(QUESTION, max_tokens=9)),
+        run(cached.complete(QUESTION, schema={})),
+        run(cached.complete(QUESTION, schema={"type": "object"})),
+        run(other.complete(QUESTION)),
+    ]
     assert [reply.text for reply in asked] == [*"0123456", "other"]
     assert run(cached.complete(QUESTION)).text == "0"
     assert run(cached.complete(QUESTION, schema={"type": "object"})).text == "6"

@@ -48,10 +48,13 @@ def test_a_chat_model_in_a_cache_still_shows_its_probabilities(folder: Path, tmp
 @pytest.mark.parametrize(
     ("spec", "expected"),
     [
-        ("a/b@bfloat16", ("a/b", "bfloat16")), ("a/b", ("a/b", None)), ("me@home/model", ("me@home/model", None)),
-        ("x@float32.gguf", ("x@float32.gguf", None)), ("@float32", ("@float32", None)),
+        ("a/b@bfloat16", ("a/b", "bfloat16")),
+        ("a/b", ("a/b", None)),
+        ("me@home/model", ("me@home/model", None)),
+        ("x@float32.gguf", ("x@float32.gguf", None)),
+        ("@float32", ("@float32", None)),
     ],
-)  # fmt: skip
+)
 def test_a_number_format_behind_the_name(spec: str, expected: tuple[str, str | None]) -> None:
     assert name_and_dtype(spec) == expected
 

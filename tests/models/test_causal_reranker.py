@@ -68,9 +68,12 @@ def test_a_model_without_words_for_yes_and_no_is_refused() -> None:
 
 def test_it_joins_the_search(tmp_path: Path) -> None:
     texts = [
-        "Ada Brix was a painter.", "Ada Brix wrote of boats.", "Her mother lived in Harn.", "Boats sail.",
+        "Ada Brix was a painter.",
+        "Ada Brix wrote of boats.",
+        "Her mother lived in Harn.",
+        "Boats sail.",
         "Ada sang.",
-    ]  # fmt: skip
+    ]
     documents = [mergewise.Document(f"{n}.md", text, "Brix") for n, text in enumerate(texts)]
     with mergewise.open(tmp_path, embedder="none", reranker=CausalReranker(scripted())) as index:
         index.add(documents)

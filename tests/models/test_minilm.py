@@ -18,9 +18,13 @@ from mergewise.models.minilm import MAX_TOKENS, MiniLM, plan_batches, truncate
 from mergewise.models.tokens import count_tokens
 
 MIXED = [
-    "A river.", "", "The committee rejected the proposal. " * 40, "Mitochondria", "How long does the ferry take?",
+    "A river.",
+    "",
+    "The committee rejected the proposal. " * 40,
+    "Mitochondria",
+    "How long does the ferry take?",
     "x " * 90,
-]  # fmt: skip
+]
 
 
 @pytest.fixture(scope="module")

@@ -80,10 +80,13 @@ def test_a_pause_that_the_server_asks_for_is_kept_and_the_request_repeated(serve
 @pytest.mark.parametrize(
     ("code", "requests", "hint"),
     [
-        (500, 3, "OPENAI_BASE_URL"), (429, 3, "quota"), (401, 1, "OPENAI_API_KEY"), (404, 1, "serves"),
+        (500, 3, "OPENAI_BASE_URL"),
+        (429, 3, "quota"),
+        (401, 1, "OPENAI_API_KEY"),
+        (404, 1, "serves"),
         (400, 1, "longer"),
     ],
-)  # fmt: skip
+)
 def test_failures_are_translated(server: HTTPEndpoint, embedder: Any, code: int, requests: int, hint: str) -> None:
     server.script = [status(code)]
     with pytest.raises(ModelError) as caught:
@@ -98,12 +101,21 @@ ROW = {"index": 0, "embedding": [1.0, 2.0, 3.0]}
 @pytest.mark.parametrize(
     "reply",
     [
-        body(b"<html>"), body(b'{"data": '), body(b"[]"), body(b'{"data": 7}'), data(), data(ROW), data(ROW, ROW),
-        data(ROW, {**ROW, "index": 2}), data(ROW, {"index": 1}), data(ROW, {"index": 1, "embedding": None}),
-        data(ROW, {"index": 1, "embedding": ["a", "b", "c"]}), data(ROW, {"index": 1, "embedding": [1.0]}),
+        body(b"<html>"),
+        body(b'{"data": '),
+        body(b"[]"),
+        body(b'{"data": 7}'),
+        data(),
+        data(ROW),
+        data(ROW, ROW),
+        data(ROW, {**ROW, "index": 2}),
+        data(ROW, {"index": 1}),
+        data(ROW, {"index": 1, "embedding": None}),
+        data(ROW, {"index": 1, "embedding": ["a", "b", "c"]}),
+        data(ROW, {"index": 1, "embedding": [1.0]}),
         data(ROW, {"index": 1, "embedding": [0.0, 0.0, 0.0]}),
     ],
-)  # fmt: skip
+)
 def test_nonsense_is_an_error_and_never_a_vector(server: HTTPEndpoint, embedder: Any, reply: Script) -> None:
     server.script = [reply]
     with pytest.raises(ModelError, match="openai:m"):

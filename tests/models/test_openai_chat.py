@@ -127,13 +127,17 @@ def test_the_pause_that_the_endpoint_asks_for_is_kept(serve: Connect, form: str)
 @pytest.mark.parametrize(
     ("turn", "requests", "hint"),
     [
-        (Turn(status=429), 3, "quota"), (Turn(status=500), 3, "OPENAI_BASE_URL"),
-        (Turn(status=401), 1, "OPENAI_API_KEY"), (Turn(status=403), 1, "OPENAI_API_KEY"),
-        (Turn(status=404), 1, "name"), (Turn(status=400), 1, "longer"), (Turn(status=422), 1, "longer"),
+        (Turn(status=429), 3, "quota"),
+        (Turn(status=500), 3, "OPENAI_BASE_URL"),
+        (Turn(status=401), 1, "OPENAI_API_KEY"),
+        (Turn(status=403), 1, "OPENAI_API_KEY"),
+        (Turn(status=404), 1, "name"),
+        (Turn(status=400), 1, "longer"),
+        (Turn(status=422), 1, "longer"),
         (Turn("what", fault="nonsense"), 1, "serves chat completions"),
         (Turn("one two three four", fault="truncate"), 3, "OPENAI_BASE_URL"),
     ],
-)  # fmt: skip
+)
 def test_failures_are_translated(serve: Connect, turn: Turn, requests: int, hint: str) -> None:
     server, chat = serve([Turn(turn.text, turn.status, AT_ONCE, turn.fault)])
     with pytest.raises(ModelError, match="openai:m") as caught:

@@ -134,13 +134,17 @@ def test_what_passes_is_tried_again(serve: Serve, status: int) -> None:
 @pytest.mark.parametrize(
     ("answer", "hint"),
     [
-        ((429, {}, {"Retry-After": "0"}), "quota"), ((400, {}, {}), "is a rerank endpoint"),
-        ((401, {}, {}), "RERANK_API_KEY"), ((404, {}, {}), "path"), ((0, {}, {}), "up?"),
-        ((200, b"<html>", {}), "rerank endpoint"), ((200, {"results": [{"index": 0}]}, {}), "rerank endpoint"),
+        ((429, {}, {"Retry-After": "0"}), "quota"),
+        ((400, {}, {}), "is a rerank endpoint"),
+        ((401, {}, {}), "RERANK_API_KEY"),
+        ((404, {}, {}), "path"),
+        ((0, {}, {}), "up?"),
+        ((200, b"<html>", {}), "rerank endpoint"),
+        ((200, {"results": [{"index": 0}]}, {}), "rerank endpoint"),
         ((200, {"results": [{"index": 0, "relevance_score": 1}]}, {}), "rerank endpoint"),
         ((422, {"error": "no"}, {}), "rerank endpoint"),
     ],
-)  # fmt: skip
+)
 def test_what_does_not_pass_is_a_model_error_with_a_hint(serve: Serve, answer: Reply, hint: str) -> None:
     _, reranker = serve(lambda body: answer)
     with pytest.raises(ModelError) as caught:

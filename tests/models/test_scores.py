@@ -35,10 +35,13 @@ class Lengths:
 @pytest.mark.parametrize(
     ("scores", "scale"),
     [
-        ([], "shares"), ([0.0, 1.0], "shares"), ([-0.0009, 1.0009], "shares"), ([0.5, 1.1], "logits"),
+        ([], "shares"),
+        ([0.0, 1.0], "shares"),
+        ([-0.0009, 1.0009], "shares"),
+        ([0.5, 1.1], "logits"),
         ([-0.1, 0.5], "logits"),
     ],
-)  # fmt: skip
+)
 def test_a_scale_is_told_by_scores_of_what_fits_and_what_does_not(scores: list[float], scale: str) -> None:
     assert scale_of(scores) == scale
 

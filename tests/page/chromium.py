@@ -16,8 +16,13 @@ from typing import Any
 NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
 PATH = next(filter(None, map(shutil.which, NAMES)), None)
 FLAGS = (
-    "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--disable-dev-shm-usage", "--no-first-run",
-)  # fmt: skip
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--hide-scrollbars",
+    "--disable-dev-shm-usage",
+    "--no-first-run",
+)
 VIRTUAL_KEYS = {"Tab": 9, "Enter": 13, "Escape": 27}
 
 

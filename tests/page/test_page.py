@@ -24,11 +24,17 @@ from mergewise.types import Page as DocumentPage
 from tests.page.support import CATS, KIBBLE, Page, answered, at, context, hop, hopping, lookup, passage
 
 NASTY = [
-    "<script>alert(1)</script>", "</style><img src=x onerror=alert(1)>", "</script><!-- <![CDATA[",
-    '" onmouseover="alert(1)" \' x=\'', "&lt;b&gt; &amp; &", "nul \x00 bell \x07 escape \x1b[31m delete \x7f c1 \x9b",
-    "half a pair \ud800 and \udfff, \ufffe", "עברית ‮ reversed ‭ العربية", "👩‍👩‍👧‍👦 🏳️‍🌈 é 漢字",
+    "<script>alert(1)</script>",
+    "</style><img src=x onerror=alert(1)>",
+    "</script><!-- <![CDATA[",
+    '" onmouseover="alert(1)" \' x=\'',
+    "&lt;b&gt; &amp; &",
+    "nul \x00 bell \x07 escape \x1b[31m delete \x7f c1 \x9b",
+    "half a pair \ud800 and \udfff, \ufffe",
+    "עברית ‮ reversed ‭ العربية",
+    "👩‍👩‍👧‍👦 🏳️‍🌈 é 漢字",
     "line\r\nline\rline  line",
-]  # fmt: skip
+]
 
 
 def words(texts: Sequence[str]) -> list[int]:
@@ -389,8 +395,15 @@ def test_wrapped_prose_flows_and_nothing_else_does() -> None:
     line = "A line of prose that its author has wrapped after some sixty letters"
     assert unwrapped_prose(f"{line}\nand goes on\nhere.") == f"{line} and goes on\nhere."
     for next_line in (
-        "- an item", "* an item", "# A heading", "| a | table |", "    code", "", "1."[:0] + "====", ".. note::",
-    ):  # fmt: skip
+        "- an item",
+        "* an item",
+        "# A heading",
+        "| a | table |",
+        "    code",
+        "",
+        "1."[:0] + "====",
+        ".. note::",
+    ):
         assert unwrapped_prose(f"{line}\n{next_line}\n") == f"{line}\n{next_line}\n"
     fenced = f"```\n{line}\n{line}\n```"
     assert unwrapped_prose(fenced) == fenced

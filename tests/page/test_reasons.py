@@ -62,13 +62,15 @@ WHOLE = at(CATS, SLEEP)
     ("steps", "expected"),
     [
         ([Step("search", "", (FIRST, LAST)), Step("merge", "", (FIRST, LAST), WHOLE, 0.9)], "hit merged hit"),
-        ([Step("search", "", (FIRST, LAST)), Step("join", "", (FIRST, LAST), WHOLE, cause=Cause.NEIGHBOUR)],
-         "hit neighbour hit"),
+        (
+            [Step("search", "", (FIRST, LAST)), Step("join", "", (FIRST, LAST), WHOLE, cause=Cause.NEIGHBOUR)],
+            "hit neighbour hit",
+        ),
         ([Step("search", "", (MIDDLE,)), Step("merge", "macrag", (WHOLE,), score=0.8)], "merged hit merged"),
         ([Step("search", "", (MIDDLE,))], "neighbour hit neighbour"),
         ([Step("search", "9 leaves")], "taken"),
     ],
-)  # fmt: skip
+)
 def test_a_section_shows_its_hits_and_what_the_rest_is(steps: list[Step], expected: str) -> None:
     found = kinds(context([passage(CATS, SLEEP)], steps))
     assert [kind for kind, _ in found] == expected.split() and " ".join(text for _, text in found) == SLEEP

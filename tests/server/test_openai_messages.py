@@ -87,12 +87,17 @@ def passages(count: int) -> list[dict[str, Any]]:
     shown: dict[str, Any] = {"headings": [], "page": None, "line": None, "verbatim": True}
     return [
         {
-            "mark": mark, "doc": f"doc{mark}", "title": f"Title {mark}", "text": f"passage {mark}", "score": 1 / mark,
+            "mark": mark,
+            "doc": f"doc{mark}",
+            "title": f"Title {mark}",
+            "text": f"passage {mark}",
+            "score": 1 / mark,
             "spans": [{"doc": f"doc{mark}", "start": 10 * mark, "end": 10 * mark + 9}],
-            "url": f"http://here/#/c/c/d/{mark}", **shown,
+            "url": f"http://here/#/c/c/d/{mark}",
+            **shown,
         }
         for mark in range(1, count + 1)
-    ]  # fmt: skip
+    ]
 
 
 async def events(text: str, given: dict[str, Any], count: int = 3) -> AsyncGenerator[QuestionEvent, None]:
@@ -150,9 +155,20 @@ def test_two_marks_of_one_address_stay_two_sources() -> None:
 
 @pytest.mark.parametrize(
     "url",
-    ["javascript:alert(1)", "data:text/html,x", "//host/x", "http://", "http://[", "http://a b", "http://a]/",
-     "http://u:p@a/", "http://a\nb", None, 3],
-)  # fmt: skip
+    [
+        "javascript:alert(1)",
+        "data:text/html,x",
+        "//host/x",
+        "http://",
+        "http://[",
+        "http://a b",
+        "http://a]/",
+        "http://u:p@a/",
+        "http://a\nb",
+        None,
+        3,
+    ],
+)
 def test_an_address_that_is_none_of_the_web_is_left_out(url: object) -> None:
     assert web_address(url) is None
     given = answer("a [1]", (1,))

@@ -221,10 +221,18 @@ class Stub:
         characters = sum(len(text) for text, _ in self.texts.values())
         strategies = ["weave", "topk", "auto-merge", "macrag", "sentence"]
         return {
-            "name": name, "title": {"cats": "All about cats"}.get(name, name), "documents": documents, "leaves": 61,
-            "characters": characters, "embedder": "minilm", "views": ["leaf", "slice"], "strategies": strategies,
-            "configured": True, "defaults": {"strategy": "weave", "budget": 1200}, "snapshot": "7c1f",
-        }  # fmt: skip
+            "name": name,
+            "title": {"cats": "All about cats"}.get(name, name),
+            "documents": documents,
+            "leaves": 61,
+            "characters": characters,
+            "embedder": "minilm",
+            "views": ["leaf", "slice"],
+            "strategies": strategies,
+            "configured": True,
+            "defaults": {"strategy": "weave", "budget": 1200},
+            "snapshot": "7c1f",
+        }
 
     def rows(self) -> list[JSON]:
         rows = []
@@ -284,9 +292,17 @@ def problem(status: int, code: str, detail: str, hint: str) -> JSON:
 
 
 LIMITS = {
-    "body": 100_000_000, "json": 2_000_000, "files": 200, "queue": 32, "streams": 64, "context_deadline": 10.0,
-    "answer_deadline": 600.0, "k": 500, "candidates": 2000, "rate": 20.0,
-}  # fmt: skip
+    "body": 100_000_000,
+    "json": 2_000_000,
+    "files": 200,
+    "queue": 32,
+    "streams": 64,
+    "context_deadline": 10.0,
+    "answer_deadline": 600.0,
+    "k": 500,
+    "candidates": 2000,
+    "rate": 20.0,
+}
 
 
 MODELS = {
@@ -303,9 +319,15 @@ MODELS = {
     ],
 }
 SETTINGS = {
-    "version": "0.1.0", "workers": 2, "public_url": None, "allowed_hosts": ["127.0.0.1", "localhost"],
-    "allowed_origins": [], "needs_token": True, "profiles": [], "limits": LIMITS,
-}  # fmt: skip
+    "version": "0.1.0",
+    "workers": 2,
+    "public_url": None,
+    "allowed_hosts": ["127.0.0.1", "localhost"],
+    "allowed_origins": [],
+    "needs_token": True,
+    "profiles": [],
+    "limits": LIMITS,
+}
 
 
 def report() -> EvaluationReport:
@@ -316,11 +338,22 @@ def report() -> EvaluationReport:
     ]
     found = FoundText("cats/righting.md", 5, None, "The righting reflex begins to appear at three to four weeks")
     rows = [
-        RunRow("cats-40", "q1", "", method, "spec", 1200, tokens=tokens, scores={"answer": score, "density": 0.4},
-               found=(found,), lost=(LostText("at six to nine weeks", LostStage.UNFOUND),) * (score == 0.0),
-               search_seconds=0.01, assembly_seconds=0.002)
+        RunRow(
+            "cats-40",
+            "q1",
+            "",
+            method,
+            "spec",
+            1200,
+            tokens=tokens,
+            scores={"answer": score, "density": 0.4},
+            found=(found,),
+            lost=(LostText("at six to nine weeks", LostStage.UNFOUND),) * (score == 0.0),
+            search_seconds=0.01,
+            assembly_seconds=0.002,
+        )
         for method, score, tokens in (("weave", 1.0, 900), ("topk", 0.0, 1180))
-    ]  # fmt: skip
+    ]
     rows += [RunRow("cats-40", "q2", "", row.method, "spec", 1200, tokens=100) for row in rows]
     return evaluation_report(measured_runs([memory_run(rows, {"cats-40": asked})]))
 

@@ -21,9 +21,15 @@ from mergewise.store.lance_reader import LanceReader
 
 LONG = "MERGEWISE_ATTACK" in os.environ
 KINDS = {
-    "id": str, "title": str, "year": int, "weight": float, "draft": bool, "lang": str, "two words": str,
+    "id": str,
+    "title": str,
+    "year": int,
+    "weight": float,
+    "draft": bool,
+    "lang": str,
+    "two words": str,
     "Day": str,
-}  # fmt: skip
+}
 ROWS: list[dict[str, Any]] = [
     {"year": 2020, "weight": 0.5, "draft": True, "lang": "en", "two words": "owl, cat", "Day": "2024-05-01"},
     {"year": -3, "weight": -2.5, "draft": False, "lang": "", "two words": "a%b_c\\d", "Day": "1999-12-31"},

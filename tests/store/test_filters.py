@@ -25,9 +25,13 @@ ROWS: dict[str, dict[str, Any]] = {
 TEXTS = sorted({value for row in ROWS.values() for value in row.values() if isinstance(value, str)} | ROWS.keys())
 KINDS = {"year": int, "score": float, "lang": str, "open": bool, "a key": str}
 SIGNS = {
-    "eq": operator.eq, "ne": operator.ne, "gt": operator.gt, "gte": operator.ge, "lt": operator.lt,
+    "eq": operator.eq,
+    "ne": operator.ne,
+    "gt": operator.gt,
+    "gte": operator.ge,
+    "lt": operator.lt,
     "lte": operator.le,
-}  # fmt: skip
+}
 
 
 def eq(key: str, value: object) -> dict[str, Any]:

@@ -22,16 +22,20 @@ ALIGNER = Aligner(SOURCES)
 @pytest.mark.parametrize(
     ("said", "supported", "rests_on"),
     [
-        ("The default timeout is five seconds.", True, [0]), ("the DEFAULT timeout — is five “seconds”", True, [0]),
-        ("The default timeout is five.", True, [0]), ("A retry waits twice as long as the one before.", True, [1]),
+        ("The default timeout is five seconds.", True, [0]),
+        ("the DEFAULT timeout — is five “seconds”", True, [0]),
+        ("The default timeout is five.", True, [0]),
+        ("A retry waits twice as long as the one before.", True, [1]),
         ("Marie Curie was born in Warsaw and died in 1934 in Passy.", True, [3, 4]),
         ("A retry waits twice as long as the one before, up to 60 seconds.", False, [1]),
         ("The default timeout is not five seconds.", False, [0]),
         ("Retries count heavily against everybody.", False, [2]),
-        ("The Eiffel Tower stands by a river.", False, None), ("Zebras gallop.", False, []),
-        ("Marie Curie was born in Paris.", False, [3]), ("Marie Curie died in 1934 in Passy.", True, [3, 4]),
+        ("The Eiffel Tower stands by a river.", False, None),
+        ("Zebras gallop.", False, []),
+        ("Marie Curie was born in Paris.", False, [3]),
+        ("Marie Curie died in 1934 in Passy.", True, [3, 4]),
     ],
-)  # fmt: skip
+)
 def test_by_hand(said: str, supported: bool, rests_on: list[int] | None) -> None:
     found = ALIGNER.align(said)
     assert found.supported == supported

@@ -12,12 +12,22 @@ from mergewise.text.support.denial import OPPOSED, clauses, denies, says_no
 @pytest.mark.parametrize(
     "text",
     [
-        "The pump does not start.", "It never rained.", "The pump doesn't start.", "The pump doesn’t start.",
-        "It runs without oil.", "Die Pumpe läuft nicht.", "Es gibt keine Pumpe.", "La pompe ne marche pas.",
-        "La bomba nunca arranca.", "Насос не работает.", "Pumpen virker ikke.", "他不来。",
-        "NOTHING was found, and NO pump runs.", "It is not only loud but not safe.",
+        "The pump does not start.",
+        "It never rained.",
+        "The pump doesn't start.",
+        "The pump doesn’t start.",
+        "It runs without oil.",
+        "Die Pumpe läuft nicht.",
+        "Es gibt keine Pumpe.",
+        "La pompe ne marche pas.",
+        "La bomba nunca arranca.",
+        "Насос не работает.",
+        "Pumpen virker ikke.",
+        "他不来。",
+        "NOTHING was found, and NO pump runs.",
+        "It is not only loud but not safe.",
     ],
-)  # fmt: skip
+)
 def test_a_no_in_several_languages(text: str) -> None:
     assert says_no(text)
 
@@ -25,11 +35,17 @@ def test_a_no_in_several_languages(text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "The pump starts.", "The knot holds.", "It is noted in Norway.", "It is not only loud but safe.",
-        "No more than five pumps run.", "It does so whether or not it rains.", "It shall not exceed five bar.",
-        "It is no longer loud.", "",
+        "The pump starts.",
+        "The knot holds.",
+        "It is noted in Norway.",
+        "It is not only loud but safe.",
+        "No more than five pumps run.",
+        "It does so whether or not it rains.",
+        "It shall not exceed five bar.",
+        "It is no longer loud.",
+        "",
     ],
-)  # fmt: skip
+)
 def test_what_only_sounds_like_a_no(text: str) -> None:
     assert not says_no(text)
 

@@ -61,9 +61,17 @@ def test_styles_lie_inside_the_text_and_do_not_cross(text: str) -> None:
 def test_paragraphs_and_items_are_lines_and_code_keeps_its_own() -> None:
     text = "One long\nsentence.\n\n- first\n  goes on\n- second\n\n" + MARKDOWN + "\n| a | b |\n|---|---|\n| 1 | 2 |\n"
     assert laid_out(text, code_in(text)).split("\n") == [
-        "One long sentence.", "- first goes on", "- second", "Use it:", "    x = 1", "    y = **x", "Done.",
-        "| a | b |", "|---|---|", "| 1 | 2 |",
-    ]  # fmt: skip
+        "One long sentence.",
+        "- first goes on",
+        "- second",
+        "Use it:",
+        "    x = 1",
+        "    y = **x",
+        "Done.",
+        "| a | b |",
+        "|---|---|",
+        "| 1 | 2 |",
+    ]
 
 
 def test_code_by_its_margin() -> None:

@@ -10,16 +10,24 @@ from mergewise.text.markup import _readable, readable, says_something
 
 SHOWN = [
     ("See [the guide](../a.md#b) now.", "See the guide now."),
-    ('[Guide](a.md "A title") and [more][ref]', "Guide and more"), ("![diagram](a.png) Text ![b][c]", "Text"),
-    ("[![Build](https://b)](https://c)", ""), ("A **bold** word", "A bold word"),
+    ('[Guide](a.md "A title") and [more][ref]', "Guide and more"),
+    ("![diagram](a.png) Text ![b][c]", "Text"),
+    ("[![Build](https://b)](https://c)", ""),
+    ("A **bold** word", "A bold word"),
     ("See :ref:`the query <cli_query>` or :class:`~a.B`.", "See the query or a.B ."),
-    ("Read `the docs <https://x.org>`__ and `Here`_.", "Read the docs and Here ."), (".. _anchor:\n\nText", "Text"),
-    (".. note::\n   Mind the gap.", "Mind the gap."), (".. image:: a.png\n   :alt: x", ""),
-    (".. a comment\n   that goes on\n\n   and on\nText", "Text"), (".. code-block:: python\n\n   x = 1", "x = 1"),
-    ('!!! warning "Careful"\n    Text', '"Careful" Text'), ("```python\nx[1](2)\n```", "x 1"),
-    ("[ref]: https://x.org", ""), ('<a href="x">link</a> <br/> List<int>', "link List<int>"),
-    ("<!-- hidden\ntext -->shown", "shown"), ("Text {#anchor}", "Text"),
-]  # fmt: skip
+    ("Read `the docs <https://x.org>`__ and `Here`_.", "Read the docs and Here ."),
+    (".. _anchor:\n\nText", "Text"),
+    (".. note::\n   Mind the gap.", "Mind the gap."),
+    (".. image:: a.png\n   :alt: x", ""),
+    (".. a comment\n   that goes on\n\n   and on\nText", "Text"),
+    (".. code-block:: python\n\n   x = 1", "x = 1"),
+    ('!!! warning "Careful"\n    Text', '"Careful" Text'),
+    ("```python\nx[1](2)\n```", "x 1"),
+    ("[ref]: https://x.org", ""),
+    ('<a href="x">link</a> <br/> List<int>', "link List<int>"),
+    ("<!-- hidden\ntext -->shown", "shown"),
+    ("Text {#anchor}", "Text"),
+]
 
 
 @pytest.mark.parametrize(("text", "shown"), SHOWN)

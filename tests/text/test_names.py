@@ -18,10 +18,14 @@ def mentions_in(text: str, known: set[str]) -> list[Mention]:
     ("title", "names"),
     [
         ("The Base (film)", {"the base film", "base film", "the base", "base"}),
-        ("Émile Chautard", {"emile chautard"}), ("Hans' Dog", {"hans dog"}), ("The", set()), ("12", set()),
-        ("1984", {"1984"}), ("", set()),
+        ("Émile Chautard", {"emile chautard"}),
+        ("Hans' Dog", {"hans dog"}),
+        ("The", set()),
+        ("12", set()),
+        ("1984", {"1984"}),
+        ("", set()),
     ],
-)  # fmt: skip
+)
 def test_a_title_gives_its_forms(title: str, names: set[str]) -> None:
     assert names_of_title(title) == names
 

@@ -36,10 +36,16 @@ def test_of_all_formats_only_those_are_kept_that_scripts_need() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "می\u200cخواهم", "क्\u200dष", "👨\u200d👩\u200d👧 ❤\ufe0f 1\ufe0f\u20e3", "Donau\u00addampf", "ภาษา\u200bไทย",
-        "葛\U000e0100城", f"🏴{TAGS}", "a\tb\nç 漢字 שלום e\u0301 \u2800\u2801",
+        "می\u200cخواهم",
+        "क्\u200dष",
+        "👨\u200d👩\u200d👧 ❤\ufe0f 1\ufe0f\u20e3",
+        "Donau\u00addampf",
+        "ภาษา\u200bไทย",
+        "葛\U000e0100城",
+        f"🏴{TAGS}",
+        "a\tb\nç 漢字 שלום e\u0301 \u2800\u2801",
     ],
-)  # fmt: skip
+)
 def test_what_scripts_need_is_not_harmed(text: str) -> None:
     assert printable(text) == text
 

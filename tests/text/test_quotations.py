@@ -16,12 +16,19 @@ SOURCE = in_order(words("The council met in Bremen, and the mayor resigned on th
     ("text", "quoted"),
     [
         ("He said “we met in Bremen” there.", ["we met in Bremen"]),
-        ("Er sagte „wir trafen uns“ dort.", ["wir trafen uns"]), ("Il dit «nous y étions» là.", ["nous y étions"]),
-        ("他说「我们在那里」。", ["我们在那里"]), ('He said "we met" and "we left".', ["we met", "we left"]),
-        ("“One” and “two”", ["One", "two"]), ('A 5" pipe and a 7" pipe', []), ('It is" not one"', []),
-        ("“across\nlines”", []), ("“never closed", []), ("no quotation", []), ("“”", []),
+        ("Er sagte „wir trafen uns“ dort.", ["wir trafen uns"]),
+        ("Il dit «nous y étions» là.", ["nous y étions"]),
+        ("他说「我们在那里」。", ["我们在那里"]),
+        ('He said "we met" and "we left".', ["we met", "we left"]),
+        ("“One” and “two”", ["One", "two"]),
+        ('A 5" pipe and a 7" pipe', []),
+        ('It is" not one"', []),
+        ("“across\nlines”", []),
+        ("“never closed", []),
+        ("no quotation", []),
+        ("“”", []),
     ],
-)  # fmt: skip
+)
 def test_quotation_marks_of_several_languages(text: str, quoted: list[str]) -> None:
     found = list(quotations_in(text))
     assert [words_quoted for _, _, words_quoted in found] == quoted
@@ -33,14 +40,19 @@ def test_quotation_marks_of_several_languages(text: str, quoted: list[str]) -> N
 @pytest.mark.parametrize(
     ("quotation", "held"),
     [
-        ("the council met in Bremen", True), ("The Council met in BREMEN", True),
+        ("the council met in Bremen", True),
+        ("The Council met in BREMEN", True),
         ("the council met … resigned on the same day", True),
         ("the council met ... [and the mayor] resigned on the same day", True),
-        ("the council did not meet in Bremen", False), ("the council met … the mayor was elected", False),
-        ("in Bremen the council met", False), ("Hamburg", True), ("in Hamburg", True), ("left for Hamburg", False),
+        ("the council did not meet in Bremen", False),
+        ("the council met … the mayor was elected", False),
+        ("in Bremen the council met", False),
+        ("Hamburg", True),
+        ("in Hamburg", True),
+        ("left for Hamburg", False),
         ("ouncil met in Breme", False),
     ],
-)  # fmt: skip
+)
 def test_a_quotation_is_held_as_far_as_its_words_stand_there_in_order(quotation: str, held: bool) -> None:
     assert holds_quotation(quotation, [SOURCE]) is held
 

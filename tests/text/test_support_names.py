@@ -35,11 +35,14 @@ def test_words_stand_where_they_say(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "opening"),
     [
-        ("Cats meet Dogs. Birds fly.", ["Cats", "Birds"]), ("One said: “Dogs bark” again", ["One", "Dogs"]),
-        ("A list:\n- Cats\n- Dogs", ["A", "Cats", "Dogs"]), ("Vitamin B (Cats)", ["Vitamin", "Cats"]),
-        ("He asked Why? Nobody knew", ["He", "Nobody"]), ("", []),
+        ("Cats meet Dogs. Birds fly.", ["Cats", "Birds"]),
+        ("One said: “Dogs bark” again", ["One", "Dogs"]),
+        ("A list:\n- Cats\n- Dogs", ["A", "Cats", "Dogs"]),
+        ("Vitamin B (Cats)", ["Vitamin", "Cats"]),
+        ("He asked Why? Nobody knew", ["He", "Nobody"]),
+        ("", []),
     ],
-)  # fmt: skip
+)
 def test_words_that_have_a_capital_anyway(text: str, opening: list[str]) -> None:
     assert [word.text for word in words_of(text) if word.opens and word.text[0].isupper()] == opening
 
@@ -47,10 +50,15 @@ def test_words_that_have_a_capital_anyway(text: str, opening: list[str]) -> None
 @pytest.mark.parametrize(
     ("word", "marked", "strange"),
     [
-        ("cats", False, False), ("Cats", True, False), ("eBay", True, True), ("NASA", True, True),
-        ("b12", True, True), ("12", False, True), ("日", False, False),
+        ("cats", False, False),
+        ("Cats", True, False),
+        ("eBay", True, True),
+        ("NASA", True, True),
+        ("b12", True, True),
+        ("12", False, True),
+        ("日", False, False),
     ],
-)  # fmt: skip
+)
 def test_marks_of_names(word: str, marked: bool, strange: bool) -> None:
     assert (is_marked(word), is_strange(word)) == (marked, strange)
 
@@ -63,10 +71,15 @@ def test_words_that_open_sentences_are_plain_in_any_case() -> None:
 @pytest.mark.parametrize(
     ("text", "side_by_side"),
     [
-        ("Van Gogh", True), ("Marie-Curie", True), ("J. Smith", True), ("Smith.Jones", False), ("Cats, Dogs", False),
-        ("Cats  Dogs", False), ("Cats\nDogs", False),
+        ("Van Gogh", True),
+        ("Marie-Curie", True),
+        ("J. Smith", True),
+        ("Smith.Jones", False),
+        ("Cats, Dogs", False),
+        ("Cats  Dogs", False),
+        ("Cats\nDogs", False),
     ],
-)  # fmt: skip
+)
 def test_two_words_of_one_name_touch(text: str, side_by_side: bool) -> None:
     one, other = words_of(text)
     assert touch(text, one, other) is touch(text, other, one) is side_by_side

@@ -180,9 +180,16 @@ def test_strong_neighbours_alone_join_by_default(
 def test_a_hit_deeper_inside_a_merged_section_becomes_part_of_it_and_neighbours_join() -> None:
     """Section 0 merges by its own leaves; the hit in its subsection is no child of it, and stands between it and section 1."""
     text = (
-        "## A\n\n" + "\n\n".join(SENTENCES[:5]) + "\n\n### A1\n\n" + "\n\n".join(SENTENCES[5:9]) + "\n\n## B\n\n"
-        + "\n\n".join(SENTENCES[9:13]) + "\n\n## C\n\n" + "\n\n".join(SENTENCES[13:33]) + "\n"
-    )  # fmt: skip
+        "## A\n\n"
+        + "\n\n".join(SENTENCES[:5])
+        + "\n\n### A1\n\n"
+        + "\n\n".join(SENTENCES[5:9])
+        + "\n\n## B\n\n"
+        + "\n\n".join(SENTENCES[9:13])
+        + "\n\n## C\n\n"
+        + "\n\n".join(SENTENCES[13:33])
+        + "\n"
+    )
     store = memory_store([Document(id="d", text=text)])
     (rows,) = store.document_rows(["d"])
     leaves, sections = rows["leaf"], {s.headings: s for s in rows["section"]}
@@ -285,8 +292,11 @@ def test_semantic_gathers_what_is_alike() -> None:
 @pytest.mark.parametrize(("how", "wanted"), [("mean", [0.7, 0.8]), ("max", [1.0, 0.8])])
 def test_a_cluster_has_the_score_that_was_asked_for_and_its_place_by_the_best(how: str, wanted: list[float]) -> None:
     texts = [
-        "cats purr and sleep a lot", "stocks rose in trading", "cats purr and eat a lot", "cats purr and run a lot",
-    ]  # fmt: skip
+        "cats purr and sleep a lot",
+        "stocks rose in trading",
+        "cats purr and eat a lot",
+        "cats purr and run a lot",
+    ]
     store = memory_store([Document(id=f"d{i}", text=f"{t}.") for i, t in enumerate(texts)], HashEmbedder())
     leaves = [rows["leaf"][0].id for i in range(4) for rows in store.document_rows([f"d{i}"])]
     given_scores = dict(zip(leaves, (1.0, 0.8, 0.6, 0.5), strict=True))

@@ -20,12 +20,16 @@ def ranked(answer: str) -> list[str]:
 @pytest.mark.parametrize(
     ("answer", "order"),
     [
-        ('{"ranking": [3, 1, 4, 2]}', "cadb"), ('{"ranking": [3]}', "cabd"),
-        ('{"ranking": [9, 2, 0, -1, 2, true, "1"]}', "bacd"), ('{"order": [3]}', "abcd"), ("I cannot say.", "abcd"),
-        ("[" * 3000, "abcd"), ('{"ranking": ' * 3000, "abcd"),
+        ('{"ranking": [3, 1, 4, 2]}', "cadb"),
+        ('{"ranking": [3]}', "cabd"),
+        ('{"ranking": [9, 2, 0, -1, 2, true, "1"]}', "bacd"),
+        ('{"order": [3]}', "abcd"),
+        ("I cannot say.", "abcd"),
+        ("[" * 3000, "abcd"),
+        ('{"ranking": ' * 3000, "abcd"),
         ('{"ranking": [' + "[" * 3000 + "]" * 3000 + "]}", "abcd"),
     ],
-)  # fmt: skip
+)
 def test_named_documents_come_first_and_the_others_keep_their_order(answer: str, order: str) -> None:
     assert ranked(answer) == list(order)
 

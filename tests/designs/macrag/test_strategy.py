@@ -163,10 +163,16 @@ def test_sentences_of_a_better_document_come_first_where_not_all_fit() -> None:
 @pytest.mark.parametrize(
     "spec",
     [
-        "macrag", "macrag(h=0)", "macrag(alpha=1)", "macrag(documents=sum)", "macrag(preset=paper)",
-        "longrag", "longrag(unit=chunk)", "longrag(order=score)",
+        "macrag",
+        "macrag(h=0)",
+        "macrag(alpha=1)",
+        "macrag(documents=sum)",
+        "macrag(preset=paper)",
+        "longrag",
+        "longrag(unit=chunk)",
+        "longrag(order=score)",
     ],
-)  # fmt: skip
+)
 @pytest.mark.parametrize("budget", [1, 12, 60, 200, 900, 9000])
 def test_contexts_hold_the_budget_and_exact_spans(spec: str, budget: int) -> None:
     context = ask(spec, budget)

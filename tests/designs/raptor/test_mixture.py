@@ -108,9 +108,11 @@ def test_the_same_start_leads_where_scikit_learn_gets() -> None:
         start = start_of(points, 1 + seed % 5, seed)
         covariances = start.factors @ start.factors.transpose(0, 2, 1)
         theirs = mixtures.GaussianMixture(
-            len(start.weights), weights_init=start.weights, means_init=start.means,
+            len(start.weights),
+            weights_init=start.weights,
+            means_init=start.means,
             precisions_init=np.linalg.inv(covariances),
-        ).fit(points)  # fmt: skip
+        ).fit(points)
         ours = fitted_mixture(points, start)
         assert ours.log_likelihood(points) == pytest.approx(theirs.score(points), abs=1e-6)
         assert ours.bic(points) == pytest.approx(theirs.bic(points), abs=1e-3)

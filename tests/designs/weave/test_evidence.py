@@ -182,13 +182,19 @@ def test_what_stands_before_a_candidate() -> None:
     candidates = Candidates(QuestionAspects.of(QUESTION, None), {})
     candidates.add(reader.sentences([0, 1]).values())
     assert [sentence.text for sentence in candidates.sentences] == [
-        "Pumps press.", "This one hums.", "That ring turns.", "It clicks.",
-    ]  # fmt: skip
+        "Pumps press.",
+        "This one hums.",
+        "That ring turns.",
+        "It clicks.",
+    ]
     assert [candidates.before(i) for i in range(4)] == [None, 0, None, 2]
     assert [candidates.opens(i) for i in range(4)] == [True, False, True, False]
     assert [candidates.needs_previous(i) for i in range(4)] == [
-        False, True, False, False,
-    ]  # a heading names what "it" is  # fmt: skip
+        False,
+        True,
+        False,
+        False,
+    ]  # a heading names what "it" is
 
 
 def test_a_section_goes_on_in_its_next_leaf() -> None:
