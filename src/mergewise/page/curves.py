@@ -19,6 +19,8 @@ LINE = 15
 """Between two names."""
 NAME = 26
 """Characters of a name."""
+DOTS = 128
+"""Points of a curve that has a dot for each; one with more is a line."""
 STYLE = """
 svg { font: 12px ui-sans-serif, system-ui, -apple-system, "Segoe UI", Roboto, "Noto Sans", Arial, sans-serif; background: #fff; }
 """ + "".join(
@@ -37,13 +39,13 @@ RULES = """
 
 @dataclass(frozen=True, slots=True)
 class CurvePoint:
-    """`x` and `y` with the interval of `y`, at a budget."""
+    """`x` and `y` with the interval of `y`, at a budget if `x` has one."""
 
     x: float
     y: float
     low: float
     high: float
-    budget: int
+    budget: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +81,7 @@ class _Scale:
 
 def figure_svg(figure: CurveFigure, is_file: bool = False) -> Markup:
     """The figure as an `svg` element; as a file it brings its colours."""
-    points = [point for curve in figure.curves for point in curve.points]
+    points = [point for curve in figure.curves for point in curve.points] or [CurvePoint(0.0, 0.0, 0.0, 0.0)]
     xs, ys = (
         _ticks(min(p.x for p in points), max(p.x for p in points)),
         _ticks(min(p.low for p in points), max(p.high for p in points)),
@@ -161,15 +163,22 @@ def _curve(curve: Curve, colour: str, across: _Scale, upwards: _Scale, has_band:
     places = [(across(point.x), upwards(point.y)) for point in curve.points]
     parts: list[Markup] = []
     if len(places) > 1:
-        if has_band:
+        if has_band and any(point.low < point.high for point in curve.points):
             upper = [f"{across(point.x)},{upwards(point.high)}" for point in curve.points]
             lower = [f"{across(point.x)},{upwards(point.low)}" for point in reversed(curve.points)]
             parts.append(tag("polygon", points=" ".join((*upper, *lower)), class_="band"))
         parts.append(tag("polyline", points=" ".join(f"{x},{y}" for x, y in places), class_="line"))
-    for point, (x, y) in zip(curve.points, places, strict=True):
-        label = f"{curve.name} at {point.budget:,}: {point.y:.3f} ({point.low:.3f} to {point.high:.3f}), {point.x:,.0f} tokens"
-        parts.append(tag("circle", tag("title", label), cx=x, cy=y, r=3, class_="dot"))
+    if len(places) <= DOTS:
+        for point, (x, y) in zip(curve.points, places, strict=True):
+            parts.append(tag("circle", tag("title", _point_text(curve.name, point)), cx=x, cy=y, r=3, class_="dot"))
     return tag("g", *parts, class_=colour)
+
+
+def _point_text(name: str, point: CurvePoint) -> str:
+    if point.budget is None:
+        return f"{name} at {point.x:,.0f}: {point.y:.3f}"
+    interval = f"{point.low:.3f} to {point.high:.3f}"
+    return f"{name} at {point.budget:,}: {point.y:.3f} ({interval}), {point.x:,.0f} tokens"
 
 
 def _names(figure: CurveFigure, classes: dict[str, str], upwards: _Scale, across: _Scale) -> list[Markup]:
