@@ -16,6 +16,7 @@ import argparse
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import mergewise as mw
@@ -23,6 +24,7 @@ from benchmarks import manuals
 from benchmarks.peers import HITS
 from mergewise.evaluate.loaders import load_question_set
 from mergewise.evaluate.metrics import mean, score_context
+from mergewise.evaluate.question_sets import Question
 from mergewise.evaluate.run import chosen_questions
 from mergewise.models.minilm import MiniLM
 from mergewise.models.tokens import count_tokens, token_offsets
@@ -42,19 +44,19 @@ def examination(name: str, sets: Path, cache: Path) -> Examination:
     if name == "manuals":
         asked = [one for one in manuals.load("questions", "test") if one.answerable]
         index = manuals.opened(cache)
-        return Examination(
-            index, [(one.question.text, lambda context, one=one: one.score(context).all) for one in asked]
-        )
+        return Examination(index, [(one.question.text, partial(_all_of_manuals, one)) for one in asked])
     task = load_question_set(sets / name)
     index = mw.open(cache / name)
     index.add(task.documents)
-    return Examination(
-        index,
-        [
-            (one.text, lambda c, one=one: score_context(one, c.text, c.tokens, count_tokens).all)
-            for one in chosen_questions(task, "test")
-        ],
-    )
+    return Examination(index, [(one.text, partial(_all_of, one)) for one in chosen_questions(task, "test")])
+
+
+def _all_of_manuals(asked: manuals.Asked, context: mw.Context) -> float:
+    return asked.score(context).all or 0.0
+
+
+def _all_of(asked: Question, context: mw.Context) -> float:
+    return score_context(asked, context.text, context.tokens, count_tokens).all or 0.0
 
 
 def rows(exam: Examination, budgets: Sequence[int]) -> Iterator[tuple[str, list[float]]]:

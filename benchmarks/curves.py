@@ -9,13 +9,13 @@ from statistics import mean, quantiles
 
 import numpy as np
 
-from mergewise.asking import Budget
 from mergewise.defaults import AUTO_BUDGET, AUTO_STOP
 from mergewise.engine import Index
 from mergewise.evaluate.metrics import score_context
 from mergewise.evaluate.question_sets import Question, QuestionSet
 from mergewise.evaluate.run import Split, chosen_questions
 from mergewise.models.tokens import count_tokens
+from mergewise.query import Budget
 
 FIXED = (64, 128, 192, 256, 384, 512, 640, 768, AUTO_BUDGET)
 WIDTH = 40  # characters of a bar

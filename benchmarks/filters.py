@@ -53,7 +53,8 @@ class Drawing:
     def vectors(self, count: int) -> FloatArray:
         near = self._centres[self._draw.integers(CENTRES, size=count)]
         drawn = near + SPREAD * self._draw.normal(size=(count, DIMENSION))
-        return (drawn / np.linalg.norm(drawn, axis=1, keepdims=True)).astype(np.float32)
+        unit: FloatArray = (drawn / np.linalg.norm(drawn, axis=1, keepdims=True)).astype(np.float32)
+        return unit
 
     def documents(self, first: int, count: int) -> Iterator[DocumentRows]:
         """Their numbers are in the metadata in a drawn order, so that `place < n` is met by n scattered ones."""

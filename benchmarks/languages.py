@@ -17,10 +17,10 @@ from pathlib import Path
 
 import mergewise
 from benchmarks.cells import Cell, Cells, markdown
-from mergewise.asking import Budget
 from mergewise.evaluate.loaders import load_question_set
 from mergewise.evaluate.metrics import mean
 from mergewise.evaluate.question_sets import Question
+from mergewise.query import Budget
 from mergewise.text.sentences import strip_span
 from mergewise.types import Context, Span
 

@@ -122,8 +122,9 @@ def _settings(command: str) -> list[tuple[str, str, str]]:
     """The settings of a command: what no option sets."""
     settings = getattr(callbacks()[command], "settings", {})
     return [
-        (f"`{name.replace('_', '-')}`", f"`{variable(name)}`", f"{setting_of(hint).help}.")
+        (f"`{name.replace('_', '-')}`", f"`{variable(name)}`", f"{setting.help}.")
         for name, (hint, _) in settings.items()
+        if (setting := setting_of(hint)) is not None
     ]
 
 

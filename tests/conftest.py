@@ -13,8 +13,8 @@ from hypothesis import HealthCheck, settings
 pytest_plugins = ("tests.scripted_chat",)
 
 settings.register_profile("mergewise", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-# `make quick`: a tenth of the examples, the same ones each time
-settings.register_profile("quick", settings.get_profile("mergewise"), max_examples=10, derandomize=True, database=None)
+# `make quick`: a twentieth of the examples, the same ones each time
+settings.register_profile("quick", settings.get_profile("mergewise"), max_examples=5, derandomize=True, database=None)
 QUICK = "MERGEWISE_QUICK" in os.environ
 settings.load_profile("quick" if QUICK else "mergewise")
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections import Counter
+from collections import defaultdict
 from dataclasses import dataclass, field
 from itertools import accumulate
 from pathlib import Path
@@ -73,7 +73,7 @@ def affordable(tests: list[Test], allowance: float) -> list[Test]:
 
 def batches(tests: list[Test]) -> list[list[str]]:
     """The files in which the chosen tests take little, and then the rest: a batch collects its files only once."""
-    costs: Counter[str] = Counter()
+    costs: dict[str, float] = defaultdict(float)
     for test in tests:
         costs[test.file] += test.cpu
     files = sorted(costs, key=costs.__getitem__)
