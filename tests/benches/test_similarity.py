@@ -58,6 +58,7 @@ def test_a_constant_scorer_has_no_correlation() -> None:
     assert (found["rho"], found["rho, source"], found["by source"]) == (None, None, None)
 
 
+@pytest.mark.slow
 def test_chance_is_what_random_anchors_give() -> None:
     rng = np.random.default_rng(1)
     drawn = [compared(rng.random((6, 6)), rng.random((6, 6))) for _ in range(4000)]

@@ -138,6 +138,7 @@ def test_counts_are_those_of_the_whole_text_for_pieces_of_it(text: str, size: in
         assert count_tokens([piece]) == [plain_count(piece)]
 
 
+@pytest.mark.slow
 def test_every_character_counts_as_in_a_whole_text() -> None:
     characters = [chr(code) for code in range(sys.maxunicode + 1)]
     surrounded = [f"a{c}b {c}{c} {c}\u0301X" for c in characters if not "\ud800" <= c <= "\udfff"]

@@ -327,6 +327,7 @@ def huge(characters: int, passages: int = 40, letter: str = "ж") -> Context:
     return context(made, [Step("search", "all", spans), *(Step("skip", "too big", (s,)) for s in spans)] * 5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("characters", "passages"), [(20_000, 40), (120_000, 3_000), (2_000_000, 1), (2_000_000, 3_000)]
 )

@@ -85,6 +85,7 @@ def test_windows_change_nothing(said: list[str], times: int) -> None:
         assert split_sentences(text) == whole
 
 
+@pytest.mark.slow
 def test_a_long_block_is_given_in_windows(monkeypatch: pytest.MonkeyPatch) -> None:
     """`sentencex` takes minutes for a few megabytes of "漢字。" in one go."""
     given: list[int] = []
