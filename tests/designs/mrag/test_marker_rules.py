@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -158,6 +159,7 @@ def test_keys_do_not_depend_on_the_order_of_sets() -> None:
     keys = {
         subprocess.run(
             [sys.executable, "-c", code],
+            cwd=Path(__file__).parents[3],
             env={**os.environ, "PYTHONHASHSEED": seed},
             capture_output=True,
             text=True,
