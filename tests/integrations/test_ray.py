@@ -223,6 +223,7 @@ def test_an_evaluation_by_two_nodes_has_the_rows_of_one_process(
     words = "towns", "-i", "indexes", "-s", "topk,weave", "-b", "30,60", "--out"
     run_evaluation(*words, "alone")
     asked = counted(monkeypatch)
-    run_evaluation(*words, "cluster", "--ray", nodes.address)
+    monkeypatch.setenv("MERGEWISE_RAY", nodes.address)
+    run_evaluation(*words, "cluster")
     found, expected = (timeless_bytes(tmp_path / name / "rows.parquet") for name in ("cluster", "alone"))
     assert found == expected and not asked

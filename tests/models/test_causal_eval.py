@@ -23,11 +23,12 @@ def test_methods_answer_in_batches_as_they_do_one_by_one(tmp_path: Path) -> None
     bench = saved_task(tmp_path / "towns")
     saved(tmp_path / "model", seed=8, max_position_embeddings=2048)
     answers = []
-    for together in ("1", "2"):
-        folder = tmp_path / together
+    for batch_size in ("1", "2"):
+        folder = tmp_path / batch_size
         words = ["eval", str(bench), "-a", "--methods", METHODS, "--chat", f"hf:{tmp_path / 'model'}", "-e", "none"]
-        words += ["-n", "2", "--max-tokens", "4", "--together", together, "--json", str(tmp_path / "rows.json")]
-        done = CliRunner().invoke(app, [*words, "--out", str(folder)], catch_exceptions=False)
+        words += ["-n", "2", "--json", str(tmp_path / "rows.json"), "--out", str(folder)]
+        settings = {"MERGEWISE_MAX_TOKENS": "4", "MERGEWISE_BATCH_SIZE": batch_size}
+        done = CliRunner().invoke(app, words, env=settings, catch_exceptions=False)
         assert done.exit_code == 0, done.output
         rows = json.loads((tmp_path / "rows.json").read_text())
         assert [row["strategy"] for row in rows] == METHODS.split(",")
