@@ -381,13 +381,7 @@ def reach_table(measured: Measured, metric: str) -> ReportTable | None:
         return None
     label = column_of(metric).label
     columns = tuple(
-        ReportColumn(
-            f"{point.y:.3f}",
-            f"what {measured.reference} has at {point.budget:,} tokens",
-            0,
-            False,
-            f"{label} of {measured.reference}",
-        )
+        ReportColumn(f"{point.y:.3f}", f"what {measured.reference} has at {point.budget:,} tokens", 0, False)
         for point in wanted
     )
     rows = []
