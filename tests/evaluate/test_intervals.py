@@ -176,6 +176,14 @@ def test_the_test_tries_all_signs(scored: list[tuple[float, int]]) -> None:
     assert sign_flip(differences) == pytest.approx(alone, abs=1e-9)
 
 
+def test_signs_worked_out_by_hand() -> None:
+    assert sign_flip([1, 0, 0, 1, 0, 0, 1, 0, 0, 1]) == 0.125  # 2 of 16
+    assert sign_flip([1] * 9 + [-1]) == pytest.approx(22 / 1024)  # McNemar's: 0 or 1 of 10, on both sides
+    assert sign_flip([0, 0]) == 1.0 and sign_flip([1, -1]) == 1.0
+    # many of one size: no draw is needed
+    assert sign_flip([1.0] * 700 + [-1.0] * 500) < 1e-7
+
+
 def test_where_there_are_too_many_signs_some_are_drawn() -> None:
     differences = [0.1 * i - 0.55 for i in range(17)]
     signs = np.array(list(product((1, -1), repeat=17)))
