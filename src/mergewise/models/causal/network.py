@@ -123,8 +123,10 @@ class HFCausalModel:
         self._share_caches = share_caches
         self._joins = share_caches and self.device == "cpu"
         # the logits of all tokens of a prompt would be the largest thing in memory
-        able = "logits_to_keep" in signature(self.network.forward).parameters
-        self._last_alone = {"logits_to_keep": 1} if able else {}
+        parameters = signature(self.network.forward).parameters
+        self._last_alone = {"logits_to_keep": 1} if "logits_to_keep" in parameters else {}
+        # transformers 5.24 renamed the argument, and the field of the output with it
+        self._cache_name = "cache" if "cache" in parameters else "past_key_values"
 
     def __reduce__(self) -> tuple[Any, ...]:
         """A worker that is sent one loads its own, once."""
@@ -191,14 +193,14 @@ class HFCausalModel:
             input_ids=ids, attention_mask=mask, position_ids=positions, use_cache=True, **self._last_alone
         )
         self.tokens_run += sum(len(row) for row in rows)
-        _silence_padding(answer.past_key_values, mask)
+        _silence_padding(self._cache_of(answer), mask)
         # a copy, so that the logits of all the other tokens can go
-        return HFState([list(row) for row in rows], answer.past_key_values, mask, self._sound(answer.logits[:, -1]))
+        return HFState([list(row) for row in rows], self._cache_of(answer), mask, self._sound(answer.logits[:, -1]))
 
     def _start_behind(self, rows: Sequence[Sequence[int]], shared: int) -> HFState | None:
         """What all rows begin with is read once. None for a model whose state cannot be taken apart."""
         begun = self._run(input_ids=self._tensor([list(rows[0][:shared])]), use_cache=True, **self._last_alone)
-        layers = layers_of(begun.past_key_values)
+        layers = layers_of(self._cache_of(begun))
         if not layers:
             return None
         rests = [list(row[shared:]) for row in rows]
@@ -210,12 +212,11 @@ class HFCausalModel:
             input_ids=self._tensor([[0] * (longest - len(rest)) + rest for rest in rests]),
             attention_mask=mask,
             position_ids=(shared + columns - padding).clamp(min=0),
-            past_key_values=repeat_row(layers, len(rows)),
-            use_cache=True,
+            **self._given_cache(repeat_row(layers, len(rows))),
             **self._last_alone,
         )
         self.tokens_run += shared + sum(map(len, rests))
-        cache = padding_first(answer.past_key_values, padding, shared)
+        cache = padding_first(self._cache_of(answer), padding, shared)
         mask = self._left_mask(rows, shared + longest)
         _silence_padding(cache, mask)
         return HFState([list(row) for row in rows], cache, mask, self._sound(answer.logits[:, -1]))
@@ -231,12 +232,11 @@ class HFCausalModel:
             input_ids=self._tensor([[token] for token in tokens]),
             attention_mask=mask,
             position_ids=self._tensor([[len(row)] for row in state.ids]),
-            past_key_values=state.cache,
-            use_cache=True,
+            **self._given_cache(state.cache),
         )
         self.tokens_run += len(tokens)
         rows = [[*row, token] for row, token in zip(state.ids, tokens, strict=True)]
-        return HFState(rows, answer.past_key_values, mask, self._sound(answer.logits[:, -1]))
+        return HFState(rows, self._cache_of(answer), mask, self._sound(answer.logits[:, -1]))
 
     @_inference
     def select(self, state: HFState, rows: Sequence[int]) -> HFState:
@@ -322,8 +322,7 @@ class HFCausalModel:
                 attention_mask=self._tensor([before + after for before, after in zip(left, right, strict=True)]),
                 # those of the padding on the right may be beyond the window
                 position_ids=positions.clamp(max=self.window - 1),
-                past_key_values=join_caches(layers, prompt),
-                use_cache=True,
+                **self._given_cache(join_caches(layers, prompt)),
             ).logits
             self.tokens_run += sum(len(row) - 1 for row in ids)
             parts = [logits[number, : len(row) - 1] for number, row in enumerate(ids)]
@@ -332,6 +331,14 @@ class HFCausalModel:
 
     def _run(self, **given: Any) -> Any:
         return self.network(**given)
+
+    def _given_cache(self, cache: Any) -> dict[str, Any]:
+        """The arguments that let the network read on behind a cache."""
+        return {self._cache_name: cache, "use_cache": True}
+
+    def _cache_of(self, answer: Any) -> Any:
+        """The cache in the output of the network."""
+        return getattr(answer, self._cache_name)
 
     def _sound(self, logits: Any) -> Any:
         """A copy of the logits. Raises ModelError where one is no number: nothing could be chosen by them."""
