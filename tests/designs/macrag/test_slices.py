@@ -152,6 +152,13 @@ def test_salience_is_the_formula(sentences: list[str]) -> None:
     assert salience(sentences) == pytest.approx(literal_salience(sentences))
 
 
+def test_salience_does_not_depend_on_the_order_of_sets() -> None:
+    terms = [[f"{letter * 3}{times}" for times in range(10)] for letter in "bcdfghjklmnp"]
+    others = [f"{row[times]}." for row in terms for times in range(10) for _ in range(times)]
+    weights = salience(["The first.", *(" ".join(row) + "." for row in terms), *others])
+    assert len(set(weights[1 : len(terms) + 1])) == 1
+
+
 def test_the_summary_keeps_what_its_chunk_is_about() -> None:
     sentences = ["Cats eat fish and cats sleep.", "Well.", "A cat eats fish at night.", "So it goes, oh dear."]
     text, parts = "", []

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
-from math import log, sqrt
+from math import fsum, log, sqrt
 
 from mergewise.designs.macrag.slices.records import SLICE_GAP, VECTORS, Chunk, Slice, SliceSettings
 from mergewise.designs.macrag.slices.summaries import estimate as estimate_of
@@ -151,7 +151,7 @@ def salience(sentences: Sequence[str]) -> list[float]:
     """
     terms = [content_terms(sentence) for sentence in sentences]
     holding = Counter(term for said in terms for term in said)
-    weights = [sum(log(1 + holding[term]) for term in said) / sqrt(max(1, len(said))) for said in terms]
+    weights = [fsum(log(1 + holding[term]) for term in said) / sqrt(max(1, len(said))) for said in terms]
     return [weight * (1.25 if i == 0 else 1.0) for i, weight in enumerate(weights)]
 
 
