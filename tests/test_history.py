@@ -175,6 +175,12 @@ def test_what_is_no_question_of_this_conversation_is_not_searched_for(reply: Tur
     assert spent.calls == (reply.status == 200)
 
 
+def test_a_model_that_fails_is_named_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    models = Models(count_tokens, chat=ScriptedChat([Turn("", status=500)]))
+    standalone_question("When was it written?", BEFORE, models)
+    assert "the follow-up question was not rewritten: scripted failed" in caplog.text
+
+
 def test_a_rewritten_question_may_be_as_long_as_the_longest_one_before_allows() -> None:
     long = "Who wrote the Tower Song of the old town of Delft?"
     rewritten = "Why was the Tower Song of the old town of Delft wrote?"

@@ -83,6 +83,7 @@ def test_an_answer() -> None:
     )
     assert json.dumps(answer_json(answer)) == f'{start}"cost": null}}, "trace": [], "context": {CONTEXT_JSON}}}'
     assert answer_json(answer, 100_000.0, 0.0)["usage"]["cost"] == 1.0
+    assert answer_json(answer, 0.0, 500_000.0)["usage"]["cost"] == 1.0
 
 
 def test_what_an_index_holds_and_what_was_done_to_it() -> None:
