@@ -35,10 +35,6 @@ def test_json_is_read_as_it_is(answer: str) -> None:
     assert read.items == (A, B) and not read.cut
 
 
-def test_a_line_may_end_within_a_string() -> None:
-    assert records_in('[{"value": "Rome fell.\nTwice."}]', FIELDS).items == ({"value": "Rome fell.\nTwice."},)
-
-
 def test_a_record_alone() -> None:
     assert records_in(json.dumps(A), FIELDS).items == (A,)
 
