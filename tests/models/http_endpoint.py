@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
+from http.server import BaseHTTPRequestHandler
 from typing import Any, TypeAlias
+
+from mergewise.models.scripted import LoopbackServer
 
 Reply: TypeAlias = tuple[int, object, Mapping[str, str]]
 """Status, content as bytes or as what becomes JSON, and headers. The status 0 closes the connection."""
@@ -14,28 +15,16 @@ Reply: TypeAlias = tuple[int, object, Mapping[str, str]]
 Script: TypeAlias = Callable[[dict[str, Any]], Reply]
 
 
-class HTTPEndpoint(ThreadingHTTPServer):
+class HTTPEndpoint(LoopbackServer):
     """Answers with the replies of `script` to request after request; the last one repeats. A context manager."""
 
-    daemon_threads = True
-
     def __init__(self, *script: Script) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
+        super().__init__(_Handler)
         self.script = list(script)
         self.requests: list[dict[str, Any]] = []
         self.keys: list[str] = []
         self.paths: list[str] = []
         self.url = f"http://127.0.0.1:{self.server_port}"
-        self._thread = Thread(target=self.serve_forever, args=(0.01,), daemon=True)
-
-    def __enter__(self) -> HTTPEndpoint:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.shutdown()
-        self._thread.join()
-        self.server_close()
 
 
 class _Handler(BaseHTTPRequestHandler):

@@ -198,7 +198,7 @@ def _block(
                 line[place] = _Filled(mean_of([one for one in rest if one] if all(rest) else []))
     columns = [_preset_column(preset, column, group.label) for column in over]
     cells: list[list[ReportCell]] = [[] for _ in variants]
-    for places in _compared(preset, variants):
+    for places in _rows_to_compare(preset, variants):
         for place, own in zip(places, _cells(measured, columns, [filled[p] for p in places]), strict=True):
             cells[place] = own
     number = preset.groups.index(group) if group in preset.groups else None
@@ -208,8 +208,8 @@ def _block(
     ]
 
 
-def _compared(preset: Preset, variants: Sequence[tuple[PresetRow, int | None, str]]) -> list[list[int]]:
-    """Rows that are compared with each other: those of a section where sections stand below one another, else all."""
+def _rows_to_compare(preset: Preset, variants: Sequence[tuple[PresetRow, int | None, str]]) -> list[list[int]]:
+    """Group the rows to compare with each other: by section in a stacked table, otherwise all together."""
     if preset.shape != "stacked":
         return [list(range(len(variants)))]
     sections: dict[str, list[int]] = {}

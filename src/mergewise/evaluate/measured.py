@@ -158,7 +158,7 @@ def measured_runs(runs: Sequence[Run], reference: str | None = None) -> Measured
     asked = {(key.set, question) for own in keys for key, rows in own.items() for question, _, _ in rows}
     sets = _united_sets(runs, asked)
     places = {one.name: {question.id: at for at, question in enumerate(one.questions)} for one in sets}
-    judged = {one.name: _judged(one.questions) for one in sets}
+    judged = {one.name: _questions_by_metric(one.questions) for one in sets}
     values: dict[CellKey, dict[str, Numbers]] = {}
     deviations: dict[CellKey, dict[str, float]] = {}
     rows: dict[str, dict[int, dict[tuple[str, int], tuple[int, int]]]] = {}
@@ -266,8 +266,8 @@ def _flags(column: pa.ChunkedArray) -> Flags:
     return flags
 
 
-def _judged(questions: Sequence[Question]) -> dict[str, Flags]:
-    """Return for each metric that does not concern all questions those that it concerns."""
+def _questions_by_metric(questions: Sequence[Question]) -> dict[str, Flags]:
+    """Map each metric that does not apply to every question to a mask of the questions it applies to."""
     with_answers = np.asarray([question.has_answers for question in questions], bool)
     answerable = np.asarray([question.answerable for question in questions], bool)
     return {

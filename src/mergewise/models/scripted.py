@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import pairwise
 from threading import Lock, Thread
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, Self, TypeAlias
 
 from mergewise.errors import ModelError
 from mergewise.models.tokens import count_tokens, token_offsets
@@ -134,17 +134,35 @@ class ScriptedChat:
         return Reply(text, usage_of(messages, text), complete)
 
 
-class ChatServer(ThreadingHTTPServer):
+class LoopbackServer(ThreadingHTTPServer):
+    """An HTTP server on a free port of loopback, in a thread of its own. A context manager."""
+
+    daemon_threads = True
+
+    def __init__(self, handler: type[BaseHTTPRequestHandler]) -> None:
+        super().__init__(("127.0.0.1", 0), handler)
+        self._thread = Thread(target=self.serve_forever, args=(0.01,), daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.shutdown()
+        self._thread.join()
+        self.server_close()
+
+
+class ChatServer(LoopbackServer):
     """A script served by an OpenAI-compatible endpoint on loopback; a context manager. `base_url` ends in /v1.
 
     `refuses` are options that get a 400 which names them, as real endpoints do, or a `refusal` of another status.
     """
 
-    daemon_threads = True
     block_on_close = False
 
     def __init__(self, script: Script, *, refuses: Sequence[str] = (), refusal: int = 400) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
+        super().__init__(_Handler)
         self.transcript = Transcript(script)
         # the requests that reached the script: those whose turn fails too, those with a refused option not
         self.asked = self.transcript.asked
@@ -155,21 +173,11 @@ class ChatServer(ThreadingHTTPServer):
         # clients that went away before their answer was written
         self.lost = 0
         self.base_url = f"http://127.0.0.1:{self.server_port}/v1"
-        self._thread = Thread(target=self.serve_forever, args=(0.01,), daemon=True)
 
     @property
     def most_at_once(self) -> int:
         """The largest number of requests that were under way at the same time."""
         return self.transcript.most_at_once
-
-    def __enter__(self) -> ChatServer:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.shutdown()
-        self._thread.join()
-        self.server_close()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Count the clients that hang up; they are part of the script."""

@@ -31,16 +31,16 @@ class VisibleDocuments:
         self._collection, self._token = collection, token
 
     @cached_property
-    def _allowed(self) -> frozenset[str] | None:
+    def _visible_ids(self) -> frozenset[str] | None:
         return None if self._token.filter is None else self._collection.ids_within(self._token.filter)
 
     def get(self, doc_id: str) -> Document | None:
-        is_hidden = self._allowed is not None and doc_id not in self._allowed
+        is_hidden = self._visible_ids is not None and doc_id not in self._visible_ids
         return None if is_hidden else self._collection.index.document(doc_id)
 
     def of(self, context: Context) -> Context:
         """Leave out the steps on documents that the token may not see."""
-        allowed = self._allowed
+        allowed = self._visible_ids
         if allowed is None:
             return context
         steps = [

@@ -160,7 +160,7 @@ class LanceSearch(LanceDocuments):
         with self._reading(self.place, f"the table {asked.table!r}"):
             ids, cosines = await self._nearest(asked.table, query, documents, wanted, probes)
             if self._is_mapped(asked.table):
-                cosines = await self._compared(asked, ids, cosines)
+                cosines = await self._exact_cosines(asked, ids, cosines)
             if later is not None and len(later.ids):
                 ids = np.concatenate([ids, later.ids])
                 cosines = np.concatenate([cosines, later.vectors @ asked.vector])
@@ -194,7 +194,7 @@ class LanceSearch(LanceDocuments):
             else:
                 limit *= 4
 
-    async def _compared(self, asked: VectorQuery, ids: IntArray, cosines: FloatArray) -> FloatArray:
+    async def _exact_cosines(self, asked: VectorQuery, ids: IntArray, cosines: FloatArray) -> FloatArray:
         """Return exact cosines for the approximate ones of the vector index. Rows that came after it have exact ones already.
 
         While rows wait for vectors, some that are in the index are not mapped yet.

@@ -31,7 +31,7 @@ from mergewise.evaluate.loaders.paragraphs import (
     load_musique,
     longbench_question,
 )
-from mergewise.evaluate.loaders.rows import Sample, SetReader, pooled, sample_of
+from mergewise.evaluate.loaders.rows import Sample, SetReader, pool_loader, sample_of
 from mergewise.evaluate.loaders.table import is_table, load_table
 from mergewise.evaluate.question_sets import QuestionSet
 
@@ -53,20 +53,20 @@ def _is_dpr(sample: Sample) -> bool:
 
 
 def _load_dpr(path: Path, reader: SetReader) -> QuestionSet:
-    return load_pairs(path, reader) if is_pairs(path) else pooled(dpr_question)(path, reader)
+    return load_pairs(path, reader) if is_pairs(path) else pool_loader(dpr_question)(path, reader)
 
 
 LOADERS: Mapping[str, tuple[Callable[[Sample], bool], Callable[[Path, SetReader], QuestionSet]]] = {
     "bench": (is_bench, load_bench),
     "beir": (is_beir, load_beir),
     "hipporag": (is_hipporag, load_hipporag),
-    "hotpotqa": (_has_fields("question", "context", "supporting_facts"), pooled(hotpotqa_question)),
+    "hotpotqa": (_has_fields("question", "context", "supporting_facts"), pool_loader(hotpotqa_question)),
     "musique": (_has_fields("question", "paragraphs"), load_musique),
-    "longbench": (_has_fields("input", "context", "answers"), pooled(longbench_question)),
+    "longbench": (_has_fields("input", "context", "answers"), pool_loader(longbench_question)),
     # before SQuAD: its files hold the fields of SQuAD, too
     "qasper": (_holds("full_text", "section_name"), load_qasper),
     "squad": (_holds("paragraphs", "qas"), load_squad),
-    "flashrag": (_has_fields("question", "golden_answers"), pooled(flashrag_question)),
+    "flashrag": (_has_fields("question", "golden_answers"), pool_loader(flashrag_question)),
     "dpr": (_is_dpr, _load_dpr),
     "table": (is_table, load_table),
 }

@@ -210,12 +210,12 @@ def load_pairs(path: Path, reader: SetReader) -> QuestionSet:
     index.
     """
     corpus = next(iter(sorted(path.parent.glob("psgs*.tsv*"))), None)
-    documents = [] if corpus is None else reader.converted(corpus, _tabbed(corpus, has_head=True), _pair_document)
-    asked = ((place, (place, row)) for place, row in _tabbed(path))
+    documents = [] if corpus is None else reader.converted(corpus, _tab_rows(corpus, has_head=True), _pair_document)
+    asked = ((place, (place, row)) for place, row in _tab_rows(path))
     return reader.question_set(path, bare_name(path), documents, reader.questions(path, asked, _pair))
 
 
-def _tabbed(path: Path, has_head: bool = False) -> Iterator[tuple[str, list[str]]]:
+def _tab_rows(path: Path, has_head: bool = False) -> Iterator[tuple[str, list[str]]]:
     with open_text(path, newline="") as file:
         rows = csv.reader(file, delimiter="\t")
         for row in rows:

@@ -161,7 +161,7 @@ class Pool:
         return self.documents[int(doc_id)]
 
 
-def pooled(convert: Callable[[Record, Pool, str], Question]) -> Callable[[Path, SetReader], QuestionSet]:
+def pool_loader(convert: Callable[[Record, Pool, str], Question]) -> Callable[[Path, SetReader], QuestionSet]:
     """Return a loader of files whose rows bring their documents along. `convert` gets a row, the pool, and the row's place."""
 
     def load(path: Path, reader: SetReader) -> QuestionSet:

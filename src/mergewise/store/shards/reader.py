@@ -83,7 +83,7 @@ class ShardedReader:
         """What the shards know of these documents, each asked for its own."""
         found: dict[str, Result] = {}
         ids = list(doc_ids)
-        for at, own in grouped(ids, self._shard_of).items():
+        for at, own in group_by(ids, self._shard_of).items():
             found |= ask(self.readers[at], own)
         return {doc_id: found[doc_id] for doc_id in ids if doc_id in found}
 
@@ -168,7 +168,7 @@ class ShardedReader:
     ) -> dict[int, Result]:
         """What the shards have of these rows, each asked for its own."""
         found: dict[int, Result] = {}
-        for at, own in grouped(ids, _shard).items():
+        for at, own in group_by(ids, _shard).items():
             rows = ask(self.readers[at], [row & LOW for row in own])
             found |= {(at << BITS) + row: one for row, one in rows.items()}
         return {row: found[row] for row in ids if row in found}
@@ -286,7 +286,7 @@ class ShardedReader:
         return [hit for hit in ranking if hit[0] not in gone]
 
     def _copies_of_others(self, where: str | None) -> list[DocumentNumbers]:
-        by_shard = grouped((n for n, of in self.copies(where).items() if n >> BITS != of >> BITS), _shard)
+        by_shard = group_by((n for n, of in self.copies(where).items() if n >> BITS != of >> BITS), _shard)
         return [DocumentNumbers.of(n & LOW for n in by_shard.get(at, ())) for at in range(len(self.readers))]
 
 
@@ -322,7 +322,7 @@ def _shard(row: int) -> int:
     return row >> BITS
 
 
-def grouped(values: Iterable[Row], key: Callable[[Row], int]) -> dict[int, list[Row]]:
+def group_by(values: Iterable[Row], key: Callable[[Row], int]) -> dict[int, list[Row]]:
     groups: dict[int, list[Row]] = defaultdict(list)
     for value in values:
         groups[key(value)].append(value)

@@ -16,7 +16,7 @@ from mergewise.store.lance_import import IN_USE
 from mergewise.store.lance_reader import LanceReader
 from mergewise.store.manifest import Manifest
 from mergewise.store.shards.place import ChangingShardPlace, Manifests, ShardedFolder, ShardPlace, shard_of
-from mergewise.store.shards.reader import BITS, LOW, ShardedReader, grouped
+from mergewise.store.shards.reader import BITS, LOW, ShardedReader, group_by
 from mergewise.store.views import Registry
 from mergewise.types import AddReport, DocumentRows, Metadata, Origin, Problem
 
@@ -87,7 +87,7 @@ class ShardedStore:
 
     def _by_shard(self, parts: Iterable[Part], doc_id: Callable[[Part], str]) -> dict[int, list[Part]]:
         shards = len(self.manifests)
-        return grouped(parts, lambda part: shard_of(doc_id(part), shards))
+        return group_by(parts, lambda part: shard_of(doc_id(part), shards))
 
     def _in_all(self, change: Callable[[LanceStore], Result]) -> list[Result]:
         """Make the same change in all shards."""
@@ -159,7 +159,7 @@ class ShardedStore:
             own = {name: [values[place] for place in places] for name, values in columns.items()}
             return shard.write_vectors(table, [ids[place] & LOW for place in places], own)
 
-        return sum(self._in_some(grouped(range(len(ids)), lambda place: ids[place] >> BITS), write))
+        return sum(self._in_some(group_by(range(len(ids)), lambda place: ids[place] >> BITS), write))
 
     def finish_vectors(self) -> bool:
         return all(self._in_all(LanceStore.finish_vectors))
