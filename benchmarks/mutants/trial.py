@@ -82,7 +82,7 @@ def batches(tests: list[Test]) -> list[list[str]]:
     return [batch for batch in (files[:first], files[first:]) if batch]
 
 
-@dataclass
+@dataclass(eq=False)
 class Chosen:
     """A pytest plugin: the tests of a plan run, and the first that fails is noted."""
 
