@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from mergewise.files import PinnedDirectory, find_untrusted_entry, new_file, regular_bytes, write_whole
+from mergewise.errors import UsageError
+from mergewise.files import PinnedDirectory, find_untrusted_entry, load_toml, new_file, regular_bytes, write_whole
 
 
 def test_a_regular_file_is_read_and_no_other(tmp_path: Path) -> None:
@@ -71,3 +72,10 @@ def test_a_folder_is_told_from_another_in_its_place(tmp_path: Path) -> None:
         (tmp_path / "a").mkdir()
         assert not held.stands()
         (tmp_path / "a").rmdir()
+
+
+@pytest.mark.parametrize(("content", "reason"), [(b"a = ", "Invalid value"), (b"a = '\xff'", "can't decode byte 0xff")])
+def test_a_toml_file_that_is_invalid_says_where(tmp_path: Path, content: bytes, reason: str) -> None:
+    (tmp_path / "a.toml").write_bytes(content)
+    with pytest.raises(UsageError, match=reason):
+        load_toml(tmp_path / "a.toml")

@@ -24,6 +24,7 @@ def test_the_steps_are_told_and_no_text(tmp_path: Path, caplog: pytest.LogCaptur
     with mw.open(tmp_path / "index", embedder="none") as index:
         index.add(mw.Document("cats", "Cats eat fish."), tmp_path / "broken.pdf")
         index.ask("What do cats eat?")
+        index.prepare("Where do cats sleep?").answer()
         index.remove(["cats"])
     told = messages(caplog, logging.INFO)
     for step in (
@@ -35,6 +36,7 @@ def test_the_steps_are_told_and_no_text(tmp_path: Path, caplog: pytest.LogCaptur
         f"closed {tmp_path / 'index'}",
     ):
         assert step in told
+    assert told.count("answered by extractive") == 2
     assert "cats" not in told and "fish" not in told
     more = messages(caplog, logging.DEBUG)
     assert "asked 'What do cats eat?'" in more and "broken.pdf was not read" in more

@@ -56,6 +56,10 @@ def test_reprs_of_passages_say_where_they_stand() -> None:
     assert repr(mw.Passage("", 0.0, (), verbatim=False)).startswith("Passage(''")
 
 
+def test_spaces_do_not_count_in_a_repr() -> None:
+    assert repr(mw.Document("d", "", title=f"one{' ' * 200}two")) == "Document('d', title='one two', 0 characters)"
+
+
 def test_records_are_compared_as_before() -> None:
     one = mw.Document("cats", "Cats.", metadata={"year": 1})
     assert one == mw.Document("cats", "Cats.", metadata={"year": 1}) != replace(one, metadata={"year": 2})

@@ -106,6 +106,7 @@ def test_what_does_not_go_together(tmp_path: Path, reader: Reader, monkeypatch: 
         (("--table", "aed-1", "--methods", "naive"), {}, "--table has its own methods"),
         (("--mode", "short"), {}, "--mode goes with --answers"),
         (("-a", "--methods", "naive", "--mode", "short"), {}, "methods have their modes"),
+        (("--methods", "naive", "--mode", "short"), {}, "methods have their modes"),
         (("-a", "--methods", "nothing"), {}, "unknown method"),
         (("-a", "--mode", "short", "-s", "topk"), {}, "needs a chat model"),
     ):

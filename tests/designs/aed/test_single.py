@@ -142,7 +142,10 @@ def together(causal: ScriptedCausal, n: int, background: float, memory: bool = T
     found = answer("aed", request(causal, ensemble, predictor=Utilities(remember=background)))
     assert streams_of(found).weights == {"together": 1.0}
     assert found.text.startswith("Delft")
-    return causal.started[-1]
+    prompt = causal.started[-1]
+    worth = {BIRTH: 1.5, WORK: 0.5, "I remember": background}
+    assert streams_of(found).utilities == {"together": max(worth[text] for text in worth if text in prompt)}
+    return prompt
 
 
 def says_background(prompt: str) -> str:

@@ -87,6 +87,18 @@ def test_what_sentences_say(text: str, title: str, expected: list[tuple[str, str
     assert [one for one in expected if one not in made] == [], made
 
 
+@pytest.mark.parametrize("text", ["Ada Brix wrote no Book of Kells.", "Ada Brix taught that Rome fell."])
+def test_a_verb_with_a_denial_or_a_clause_has_no_object(text: str) -> None:
+    assert found(text) == []
+
+
+def test_a_preposition_within_a_name_says_nothing() -> None:
+    assert found("She built the Tower of London in 1911.") == [
+        ("Ada Brix", "built", "Tower of London"),
+        ("Ada Brix", "built Tower of London in", "1911"),
+    ]
+
+
 def test_subjects_are_names_that_are_meant() -> None:
     text = "The tower of Arden was built by Ida Holm. Bo Stern, who was born in Rome, lived there."
     made = found(text, "Arden")

@@ -388,6 +388,13 @@ def test_what_is_longer_than_the_window_is_summarised_in_parts() -> None:
     assert len(parts) > 5 and all(count_tokens([asked.text])[0] < 1600 for asked in parts)
 
 
+def test_parts_that_a_model_says_nothing_of_are_asked_for_once() -> None:
+    text = "The tower of Arden was built by a mason. " * 400
+    chat = ScriptedChat([" "], window=1600)
+    assert asked_for.summaries([text], Models(count_tokens, chat=chat)) == [None]
+    assert all("mason" in asked.text for asked in chat.asked)
+
+
 def test_a_model_that_fails_for_good_stops_the_batch_and_is_not_asked_further() -> None:
     class Failing(ScriptedChat):
         async def complete(self, messages: Any, **options: Any) -> Any:
