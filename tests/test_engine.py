@@ -78,6 +78,8 @@ def test_the_default_budget_is_a_length_of_text_in_the_language_of_the_question(
     index.add(mw.Document("ru", russian * 9))
     in_russian = "Где берёт начало река, которая впадает в озеро?"
     in_english = "Where does the river rise that is known?"
+    numbers = "Where does the river 8172364817236481 rise, at 51.23847, 4.98172 or 51.23846, 4.98173?"
+    assert index.context(numbers).budget == 640
     assert index.context(in_english).budget == 640 and index.context(in_english, budget="auto").budget == 1024
     assert 3 * 640 < index.context(in_russian).budget < 5 * 640
     assert 3 * 1024 < index.context(in_russian, budget="auto").budget < 5 * 1024

@@ -75,3 +75,8 @@ def test_what_no_key_begins_with_is_shown_at_once() -> None:
 def test_a_key_within_a_text_of_json() -> None:
     remember_key('geh"eim-schlüssel')
     assert masked(json.dumps({"sent": 'Bearer geh"eim-schlüssel, twice'})) == '{"sent": "Bearer ***, twice"}'
+
+
+def test_a_key_that_is_no_unicode_is_masked() -> None:
+    remember_key("secret \udc80 4711")
+    assert masked("the key is secret \udc80 4711") == f"the key is {MASK}"
