@@ -72,3 +72,9 @@ mergewise.open({str(tmp_path)!r}, embedder="none")
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == done.stderr == ""
+
+
+def test_a_program_without_handlers_is_shown_nothing() -> None:
+    code = "import logging, mergewise; logging.getLogger('mergewise').warning('a retry')"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stderr == ""
