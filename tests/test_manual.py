@@ -1,0 +1,152 @@
+"""The pages of the manual run as printed, each in a folder of its own with a copy of `examples`.
+
+Blocks run in the order of the page. A `console` block holds commands and the output that they print, compared as doctest does, with
+`...` for any text. The `python` blocks of a page share their names. A comment on the line before a block changes what happens:
+`<!-- file: NAME -->` writes the block to a file, `<!-- exit: N -->` expects that exit code, `<!-- not run: REASON -->` leaves the
+block out, and `<!-- output -->` compares a `text` block to what the Python before it printed. All commands, run or not, are checked
+for options that do not exist.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import doctest
+import io
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import click
+import pytest
+import typer
+
+from mergewise.cli.main import app
+from mergewise.server.configuration import load_config
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+OLD = {"guide.md", "serve.md", "trust.md", "scale.md", "architecture.md", "evaluation.md", "log.md", "reference.md"}
+PAGES = sorted(
+    path.relative_to(DOCS).as_posix()
+    for path in DOCS.rglob("*.md")
+    if path.relative_to(DOCS).parts[0] != "reference" and path.name not in OLD
+)
+BLOCK = re.compile(
+    r"(?:^<!-- (?P<note>.*?) -->\n+)?^```(?P<language>\w+)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL
+)
+BIN = str(Path(sys.executable).parent)
+SAME = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+
+
+class Block(NamedTuple):
+    """A fenced block: `note` is the comment on the line before it, as a key and a value."""
+
+    language: str
+    text: str
+    note: tuple[str, str]
+    line: int
+
+
+def read_blocks(page: str) -> Iterator[Block]:
+    text = (DOCS / page).read_text(encoding="utf-8")
+    for match in BLOCK.finditer(text):
+        key, _, value = (match["note"] or "").partition(": ")
+        yield Block(match["language"], match["text"], (key, value), text.count("\n", 0, match.start()) + 1)
+
+
+def commands(block: Block) -> Iterator[tuple[str, str]]:
+    """Yield each command of a `console` block with the output below it."""
+    parts = re.split(r"^\$ ", block.text, flags=re.MULTILINE)
+    assert not parts[0].strip(), f"output without a command in line {block.line}"
+    for part in parts[1:]:
+        command, output = re.match(r"((?:.*\\\n)*.*\n)(.*)", part, re.DOTALL).groups()  # type: ignore[union-attr]
+        yield command.replace("\\\n", " ").strip(), output
+
+
+def run_command(command: str, folder: Path) -> tuple[int, str, str]:
+    """Run a command by the shell. Returns its exit code, standard output and standard error."""
+    environment = {**os.environ, "PATH": f"{BIN}:{os.environ['PATH']}", "NO_COLOR": "1"}
+    done = subprocess.run(["sh", "-c", command], cwd=folder, env=environment, capture_output=True, text=True)
+    return done.returncode, done.stdout, done.stderr
+
+
+def assert_same(expected: str, printed: str, at: str) -> None:
+    checker = doctest.OutputChecker()
+    example = doctest.Example("", expected)
+    if not checker.check_output(example.want, printed.rstrip() + "\n", SAME):
+        pytest.fail(f"{at}: {checker.output_difference(example, printed, SAME)}", pytrace=False)
+
+
+def write_file(folder: Path, name: str, text: str) -> None:
+    path = folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    if name.endswith(".toml"):
+        tomllib.loads(text)
+    if name.endswith("serve.toml"):
+        load_config(path)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_page_runs_as_printed(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(ROOT / "examples/town", tmp_path / "examples/town")
+    names: dict[str, Any] = {"__name__": "__main__"}
+    printed = ""
+    for block in read_blocks(page):
+        at, (key, value) = f"{page}:{block.line}", block.note
+        if key == "file":
+            write_file(tmp_path, value, block.text)
+        elif key == "output":
+            assert_same(block.text, printed, at)
+        elif key == "not run":
+            assert value, f"{at}: no reason given"
+        elif block.language == "console":
+            for command, output in commands(block):
+                code, out, err = run_command(command, tmp_path)
+                assert code == int(value if key == "exit" else 0), (at, command, out, err)
+                if output.strip():
+                    assert_same(output, out + (err if key == "exit" else ""), f"{at}: {command}")
+        elif block.language == "python":
+            with contextlib.redirect_stdout(io.StringIO()) as stream:
+                exec(compile(block.text, at, "exec"), names)
+            printed = stream.getvalue()
+
+
+def shown_commands(page: str) -> Iterator[list[str]]:
+    """Yield the words of each `mergewise` command on a page, run or not."""
+    for block in read_blocks(page):
+        if block.language in ("console", "sh"):
+            for line in block.text.replace("\\\n", " ").splitlines():
+                if match := re.match(r"(?:\$ )?(?:\w+=\S* )*mergewise (.*)", line.strip()):
+                    yield shlex.split(match[1], comments=True)
+
+
+@pytest.mark.parametrize("page", [*PAGES, "../README.md"])
+def test_shown_commands_have_only_options_that_exist(page: str) -> None:
+    for words in shown_commands(page):
+        group: Any = typer.main.get_command(app)
+        left = list(words)
+        while hasattr(group, "commands"):
+            word = left.pop(0)
+            if not word.startswith("-"):
+                assert word in group.commands, f"unknown command: {' '.join(words)}"
+                group = group.commands[word]
+        known = {name for one in group.params for name in (*one.opts, *one.secondary_opts)} | {"--help"}
+        used = {word.partition("=")[0] for word in left if re.match(r"--?[a-z]", word)}
+        assert used <= known, f"unknown options {sorted(used - known)}: {' '.join(words)}"
+
+
+def test_every_command_is_shown() -> None:
+    group = typer.main.get_command(app)
+    assert isinstance(group, click.Group) or hasattr(group, "commands")
+    text = "".join((DOCS / page).read_text(encoding="utf-8") for page in PAGES)
+    for command in group.commands:  # type: ignore[attr-defined]
+        assert f"mergewise {command}" in text, command
