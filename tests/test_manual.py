@@ -1,10 +1,10 @@
 """The pages of the manual run as printed, each in a folder of its own with a copy of `examples`.
 
-Blocks run in the order of the page. A `console` block holds commands and the output that they print, compared as doctest does, with
-`...` for any text. The `python` blocks of a page share their names. A comment on the line before a block changes what happens:
-`<!-- file: NAME -->` writes the block to a file, `<!-- exit: N -->` expects that exit code, `<!-- not run: REASON -->` leaves the
-block out, and `<!-- output -->` compares a `text` block to what the Python before it printed. All commands, run or not, are checked
-for options that do not exist.
+Blocks run in the order of the page. A `console` block holds commands and the output that they print, compared as doctest does,
+with `...` for any text. The `python` blocks of a page share their names. A comment on the line before a block changes what
+happens: `<!-- file: NAME -->` writes the block to a file, `<!-- exit: N -->` expects that exit code, `<!-- not run: REASON -->`
+skips the block, and `<!-- output -->` compares a `text` block to what the Python before it printed. All commands, run or not,
+are checked for options that do not exist.
 """
 
 from __future__ import annotations
