@@ -165,7 +165,7 @@ def test_public_methods_document_their_errors() -> None:
     assert len(methods) >= 12
     for function in [mw.open, mw.estimate, *methods]:
         doc = function.__doc__ or ""
-        refers = any(f"`{name}`" in doc for name in ("ask", "ask_many", "context", "prepare"))
+        refers = any(f"`{name}`" in doc for name in ("ask", "ask_many", "ask_stream", "context", "prepare"))
         assert "Raises:" in doc or refers, function.__name__
     assert "raises UsageError once the index is closed" in (mw.Index.__doc__ or "")
 
