@@ -25,7 +25,7 @@ TRIES = 2
 
 
 class Unusable(ModelError):
-    """A paid answer of a model that cannot be used."""
+    """A model's answer that is unusable but was paid for, with its usage."""
 
     def __init__(self, message: str, usage: Usage, unsupported: int = 0) -> None:
         super().__init__(message)

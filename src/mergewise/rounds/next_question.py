@@ -100,8 +100,8 @@ def _without_articles(name: str) -> str:
 
 def _search(name: str, sentence: str, question: str) -> str:
     """Return the name and the words of the question that its sentence does not hold."""
-    said = content_terms(sentence)
-    left = [word for word in _WORD.findall(question) if content_terms(word) and not content_terms(word) <= said]
+    held = content_terms(sentence)
+    left = [word for word in _WORD.findall(question) if content_terms(word) and not content_terms(word) <= held]
     return " ".join([name, *left])
 
 

@@ -112,12 +112,12 @@ def verdict(answer: str) -> bool | None:
     """Return whether a judgement says that the passage helps, or None if it is unreadable."""
     value = json_in(answer)
     if value is None:
-        word = re.search(r"\b(true|yes|false|no)\b", answer, re.IGNORECASE)
-        value = word[1] if word else None
+        match = re.search(r"\b(true|yes|false|no)\b", answer, re.IGNORECASE)
+        value = match[1] if match else None
     relevant = value.get("relevant") if isinstance(value, dict) else value
     if isinstance(relevant, str):
-        said = relevant.strip().lower()
-        return False if said in ("false", "no", "0") else True if said in ("true", "yes", "1") else None
+        word = relevant.strip().lower()
+        return False if word in ("false", "no", "0") else True if word in ("true", "yes", "1") else None
     return relevant != 0 if isinstance(relevant, int | float) else None
 
 

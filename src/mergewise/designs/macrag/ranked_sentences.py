@@ -48,7 +48,7 @@ def ranked_sentences(
 def weights(
     question: str, vector: FloatArray | None, sentences: Sequence[SentenceInLeaf], shares: Sequence[float]
 ) -> FloatArray:
-    """Return w(s) of each sentence, without the cosines if there is no vector."""
+    """Return w(s) of each sentence. Without a vector the cosines are left out."""
     lexical = LEXICAL * matching(question, sentences)
     ranks = np.array(shares, np.float32)
     if vector is None:

@@ -98,16 +98,16 @@ def repeated_sentences(answer: str, sentences: Sequence[ChunkSentence]) -> tuple
     unsupported = 0
     for start, end in split_sentences(answer):
         alignment = aligner.align(answer[start:end])
-        said = words(answer[start:end])
-        whole = any(said == words(source.text) for source in alignment.sources)
-        if alignment.support >= VERBATIM and alignment.sources and (whole or len(said) >= FEW_WORDS):
+        answered = words(answer[start:end])
+        whole = any(answered == words(source.text) for source in alignment.sources)
+        if alignment.support >= VERBATIM and alignment.sources and (whole or len(answered) >= FEW_WORDS):
             repeated |= dict.fromkeys(sources[span] for span in alignment.spans)
-        elif said and not _is_heading(answer[start:end], sentences):
+        elif answered and not _is_heading(answer[start:end], sentences):
             unsupported += 1
     return list(repeated), unsupported
 
 
 def _is_heading(line: str, sentences: Sequence[ChunkSentence]) -> bool:
     """Return true for the heading line above some of the sentences, which models like to repeat."""
-    said = words(line)
-    return any(said == words(" ".join((s.fragment.title, *s.fragment.headings))) for s in sentences)
+    line_words = words(line)
+    return any(line_words == words(" ".join((s.fragment.title, *s.fragment.headings))) for s in sentences)

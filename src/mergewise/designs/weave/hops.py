@@ -62,7 +62,7 @@ def strengths(candidates: Candidates) -> FloatArray:
 
 
 class Follower:
-    """Follows names from evidence to definitions, hop after hop. Remembers what it has looked up."""
+    """A search for definitions of the names in evidence, hop after hop, with a cache of the look-ups."""
 
     def __init__(self, candidates: Candidates, reader: IndexReader, asked_names: Sequence[Mention], beam: int) -> None:
         self.candidates = candidates
@@ -147,7 +147,7 @@ def by_section(candidates: Candidates, reached: Mapping[Definition, Sequence[Lin
 
 
 def leaves_of(definitions: Iterable[Definition], known: Mapping[int, object]) -> list[int]:
-    """Return the first leaves of the definitions, without those that are known."""
+    """Return the first leaves of the definitions, without known ones."""
     wanted = (leaf for definition in definitions for leaf in definition.leaves[:LEAVES])
     return [leaf for leaf in dict.fromkeys(wanted) if leaf not in known]
 

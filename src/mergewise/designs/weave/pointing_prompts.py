@@ -77,5 +77,5 @@ def choice_in(answer: str, count: int) -> NeededSentences | str:
 def searchable(missing: str) -> str:
     """Return the missing fact as a search of one line, or "" if the text says that nothing is missing."""
     line = " ".join(missing.encode("utf-8", "replace").decode().replace("\0", " ").split())[:LONGEST_SEARCH]
-    said = line.strip(" .`_*\"'").casefold()
-    return line if said not in _NOTHING and any(map(str.isalnum, said)) else ""
+    plain = line.strip(" .`_*\"'").casefold()
+    return line if plain not in _NOTHING and any(map(str.isalnum, plain)) else ""

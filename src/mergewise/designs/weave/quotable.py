@@ -68,7 +68,7 @@ def _link(candidates: Candidates, reader: IndexReader) -> None:
 
 
 def _read_beginnings(definitions: Iterable[Definition], candidates: Candidates, reader: IndexReader) -> None:
-    """Read the first leaf of each definition of which the context holds another part, since the first leaf identifies it."""
+    """Read the first leaf of each definition that is partly in the context, since the first leaf identifies it."""
     leaves = candidates.leaves
     firsts = [
         definition.first_leaf

@@ -20,7 +20,7 @@ class Reranked:
     added: dict[int, float] = field(default_factory=dict)
 
     def evidence(self, prior: FloatArray) -> FloatArray:
-        """Return log-odds to add for each candidate, shape (candidates,), 0 for those that were not scored."""
+        """Return log-odds to add for each candidate, shape (candidates,), 0 without a score."""
         added = np.zeros(len(prior), np.float32)
         added[self.asked] = evidence(prior[self.asked], self.logits, self.calibration)
         self.added = dict(zip(self.asked, added[self.asked].tolist(), strict=True))

@@ -38,7 +38,7 @@ class Objective:
 
 @dataclass(slots=True)
 class GrowingSelection:
-    """A growing selection: what it covers, and how much of each aspect is uncovered."""
+    """A growing selection, with its coverage of the candidates and the uncovered part of each aspect."""
 
     objective: Objective
     value: float = 0.0
