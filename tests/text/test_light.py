@@ -1,4 +1,4 @@
-"""Light mark-up as a screen shows it: code, emphasis, and how lines run."""
+"""Display of light mark-up: code, emphasis, and the flow of lines."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_blanked_mark_up_leaves_no_gaps() -> None:
     assert laid_out("The **default** is [five](https://a.b/c).") == "The default is five."
 
 
-def test_where_code_is_cut() -> None:
+def test_cuts_within_code() -> None:
     code = code_in(MARKDOWN)
     cut = MARKDOWN.index("\n\ny =")
     assert cuts_code(MARKDOWN, code, cut)

@@ -1,4 +1,4 @@
-"""Units tile their text, and know what they need before them."""
+"""Units tile their text, and know the unit that they need before them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LONG = (
 )
 
 
-def test_a_value_stays_with_what_it_qualifies() -> None:
+def test_a_qualifier_stays_with_its_sentence() -> None:
     assert shown("Sets the backend. Defaults to `faiss`. It is fast.") == [
         ("Sets the backend. Defaults to `faiss`.", None),
         ("It is fast.", None),
@@ -90,7 +90,7 @@ def test_a_literal_block_of_rst_is_code() -> None:
     assert shown(directive) == [("Like so:", None), (".. code-block:: python", None), ("print(1)", 0), ("Done.", None)]
 
 
-def test_long_code_is_cut_between_lines_that_stand_least_deep() -> None:
+def test_long_code_is_cut_between_the_least_indented_lines() -> None:
     text = "Usage::\n\n" + "".join(
         f"    --option-{i}   {'what it does ' * 6}\n            and more of it\n" for i in range(12)
     )
@@ -117,7 +117,7 @@ def test_prose_has_no_leads() -> None:
     assert shown(" ".join(sentences)) == [(sentence, None) for sentence in sentences]
 
 
-def test_what_announces() -> None:
+def test_units_that_announce() -> None:
     assert all(map(announces, ("They are:", "Like this…", "**Note:**", "| a | b |", "__Answer__", "Why?")))
     assert not any(map(announces, ("They are.", "- an item", "**Bold** text here.")))
 
@@ -134,7 +134,7 @@ LINES = st.tuples(
 
 @settings(max_examples=300)
 @given(st.one_of(st.lists(LINES, max_size=14).map("".join), st.text(max_size=80)))
-def test_units_tile_their_text_and_need_what_stands_before(text: str) -> None:
+def test_units_tile_their_text_and_need_earlier_units(text: str) -> None:
     position = 0
     for number, unit in enumerate(split_units(text)):
         assert unit.start >= position and not text[position : unit.start].strip()

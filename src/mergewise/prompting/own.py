@@ -47,7 +47,7 @@ def _read(folder: Path) -> dict[tuple[str, str], str]:
     try:
         files = sorted(path for path in folder.iterdir() if path.suffix == SUFFIX and path.is_file())
     except OSError as error:
-        raise UsageError(f"cannot read prompts from {folder}: {error.strerror}", hint) from None
+        raise UsageError(f"no prompts in {folder}: {error.strerror}", hint) from None
     if not files:
         raise UsageError(f"no prompts in {folder}", hint)
     texts = {}

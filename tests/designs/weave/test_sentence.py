@@ -64,7 +64,7 @@ def test_recomp_takes_the_most_similar_or_none() -> None:
 
 
 class Longest:
-    """The longer, the more useful; keeps what it was asked."""
+    """A predictor that prefers longer sentences and records its inputs."""
 
     spec = "longest"
 

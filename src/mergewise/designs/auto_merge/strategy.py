@@ -241,9 +241,7 @@ def _clusters(
     """
     vectors = reader.vectors([hit.row.id for hit in hits])
     if hits and not vectors and models.embedder is None:
-        raise UsageError(
-            "the mode 'semantic' requires vectors", "index with an embedder, for example --embedder minilm"
-        )
+        raise UsageError("the mode 'semantic' needs vectors", "index with an embedder, for example --embedder minilm")
     leads = Antecedents({hit.row.id: hit.row for hit in hits}, reader)
     # These hits are not embedded yet.
     alone = _singles([hit for hit in hits if hit.row.id not in vectors], leads)

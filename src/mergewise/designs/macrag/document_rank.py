@@ -24,7 +24,7 @@ def by_chat(question: str, excerpts: Mapping[str, str], models: Models) -> tuple
     Unknown and repeated numbers in the answer are skipped.
     """
     if models.chat is None:
-        raise UsageError("documents=llm requires a chat model", "name one: --chat openai:MODEL")
+        raise UsageError("documents=llm needs a chat model", "name one: --chat openai:MODEL")
     ids = list(excerpts)
     code = code_for([question, *excerpts.values()])
     shown = [quotation(f"document [{number}]", excerpts[doc].strip(), code) for number, doc in enumerate(ids, 1)]

@@ -250,7 +250,7 @@ def _operator(question: str, extractive: Extractive, models: Models, parameters:
     if fusion == "extractive":
         return extractive
     if models.chat is None:
-        raise UsageError(f"fusion={fusion} requires a chat model", "name one (--chat), or use fusion=extractive")
+        raise UsageError(f"fusion={fusion} needs a chat model", "name one (--chat), or use fusion=extractive")
     return Modelled(ASK[fusion], question, models.chat, extractive)
 
 

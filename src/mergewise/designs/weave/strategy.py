@@ -50,7 +50,7 @@ def assemble(
     weights: Mapping[str, float] = WEIGHTS,
 ) -> Context:
     if parameters.select == "point" and models.chat is None:
-        raise UsageError("select=point requires a chat model", "name one (--chat), or use select=scores")
+        raise UsageError("select=point needs a chat model", "name one (--chat), or use select=scores")
     weights = models.weights or weights
     trace: list[Step] = []
     candidates = gather(question, reader, parameters, trace, weights, models)
