@@ -46,8 +46,8 @@ def test_shipped_prompts_are_written_and_not_read_as_custom(tmp_path: Path) -> N
     [
         ("greeting", "Hello $name,\nthe text is\n$text", "greeting.txt, line 3: unknown placeholder '$text'"),
         ("greeting", "Hello ${name},\nit costs $5", "greeting.txt, line 2: unknown placeholder '$'"),
-        ("greeting", "Hello {name}", "greeting.txt lacks $name"),
-        ("greeting", "Hello $$name", "greeting.txt lacks $name"),
+        ("greeting", "Hello {name}", "greeting.txt: missing placeholder $name"),
+        ("greeting", "Hello $$name", "greeting.txt: missing placeholder $name"),
         ("farewell", "Bye $name", "farewell.txt, line 1: unknown placeholder '$name'"),
         ("greetings", "Hello $name", "unknown prompt: 'greetings'"),
         ("farewell", " \n", "farewell.txt: invalid prompt"),

@@ -31,7 +31,7 @@ _ENDING = re.compile(r"[\s,;}\])`]*\Z")
 
 @dataclass(frozen=True, slots=True)
 class Records:
-    """The values of an answer in order, also those that are not objects.
+    """The values of an answer in order, including other values than objects.
 
     `cut` is true if the answer ends within a record, which is left out.
     """

@@ -171,7 +171,7 @@ def test_the_summary_keeps_the_subject_of_its_chunk() -> None:
     assert extract(text, parts, [False, True, False, False], 0.1) == [parts[0], parts[1]], "one sentence, and headings"
 
 
-def said_of(text: str, settings: SliceSettings) -> str:
+def summary_of(text: str, settings: SliceSettings) -> str:
     (chunk,) = sliced(text, settings).chunks
     return " ".join(chunk.summary.split())
 
@@ -182,24 +182,24 @@ def test_a_chunk_as_short_as_a_summary_stays_whole() -> None:
     twelve = [f"Cats eat {word} fish." for word in "one two ten red big old new bad hot icy raw wet".split()]
     short, longer = " ".join(twelve), " ".join([*twelve, "Cats eat dry fish."])
     assert set(count_tokens(twelve)) == {5}
-    assert said_of(short, tokens) == short
-    assert len(said_of(longer, tokens)) <= 0.6 * len(longer)
-    assert said_of(longer, replace(tokens, chunk=109)) == longer
+    assert summary_of(short, tokens) == short
+    assert len(summary_of(longer, tokens)) <= 0.6 * len(longer)
+    assert summary_of(longer, replace(tokens, chunk=109)) == longer
     just, not_quite = (SliceSettings(chunk=len(short) * 10 // 6 + by, overlap=20, unit="characters") for by in (2, -2))
-    assert said_of(short, just) == short != said_of(short, not_quite)
+    assert summary_of(short, just) == short != summary_of(short, not_quite)
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 4])
 def test_a_summary_of_three_sentences_keeps_them_all(count: int) -> None:
     text = " ".join(f"The town {i} has {'very ' * 22}many bridges." for i in range(count))
     chunk = 29 * count + 10
-    assert (said_of(text, SliceSettings(chunk=chunk, overlap=20)) == text) == (count <= 3)
+    assert (summary_of(text, SliceSettings(chunk=chunk, overlap=20)) == text) == (count <= 3)
 
 
 def test_headings_do_not_count_as_sentences() -> None:
     text = "## Towns\n\nOne town is old. Two towns are new. Six towns are big."
     assert 0.6 * 24 < count_tokens([text])[0] <= 24
-    assert said_of(text, SliceSettings(chunk=24, overlap=5)) == " ".join(text.split())
+    assert summary_of(text, SliceSettings(chunk=24, overlap=5)) == " ".join(text.split())
 
 
 def test_a_model_s_summary_keeps_the_spans_of_its_chunk() -> None:

@@ -113,6 +113,7 @@ def merge(
                 reason = f"{len(family)} of {parent.children} children found"
                 trace.append(Step("merge", reason, tuple(item.span for item in inside), merged.span, merged.score))
             current = [item for item in current if item not in inside] + [merged]
+    return current
 
 
 def _floor(items: Sequence[_LeafRange], parameters: AutoMerge) -> float:

@@ -29,7 +29,7 @@ from mergewise.types import Context, LeafSentences, Section, Step
 class LongRAG(CheckedFields):
     k1: Annotated[int, Range(1, MOST_ROWS), "slices retrieved"] = 100
     k2: Annotated[int, Range(1, MOST_ROWS), "chunks kept after reranking"] = 7
-    unit: Annotated[Literal["document", "chunk"], "the chunks, or their documents if these fit"] = "document"
+    unit: Annotated[Literal["document", "chunk"], "result: the chunks, or their documents if these fit"] = "document"
     search: Annotated[
         Literal["hybrid", "vectors"], "search of slices by full text and vectors, or by vectors alone"
     ] = "hybrid"

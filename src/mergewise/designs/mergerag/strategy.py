@@ -88,7 +88,7 @@ class MergeRAG(CheckedFields):
     guard: Annotated[bool, "the last round takes no more pairs than the budget needs"] = True
     keep: Annotated[float, SHARE, "extractive: share of the tokens kept at each level of the tree"] = 0.5
     refill: Annotated[bool, "extractive: fill the rest of the budget with the best dropped sentences"] = True
-    widen: Annotated[int, Range(0, 100), "with `--merge-with`: budget of the first strategy, in budgets"] = 4
+    widen: Annotated[int, Range(0, 100), "with `--merge-with`: factor on the budget of the first strategy"] = 4
     order: Order = "document"
 
 

@@ -24,15 +24,7 @@ from mergewise.types import DocumentRows, Leaf, LeafId, RowId, Rows, Span
 
 @dataclass(frozen=True, slots=True)
 class RaptorSettings(CheckedFields):
-    """Settings of the view `raptor`. The defaults equal RAPTOR's code, except that they need no further package and no model.
-
-    Attributes:
-        chunk: Maximum tokens of a chunk.
-        layers: Maximum layers of summaries.
-        summary: How clusters are summarised.
-        summary_tokens: Maximum tokens of a summary.
-        reduce: Projection of the vectors before they are clustered.
-    """
+    """Settings of the view `raptor`. The defaults equal RAPTOR's code, except that they need no further package and no model."""
 
     chunk: Annotated[int, Range(1, 1_000_000), "tokens of a chunk; a longer sentence is a chunk of its own"] = 100
     layers: Annotated[int, Range(1, 20), "maximum layers of summaries; a layer of up to eleven nodes is the last"] = 5

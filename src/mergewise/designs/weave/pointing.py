@@ -183,7 +183,7 @@ class _Pointer:
 
 
 def _join(found: Candidates, candidates: Candidates, parameters: Weave) -> dict[int, float]:
-    """Add the best candidates of another search, with what they need, to `candidates`.
+    """Add the best candidates of another search, with their needed sentences, to `candidates`.
 
     Returns their numbers there, best first, with their relevance in the search.
     """

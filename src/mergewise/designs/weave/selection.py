@@ -61,7 +61,7 @@ def select(
 
 
 def needed_by(candidates: Candidates, best: Sequence[int], previous: bool) -> dict[int, tuple[int, ...]]:
-    """Map each of these candidates, and what they need in turn, to the candidates that must be selected with it.
+    """Map these candidates, and every candidate that they need in turn, to the candidates that must be selected with them.
 
     Candidates with a missing need are left out.
     """

@@ -34,18 +34,6 @@ class SliceSettings:
 
     These are chunks of 400 tokens (or 1500 characters), and slices of 450 characters that share 300. The paper's summaries have
     800 to 1000 of 1500 characters. `summary="none"` is its ablation.
-
-    Attributes:
-        chunk: Size of a chunk.
-        overlap: Overlap of neighbouring chunks, below `chunk`.
-        unit: Unit of `chunk` and `overlap`.
-        summary: How chunks are summarised.
-        summary_share: Share of the characters that an extractive summary keeps.
-        slice: Size of a slice.
-        slice_overlap: Overlap of neighbouring slices, below `slice`.
-        slice_unit: Unit of `slice` and `slice_overlap`.
-        vectors: Texts that are embedded.
-        prompt: Hash of the prompt for the summaries.
     """
 
     chunk: Annotated[int, _SIZE, "size of a chunk"] = 400
