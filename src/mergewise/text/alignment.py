@@ -64,7 +64,7 @@ def sentences_at(text: str, span: Span) -> list[SourceSentence]:
 
 
 class Aligner:
-    """Aligns sentences with `sources`, which must be in the order of their documents, so that neighbours are adjacent."""
+    """An aligner of sentences with `sources`, which must be in the order of their documents, so that neighbours are adjacent."""
 
     def __init__(self, sources: Sequence[SourceSentence]) -> None:
         neighbours = (

@@ -14,8 +14,7 @@ _TAGS = (
     "td|tfoot|th|thead|tr|tt|u|ul|var|video"
 )
 # The alternative text and the target of an image end at another image, and the target of a link at another link. So no
-# text is
-# scanned twice in vain.
+# text is scanned twice in vain.
 _ALT = r"[^\]\n!]*+(?:!(?!\[)[^\]\n!]*+)*+"
 _IMAGE = r"[^)\n!]*+(?:!(?!\[)[^)\n!]*+)*+"
 _TARGET = r"[^)\s\]]*+(?:\](?!\()[^)\s\]]*+)*+"

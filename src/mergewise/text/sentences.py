@@ -48,8 +48,7 @@ _CLAUSE = re.compile(r"[;:,、，；：)\]—–]\s+|[、，；：]|\n")
 _WORD = re.compile(r"\s+")
 
 # In characters: the maximum input of `sentencex`, the end of an input that is segmented again with the text after it,
-# and the
-# end of a sentence to examine.
+# and the end of a sentence to examine.
 _WINDOW, _AHEAD, _TAIL = 2000, 200, 24
 # A window without an end of a sentence is cut here. No sentence is so long, and the time grows with its square.
 _LONGEST_WINDOW = 4 * _WINDOW

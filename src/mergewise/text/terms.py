@@ -56,7 +56,7 @@ _ASCII_WORD = re.compile(r"[a-z0-9]+(?:'[a-z0-9]+)*")
 
 
 class TermFinder:
-    """Finds its terms in texts: `terms & content_terms(text)`, but many times as fast.
+    """A search for given terms in texts: `terms & content_terms(text)`, but many times as fast.
 
     It stems only words whose first two letters begin one of the terms, since a stem keeps the first letter of its word and all
     but the last two.

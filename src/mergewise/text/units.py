@@ -17,8 +17,7 @@ from mergewise.text.markup import readable, says_something
 from mergewise.text.sentences import blocks, segment, strip_span
 
 # In characters: the maximum length of an announcement joined with its units, and of an item kept whole, and the length
-# above
-# which code is cut between its lines.
+# above which code is cut between its lines.
 SHORT = 320
 ITEM = 400
 CODE = 400

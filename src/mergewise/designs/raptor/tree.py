@@ -11,7 +11,7 @@ sentence that is already chosen (MMR).
 Where we differ, and why:
 - Extractive summaries are not part of RAPTOR. Without a model there would be no tree.
 - Chunks that repeat the text of an earlier one are left out, since copies would form clusters of their own.
-- A layer with as many nodes as the one below it is not built, since it would add nothing.
+- A layer with at least as many nodes as the one below it is not built, since it would add nothing.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The judge of support: checks a statement against sources, and flags the parts that the sources lack.
+"""The judge of support, which checks a statement against sources and flags the parts that they lack.
 
     judge = Judge(lambda number: ReadSource.of([Extract(texts[number], 0, len(texts[number]))], titles[number]))
     judgement = judge.judge("The default timeout is five seconds.", [1, 3])
@@ -76,7 +76,7 @@ class Judgement(NamedTuple):
 
 
 class Judge(Generic[Key]):
-    """Judges statements by sources, which are given by keys. `read` is called once for a source, when it is first needed."""
+    """A judge of statements by sources, which are given by keys. `read` is called once for a source, when it is first needed."""
 
     def __init__(self, read: Callable[[Key], ReadSource]) -> None:
         self._read = lru_cache(KEPT)(read)

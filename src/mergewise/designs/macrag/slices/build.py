@@ -160,7 +160,7 @@ def salience(sentences: Sequence[str]) -> list[float]:
 
 
 class _Slicer:
-    """Cuts the summaries of one document into slices."""
+    """A cutter of one document's summaries into slices."""
 
     def __init__(self, document: DocumentRows, settings: SliceSettings, count_tokens: TokenCounter) -> None:
         self.document = document
