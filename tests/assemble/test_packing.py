@@ -179,7 +179,7 @@ def test_a_whole_that_costs_more_than_its_parts_loses_the_last_portion() -> None
     assert len(pack("q", [one, other], 90, Models(dear_breaks)).passages) == 2
 
 
-def test_all_tokens_of_a_passage_that_a_caller_makes_are_counted() -> None:
+def test_all_tokens_of_a_callers_own_passages_are_counted() -> None:
     packer: Packer[Candidate] = Packer(30, words_and_letters, "skip", True)
     packer.fill([Candidate((fragment("a", 0, 16),), 1.0)])
 

@@ -65,7 +65,7 @@ def test_only_the_first_passages_are_read() -> None:
     assert [list(run.leaves) for run in runs] == [[order[0]], [order[1]]]
 
 
-def test_no_hits_are_no_passages() -> None:
+def test_without_hits_there_are_no_passages() -> None:
     assert search_passages("", ScriptedReader(STORE, []), 5, 100, None) == []
 
 

@@ -75,7 +75,7 @@ def test_a_run_that_broke_off_is_not_paid_for_twice(view: WrittenView, serve: An
 
 
 @each_view
-def test_without_a_chat_model_it_says_so(view: WrittenView, tmp_path: Path) -> None:
+def test_a_chat_model_is_required(view: WrittenView, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="--chat"):
         view.open(tmp_path / "i", "extractive").add(Document("d", BRIDGES))
 

@@ -37,5 +37,5 @@ def test_a_turn_is_the_task_and_the_texts() -> None:
     assert [(m.role, m.text) for m in turn("Do it.", ["a", "b"])] == [("system", "Do it."), ("user", "a\n\nb")]
 
 
-def test_no_name_makes_the_first_line_a_last_one() -> None:
+def test_no_name_makes_the_first_line_a_closing_line() -> None:
     assert quotation("end", "text", "#1").splitlines() == ["--- #1 end:", "text", "--- #1 end"]

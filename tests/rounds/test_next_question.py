@@ -25,7 +25,7 @@ def test_the_next_search_is_a_name_with_the_open_words() -> None:
     assert by_name(QUESTION, [QUESTION], context(EVIDENCE)) == "Steven Spielberg director born"
 
 
-def test_a_name_that_was_asked_for_is_not_asked_again() -> None:
+def test_a_searched_name_is_not_searched_again() -> None:
     asked = [QUESTION, "Steven Spielberg director born"]
     assert by_name(QUESTION, asked, context(EVIDENCE)) is None or "Martha" in str(
         by_name(QUESTION, asked, context(EVIDENCE))
@@ -50,7 +50,7 @@ def test_names(evidence: str, expected: str | None) -> None:
     assert by_name(QUESTION, [QUESTION], context(evidence)) == expected
 
 
-def test_a_name_of_another_sentence_is_not_asked_for() -> None:
+def test_a_name_of_another_sentence_is_not_searched() -> None:
     evidence = "Once Ella Stone sat there. The director of Jaws was Steven Spielberg."
     assert by_name(QUESTION, [QUESTION], context(evidence)) == "Steven Spielberg born"
 

@@ -92,7 +92,7 @@ def test_cuts_within_code() -> None:
     assert not cuts_code(MARKDOWN, code, MARKDOWN.index("x = 1")) and not cuts_code(MARKDOWN, code, 3)
 
 
-def test_a_line_that_is_a_component_alone_is_no_text() -> None:
+def test_a_line_with_only_a_component_is_not_text() -> None:
     text = '<YouWillLearn>\n- One\n</YouWillLearn>\n<LearnMore path="/a">\nRead on.\n</LearnMore>'
     assert laid_out(text) == "- One\nRead on."
     assert laid_out("```jsx\n<Intro>\n```", ((0, 19),)) == "    <Intro>"

@@ -37,7 +37,7 @@ def test_a_first_sentence_gives_the_subject_and_its_other_names() -> None:
     }  # fmt: skip
 
 
-def test_a_sentence_that_says_nothing_about_its_subject_defines_nothing() -> None:
+def test_a_sentence_that_does_not_describe_its_subject_defines_nothing() -> None:
     assert names_defined(["Set-up"], "Turn Both Screws clockwise until they stop.") == {"set-up"}
 
 

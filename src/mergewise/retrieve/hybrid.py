@@ -1,5 +1,4 @@
-"""Hybrid search: full text and vectors at the same time, fused into one ranking by reciprocal ranks or a convex sum.
-"""
+"""Hybrid search: full text and vectors at the same time, fused into one ranking by reciprocal ranks or a convex sum."""
 
 from __future__ import annotations
 

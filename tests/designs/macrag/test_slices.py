@@ -116,7 +116,7 @@ def test_sizes_of_the_paper() -> None:
     assert all(1300 <= len(chunk.text) <= 1500 for chunk in by_characters.chunks[:-1])
 
 
-def test_a_slice_has_the_headings_above_the_place_where_it_begins() -> None:
+def test_a_slice_has_the_headings_above_its_start() -> None:
     text = "# One\n\n" + "The cats of Arden sleep all day. " * 3 + "\n\n# Two\n\n" + "Dogs of Brook bark. " * 3
     own = sliced(text, SliceSettings(chunk=400, overlap=0, summary="none", slice=60, slice_overlap=0))
     (chunk,) = own.chunks

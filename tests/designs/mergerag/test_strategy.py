@@ -182,7 +182,7 @@ class Scorer:
         return np.array([[len(a) % 7 for a in anchors] for _ in sources], np.float32)
 
 
-def test_a_scorer_is_asked_for_rows_of_sources_and_for_no_pair_twice() -> None:
+def test_a_scorer_computes_rows_of_sources_and_no_pair_twice() -> None:
     scorer = Scorer()
     context = run("mergerag-asym(guard=off)", 30, scorer=scorer)
     hold(context)

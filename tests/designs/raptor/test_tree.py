@@ -214,7 +214,7 @@ def test_mmr_weighs_nearness_against_chosen_sentences() -> None:
 WRITTEN = RaptorSettings(chunk=24, summary_tokens=40, summary="abstractive")
 
 
-def test_a_model_writes_summaries_and_is_asked_for_none_twice(tmp_path: Path) -> None:
+def test_a_model_writes_each_summary_once(tmp_path: Path) -> None:
     def script(messages: Sequence[mw.Message]) -> str | Turn:
         asked.append(messages[-1].text)
         return Turn(status=400) if len(asked) == failing else f"{QUESTION} Node {len(messages[-1].text)}."

@@ -113,7 +113,7 @@ def test_a_name_that_leads_back_to_its_own_leaf_leads_nowhere() -> None:
 
 
 @pytest.mark.parametrize("count", [1, 3, COMMON - 1, COMMON])
-def test_a_name_of_many_definitions_leads_to_each_more_weakly_and_at_last_to_none(count: int) -> None:
+def test_many_definitions_weaken_a_name_and_too_many_end_it(count: int) -> None:
     film = Document(id="film", title="Film", text="# Silent Rain\n\nIt was directed by Ada Moor.\n")
     people = [
         Document(id=f"p{i}", title=f"P{i}", text=f"# Ada Moor\n\nShe was born in town {i}.\n") for i in range(count)

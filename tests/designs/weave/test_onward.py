@@ -87,7 +87,7 @@ def test_leaves_of_the_first_search_are_judged_as_before() -> None:
     assert all(onward[i] == 0 for i, s in enumerate(candidates.sentences) if s.leaf.id in candidates.scores)
 
 
-def test_there_is_one_second_search_at_most_and_none_without_hops() -> None:
+def test_at_most_one_second_search_and_never_without_hops() -> None:
     for hops, most in ((0, 1), (1, 2), (3, 2)):
         reader = Recording(memory_store([ADA, COAST, *OTHERS]), {})
         gather(QUESTION, reader, Weave(hops=hops), [])

@@ -138,7 +138,7 @@ def test_the_odds_of_pointed_sentences_are_multiplied() -> None:
     assert searched.tolist() == pytest.approx([60 / (60 + 99), 0.5, 0.2, 30 / 31, 1.0], abs=1e-6)
 
 
-def test_a_chosen_sentence_brings_what_it_needs() -> None:
+def test_a_chosen_sentence_brings_its_lead() -> None:
     before = "The relief valve, which the engineers of the old works called by many other names, sits on top."
     document = Document(
         id="d", text=f"{before}\nThis one is opened by the frobnicator lever.\n\nOther words follow here."
@@ -337,7 +337,7 @@ def test_weave_decides_after_any_failure_and_traces_it(
         assert found.usage.output_tokens == sum(count_tokens([str(said)])) * calls or failure == "cut off"
 
 
-def test_a_wrong_answer_is_asked_for_once_more(serve: Callable[..., tuple[ChatServer, Any]]) -> None:
+def test_a_wrong_answer_is_repaired_once(serve: Callable[..., tuple[ChatServer, Any]]) -> None:
     server, chat = serve(lambda messages: "Faro." if len(messages) == 2 else answer("Rain falls")(messages[:2]))
     found = assemble(FIRST, QUESTION, reader_of(FILMS), 60, Models(count_tokens, chat=chat))
     assert "Rain falls in spring." in found.text and found.usage.calls == 2

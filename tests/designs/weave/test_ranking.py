@@ -173,7 +173,7 @@ def test_scores_are_probabilities_that_grow_with_the_evidence_and_ignore_the_ord
     )
 
 
-def test_the_weights_say_what_the_features_are() -> None:
+def test_the_weights_are_positive_and_named_after_the_features() -> None:
     assert set(SECTION_WEIGHTS) == {"bias", *SECTION_FEATURES} and all(SECTION_WEIGHTS[f] > 0 for f in SECTION_FEATURES)
     page = PAGES[2]
     candidates = Candidates(QuestionAspects.of("Where did she grow up?", None), {})

@@ -146,7 +146,7 @@ def test_the_trace_gives_reasons_and_lists_left_out_sentences() -> None:
     assert not {span for step in left for span in step.inputs} & set(taken.inputs)
 
 
-def test_a_small_section_goes_in_whole_where_its_sentences_score_together() -> None:
+def test_a_small_section_goes_in_whole() -> None:
     """Compare `with_neighbours` with a literal transcription."""
     candidates = candidates_of("q", FILMS)
     rng = np.random.default_rng(3)

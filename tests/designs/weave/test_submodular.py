@@ -123,7 +123,7 @@ def test_a_repetition_gains_nothing_and_stays_out() -> None:
     assert maximise(same, [(0,), (1,)], lambda new, _: len(new), 10).order == (0,)
 
 
-def test_the_best_single_one_wins_where_small_ones_mislead() -> None:
+def test_the_best_single_bundle_can_beat_several_small_ones() -> None:
     found = maximise(plain([1.1, 10.0]), [(0,), (1,)], lambda new, _: sum((1, 10)[i] for i in new), 10)
     assert found.order == (1,)
 
