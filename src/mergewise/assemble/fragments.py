@@ -58,6 +58,7 @@ class Fragment:
         return start, start + len(text), text
 
     def cut(self, start: int, end: int) -> Fragment:
+        """Return the part of the fragment between two offsets of the document."""
         body, text = min(max(start, self.body), end), self.text[start - self.start : end - self.start]
         return Fragment(self.doc_id, self.title, self.headings, start, end, body, text)
 
@@ -107,7 +108,14 @@ class Candidate:
         return replace(self, fragments=tuple(bare), instead=tuple(one.without_headings() for one in self.instead))
 
     def beyond(self, taken: Sequence[Self]) -> Self | None:
-        """Return the candidate without the text of the `taken` ones, or None if nothing is left."""
+        """Return the candidate without the text of others.
+
+        Args:
+            taken: The candidates whose text is left out.
+
+        Returns:
+            The rest of the candidate, or None if nothing is left.
+        """
         held = [fragment for other in taken for fragment in other.fragments]
         parts: list[Fragment] = []
         for fragment in self.fragments:
@@ -115,7 +123,11 @@ class Candidate:
         return replace(self, fragments=tuple(parts)) if parts else None
 
     def beginnings(self, taken: Sequence[Self]) -> Iterator[Self]:
-        """Yield the first sentences of its first new part, longest piece first."""
+        """Yield the first sentences of its first new part, longest piece first.
+
+        Args:
+            taken: The candidates whose text does not count as new.
+        """
         new = self.beyond(taken)
         for piece in new.fragments[0].beginnings() if new is not None else ():
             yield replace(self, fragments=(piece,), instead=())

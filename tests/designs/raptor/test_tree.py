@@ -296,12 +296,12 @@ def test_results_match_the_paper(index: mw.Index, kind: str, k: int, layers: int
 
 def test_a_summary_counts_only_if_all_documents_below_match(index: mw.Index) -> None:
     tree, reader = tree_of(index), index.state().reader("id in ('d0', 'd4')")
-    standing = reader.view("raptor").standing(tree, 20)
+    searchable = reader.view("raptor").searchable(tree, 20)
     wanted = {
         number for chunk, number in tree.numbers.items() if view_of(index).chunks([chunk])[chunk].doc_id in ("d0", "d4")
     }
-    assert standing == [place for place, below in enumerate(tree.documents) if below <= wanted]
-    assert 0 < len(standing) < len(tree.nodes)
+    assert searchable == [place for place, below in enumerate(tree.documents) if below <= wanted]
+    assert 0 < len(searchable) < len(tree.nodes)
     for spec in ("raptor", "raptor(tree=traverse)"):
         context = index.context(QUESTION, strategy=spec, budget=300, where="id in ('d0', 'd4')")
         assert {span.doc_id for one in context.passages for span in one.spans} <= {"d0", "d4"} and context.passages
