@@ -68,7 +68,7 @@ Part = TypeVar("Part")
 def _designs() -> dict[str, Design]:
     """Return all designs by origin: first the built-in ones, then those of other packages."""
     return {
-        **{f"the wing {wing}": import_module(f"{__name__}.{wing}").DESIGN for wing in DESIGNS},
+        **{f"the built-in design {wing}": import_module(f"{__name__}.{wing}").DESIGN for wing in DESIGNS},
         **_designs_of_packages(),
     }
 
