@@ -142,7 +142,7 @@ def test_model_without_need_for_documents_answers_alone() -> None:
 def test_model_with_equal_first_tokens_of_grades_is_rejected() -> None:
     # the alphabet has no digits
     model = ScriptedCausal(ALPHABET.translate({ord(c): None for c in "12345"}), lambda text: {"x": 9.0}, window=20_000)
-    with pytest.raises(ModelError, match="grades share a first token in .*: 1, 2, 3, 4, 5"):
+    with pytest.raises(ModelError, match=r"grades share a first token in .*: 1, 2, 3, 4, 5"):
         answer("self-rag", request(Models(count_tokens, causal=model), "threshold=0"))
 
 

@@ -20,7 +20,7 @@ from mergewise.types import PromptTemplate, Usage
 MOST = 3
 INSTRUCTIONS = PromptTemplate(
     "keywords",
-    "names what to search for, in the strategy crag",
+    "writes keywords of the second search, in the strategy crag",
     """\
 Name at most $most keywords by which a search engine would find texts that answer the question: names, and the thing that is
 asked about them. Write the keywords alone, on one line, separated by commas.""",

@@ -96,7 +96,7 @@ def _sentences(found: Sequence[LeafRun], reader: IndexReader) -> dict[int, LeafS
 
 
 def _text(leaves: Sequence[LeafSentences]) -> str:
-    """A passage as the evaluator reads it."""
+    """Return the text of a passage for the evaluator: title, headings and sentences."""
     return (
         search_key(leaves[0].title, leaves[0].headings, "".join(leaf.text for leaf in leaves)).strip() if leaves else ""
     )
