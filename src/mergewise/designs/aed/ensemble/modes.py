@@ -46,7 +46,7 @@ def aed_all(requests: Sequence[Request], causal: CausalModel[Any]) -> list[Answe
 
 
 def _backgrounds(asked: Sequence[StreamedQuestion], causal: CausalModel[Any]) -> dict[str, Decoded]:
-    """Let the model write the background of each distinct question."""
+    """Write the background of each distinct question by the model, or reuse it from the request."""
     known = {q.text: kept[q.text] for q in asked if (kept := q.request.backgrounds) and q.text in kept}
     new = list(dict.fromkeys(question.text for question in asked if question.text not in known))
     written = write_alone(causal, [prompts.background(text) for text in new], prompts.BACKGROUND_TOKENS)

@@ -351,7 +351,7 @@ def _measured_labels(model: CausalModel[Any], settings: LabelSettings, request: 
 
 
 def _texts_by(model: CausalModel[Any], asked: Sequence[Sequence[Message]], most: int) -> list[str]:
-    """Let the reader write a text for each prompt, in one batch."""
+    """Decode a text by the reader for each prompt, in one batch."""
     streams = [StreamPrompts((model.prompt(messages),), (1.0,)) for messages in asked]
     return [decoded.text for decoded in decode(model, streams, max_tokens=most)]
 

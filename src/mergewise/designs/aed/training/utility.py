@@ -33,7 +33,7 @@ class TrainingReport:
     Attributes:
         parameters: Base, labels and training settings.
         questions: Number of questions that were learnt, held out and dropped.
-        candidates: Number of all candidates, of those cut to fit the reader, and of those that the predictor cuts.
+        candidates: Number of candidates: all, cut for the reader, and cut by the predictor.
         history: Loss of each step, and held-out KL of each epoch.
         held_out: Means on held-out questions, by ranking and measure.
         differences: Advantage of the trained predictor over each other ranking, with a 95 % interval, by measure.
