@@ -326,7 +326,7 @@ def test_algorithm_2_up_to_its_weights(worth: list[tuple[int, int]], m: int, bet
 
 
 def useful(utility: float, *starts: int) -> _UsefulUnit:
-    """Return a candidate of fragments of five characters: those that lead to it, and its own text as the last."""
+    """Return a candidate of five-character fragments. The last is its own text, and the others lead to it."""
     parts = tuple(Fragment("d", "", (), start, start + 5, start, "text.") for start in starts)
     return _UsefulUnit(RetrievedUnit("passage", "text.", 1.0, range(1), Candidate(parts, 1.0)), utility, utility)
 

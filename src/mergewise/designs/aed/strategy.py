@@ -110,7 +110,7 @@ def assemble(question: str, reader: IndexReader, budget: int, models: Models, pa
     units = [*retrieved, *(map_triplets(retrieved, reader) if wanted else ())]
     judged = _with_utilities(question, units, models, trace, parameters.by)
     if not parameters.ensemble:
-        judged = _in_one_prompt(judged, parameters.together, parameters.m)
+        judged = _candidates_of_prompt(judged, parameters.together, parameters.m)
     passages, sets = (_top(judged, kind, parameters.m) for kind in ("passage", "triplets"))  # Eq. 10
     room = max(budget - sum(_cost(one, models) for one in sets), int(PASSAGES_SHARE * budget))
     candidates = [replace(one.unit.candidate, score=one.score) for one in passages]
@@ -141,26 +141,26 @@ def _with_utilities(
     cut = models.predictor.count_cut(question, texts) if isinstance(models.predictor, CountsCut) else 0
     beginnings = f" ({cut} of them cut to its input length)" if cut else ""
     trace.append(Step("utility", f"{counts['passage']} passages{sets} by {models.predictor.spec}{beginnings}"))
-    return [_UsefulUnit(unit, value, _share(value)) for unit, value in zip(units, utilities, strict=True)]
+    return [_UsefulUnit(unit, value, _logistic(value)) for unit, value in zip(units, utilities, strict=True)]
 
 
 def _top(judged: Sequence[_UsefulUnit], kind: str, m: int) -> list[_UsefulUnit]:
     return sorted((one for one in judged if one.unit.kind == kind), key=lambda one: -one.utility)[:m]
 
 
-def _in_one_prompt(judged: Sequence[_UsefulUnit], together: str, m: int) -> list[_UsefulUnit]:
+def _candidates_of_prompt(judged: Sequence[_UsefulUnit], together: str, m: int) -> list[_UsefulUnit]:
     """Return the m candidates of a single prompt. With "both", each passage's triplet set has the utility of its passage."""
     if together == "triplets":
         return _top(judged, "triplets", m)
     if together == "better":
-        return _more_useful(judged)[:m]
+        return _better_of_each(judged)[:m]
     passages = _top(judged, "passage", m)
     sets = {one.unit.leaves: one.unit for one in judged if one.unit.kind == "triplets"}
     behind = [replace(one, unit=sets[one.unit.leaves]) for one in passages if one.unit.leaves in sets]
     return [*passages, *behind]
 
 
-def _more_useful(judged: Sequence[_UsefulUnit]) -> list[_UsefulUnit]:
+def _better_of_each(judged: Sequence[_UsefulUnit]) -> list[_UsefulUnit]:
     """Return each passage or its triplets, whichever is more useful, the best first."""
     best: dict[range, _UsefulUnit] = {}
     for one in judged:
@@ -168,7 +168,7 @@ def _more_useful(judged: Sequence[_UsefulUnit]) -> list[_UsefulUnit]:
     return sorted(best.values(), key=lambda one: -one.utility)
 
 
-def _share(utility: float) -> float:
+def _logistic(utility: float) -> float:
     return 1 / (1 + exp(-max(-500.0, min(500.0, utility))))
 
 

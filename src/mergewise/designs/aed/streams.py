@@ -80,8 +80,13 @@ class Ensemble(Reading):
 
 @dataclass(frozen=True, slots=True)
 class StreamToken:
-    """A token of an answer: its text, the stream that contributed most of its probability, the agreement of the streams in
-    (0, 1], and its log-probability in each stream.
+    """A token of an answer.
+
+    Attributes:
+        text: Text of the token.
+        stream: The stream that contributed most of its probability.
+        agreement: Agreement of the streams, in (0, 1].
+        log_probs: Log-probability of the token in each stream.
     """
 
     text: str
@@ -169,10 +174,10 @@ def streams_of(context: Context) -> tuple[Stream, ...]:
 
 def _merged_stream(name: str, merged: Context, parts: Sequence[Context]) -> Stream:
     beta = next(stream.beta for part in parts for stream in streams_of(part) if stream.name == name)
-    return Stream(name, tuple(sorted(_remaining(name, merged, parts), key=lambda unit: -unit.utility)), beta)
+    return Stream(name, tuple(sorted(_remaining_units(name, merged, parts), key=lambda unit: -unit.utility)), beta)
 
 
-def _remaining(name: str, merged: Context, parts: Sequence[Context]) -> Iterator[StreamUnit]:
+def _remaining_units(name: str, merged: Context, parts: Sequence[Context]) -> Iterator[StreamUnit]:
     """Yield each candidate with text in the merged context, with the numbers of the passages that have it."""
     written = {passage.text for part in parts for passage in part.passages if not passage.verbatim}
     for part in parts:

@@ -35,8 +35,8 @@ class Chunked(CheckedFields):
     headings: Annotated[bool, "Title and headings above chunks"] = True
     last: Annotated[
         Literal["cut", "end"],
-        "Treatment of a chunk that does not fit: `cut` skips it, and later fills the rest of the budget with first sentences "
-        "of skipped chunks; `end` stops there, with its first sentences",
+        "Treatment of a chunk that does not fit: `cut` continues with chunks that fit, and fills the rest of the budget with "
+        "first sentences of the others; `end` stops there, with its first sentences",
     ] = "cut"
 
 

@@ -63,7 +63,7 @@ class ValuePiece(Candidate):
             held = [fragment for other in taken for fragment in other.fragments]
             left = [part for fragment in self.fragments for part in uncovered_parts(fragment, held)]
             return self._with_fragments(left) if left else None
-        sentences = tuple(s for s in self.sentences if not any(_repeats(self.marker, s, other) for other in taken))
+        sentences = tuple(s for s in self.sentences if not any(_is_duplicate(self.marker, s, other) for other in taken))
         return replace(self, sentences=sentences) if sentences else None
 
     def _with_fragments(self, left: Sequence[Fragment]) -> ValuePiece:
@@ -73,7 +73,7 @@ class ValuePiece(Candidate):
 
     def beginnings(self, taken: Sequence[ValuePiece]) -> Iterator[ValuePiece]:
         for count in range(len(self.sentences) - 1, 0, -1):
-            beginning = _of(self.marker, self.score, self.sentences[:count], self.alone).beyond(taken)
+            beginning = _piece(self.marker, self.score, self.sentences[:count], self.alone).beyond(taken)
             if beginning is not None:
                 yield beginning
 
@@ -84,10 +84,10 @@ class ValuePiece(Candidate):
 def piece_of(marker: Marker, score: float, *, headed: bool = True) -> ValuePiece:
     """Return the value of a marker as a piece. Without `headed`, it has no title and headings, and is alone."""
     shown = marker if headed else replace(marker, title="", headings=())
-    return _of(shown, score, marker.sentences, alone=not headed)
+    return _piece(shown, score, marker.sentences, alone=not headed)
 
 
-def _of(marker: Marker, score: float, sentences: tuple[ValueSentence, ...], alone: bool) -> ValuePiece:
+def _piece(marker: Marker, score: float, sentences: tuple[ValueSentence, ...], alone: bool) -> ValuePiece:
     fragments = () if marker.written else tuple(_fragments(marker, sentences))
     return ValuePiece(fragments, score, marker=marker, sentences=sentences, alone=alone)
 
@@ -104,7 +104,7 @@ def value_text(marker: Marker, sentences: Sequence[ValueSentence]) -> str:
 
 def _fragments(marker: Marker, sentences: Sequence[ValueSentence]) -> Iterable[Fragment]:
     """Yield the sentences of a verbatim value as fragments of the document, each with the white space after it."""
-    for run in split_runs(sentences, _touch):
+    for run in split_runs(sentences, _are_adjacent):
         first, last = run[0], run[-1]
         start, end = first.support[0][0], last.support[0][1]
         after = marker.value[last.end :]
@@ -113,7 +113,7 @@ def _fragments(marker: Marker, sentences: Sequence[ValueSentence]) -> Iterable[F
         yield Fragment(marker.doc_id, marker.title, marker.headings, start, end + len(after), start, text)
 
 
-def _touch(one: ValueSentence, other: ValueSentence) -> bool:
+def _are_adjacent(one: ValueSentence, other: ValueSentence) -> bool:
     """Check that two sentences have the same distance in the document as in the value."""
     return other.support[0][0] - one.support[0][0] == other.start - one.start and other.start > one.start
 
@@ -125,7 +125,7 @@ def _inside(sentence: ValueSentence, doc_id: str, span: Span) -> bool:
     return any(span.overlaps(Span(doc_id, start, end)) for start, end in sentence.support)
 
 
-def _repeats(marker: Marker, sentence: ValueSentence, other: ValuePiece) -> bool:
+def _is_duplicate(marker: Marker, sentence: ValueSentence, other: ValuePiece) -> bool:
     """Check whether the other piece quotes the support of the sentence, or has a similar sentence with the same support."""
     if not sentence.support:
         return False

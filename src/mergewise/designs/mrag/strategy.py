@@ -44,7 +44,7 @@ class MRAG(CheckedFields):
     last: Annotated[
         Last,
         "Treatment of a value that does not fit: `end` stops there, with its first sentences; `stop` stops without them; `skip` "
-        "skips it; `cut` skips it, and later fills the rest of the budget with first sentences of skipped values",
+        "continues with values that fit; `cut` does too, and fills the rest of the budget with first sentences of the others",
     ] = "cut"
 
 

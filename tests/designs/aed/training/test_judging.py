@@ -89,7 +89,7 @@ def test_questions_are_filtered_by_differing_candidates_or_by_solved() -> None:
     assert [one.example.id for one in split_questions(asked, differing).learnt] == ["a", "b"]
     assert [one.example.id for one in split_questions(asked, solved).learnt] == ["a"]
     assert split_questions(asked, PRESETS["paper"]).dropped == 2
-    with pytest.raises(UsageError, match="without the solved questions"):
+    with pytest.raises(UsageError, match="labels without the reader's answers"):
         split_questions([*asked, question(1.5, 2.0)], PRESETS["gainrag"])
     assert digest(asked) != digest([replace(asked[0], solved=False), *asked[1:]])
 

@@ -18,8 +18,8 @@ from mergewise.designs.aed.training.candidates import (
     Example,
     LabelSource,
     TrainCandidate,
-    asked_of,
     passages_of,
+    reader_prompt,
     triplets_of,
 )
 from mergewise.designs.aed.training.labels import LabelCounts, LabelSettings, LabelStore, label
@@ -49,16 +49,16 @@ def test_every_candidate_gets_its_perplexity(tmp_path: Path, source: LabelSource
     assert [done for done, _, _ in progress] == list(range(1, len(EXAMPLES) + 1))
     found = {one.example: one.candidates for one in store.read(["passages", "triplets", "generated"])}
     for labelled in store.read(["passages"]):  # without a context, the model is contrasted with itself
-        question = model.prompt(asked_of(labelled.example.text, None))
+        question = model.prompt(reader_prompt(labelled.example.text, None))
         answers = labelled.example.answers
         assert labelled.alone == pytest.approx(cppl(model, question, [question], answers, alpha=0.5)[0])
     assert found.keys() == set(EXAMPLES)
     for example, candidates in found.items():
         kinds = [one.candidate.kind for one in candidates]
         assert set(kinds) == {"passages", "triplets", "generated"}
-        question = model.prompt(asked_of(example.text, None))
+        question = model.prompt(reader_prompt(example.text, None))
         for one in candidates:
-            context = model.prompt(asked_of(example.text, one.candidate))
+            context = model.prompt(reader_prompt(example.text, one.candidate))
             assert one.cppl == pytest.approx(cppl(model, question, [context], example.answers)[0])
         best = min(candidates, key=lambda one: one.cppl)
         assert best.candidate.span is not None and best.candidate.span.doc_id == example.id
@@ -167,7 +167,7 @@ def long_source(folder: Path) -> LabelSource:
 
 
 def prompt_tokens(candidate: TrainCandidate | None = None) -> int:
-    return len(reader().prompt(asked_of(EXAMPLES[0].text, candidate)))
+    return len(reader().prompt(reader_prompt(EXAMPLES[0].text, candidate)))
 
 
 def test_long_candidates_are_cut(tmp_path: Path) -> None:
@@ -183,7 +183,7 @@ def test_long_candidates_are_cut(tmp_path: Path) -> None:
             assert short.candidate.cut == (short.candidate.text != long.candidate.text)
             assert long.candidate.text.startswith(short.candidate.text) and not long.candidate.cut
             assert prompt_tokens(short.candidate) + len("Brix") <= small.window
-            question, prompt = (small.prompt(asked_of(EXAMPLES[0].text, one)) for one in (None, short.candidate))
+            question, prompt = (small.prompt(reader_prompt(EXAMPLES[0].text, one)) for one in (None, short.candidate))
             assert short.cppl == pytest.approx(cppl(small, question, [prompt], ["Brix"])[0])
     (passages,), (sets,) = store.read(["passages"]), store.read(["triplets"])
     texts = {one.candidate.span.doc_id: one.candidate for one in passages.candidates if one.candidate.span is not None}

@@ -45,15 +45,15 @@ def ground(text: str, question: str, sources: Sequence[Source], document: Docume
     unverified: list[str] = []
     judged = 0
     for start, end in split_sentences(text):
-        said = text[start:end]
-        found = _best(content_terms(said), asked, known)
+        stated = text[start:end]
+        found = _best(content_terms(stated), asked, known)
         if found is not None:
             number, sentence = found
             citations.setdefault((number, sentence.span), locator.citation(number, sentence.text, sentence.span))
-        supported = claims.is_supported(said, () if found is None else (found[0],))
+        supported = claims.is_supported(stated, () if found is None else (found[0],))
         judged += supported is not None
         if supported is False:
-            unverified.append(said)
+            unverified.append(stated)
     return AnswerGrounding(tuple(citations.values()), tuple(unverified), judged)
 
 
@@ -67,8 +67,8 @@ def _source_sentences(sources: Sequence[Source]) -> Iterator[_Known]:
                 yield source.number, sentence, content_terms(sentence.text)
 
 
-def _best(said: frozenset[str], asked: frozenset[str], known: Sequence[_Known]) -> tuple[int, SourceSentence] | None:
-    if not said or not known:
+def _best(stated: frozenset[str], asked: frozenset[str], known: Sequence[_Known]) -> tuple[int, SourceSentence] | None:
+    if not stated or not known:
         return None
-    number, sentence, terms = max(known, key=lambda one: (len(said & one[2]), len(asked & one[2])))
-    return (number, sentence) if len(said & terms) >= ENOUGH * len(said) else None
+    number, sentence, terms = max(known, key=lambda one: (len(stated & one[2]), len(asked & one[2])))
+    return (number, sentence) if len(stated & terms) >= ENOUGH * len(stated) else None

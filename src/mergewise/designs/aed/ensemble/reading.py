@@ -95,7 +95,7 @@ class StreamedQuestion:
         for stream in self.ensemble.streams:
             self._add(stream, [numbered[number] for number in stream.passages], code)
         if background is not None:
-            self._remember(background, code)
+            self._add_background(background, code)
         if self.utilities:
             self.weights |= weights_of(self.utilities)
         self.check_readings()
@@ -130,10 +130,10 @@ class StreamedQuestion:
 
     def _read_together(self, sources: Sequence[Source], background: str | None, code: str) -> None:
         """Build a single prompt of the most useful texts. The background competes with the passages (GainRAG)."""
-        worth = dict(self._worth())
+        worth = dict(self._passage_utilities())
         best = sorted(sources, key=lambda source: -worth.get(source.number, source.score))
         ranked: list[Source | str] = [*best]
-        utility = None if background is None else self._utility(background)
+        utility = None if background is None else self._background_utility(background)
         if background is not None and utility is not None:
             ranked.insert(sum(worth.get(source.number, source.score) >= utility for source in best), background)
         wanted = ranked[: self.ensemble.together]
@@ -148,13 +148,13 @@ class StreamedQuestion:
             read.append(utility)
         self.utilities[TOGETHER] = max(read, default=0.0)
 
-    def _worth(self) -> Iterator[tuple[int, float]]:
+    def _passage_utilities(self) -> Iterator[tuple[int, float]]:
         """Yield the utility of each passage. The best of several candidates in a passage comes last."""
         for stream in self.ensemble.streams:
             for unit in reversed(stream.units):
                 yield from ((number, unit.utility) for number in unit.passages)
 
-    def _utility(self, background: str) -> float | None:
+    def _background_utility(self, background: str) -> float | None:
         """Return S_phi(q, d_ss), Eq. 12, or None if the model knows nothing and `na` is off."""
         if prompts.knows_nothing(background) and not (self.ensemble.na and background.strip()):
             self.steps.append(Step("background", "N/A: the model knows nothing, so its stream has no weight"))
@@ -163,9 +163,9 @@ class StreamedQuestion:
         self.steps.append(Step("background", " ".join(background.split()), score=utility))
         return utility
 
-    def _remember(self, background: str, code: str) -> None:
+    def _add_background(self, background: str, code: str) -> None:
         """Add the self-sufficiency passage as a stream, or with weight 0 if the model knows nothing."""
-        utility = self._utility(background)
+        utility = self._background_utility(background)
         if utility is None:
             self.weights[MEMORY] = 0.0
             return

@@ -126,7 +126,7 @@ def beginning_that_fits(candidate: TrainCandidate, fits: Callable[[TrainCandidat
     return None
 
 
-def asked_of(question: str, candidate: TrainCandidate | None) -> list[Message]:
+def reader_prompt(question: str, candidate: TrainCandidate | None) -> list[Message]:
     """Build the reader's prompt with this candidate, or without a context.
 
     The code of the quotations depends only on the question, so that the prompts of all its candidates share a prefix.

@@ -32,10 +32,10 @@ from mergewise.designs.aed.training.candidates import (
     Kind,
     LabelSource,
     TrainCandidate,
-    asked_of,
     beginning_that_fits,
     generated_candidate,
     passages_of,
+    reader_prompt,
     triplets_of,
 )
 from mergewise.errors import UsageError
@@ -251,7 +251,7 @@ def label(
     Raises:
         UsageError: if no question has an answer, an index lacks triplets, or existing labels have other parameters.
     """
-    asked, kinds = list(_in_turn(sources)), settings.kinds()
+    asked, kinds = list(_alternate(sources)), settings.kinds()
     if not asked:
         raise UsageError("no question with an answer", "add gold answers to the questions")
     for kind in kinds:
@@ -274,7 +274,7 @@ def label(
 
     labelled = []
     asking, measuring = tee(requests())
-    results = executor.map(partial(_measured_labels, model, settings), measuring)
+    results = executor.map(partial(_measure, model, settings), measuring)
     for request, measured in zip(asking, results, strict=True):
         for one in measured:
             if one.labels is not None:
@@ -329,11 +329,11 @@ def _requests(
         yield _LabelRequest([example], found)
 
 
-def _measured_labels(model: CausalModel[Any], settings: LabelSettings, request: _LabelRequest) -> list[_MeasuredLabels]:
+def _measure(model: CausalModel[Any], settings: LabelSettings, request: _LabelRequest) -> list[_MeasuredLabels]:
     """Measure the candidates of a request. This is a pure function for workers."""
     if request.found is None:
         asked = [prompts.background(example.text) for example in request.examples]
-        texts = _texts_by(model, asked, prompts.BACKGROUND_TOKENS)  # d_gen = G(rho(q))
+        texts = _decode_texts(model, asked, prompts.BACKGROUND_TOKENS)  # d_gen = G(rho(q))
         own = [(example, generated_candidate(text)) for example, text in zip(request.examples, texts, strict=True)]
         return [
             _MeasuredLabels(example, "generated", labels_of(model, example, [one] if one else [], settings.alpha))
@@ -344,19 +344,19 @@ def _measured_labels(model: CausalModel[Any], settings: LabelSettings, request: 
     for kind, candidates in request.found.items():
         alone = None
         if kind == "passages":
-            question = model.prompt(asked_of(example.text, None))
+            question = model.prompt(reader_prompt(example.text, None))
             alone = float(cppl(model, question, [question], example.answers, alpha=0.0)[0])
         measured.append(_MeasuredLabels(example, kind, labels_of(model, example, candidates, settings.alpha), alone))
     return measured
 
 
-def _texts_by(model: CausalModel[Any], asked: Sequence[Sequence[Message]], most: int) -> list[str]:
+def _decode_texts(model: CausalModel[Any], asked: Sequence[Sequence[Message]], most: int) -> list[str]:
     """Decode a text by the reader for each prompt, in one batch."""
     streams = [StreamPrompts((model.prompt(messages),), (1.0,)) for messages in asked]
     return [decoded.text for decoded in decode(model, streams, max_tokens=most)]
 
 
-def _in_turn(sources: Sequence[LabelSource]) -> Iterator[tuple[Example, IndexReader]]:
+def _alternate(sources: Sequence[LabelSource]) -> Iterator[tuple[Example, IndexReader]]:
     """Yield the first question of each source, then the second, and so on. Questions without answers are skipped."""
     kept = [[example for example in source.examples if any(map(str.strip, example.answers))] for source in sources]
     for turn in zip_longest(*kept):
@@ -366,7 +366,7 @@ def _in_turn(sources: Sequence[LabelSource]) -> Iterator[tuple[Example, IndexRea
 def _has_room(model: CausalModel[Any], example: Example) -> bool:
     """Check that the question and its answers fit into the reader's window without a context."""
     answer = max(len(model.encode(answer)) for answer in example.answers)
-    asked = (asked_of(example.text, None), prompts.background(example.text))
+    asked = (reader_prompt(example.text, None), prompts.background(example.text))
     return all(len(model.prompt(messages)) + max(answer, 1) < model.window for messages in asked)
 
 
@@ -378,16 +378,16 @@ def labels_of(
     Raises:
         UsageError: if the question does not fit.
     """
-    question = model.prompt(asked_of(example.text, None))
+    question = model.prompt(reader_prompt(example.text, None))
     room = model.window - max(len(model.encode(answer)) for answer in example.answers)
 
     def fits(candidate: TrainCandidate) -> bool:
-        return len(model.prompt(asked_of(example.text, candidate))) <= room
+        return len(model.prompt(reader_prompt(example.text, candidate))) <= room
 
     fitting = [fitted for one in candidates if (fitted := beginning_that_fits(one, fits)) is not None]
     if len(fitting) < len(candidates):
         return None
-    contexts = [model.prompt(asked_of(example.text, candidate)) for candidate in fitting]
+    contexts = [model.prompt(reader_prompt(example.text, candidate)) for candidate in fitting]
     values = cppl(model, question, contexts, example.answers, alpha=alpha)
     return [Label(candidate, float(value)) for candidate, value in zip(fitting, values, strict=True)]
 
@@ -402,7 +402,7 @@ def _label_solved(
 ) -> None:
     """Store the reader's answers from the candidates with the lowest CPPL, and check them."""
     asked = (
-        asked_of(example.text, None if best is None else best.candidate)
+        reader_prompt(example.text, None if best is None else best.candidate)
         for example in examples
         for best in (min(store.question(key_of(example), kinds).candidates, key=lambda one: one.cppl, default=None),)
     )
@@ -411,7 +411,7 @@ def _label_solved(
 
 
 def _answer_of(model: CausalModel[Any], messages: Sequence[Message]) -> str:
-    (answer,) = _texts_by(model, [messages], ANSWER_TOKENS)
+    (answer,) = _decode_texts(model, [messages], ANSWER_TOKENS)
     return answer.strip()
 
 

@@ -116,7 +116,7 @@ def split_questions(questions: Sequence[LabelledQuestion], settings: TrainSettin
     """Split the questions at random by the seed. Copies of a question in several sets stay together."""
     if settings.questions == "solved" and any(one.solved is None for one in questions):
         raise UsageError(
-            "labels without the solved questions of the reader",
+            "labels without the reader's answers (required by questions=solved)",
             "label with the same --preset: QUESTIONS --chat hf:PATH",
         )
     able = [

@@ -66,9 +66,9 @@ _OF_PLACES = frozenset("in at near from to on".split())
 
 def trim(phrase: str) -> str:
     """Return the phrase on one line, without quotes and marks at its ends. The full stop of an initial or "Jr" stays."""
-    said = " ".join(phrase.split()).strip()
-    kept = bool(re.search(r"(?:\b[A-Z]|Jr|Sr|Inc|Ltd|Co)\.\Z", said))
-    return said.strip(_EDGE) + ("." if kept and not said.strip(_EDGE).endswith(".") else "")
+    flat = " ".join(phrase.split()).strip()
+    keeps_stop = bool(re.search(r"(?:\b[A-Z]|Jr|Sr|Inc|Ltd|Co)\.\Z", flat))
+    return flat.strip(_EDGE) + ("." if keeps_stop and not flat.strip(_EDGE).endswith(".") else "")
 
 
 def objects(text: str, preposition: str = "") -> list[str]:
@@ -102,11 +102,11 @@ def _without_description(text: str) -> str:
 def phrase(text: str) -> list[str]:
     """Return the phrase at the beginning of the text if it is short."""
     end = BOUNDARY.search(text)
-    said = text[: end.start()] if end else text
-    cut = _PREPOSITION.search(said)
-    said = said[: cut.start()] if cut and cut.start() else said
-    said = trim(said.split(", ")[0] if not re.match(r"[^,]+(?:, [^,]+)+,? and ", said) else said)
-    return [said] if said and len(said.split()) <= _WORDS else []
+    first = text[: end.start()] if end else text
+    cut = _PREPOSITION.search(first)
+    first = first[: cut.start()] if cut and cut.start() else first
+    first = trim(first.split(", ")[0] if not re.match(r"[^,]+(?:, [^,]+)+,? and ", first) else first)
+    return [first] if first and len(first.split()) <= _WORDS else []
 
 
 def names_in(listed: str) -> list[str]:

@@ -29,9 +29,7 @@ class TripletSettings(CheckedFields):
     made: Annotated[Literal["rules", "model"], "Maker of the triplets: rules or the chat model"] = "rules"
     longest: Annotated[int, Range(1, 10_000), "Maximum size of a passage in tokens, as in `aed`"] = PASSAGE_TOKENS
     most: Annotated[int, Range(1, 1000), "Maximum number of triplets of a passage"] = 32
-    coverage: Annotated[float, SHARE, "Minimum share of passages with triplets; below it the model is asked again"] = (
-        0.9
-    )
+    coverage: Annotated[float, SHARE, "Share of passages with triplets that ends the retries"] = 0.9
     attempts: Annotated[int, Range(1, 10), "Maximum number of model calls for a passage"] = 2
     window: Annotated[int, Range(64, 1_000_000), "Document tokens of a prompt, if the model's window holds them"] = 1024
     overlap: Annotated[int, Range(0, 10_000), "Tokens shared by neighbouring windows"] = 0

@@ -41,7 +41,7 @@ def triplets_by_rules(text: str, title: str, leaves: Sequence[Leaf]) -> list[Tri
     Returns:
         The triplets, in the order of their sentences.
     """
-    about = _About.of(text, title, leaves)
+    about = _Topic.of(text, title, leaves)
     found: list[Triplet] = []
     for leaf in leaves:
         for start, end, _ in leaf.sentences:
@@ -62,7 +62,7 @@ def _clean(parts: _Parts) -> _Parts | None:
 
 
 @dataclass
-class _About:
+class _Topic:
     """The topic of a passage: its name, and its kinds ("film", "city"), by which sentences refer to it."""
 
     name: str
@@ -81,7 +81,7 @@ class _About:
         )
 
     @classmethod
-    def of(cls, text: str, title: str, leaves: Sequence[Leaf]) -> _About:
+    def of(cls, text: str, title: str, leaves: Sequence[Leaf]) -> _Topic:
         own = leaves[0].headings[-1] if leaves and leaves[0].headings else title
         passage = text[leaves[0].start : leaves[-1].end] if leaves else ""
         opening = set(words(f"{own} {passage[:300]}")) & patterns.GENERIC
@@ -89,22 +89,22 @@ class _About:
             patterns.TITLE_BRACKETS.sub("", own).strip() or own, patterns.PERSONAL.search(passage) is not None, opening
         )
 
-    def is_meant(self, lead: str) -> bool:
+    def matches(self, lead: str) -> bool:
         """Check whether the phrase refers to the topic of the passage."""
         if patterns.PRONOUN.fullmatch(lead):
             return True
         if re.search(r"['’]s?(?:\s|\Z)", lead):
             return False
-        mine, said = set(words(self.name)) - STOP_WORDS, set(words(lead)) - STOP_WORDS
-        if lead.lower().startswith(("the ", "this ")) and said and said <= self.kinds:
+        mine, others = set(words(self.name)) - STOP_WORDS, set(words(lead)) - STOP_WORDS
+        if lead.lower().startswith(("the ", "this ")) and others and others <= self.kinds:
             return True
-        others = {word for word in re.findall(r"\b[^\W\d_][\w-]*", lead) if word[0].islower()} - STOP_WORDS
-        if not others <= mine | self.kinds:
+        lowercase = {word for word in re.findall(r"\b[^\W\d_][\w-]*", lead) if word[0].islower()} - STOP_WORDS
+        if not lowercase <= mine | self.kinds:
             return False
-        return bool(mine and said) and 2 * len(mine & said) >= min(len(mine), len(said)) and _is_name(lead)
+        return bool(mine and others) and 2 * len(mine & others) >= min(len(mine), len(others)) and _is_name(lead)
 
     def subject(self, lead: str) -> str:
-        return self.name if self.name and self.is_meant(lead) else lead
+        return self.name if self.name and self.matches(lead) else lead
 
 
 def _is_name(lead: str) -> bool:
@@ -114,7 +114,7 @@ def _is_name(lead: str) -> bool:
 class _SentenceReader:
     """Extractor of the triplets of a sentence."""
 
-    def __init__(self, plain: str, about: _About) -> None:
+    def __init__(self, plain: str, about: _Topic) -> None:
         self.raw = plain
         self.flat = " ".join(plain.split())
         self.about = about
@@ -177,7 +177,7 @@ class _SentenceReader:
             at, inside = match.end(), match[1]
             name = name or self.about.subject(lead or self.about.name)
             for alias in patterns.ALIAS.finditer(inside):
-                yield name, _how(alias["how"]), alias["name"]
+                yield name, _alias_relation(alias["how"]), alias["name"]
             for foreign in patterns.FOREIGN.finditer(inside):
                 if not re.search(r"\d", foreign["name"]):
                     yield name, f"{foreign['language']} name", foreign["name"]
@@ -190,8 +190,8 @@ class _SentenceReader:
             at = inside.index(dates[1])  # the dash between the dates was lost
             parts = [inside[:at], inside[at:]]
         born, died = patterns.LIFE.search(parts[0]), patterns.LIFE.search(parts[1]) if len(parts) > 1 else None
-        said_born = re.search(r"\b(?:born|b\.|geb|né|née|naci|nat[oa])|\*", parts[0]) is not None
-        if died is None and born is not None and not said_born:
+        has_birth = re.search(r"\b(?:born|b\.|geb|né|née|naci|nat[oa])|\*", parts[0]) is not None
+        if died is None and born is not None and not has_birth:
             return
         if died is not None and not self.about.personal and not re.search(r"[^\W\d_]{3}", " ".join(dates)):
             yield name, "years", " – ".join(part.strip() for part in parts)
@@ -218,13 +218,15 @@ class _SentenceReader:
         if lead is not None and lead["lead"].strip().lower() not in patterns.NO_SUBJECT:
             subject = self._subject(lead["lead"].strip(), subject)
             for alias in patterns.ALIAS.finditer(lead["aside"] or ""):
-                yield subject, _how(alias["how"]), alias["name"]
+                yield subject, _alias_relation(alias["how"]), alias["name"]
             yield from self._own_relations(lead["lead"], body[lead.end("verb") :], lead["verb"])
-            said = self._predicate(subject, lead["verb"], body[lead.end() :].strip())
+            statements = self._predicate(subject, lead["verb"], body[lead.end() :].strip())
             part = (
                 patterns.PART.fullmatch(lead["lead"]) if self.about.name and subject == lead["lead"].strip() else None
             )
-            yield from said if part is None else self._part_of_topic((part["noun"] or part["bare"]).lower(), said)
+            yield from (
+                statements if part is None else self._part_of_topic((part["noun"] or part["bare"]).lower(), statements)
+            )
         elif (verb := re.match(rf"(?:and\s+|also\s+)*(?P<verb>{patterns.VERB})\s+", body)) is not None:
             yield from self._predicate(subject, verb["verb"], body[verb.end() :])
         if (
@@ -251,9 +253,9 @@ class _SentenceReader:
         if own and named and verb in ("is", "was", "are", "were") and self.about.name:
             yield self.about.name, lead[own.end() :], named[0]
 
-    def _part_of_topic(self, noun: str, said: Iterator[_Parts]) -> Iterator[_Parts]:
+    def _part_of_topic(self, noun: str, statements: Iterator[_Parts]) -> Iterator[_Parts]:
         """Attach a statement about "the music" or "its population" to the passage's topic, so that it is clear by itself."""
-        for _, relation, tail in said:
+        for _, relation, tail in statements:
             yield self.about.name, noun if relation in ("is", "was", "are", "were") else f"{noun} {relation}", tail
 
     def _predicate(self, subject: str, verb: str, rest: str) -> Iterator[_Parts]:
@@ -275,7 +277,7 @@ class _SentenceReader:
             for name in objects(f"{verb} {rest}"[cast.end() :], "starring"):
                 yield subject, "starring", name
         for alias in patterns.ALIAS.finditer(rest):
-            yield subject, _how(alias["how"]), alias["name"]
+            yield subject, _alias_relation(alias["how"]), alias["name"]
 
     def _kind(self, subject: str, verb: str, rest: str) -> Iterator[_Parts]:
         """Read kind, year and origin from "is a 1938 American western film directed by"."""
@@ -315,17 +317,17 @@ class _SentenceReader:
     def _verb(self, subject: str, verb: str, rest: str) -> Iterator[_Parts]:
         """Read the object of a verb and its prepositions, as in "died on 3 March 1972 in Beverly Hills"."""
         end = BOUNDARY.search(rest)
-        said = rest[: end.start()] if end else rest
-        prepositions = list(re.finditer(rf"(?:\A|\s|,\s*)(?P<prep>{patterns.PREPOSITIONS})\s+", said))
-        direct = re.sub(r"\A(?:the|an?)\s+", "", said[: prepositions[0].start()] if prepositions else said)
-        named = re.match(NAMES, re.sub(r"\A(?:the|an?)\s+", "", said))
+        statement = rest[: end.start()] if end else rest
+        prepositions = list(re.finditer(rf"(?:\A|\s|,\s*)(?P<prep>{patterns.PREPOSITIONS})\s+", statement))
+        direct = re.sub(r"\A(?:the|an?)\s+", "", statement[: prepositions[0].start()] if prepositions else statement)
+        named = re.match(NAMES, re.sub(r"\A(?:the|an?)\s+", "", statement))
         found = names_in(named[0]) if named and direct.strip(" ,") else phrase(direct)
         if direct.strip(" ,") and not found:
             return
         for one in found:
             yield subject, verb, one
         name = f" {found[0]}" if len(found) == 1 and len(found[0].split()) <= 5 else ""
-        passed = said.find(named[0]) + len(named[0]) if named and found else 0
+        passed = statement.find(named[0]) + len(named[0]) if named and found else 0
         for prep in prepositions[:4]:
             if prep.start() < passed or (prep["prep"] == "of" and prep is not prepositions[0]):
                 continue
@@ -389,9 +391,9 @@ def _is_about_the_subject(before: str) -> bool:
     return re.search(r"\s(?:in|on|at|by|to|for|from|with|of|due)\s", f" {before} ") is None
 
 
-def _how(said: str) -> str:
+def _alias_relation(phrase: str) -> str:
     """Return the relation of an alias, such as "known as"."""
-    how = " ".join(said.lower().split())
+    how = " ".join(phrase.lower().split())
     return f"{how} as" if "known" in how or "romani" in how else how
 
 

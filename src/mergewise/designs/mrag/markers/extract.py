@@ -295,7 +295,7 @@ def _holding_paragraphs(
     lost = False
     for sentence in judged:
         if not sentence.supported:
-            elsewhere = _elsewhere(marker.value[sentence.start : sentence.end], marker, request, judge)
+            elsewhere = _other_paragraph(marker.value[sentence.start : sentence.end], marker, request, judge)
             holding.update(elsewhere)
             lost = lost or not elsewhere
     if not holding:
@@ -305,7 +305,7 @@ def _holding_paragraphs(
     return tuple(sorted(best))
 
 
-def _elsewhere(stated: str, marker: RawMarker, request: WritingRequest, judge: Judge[_SegmentKey]) -> list[int]:
+def _other_paragraph(stated: str, marker: RawMarker, request: WritingRequest, judge: Judge[_SegmentKey]) -> list[int]:
     """Return the first other paragraph of the prompt that holds the sentence, if any."""
     others = (n for n in request.shown if n not in marker.paragraphs)
     return list(islice((n for n in others if judge.judge(stated, [(request.source, n)]).support), 1))

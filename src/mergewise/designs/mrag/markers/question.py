@@ -1,7 +1,7 @@
 """Conversion of an English sentence into a question, by rules. Two forms keep the words of the sentence:
 
 - The first auxiliary moves before the subject: "The mill was built in 1850." becomes "Was the mill built in 1850?".
-- A verb of a short list is asked with "do": "`retries` sets how often ..." becomes "Does `retries` set how often ...?".
+- A verb of a short list gets "do": "`retries` sets how often ..." becomes "Does `retries` set how often ...?".
 
 The subject must be short and simple: no comma, no clause, no other known verb, and no ambiguous pronoun. For other sentences the
 rules would often give wrong questions, so keys use salient phrases instead.
@@ -86,12 +86,12 @@ def as_question(sentence: str) -> str | None:
 
 
 def _is_plain_subject(subject: str) -> bool:
-    said = [word.lower() for word in _WORD.findall(subject)]
-    if not said or len(said) > _SUBJECT or said[0] in _FRONTED or re.search(r"[,;:()\[\]|“”\"#>]|\.\s", subject):
+    words = [word.lower() for word in _WORD.findall(subject)]
+    if not words or len(words) > _SUBJECT or words[0] in _FRONTED or re.search(r"[,;:()\[\]|“”\"#>]|\.\s", subject):
         return False
-    if len(said) == 1 and said[0] in _OPEN:
+    if len(words) == 1 and words[0] in _OPEN:
         return False
-    return _UNPLAIN.isdisjoint(said) and _BASES.keys().isdisjoint(said) and _HELPERS.isdisjoint(said)
+    return _UNPLAIN.isdisjoint(words) and _BASES.keys().isdisjoint(words) and _HELPERS.isdisjoint(words)
 
 
 def _is_helping(rest: str) -> bool:

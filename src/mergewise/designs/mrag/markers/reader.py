@@ -112,7 +112,7 @@ class MarkerReport:
 
 
 def _token_counts(markers: Any, column: str) -> list[int]:
-    """Return the column for all markers except copies, or for copies if there are no others."""
+    """Return the column without copies, or with them if all markers are copies."""
     pairs = list(zip(markers[column].to_pylist(), markers["made"].to_pylist(), strict=True))
     return [value for value, made in pairs if made != COPY] or [value for value, _ in pairs]
 

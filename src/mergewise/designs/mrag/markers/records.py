@@ -34,9 +34,7 @@ class MarkerSettings(CheckedFields):
         "End of a numbered paragraph: after a sentence (always with rules), or at the token limit",
     ] = "sentence"
     most: Annotated[int, Range(1, 10), "Maximum number of paragraphs of a marker"] = 3
-    coverage: Annotated[float, SHARE, "Minimum share of paragraphs with markers; below it the model is asked again"] = (
-        0.95
-    )
+    coverage: Annotated[float, SHARE, "Share of paragraphs with markers that ends the retries"] = 0.95
     attempts: Annotated[int, Range(1, 10), "Maximum number of model calls for a paragraph"] = 3
     policy: Annotated[
         Literal["rest", "again"],
@@ -191,7 +189,7 @@ def problems(rows: DocumentRows, settings: MarkerSettings, dimension: int) -> It
         yield "marker and its segments have different spans"
     if any(not marker.key.strip() or not marker.value.strip() for marker in markers):
         yield "empty marker"
-    if any(not _is_sound(marker, rows.document.text) for marker in markers):
+    if any(not _has_valid_sentences(marker, rows.document.text) for marker in markers):
         yield "sentences of a marker differ from its value or the document"
 
 
@@ -202,7 +200,7 @@ def _has_valid_spans(marker: Marker, segments: Sequence[TextSegment], most: int)
     return marker.spans == tuple((segments[n].start, segments[n].end) for n in numbers)
 
 
-def _is_sound(marker: Marker, text: str) -> bool:
+def _has_valid_sentences(marker: Marker, text: str) -> bool:
     """Check that sentences lie in the value and supports in the segments, and that a verbatim sentence equals its support."""
     for sentence in marker.sentences:
         if not 0 <= sentence.start < sentence.end <= len(marker.value):

@@ -73,7 +73,7 @@ def drafts(document: DocumentRows, segments: Sequence[TextSegment], most: int) -
     title = document["leaf"][0].title if document["leaf"] else ""
     made: list[Draft] = []
     for run in _runs(sentences, most):
-        numbers = _with_needed(run, sentences)
+        numbers = _with_leads(run, sentences)
         while len({sentences[i].segment for i in numbers}) > most:
             numbers = numbers[1:]  # drop a lead that is far away
         inside, own = [sentences[i] for i in numbers], [sentences[i] for i in run]
@@ -114,7 +114,9 @@ def _runs(sentences: Sequence[_DocumentSentence], most: int) -> Iterator[list[in
     """Yield runs of neighbouring sentences on one topic in one section, as numbers. A run has at most `most` segments."""
     run: list[int] = []
     for number in range(len(sentences)):
-        if run and (sentences[number].segment - sentences[run[0]].segment >= most or _ends(run, number, sentences)):
+        if run and (
+            sentences[number].segment - sentences[run[0]].segment >= most or _is_run_end(run, number, sentences)
+        ):
             yield run
             run = []
         run.append(number)
@@ -122,7 +124,7 @@ def _runs(sentences: Sequence[_DocumentSentence], most: int) -> Iterator[list[in
         yield run
 
 
-def _ends(run: Sequence[int], number: int, sentences: Sequence[_DocumentSentence]) -> bool:
+def _is_run_end(run: Sequence[int], number: int, sentences: Sequence[_DocumentSentence]) -> bool:
     """Check whether the run ends before this sentence: a new section or topic begins, or the run is full."""
     sentence = sentences[number]
     tokens = sum(sentences[i].tokens for i in run)
@@ -135,7 +137,7 @@ def _ends(run: Sequence[int], number: int, sentences: Sequence[_DocumentSentence
     )
 
 
-def _with_needed(run: Sequence[int], sentences: Sequence[_DocumentSentence]) -> list[int]:
+def _with_leads(run: Sequence[int], sentences: Sequence[_DocumentSentence]) -> list[int]:
     """Add the leads of the run's sentences, and the sentence before a run that begins with a reference to it."""
     needed = set(run)
     fresh: list[int] = list(run)
