@@ -113,7 +113,7 @@ class StreamWeights:
         """Format a line per stream, the answer, and the agreement of the streams.
 
         Args:
-            by_token: Whether to split the answer into tokens instead of runs of the same stream.
+            by_token: Show single tokens instead of runs of tokens from the same stream.
         """
         lines = [[(self._weight_line(name), name)] for name in self.weights]
         if not self.tokens:

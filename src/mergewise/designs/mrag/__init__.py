@@ -21,7 +21,7 @@ def _strategies() -> dict[str, Strategy]:
     chunked = {
         "fixed": "the best chunks of a fixed size until the budget is full",
         "semantic": "the best chunks, split at changes of topic, until the budget is full",
-        "pic": "the best chunks, grouped by a summary (PIC), until the budget is full",
+        "pic": "the best chunks, grouped by similarity to a summary (PIC), until the budget is full",
     }
     return {
         "mrag": Strategy(

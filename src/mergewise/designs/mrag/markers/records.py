@@ -55,7 +55,11 @@ class MarkerSettings(CheckedFields):
     prompt: PromptHash = ""
 
     def paragraphs(self, document: DocumentRows) -> list[TextSegment]:
-        """Return the numbered paragraphs of a document."""
+        """Return the numbered paragraphs of a document.
+
+        Args:
+            document: Rows of the document.
+        """
         return paragraphs_of(document, self.segment, whole_sentences=self.ends == "sentence" or self.made == "rules")
 
 
