@@ -60,7 +60,7 @@ def stream_of(name: str, *units: tuple[float, *tuple[int, ...]], beta: float = 0
 class Utilities:
     """A predictor that scores a text by the words in it."""
 
-    spec = "told"
+    spec = "words"
 
     def __init__(self, **worth: float) -> None:
         self.worth = worth
@@ -108,12 +108,12 @@ def request(causal: ScriptedCausal | None, ensemble: Ensemble | None = BOTH, **o
     return Request(context(ensemble), DOCUMENTS.get, models, **{"max_tokens": 40, **given})  # type: ignore[arg-type]
 
 
-def told(prompt: str) -> str:
+def scripted_answer(prompt: str) -> str:
     return {"background": "I remember Rome.", "memory": "Rome", "sources": "Delft"}[kind(prompt)]
 
 
 def test_triplets_are_read_as_written_and_cited_by_their_sentence() -> None:
-    causal = speaker(told)
+    causal = speaker(scripted_answer)
     found = answer("aed", replace(request(causal), context=of_triplets()))
     assert found.text == "Delft [2]"
     assert [(c.number, c.text, c.span) for c in found.citations] == [(2, BIRTH, Span("people", 12, 12 + len(BIRTH)))]
@@ -123,7 +123,7 @@ def test_triplets_are_read_as_written_and_cited_by_their_sentence() -> None:
 
 
 def test_three_streams_are_weighted_and_decoded_together() -> None:
-    causal = speaker(told)
+    causal = speaker(scripted_answer)
     found = answer("aed", request(causal))
     assert (found.text, found.mode, found.found, found.complete) == ("Delft [1]", "aed", True, True)
     assert [(c.number, c.text, c.title) for c in found.citations] == [(1, BIRTH, "People")]
@@ -200,7 +200,7 @@ def test_marks_by_the_model_are_removed() -> None:
 
 
 def test_no_background_is_written_without_memory() -> None:
-    causal = speaker(told)
+    causal = speaker(scripted_answer)
     found = answer("aed", request(causal, Ensemble((PASSAGES,), memory=False)))
     assert streams_of(found).weights == {"passages": 1.0}
     assert len(causal.started) == 1 and found.usage.calls == 1
@@ -208,14 +208,14 @@ def test_no_background_is_written_without_memory() -> None:
 
 def test_one_stream_is_ordinary_decoding() -> None:
     """The utility of the only stream does not matter."""
-    causal = speaker(told)
+    causal = speaker(scripted_answer)
     found = answer("aed", request(causal, Ensemble((stream_of("passages", (-40.0, 1)),), memory=False)))
     assert found.text == "Delft [1]"
     assert all(token.agreement == pytest.approx(1) for token in streams_of(found).tokens)
 
 
 def test_a_context_of_another_strategy_is_one_stream() -> None:
-    causal = speaker(told)
+    causal = speaker(scripted_answer)
     predictor = Utilities(Delft=2.0, Paris=1.0, remember=0.5)
     found = answer("aed", request(causal, None, predictor=predictor))
     assert streams_of(found).utilities == {"passages": 2.5, "memory": 0.5}  # 2 + 0.5 * 1
@@ -224,7 +224,7 @@ def test_a_context_of_another_strategy_is_one_stream() -> None:
 
 
 def test_batches_match_single_questions() -> None:
-    requests = [request(speaker(told))] * 3
+    requests = [request(speaker(scripted_answer))] * 3
     other = replace(requests[0].context, passages=requests[0].context.passages[1:], reading=None)
     requests[1] = replace(requests[1], context=other)
     requests.append(replace(requests[0], context=replace(other, passages=())))
@@ -233,7 +233,7 @@ def test_batches_match_single_questions() -> None:
         assert together == [answer(mode, one) for one in requests]
         assert [one.found for one in together] == [True, True, True, False]
         assert {one.mode for one in together} == {mode}
-    batched = speaker(told)
+    batched = speaker(scripted_answer)
     contexts = [replace(requests[0].context, question=f"Where was {name} born?") for name in ("Ada", "Brix", "Eve")]
     answer_all(
         "aed",
@@ -246,7 +246,7 @@ def test_batches_match_single_questions() -> None:
 
 
 def test_equal_prompts_are_decoded_once() -> None:
-    causal = speaker(told)
+    causal = speaker(scripted_answer)
     weights = [Ensemble((stream_of("passages", (utility, 1)), OTHERS)) for utility in (9.0, -9.0)]
     kept: dict[str, Decoded] = {}
     requests = [request(causal, ensemble, backgrounds=kept) for ensemble in weights]
@@ -273,19 +273,19 @@ def test_replug_reads_the_best_ten_passages() -> None:
     passages = tuple(
         Passage(BIRTH, number / 100, (Span("people", 12, 12 + len(BIRTH)),), title=f"P{number}") for number in range(12)
     )
-    given = request(speaker(told), None)
+    given = request(speaker(scripted_answer), None)
     found = answer("replug", replace(given, context=replace(given.context, passages=passages)))
     assert set(streams_of(found).weights) == {f"[{number}]" for number in range(3, 13)}
     assert any("2 passages over the maximum of 10 streams" in step.reason for step in found.trace)
 
 
 def test_least_useful_passages_are_dropped_if_not_all_fit() -> None:
-    causal = speaker(told)
+    causal = speaker(scripted_answer)
     both = stream_of("passages", (1.5, 2), (1.0, 1))
     full = len(causal.prompt([])) or 0
     answer("aed", request(causal, Ensemble((both,), memory=False)))
     full = len(causal.started[0])
-    causal = speaker(told)
+    causal = speaker(scripted_answer)
     causal.window = full + 39
     found = answer("aed", request(causal, Ensemble((both,), memory=False)))
     assert WORK in causal.started[0] and BIRTH not in causal.started[0]
@@ -298,7 +298,7 @@ def test_least_useful_passages_are_dropped_if_not_all_fit() -> None:
 
 def test_dropped_passages_do_not_count_for_the_weights() -> None:
     """Eq. 11 over the passages in the window: 3 instead of 3 + 0.5 * 3."""
-    causal, both, memory = speaker(told), stream_of("passages", (3.0, 2), (3.0, 1)), 4.0
+    causal, both, memory = speaker(scripted_answer), stream_of("passages", (3.0, 2), (3.0, 1)), 4.0
     given = request(causal, Ensemble((both,)), predictor=Utilities(remember=memory))
     whole = answer("aed", given)
     assert streams_of(whole).utilities == {"passages": 4.5, "memory": memory}
@@ -311,7 +311,7 @@ def test_dropped_passages_do_not_count_for_the_weights() -> None:
 
 
 def test_two_candidates_in_one_passage_are_read_or_dropped_together() -> None:
-    causal = speaker(told)
+    causal = speaker(scripted_answer)
     shared = stream_of("passages", (3.0, 1), (2.0, 1), (1.0, 2))
     found = answer("aed", request(causal, Ensemble((shared,), memory=False)))
     assert streams_of(found).utilities == {"passages": 3.0 + 0.5 * 2.0 + 0.25}
@@ -326,7 +326,7 @@ def test_empty_answer_is_a_model_error() -> None:
 
 
 def test_answers_cut_by_the_token_limit_are_incomplete() -> None:
-    found = answer("aed", request(speaker(told), max_tokens=3))
+    found = answer("aed", request(speaker(scripted_answer), max_tokens=3))
     assert (found.text[:3], found.complete) == ("Del", False)
 
 
@@ -372,7 +372,7 @@ class Chat:
 
 @pytest.mark.parametrize("shows", [False, True])
 def test_a_chat_model_answers_from_the_most_useful_stream(shows: bool) -> None:
-    chat, shown = Chat(told), list[str]()
+    chat, shown = Chat(scripted_answer), list[str]()
     found = answer("aed-best", request(None, chat=chat, show=shown.append if shows else None))
     assert (found.text, found.mode) == ("Delft [1]", "aed-best")
     assert len(chat.asked) == 2 and BIRTH in chat.asked[1] and WORK not in chat.asked[1]
@@ -384,13 +384,13 @@ def test_a_chat_model_answers_from_the_most_useful_stream(shows: bool) -> None:
 
 
 def test_background_can_be_the_most_useful_stream() -> None:
-    chat = Chat(told)
+    chat = Chat(scripted_answer)
     found = answer("aed-best", request(None, chat=chat, predictor=Utilities(remember=9.0)))
     assert (found.text, found.citations) == ("Rome", ()) and "I remember Rome." in chat.asked[1]
 
 
 def test_modes_fall_back_without_their_models() -> None:
-    causal, chat = speaker(told), Chat(told)
+    causal, chat = speaker(scripted_answer), Chat(scripted_answer)
     none, both = Models(count_tokens), Models(count_tokens, chat=chat, causal=causal)
     chat_alone, causal_alone = replace(both, causal=None), replace(both, chat=None)
     assert mode_for(None, both, "aed") == "aed"

@@ -38,7 +38,7 @@ def kind(prompt: str) -> str:
     return "summary" if " summary\n" in prompt else "sources" if " source [" in prompt else "alone"
 
 
-def told(prompt: str) -> str:
+def scripted_answer(prompt: str) -> str:
     said = {"summing": "Ada Brix was born in Delft.", "summary": "Delft", "sources": "Delft", "alone": "Rome"}
     return said[kind(prompt)]
 
@@ -48,7 +48,7 @@ EMPTY = replace(context(None), passages=(), text="")
 
 @pytest.mark.parametrize("by", ["causal", "chat"])
 def test_short_reads_all_passages_in_one_prompt(by: str) -> None:
-    causal, chat = speaker(told), Chat(told)
+    causal, chat = speaker(scripted_answer), Chat(scripted_answer)
     models = {"causal": causal} if by == "causal" else {"causal": None, "chat": chat}
     found = answer("short", request(**models, ensemble=None))
     assert (found.text, found.mode, found.found, found.streams) == ("Delft [1]", "short", True, None)
@@ -64,7 +64,7 @@ def test_short_reads_all_passages_in_one_prompt(by: str) -> None:
 
 @pytest.mark.parametrize("by", ["causal", "chat"])
 def test_recomp_reads_a_summary(by: str) -> None:
-    causal, chat = speaker(told), Chat(told)
+    causal, chat = speaker(scripted_answer), Chat(scripted_answer)
     models = {"causal": causal} if by == "causal" else {"causal": None, "chat": chat}
     found = answer("recomp", request(**models))
     assert (found.text, found.trace[0].reason) == ("Delft [1]", "Ada Brix was born in Delft.")
@@ -81,7 +81,7 @@ def test_empty_summary_is_skipped(said: str) -> None:
     assert says_nothing(said) == (said != " none.")  # the prompt asks for capital letters
     if not says_nothing(said):
         return
-    causal = speaker(lambda prompt: said if kind(prompt) == "summing" else told(prompt))
+    causal = speaker(lambda prompt: said if kind(prompt) == "summing" else scripted_answer(prompt))
     found = answer("recomp", request(causal))
     assert (found.text, found.citations) == ("Rome", ())
     assert "nothing in the passages helps" in found.trace[0].reason
@@ -101,17 +101,17 @@ def test_batches_match_single_questions() -> None:
     contexts = [replace(context(None), question=f"Where was {name} born?") for name in ("Ada", "Brix", "Eve")]
     contexts[1] = replace(contexts[1], passages=(), text="")
     for mode in ("short", "naive", "recomp"):
-        batched = speaker(told)
+        batched = speaker(scripted_answer)
         requests = [replace(request(batched), context=one) for one in contexts]
         together = answer_all(mode, requests)
-        assert together == [answer(mode, with_models(one, causal=speaker(told))) for one in requests]
-        by_chat = [with_models(one, causal=None, chat=Chat(told)) for one in requests]
+        assert together == [answer(mode, with_models(one, causal=speaker(scripted_answer))) for one in requests]
+        by_chat = [with_models(one, causal=None, chat=Chat(scripted_answer)) for one in requests]
         assert [one.text for one in answer_all(mode, by_chat)] == [one.text for one in together]
-    assert answer_all("short", [replace(request(speaker(told)), context=EMPTY)])[0].text == "Rome"
+    assert answer_all("short", [replace(request(speaker(scripted_answer)), context=EMPTY)])[0].text == "Rome"
 
 
 def test_passages_over_the_window_are_dropped() -> None:
-    roomy, small = speaker(told), speaker(told)
+    roomy, small = speaker(scripted_answer), speaker(scripted_answer)
     answer("short", request(roomy))
     small.window = len(roomy.started[0]) + 20
     found = answer("short", request(small, max_tokens=40))

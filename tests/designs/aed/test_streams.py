@@ -52,14 +52,14 @@ def test_dropped_passages_lose_their_streams() -> None:
     assert plain.merged_from([context(), context()]) is plain
 
 
-def asked(question: str, **worth: float) -> Context:
+def context_for(question: str, **worth: float) -> Context:
     reader = ScriptedReader(STORE, {leaf: 1.0 - leaf / 100 for leaf in FOUND})
     models = Models(count_tokens, predictor=Worth(**{**WORTH, **worth}))
     return assemble("aed(longest=40, m=1, memory=false)", question, reader, 300, models)
 
 
 def test_rounds_and_then_keep_the_ensemble() -> None:
-    old, new = asked("Which tower?"), asked("Which mason?", Arden=9.0)
+    old, new = context_for("Which tower?"), context_for("Which mason?", Arden=9.0)
     models = Models(count_tokens)
     merged = merge(old, new, models)
     assert not ensemble_in(merged).memory
@@ -74,7 +74,7 @@ def test_rounds_and_then_keep_the_ensemble() -> None:
 
 def test_triplet_sets_survive_rounds() -> None:
     facts = [Passage(f"(tower {i}; built in; {1500 + i})", 0.5, (Span("towns.md", 9, 20),), False) for i in range(12)]
-    found = asked("Which tower?")
+    found = context_for("Which tower?")
     streams = (*ensemble_in(found).streams, stream_of("triplets", *((1.0, n) for n in range(2, 14))))
     old = replace(found, passages=(*found.passages, *facts), reading=Ensemble(streams))
     models = Models(count_tokens)

@@ -11,7 +11,7 @@ from mergewise.types import Document
 from tests.support import rows_of
 
 
-def found(text: str, title: str = "Ada Brix") -> list[tuple[str, str, str]]:
+def triples_in(text: str, title: str = "Ada Brix") -> list[tuple[str, str, str]]:
     (rows,) = rows_of([Document("d", text, title)])
     return [triplet[:3] for triplet in triplets_by_rules(text, title, rows["leaf"])]
 
@@ -83,17 +83,17 @@ def found(text: str, title: str = "Ada Brix") -> list[tuple[str, str, str]]:
     ],
 )  # fmt: skip
 def test_sentences_give_triplets(text: str, title: str, expected: list[tuple[str, str, str]]) -> None:
-    made = found(text, title)
+    made = triples_in(text, title)
     assert [one for one in expected if one not in made] == [], made
 
 
 @pytest.mark.parametrize("text", ["Ada Brix wrote no Book of Kells.", "Ada Brix taught that Rome fell."])
 def test_negated_verbs_and_verbs_with_a_clause_have_no_object(text: str) -> None:
-    assert found(text) == []
+    assert triples_in(text) == []
 
 
 def test_prepositions_inside_a_name_are_ignored() -> None:
-    assert found("She built the Tower of London in 1911.") == [
+    assert triples_in("She built the Tower of London in 1911.") == [
         ("Ada Brix", "built", "Tower of London"),
         ("Ada Brix", "built Tower of London in", "1911"),
     ]
@@ -101,14 +101,14 @@ def test_prepositions_inside_a_name_are_ignored() -> None:
 
 def test_subject_is_the_name_in_the_sentence() -> None:
     text = "The tower of Arden was built by Ida Holm. Bo Stern, who was born in Rome, lived there."
-    made = found(text, "Arden")
+    made = triples_in(text, "Arden")
     assert ("The tower of Arden", "built by", "Ida Holm") in made
     assert ("Bo Stern", "born in", "Rome") in made
     assert not any(head == "Arden" for head, _, _ in made)
 
 
 def test_negated_participles_and_those_of_other_nouns_are_skipped() -> None:
-    made = found(
+    made = triples_in(
         "Red Mill was the first film not written by Bo Stern. It was halted by the debts faced by Norrby Works.",
         "Red Mill",
     )
@@ -116,7 +116,7 @@ def test_negated_participles_and_those_of_other_nouns_are_skipped() -> None:
 
 
 def test_keys_values_and_tables() -> None:
-    made = found(
+    made = triples_in(
         "# Options\n\n- retry_limit: how often a job starts again\n- **depth**: 9\n\n| Name | Default | Unit |\n|---|---|---|\n"
         "| size | 5 | MB |\n| width | | cm |\n",
         "manual.md",
@@ -143,11 +143,11 @@ GERMAN = "Ada Brix (* 5. Oktober 1901 in Wien; † 3. Mai 1980 in Graz) war eine
     ],
 )  # fmt: skip
 def test_other_languages(text: str, expected: tuple[str, str, str]) -> None:
-    assert expected in found(text)
+    assert expected in triples_in(text)
 
 
 def test_passage_without_a_name_uses_the_subjects_of_its_sentences() -> None:
-    made = found("Ada Brix was born in Delft. She built a lamp.", "")
+    made = triples_in("Ada Brix was born in Delft. She built a lamp.", "")
     assert ("Ada Brix", "born in", "Delft") in made
     assert all(head.strip() for head, _, _ in made)
 
@@ -180,5 +180,5 @@ def test_long_lines_are_read_up_to_a_length(piece: str) -> None:
 
 
 def test_topic_of_the_document_may_lack_an_article() -> None:
-    assert ("Ada Brix", "was", "Dutch") in found("Ada Brix was Dutch by birth.")
-    assert not any(relation == "was" for _, relation, _ in found("Guido Holm was Dutch by birth."))
+    assert ("Ada Brix", "was", "Dutch") in triples_in("Ada Brix was Dutch by birth.")
+    assert not any(relation == "was" for _, relation, _ in triples_in("Guido Holm was Dutch by birth."))

@@ -42,7 +42,7 @@ def spans(context: Context) -> list[tuple[str, int, int]]:
     return [(span.doc_id, span.start, span.end) for passage in context.passages for span in passage.spans]
 
 
-def shown(context: Context) -> set[tuple[str, int]]:
+def given_characters(context: Context) -> set[tuple[str, int]]:
     """Return the characters of the documents in the context. Assert that they are verbatim and unique."""
     held: set[tuple[str, int]] = set()
     for passage in context.passages:
@@ -61,7 +61,7 @@ def body(chunk: TextChunk) -> set[tuple[str, int]]:
     return {(chunk.doc_id, at) for at in range(chunk.body, chunk.end) if not text[at].isspace()}
 
 
-def found(name: str, k: int = 50, by: Any = "hybrid") -> list[TextChunk]:
+def chunks_found(name: str, k: int = 50, by: Any = "hybrid") -> list[TextChunk]:
     view: ChunkReader = reader().view(name)
     return [chunk for chunk, _ in view.search(QUESTION, k, by)]
 
@@ -75,7 +75,7 @@ def test_contexts_keep_the_budget_and_are_verbatim(
     name: str, last: str, order: str, headings: str, budget: int
 ) -> None:
     context = ask(f"{name}(last={last}, order={order}, headings={headings})", budget)
-    shown(context)
+    given_characters(context)
     assert headings == "on" or not any(passage.title or passage.headings for passage in context.passages)
     assert context.tokens == (count_tokens([context.text])[0] if context.text else 0) <= budget
     assert bool(context.passages) or budget < 60
@@ -84,16 +84,16 @@ def test_contexts_keep_the_budget_and_are_verbatim(
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("k", [1, 3])
 def test_best_chunks_are_whole(name: str, k: int) -> None:
-    wanted = set().union(*(body(chunk) for chunk in found(name, k)))
-    assert wanted <= shown(ask(f"{name}(k={k})", 9000))
-    assert wanted <= shown(ask(f"{name}(k={k}, order=score)", 9000))
+    wanted = set().union(*(body(chunk) for chunk in chunks_found(name, k)))
+    assert wanted <= given_characters(ask(f"{name}(k={k})", 9000))
+    assert wanted <= given_characters(ask(f"{name}(k={k}, order=score)", 9000))
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_budget_is_filled_by_rank(name: str) -> None:
     """The literal rule: chunks in the order of the search while they fit, and only the beginning of a skipped chunk."""
     context = ask(f"{name}(order=score)", 120)
-    held, chunks = shown(context), found(name)
+    held, chunks = given_characters(context), chunks_found(name)
     skipped = [step.inputs[0] for step in context.trace if step.action == "skip"]
     assert body(chunks[0]) <= held or chunks[0].span in skipped
     cut = [step.output for step in context.trace if step.action == "cut"]
@@ -108,7 +108,7 @@ def test_budget_is_filled_by_rank(name: str) -> None:
 @pytest.mark.parametrize("budget", [40, 70, 100, 150])
 def test_last_end_stops_at_the_first_chunk_that_does_not_fit(name: str, budget: int) -> None:
     context = ask(f"{name}(last=end, order=score)", budget)
-    held, chunks = shown(context), found(name)
+    held, chunks = given_characters(context), chunks_found(name)
     whole = [body(chunk) <= held for chunk in chunks]
     first = whole.index(False)
     assert not any(whole[first:]) and not any(body(chunk) & held for chunk in chunks[first + 1 :])
@@ -117,8 +117,8 @@ def test_last_end_stops_at_the_first_chunk_that_does_not_fit(name: str, budget: 
 
 def test_first_sentences_of_the_last_chunk_fill_the_budget() -> None:
     context = ask("semantic(last=end)", 40)
-    assert any(step.action == "cut" for step in context.trace) and shown(context) <= {
-        (chunk.doc_id, at) for chunk in found("semantic", 1) for at in range(chunk.start, chunk.end)
+    assert any(step.action == "cut" for step in context.trace) and given_characters(context) <= {
+        (chunk.doc_id, at) for chunk in chunks_found("semantic", 1) for at in range(chunk.start, chunk.end)
     }
 
 
@@ -132,7 +132,7 @@ def test_order(name: str) -> None:
     of_documents = [doc for doc, _, _ in by_place]
     assert of_documents == sorted(of_documents, key=of_documents.index), "split document"
     assert all(a[1] < b[1] for a, b in pairwise(by_place) if a[0] == b[0])
-    assert shown(ask(f"{name}(k=6)", 9000)) <= shown(by_score) | {
+    assert given_characters(ask(f"{name}(k=6)", 9000)) <= given_characters(by_score) | {
         (doc, at) for doc, text in TEXTS.items() for at, character in enumerate(text) if character.isspace()
     }
 
@@ -148,14 +148,14 @@ def test_several_documents_and_filters(name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_search_by_vectors_ranks_by_cosine(name: str) -> None:
     (asked,) = EMBEDDER.embed_queries([QUESTION])
-    everything = found(name, 10_000, "vectors")
+    everything = chunks_found(name, 10_000, "vectors")
     vectors = STORE.reader().vectors([chunk.id for chunk in everything], name)
     cosines = [float(vectors[chunk.id] @ asked) for chunk in everything]
     assert (
         cosines == sorted(cosines, reverse=True) or max(later - earlier for earlier, later in pairwise(cosines)) < 1e-3
     )
     context = ask(f"{name}(search=vectors, k=1)", 9000)
-    assert body(everything[0]) <= shown(context)
+    assert body(everything[0]) <= given_characters(context)
 
 
 def test_index_without_vectors_only_searches_full_text(tmp_path: Path) -> None:
@@ -168,7 +168,7 @@ def test_index_without_vectors_only_searches_full_text(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_reranker_orders_the_chunks(name: str) -> None:
-    chunks = found(name)
+    chunks = chunks_found(name)
     marks = Marks([0.0] * (len(chunks) - 1) + [1.0])
     context = ask(f"{name}(k={len(chunks)}, last=end, order=score)", 60, Models(count_tokens, reranker=marks))
     first = context.passages[0].spans[0]

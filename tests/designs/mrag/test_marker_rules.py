@@ -21,7 +21,7 @@ from mergewise.types import GAP, Document
 from tests.support import rows_of
 
 
-def made(text: str, title: str = "", size: int = 128, most: int = 3) -> list[Draft]:
+def drafts_of(text: str, title: str = "", size: int = 128, most: int = 3) -> list[Draft]:
     (rows,) = rows_of([Document("d", text, title)], settings=TreeSettings(min_section_tokens=0))
     return drafts(rows, segments_of(rows, size), most)
 
@@ -63,18 +63,18 @@ def test_keys_have_the_path_and_a_question_or_phrases() -> None:
     text = (
         "# Norrby Mill\n\n## History\n\nThe mill was built by Ella Stone in 1850.\n\n## Use\n\nRye flour and oat bran."
     )
-    keys = [draft.key for draft in made(text, "Mills")]
+    keys = [draft.key for draft in drafts_of(text, "Mills")]
     assert keys[0] == "Mills › Norrby Mill › History\nWas the mill built by Ella Stone in 1850?"
     path, _, phrases = keys[1].partition("\n")
     assert path.endswith("Use") and "Rye flour" in phrases and not phrases.endswith("?")
 
 
 def test_keys_in_other_languages_are_phrases() -> None:
-    (german,) = made("Die Anlage auf dem Dach der Schule liefert im Jahr rund 98.000 Kilowattstunden Strom.")
+    (german,) = drafts_of("Die Anlage auf dem Dach der Schule liefert im Jahr rund 98.000 Kilowattstunden Strom.")
     assert german.key and set(german.key.replace(",", "").split()) <= set(german.value.replace(".", " ").split()) | {
         "98.000"
     }
-    (japanese,) = made("橋は1936年に建てられた。")
+    (japanese,) = drafts_of("橋は1936年に建てられた。")
     assert japanese.key in japanese.value
 
 
@@ -84,7 +84,7 @@ def test_value_includes_the_sentence_before_a_pronoun() -> None:
         "She built it in 1850 with the help of her brother, of two carpenters, and of a boy whose name nobody wrote down, "
         * 2
     )
-    found = made(f"{first} {second.strip(' ,')}.")
+    found = drafts_of(f"{first} {second.strip(' ,')}.")
     assert found[1].value.startswith("Ella Stone") and "She built it" in found[1].value
 
 
@@ -92,18 +92,18 @@ def test_list_items_include_their_introduction() -> None:
     items = "\n".join(
         f"- item {number} of the list says something about a thing of its own, number {number}" for number in range(12)
     )
-    found = made(f"These colours can be ordered:\n\n{items}\n")
+    found = drafts_of(f"These colours can be ordered:\n\n{items}\n")
     assert len(found) > 1 and all(draft.value.startswith("These colours can be ordered:") for draft in found)
     assert GAP in found[-1].value and len(found[-1].sentences) > 1
 
 
 def test_a_new_section_is_a_new_marker() -> None:
-    found = made("# A\n\nCats sleep.\n\n# B\n\nFish swim.\n")
+    found = drafts_of("# A\n\nCats sleep.\n\n# B\n\nFish swim.\n")
     assert [draft.value.strip() for draft in found] == ["Cats sleep.", "Fish swim."]
 
 
 def test_heading_without_text_is_not_a_marker() -> None:
-    found = made("# Animals\n\n## [Cats](https://cats.example) of the `house`\n\n### Habits\n\nCats sleep.\n")
+    found = drafts_of("# Animals\n\n## [Cats](https://cats.example) of the `house`\n\n### Habits\n\nCats sleep.\n")
     assert [draft.value.strip() for draft in found] == ["Cats sleep."]
 
 
@@ -139,13 +139,13 @@ def _has_content(text: str) -> bool:
 
 def test_values_have_the_length_in_the_paper() -> None:
     text = " ".join(f"The town of Number{n} was founded by settlers from the north in {1500 + n}." for n in range(60))
-    counts = count_tokens([draft.value for draft in made(text)])
+    counts = count_tokens([draft.value for draft in drafts_of(text)])
     assert 0.6 * TOKENS <= sum(counts) / len(counts) <= 1.1 * TOKENS
 
 
 def test_value_keeps_the_gaps_between_its_sentences() -> None:
     text = "The mill was built by Ella Stone in 1850.\nIt has two wheels. It grinds rye."
-    (value,) = {draft.value for draft in made(text)}
+    (value,) = {draft.value for draft in drafts_of(text)}
     assert value == text
 
 
@@ -155,7 +155,7 @@ def test_keys_do_not_depend_on_the_order_of_sets() -> None:
     counts = [3, 4, 1, 0, 4, 2, 3, 4, 2, 4]  # the two sentences tie, except for rounding of their weights
     others = [f"{a} {b}." for count, a, b in zip(counts, first, second, strict=True) for _ in range(count)]
     text = f"# One\n\n{' '.join(first)}. {' '.join(second)}.\n\n# Two\n\n{' '.join(others)}"
-    code = f"from tests.designs.mrag.test_marker_rules import made; print([draft.key for draft in made({text!r})])"
+    code = f"from tests.designs.mrag.test_marker_rules import drafts_of; print([draft.key for draft in drafts_of({text!r})])"
     keys = {
         subprocess.run(
             [sys.executable, "-c", code],

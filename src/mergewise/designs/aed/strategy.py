@@ -5,7 +5,7 @@
 
 S_phi is the utility predictor (`Models.predictor`): a reranker, optionally trained for utility. A passage is the outermost
 section of at most `longest` tokens around a retrieved leaf. The paper's passages have a hundred words. T_ret are the triplet sets
-of the retrieved passages and needs the view `triplet`. Without it, the softmax of Eq. 13 runs over the other streams only.
+of the retrieved passages, from the view `triplet`. Without this view, the softmax of Eq. 13 runs over the other streams only.
 
 The paper has no token budget. Here passages get the tokens that the triplet sets leave, and at least `PASSAGES_SHARE` of the
 budget. A set that does not fit is cut to its first triplets.

@@ -153,7 +153,7 @@ def _differences(trained: RankingQuality, other: RankingQuality) -> dict[str, li
 
 
 def card(report: TrainingReport) -> str:
-    """Write the model card, the README of the folder."""
+    """Return the model card, the README of the folder."""
     counts, candidates, history = report.questions, report.candidates, History(**report.history)
     made = "\n".join(f"- `{name}`: {json.dumps(value)}" for name, value in report.parameters.items())
     levelled = (
