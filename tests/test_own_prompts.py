@@ -66,7 +66,7 @@ def test_rows_of_two_prompts_are_not_mixed_and_info_tells_which_it_was(tmp_path:
     }
     assert digest in run_text(["info", "--index", str(tmp_path / "i")]).stdout
     search = again.context("Which town built bridge number 3?", strategy="mrag").trace[0]
-    assert search.reason.endswith(f"written by a prompt of one's own, {digest}")
+    assert search.reason.endswith(f"written by the custom prompt {digest}")
 
 
 def test_an_index_whose_rows_ship_is_not_written_further_by_ones_own(tmp_path: Path) -> None:

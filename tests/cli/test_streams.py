@@ -35,10 +35,10 @@ def test_words_without_colours(monkeypatch: pytest.MonkeyPatch, capsys: pytest.C
     assert capsys.readouterr().out.splitlines()[1:] == [
         "stream passages: weight 0.750, utility 1.500",
         "stream memory: weight 0.250, utility 0.400",
-        "stream triplets: weight 0.000, left out",
+        "stream triplets: weight 0.000, skipped",
         "  passages: 'Delft', agreement 0.80",
         "  memory: ' then', agreement 0.20",
-        "agreement of the streams: 0.60 on average, 0.20 at least",
+        "agreement of the streams: mean 0.60, minimum 0.20",
     ]
     say_streams(Answer("q", "a", (), answer().context))
     assert capsys.readouterr().out == ""

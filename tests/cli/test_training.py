@@ -10,7 +10,7 @@ from tests.designs.aed.training.towns import TOWNS, reader, towns_index
 from typer.testing import CliRunner
 
 from mergewise.cli.main import app
-from mergewise.designs.aed.training.candidates import TrainCandidate, asked_of
+from mergewise.designs.aed.training.candidates import TrainCandidate, reader_prompt
 from mergewise.designs.aed.training.labels import LabelStore
 from mergewise.designs.aed.training.trainer import PRESETS, TrainSettings
 from mergewise.designs.aed.training.utility import TrainingReport
@@ -54,11 +54,13 @@ def test_what_does_not_fit_into_the_window_is_told(
     place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     text = "Belford is a town that was founded by Cole long ago."
-    with_text = reader().prompt(asked_of("Who founded Belford?", TrainCandidate("passages", "Belford", (), text, 0.0)))
+    with_text = reader().prompt(
+        reader_prompt("Who founded Belford?", TrainCandidate("passages", "Belford", (), text, 0.0))
+    )
     monkeypatch.setattr("mergewise.models.load_causal", lambda spec: reader(window=len(with_text)))
     said = " ".join(run(place, tmp_path / "cut", "--chat", "hf:x", *FEW).split())
     assert "6 questions labelled" in said and "candidates do not fit into the window of scripted" in said
-    alone = reader().prompt(asked_of("Who founded Belford?", None))
+    alone = reader().prompt(reader_prompt("Who founded Belford?", None))
     monkeypatch.setattr("mergewise.models.load_causal", lambda spec: reader(window=len(alone) + 2))
     said = " ".join(run(place, tmp_path / "none", "--chat", "hf:x", *FEW).split())
     assert "0 questions labelled" in said and "6 questions have no labels" in said

@@ -56,7 +56,7 @@ def test_by_rules_they_are_a_stream_that_the_trace_shows(home: Path) -> None:
     run(*INDEX, "--set", "triplet.longest=20")
     shown = run("context", QUESTION, "--strategy", "aed(longest=20)", "--trace")
     assert "Norrby Mill | built by | Ella Stone" in shown and "(written, not quoted)" in shown
-    assert "triplets made by rules" in shown and "from mill.md:3" in shown
+    assert "triplets by rules" in shown and "from mill.md:3" in shown
     told = json.loads(run("context", QUESTION, "--strategy", "aed(longest=20)", "--json"))
     sets = [step["triplets"] for step in told["trace"] if "triplets" in step]
     assert sets[0]["made"] == "rules" and {"head", "relation", "tail", "span"} == sets[0]["triplets"][0].keys()

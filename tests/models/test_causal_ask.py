@@ -84,7 +84,7 @@ def test_the_trace_says_which_stream_said_what(
     assert ask(home, monkeypatch, "-s", "aed", "--chat", f"hf:{home / 'model'}", "--trace", "--stream") == 0
     out = capsys.readouterr().out
     assert "stream passages: weight 0." in out and "stream memory: weight 0." in out
-    assert "no triplets in this index" in out and "agreement of the streams: 0." in out
+    assert "no triplets in this index" in out and "agreement of the streams: mean 0." in out
 
 
 def test_without_a_causal_model_it_says_what_it_needs(

@@ -1,3 +1,5 @@
+"""AED-RAG's selection: the useful passages and triplet sets of each stream, their utilities, and the budget."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -38,7 +40,7 @@ FOUND = {row.id: row for row in ScriptedReader(STORE, dict.fromkeys(range(10), 1
 
 
 class Worth:
-    """A predictor by the town that a text names."""
+    """A predictor that scores a text by the town in it."""
 
     spec = "worth"
 
@@ -84,7 +86,7 @@ def test_equation_11(scores: tuple[float, ...], beta: float, expected: float) ->
     assert utility(scores, beta) == expected
 
 
-def test_its_parameters() -> None:
+def test_parameters() -> None:
     one = ask("aed(longest=40, m=1, memory=false, temperature=0.5, seed=7)")
     assert len(one.passages) == 1
     assert (ensemble_in(one).memory, ensemble_in(one).temperature, ensemble_in(one).seed) == (False, 0.5, 7)
@@ -100,13 +102,13 @@ def test_its_parameters() -> None:
     assert preferred_mode("aed(m=1)") == "aed" and preferred_mode("weave") == preferred_mode("what?") == ""
 
 
-def test_without_a_predictor_the_search_ranks() -> None:
+def test_search_ranks_without_a_predictor() -> None:
     reader = ScriptedReader(STORE, {leaf: 1.0 - leaf / 100 for leaf in FOUND})
     found = assemble("aed(longest=40)", "Which tower?", reader, 300, Models(count_tokens))
     assert [passage.headings[-1] for passage in found.passages] == ["Arden", "Brook"]
 
 
-def test_what_has_no_place_in_the_budget_has_no_utility() -> None:
+def test_passages_over_the_budget_do_not_count_for_the_utility() -> None:
     whole = ask()
     small = ask(budget=count_tokens([whole.text])[0] - 15)
     (stream,) = ensemble_in(small).streams
@@ -116,11 +118,11 @@ def test_what_has_no_place_in_the_budget_has_no_utility() -> None:
     assert ensemble_in(none).streams[0].utilities == () and ensemble_in(none).streams[0].utility == 0
 
 
-def test_nothing_found() -> None:
+def test_search_without_results_gives_no_passages() -> None:
     assert ask(scores={}).passages == ()
 
 
-def test_without_the_ensemble_the_most_useful_are_read_in_one_prompt() -> None:
+def test_most_useful_passages_share_a_prompt_without_the_ensemble() -> None:
     found = ask("aed(longest=40, m=3, ensemble=false, beta=0.25)")
     assert ensemble_in(found).together == 3
     assert ensemble_in(found).streams[0].beta == 0.25
@@ -137,7 +139,7 @@ SETS = memory_store(
 
 
 class WorthOfKinds(Worth):
-    """What is told of triplets is worth more than what is told of passages, by the town."""
+    """A predictor that scores triplets above passages, and each by the town in it."""
 
     def utilities(self, question: str, texts: Sequence[str]) -> list[float]:
         return [
@@ -153,19 +155,19 @@ def ask_of_sets(
     return assemble(spec, "Which tower?", reader, budget, Models(count, predictor=predictor or WorthOfKinds(**WORTH)))
 
 
-def test_the_m_most_useful_triplet_sets_are_a_stream_of_their_own() -> None:
+def test_the_m_most_useful_triplet_sets_make_a_stream() -> None:
     found = ask_of_sets()
     passages, sets = ensemble_in(found).streams
     assert (passages.name, passages.passages, passages.utilities) == ("passages", (1, 2), (4.0, 3.0))
     assert (sets.name, sets.passages, sets.utilities) == ("triplets", (3, 4), (14.0, 13.0))
     assert sets.utility == 14.0 + 0.5 * 13.0
     assert found.tokens == count_tokens([found.text])[0] <= 300
-    told = [step for step in found.trace if step.action == "triplets"]
-    assert [step.score for step in told] == [14.0, 13.0] and "made by rules" in told[0].reason
-    assert step_json(told[0])["triplets"]["made"] == "rules"
+    steps = [step for step in found.trace if step.action == "triplets"]
+    assert [step.score for step in steps] == [14.0, 13.0] and "triplets by rules" in steps[0].reason
+    assert step_json(steps[0])["triplets"]["made"] == "rules"
 
 
-def test_every_triplet_stands_with_the_sentence_it_came_from() -> None:
+def test_triplet_passages_have_the_spans_of_their_source_sentences() -> None:
     found = ask_of_sets()
     shown = found.passages[2]
     assert not shown.verbatim and shown.headings == ("Delos",)
@@ -178,10 +180,10 @@ def test_every_triplet_stands_with_the_sentence_it_came_from() -> None:
         assert TEXT[one["span"]["start"] : one["span"]["end"]] in sentences
 
 
-def test_without_triplets_the_streams_are_those_of_before() -> None:
-    bare, left_out = ask(), ask_of_sets("aed(longest=40, triplets=false)")
-    assert [stream.name for stream in ensemble_in(left_out).streams] == ["passages"]
-    assert left_out.passages == bare.passages and "no triplets are wanted" in left_out.trace[-1].reason
+def test_triplets_can_be_disabled() -> None:
+    bare, disabled = ask(), ask_of_sets("aed(longest=40, triplets=false)")
+    assert [stream.name for stream in ensemble_in(disabled).streams] == ["passages"]
+    assert disabled.passages == bare.passages and "triplets disabled" in disabled.trace[-1].reason
 
 
 @pytest.mark.parametrize("budget", [*range(0, 60, 3), 80, 120])
@@ -196,7 +198,7 @@ def test_sets_keep_their_first_triplets_within_the_budget(budget: int) -> None:
     assert found.budget == budget
 
 
-def test_a_counter_that_counts_joined_texts_otherwise_does_not_break_the_budget() -> None:
+def test_budget_holds_with_a_counter_that_counts_joined_texts_differently() -> None:
     def jumpy(texts: Sequence[str]) -> list[int]:
         return [
             tokens * (2 if text.count("\n") > 3 else 1) for text, tokens in zip(texts, count_tokens(texts), strict=True)
@@ -207,17 +209,17 @@ def test_a_counter_that_counts_joined_texts_otherwise_does_not_break_the_budget(
         assert found.tokens == (jumpy([found.text])[0] if found.text else 0) <= budget
 
 
-def test_without_the_ensemble_a_passage_or_its_triplets_is_read() -> None:
+def test_the_better_of_passage_and_triplets_is_read_without_the_ensemble() -> None:
     both = ask_of_sets("aed(longest=40, m=3, ensemble=false)", budget=2000)
     assert ensemble_in(both).together == 3
-    assert [passage.verbatim for passage in both.passages] == [False] * 3  # each of them is worth more than its passage
+    assert [passage.verbatim for passage in both.passages] == [False] * 3  # each set is worth more than its passage
     assert len({passage.headings for passage in both.passages}) == 3
     alone = ask_of_sets("aed(longest=40, m=3, ensemble=false, triplets=false)", budget=2000)
     assert [passage.headings[-1] for passage in alone.passages] == ["Delos", "Brook", "Arden"]
     assert all(passage.verbatim for passage in alone.passages)
 
 
-def test_triplets_alone_are_read_in_one_prompt() -> None:
+def test_triplets_can_share_a_prompt_without_passages() -> None:
     found = ask_of_sets("aed(longest=40, m=3, ensemble=false, together=triplets)", 2000, predictor=Worth(**WORTH))
     assert ensemble_in(found).together == 3
     assert [passage.headings[-1] for passage in found.passages] == ["Delos", "Brook", "Arden"]
@@ -226,14 +228,14 @@ def test_triplets_alone_are_read_in_one_prompt() -> None:
         ask("aed(ensemble=false, together=triplets)")
 
 
-def test_both_are_read_in_one_prompt_each_set_behind_its_passage() -> None:
-    """By the utility of the passage, whatever that of its set is."""
+def test_passages_and_their_triplets_can_share_a_prompt() -> None:
+    """The utility of the passage ranks both, whatever the utility of the triplet set is."""
 
-    class SetsTurned(WorthOfKinds):
+    class ReversedSets(WorthOfKinds):
         def utilities(self, question: str, texts: Sequence[str]) -> list[float]:
             return [v if v < 5 else 20 - v for v in super().utilities(question, texts)]
 
-    found = ask_of_sets("aed(longest=40, m=2, ensemble=false, together=both)", 2000, predictor=SetsTurned(**WORTH))
+    found = ask_of_sets("aed(longest=40, m=2, ensemble=false, together=both)", 2000, predictor=ReversedSets(**WORTH))
     ensemble = ensemble_in(found)
     assert ensemble is not None and ensemble.together == 4
     assert [(p.headings[-1], p.verbatim) for p in found.passages] == [
@@ -244,7 +246,7 @@ def test_both_are_read_in_one_prompt_each_set_behind_its_passage() -> None:
     assert len(bare.passages) == 2 and "no triplets in this index" in bare.trace[-1].reason
 
 
-def test_the_search_may_order_them() -> None:
+def test_candidates_can_keep_the_order_of_the_search() -> None:
     worth = Worth(**WORTH)
     found = ask_of_sets("aed(longest=40, by=search, memory=false, ensemble=false, m=2)", 2000, predictor=worth)
     assert [passage.headings[-1] for passage in found.passages] == ["Arden", "Brook"] and not worth.texts
@@ -252,40 +254,40 @@ def test_the_search_may_order_them() -> None:
 
 
 @pytest.mark.parametrize(
-    ("spec", "told"),
+    ("spec", "message"),
     [
         ("aed(by=search)", "no score"),
         ("aed(together=both)", "ensemble=false"),
         ("aed(together=triplets, ensemble=false, triplets=false)", "ensemble=false"),
     ],
 )
-def test_parameters_that_contradict_each_other_are_refused(spec: str, told: str) -> None:
+def test_contradicting_parameters_are_rejected(spec: str, message: str) -> None:
     with pytest.raises(UsageError) as error:
         ask(spec)
-    assert told in f"{error.value.message} {error.value.hint}"
+    assert message in f"{error.value.message} {error.value.hint}"
 
 
-def test_the_paper_s_values_are_one_preset() -> None:
+def test_preset_has_the_values_of_the_paper() -> None:
     paper = resolve("aed(preset=paper)")[1]
-    # section 4.1: of ten passages two, with a visibility of 0.5; all three streams, the best token
+    # section 4.1: two of ten passages, a visibility of 0.5, all three streams, the best token
     assert (paper.k, paper.m, paper.beta, paper.temperature) == (10, 2, 0.5, 0.0)
     assert paper.triplets and paper.memory and paper.ensemble and paper.by == "utility"
-    # what the paper does not say is not done: a background of "N/A" is read and weighed
+    # the paper does not exclude a background of "N/A", so it is read and weighted
     assert replace(paper, na=False) == resolve("aed")[1]
     assert paper.na and not resolve("aed")[1].na
     assert resolve("aed(preset=paper, m=1, k=5)")[1] == replace(paper, m=1, k=5)
     assert ensemble_in(ask("aed(preset=paper)")).na
 
 
-def test_what_a_predictor_cuts_is_told() -> None:
+def test_trace_counts_texts_cut_by_the_predictor() -> None:
     class Short(Worth):
         def count_cut(self, question: str, texts: Sequence[str]) -> int:
             return sum(len(text) > 60 for text in texts)
 
     (step,) = [step for step in ask(worth=Short(**WORTH)).trace if step.action == "utility"]
-    assert step.reason == "5 passages by worth, which reads no more than the beginning of 5"
+    assert step.reason == "5 passages by worth (5 of them cut to its input length)"
     (step,) = [step for step in ask().trace if step.action == "utility"]
-    assert "beginning" not in step.reason
+    assert "cut" not in step.reason
 
 
 @given(
@@ -296,7 +298,7 @@ def test_what_a_predictor_cuts_is_told() -> None:
 )
 @settings(max_examples=30)
 def test_algorithm_2_up_to_its_weights(worth: list[tuple[int, int]], m: int, beta: float, k: int) -> None:
-    """Lines 1 to 14, literally: the search's first k, their utilities, the top m of each kind, Eq. 11 and 13."""
+    """A literal transcription of lines 1 to 14: the first k results, their utilities, the top m of each kind, Eq. 11 and 13."""
     of_town = dict(zip(TOWNS, worth, strict=True))
 
     class OfKinds(Worth):
@@ -324,7 +326,7 @@ def test_algorithm_2_up_to_its_weights(worth: list[tuple[int, int]], m: int, bet
 
 
 def useful(utility: float, *starts: int) -> _UsefulUnit:
-    """A candidate of fragments of five characters: what leads to it, and its own text, which comes last."""
+    """Return a candidate of five-character fragments. The last is its own text, and the others lead to it."""
     parts = tuple(Fragment("d", "", (), start, start + 5, start, "text.") for start in starts)
     return _UsefulUnit(RetrievedUnit("passage", "text.", 1.0, range(1), Candidate(parts, 1.0)), utility, utility)
 
@@ -336,21 +338,21 @@ def passages_at(*places: tuple[int, int]) -> list[Passage]:
 @pytest.mark.parametrize(
     ("top", "places", "units"),
     [
-        # each in a passage of its own, cut and whole
+        # each in a separate passage, cut and whole
         (((3, 0), (2, 20)), ((21, 25), (0, 5)), ((3, (2,)), (2, (1,)))),
-        # both in one
+        # both in the same passage
         (((3, 0), (2, 20)), ((0, 25),), ((3, (1,)), (2, (1,)))),
-        # one in several, since what leads to it stands apart
+        # one candidate in two passages, since the fragment that leads to it is apart
         (((3, 0, 20),), ((0, 5), (20, 25)), ((3, (1, 2)),)),
-        # what leads to it touches it, so that they are one passage
+        # adjacent fragments in one passage
         (((3, 0, 5),), ((0, 10),), ((3, (1,)),)),
-        # dropped; what led to it leads to another one, too
+        # the first is dropped; its leading fragment also leads to the second
         (((3, 0, 20), (2, 0, 40)), ((0, 5), (40, 45)), ((2, (1, 2)),)),
-        # of another place
+        # text elsewhere
         (((3, 0),), ((5, 9),), ()),
     ],
 )
-def test_utilities_belong_to_the_candidates_that_stand_in_the_context(
+def test_only_candidates_in_the_context_have_utilities(
     top: Any, places: Any, units: tuple[tuple[float, tuple[int, ...]], ...]
 ) -> None:
     found = _passage_stream([useful(*one) for one in top], passages_at(*places), 0.25)

@@ -1,4 +1,4 @@
-"""Answers of several streams, by causal models that follow a rule: what is read, what it weighs, what is said and cited."""
+"""Answers of several streams by rule-based causal models: prompts, weights, texts and citations."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ CODE = re.compile(r"#[0-9a-f]{8}")
 
 
 def speaker(says: Callable[[str], str], sure: float = 1e6) -> ScriptedCausal:
-    """Says to a prompt what the function says to it, and then its end, which is a line break."""
+    """Return a model that answers each prompt by the function, and then ends with a line break."""
 
     def rule(text: str) -> Mapping[str, float]:
         question = text.rindex("Question: ")
@@ -53,14 +53,14 @@ def kind(prompt: str) -> str:
 
 
 def stream_of(name: str, *units: tuple[float, *tuple[int, ...]], beta: float = 0.5) -> Stream:
-    """Each unit as its utility and the numbers of its passages."""
+    """Build a stream. Each unit is a utility and the numbers of its passages."""
     return Stream(name, tuple(StreamUnit(utility, tuple(numbers)) for utility, *numbers in units), beta)
 
 
 class Utilities:
-    """What texts are worth, by what they hold."""
+    """A predictor that scores a text by the words in it."""
 
-    spec = "told"
+    spec = "words"
 
     def __init__(self, **worth: float) -> None:
         self.worth = worth
@@ -85,7 +85,7 @@ def streams_of(found: Answer) -> StreamWeights:
 
 
 def of_triplets() -> Context:
-    """A context whose second passage is a triplet set: written, with the sentence that its triplet came from."""
+    """Return a context with a triplet set as its second passage: written, with the span of its source sentence."""
     whole = context(Ensemble((stream_of("passages", (0.5, 1)), stream_of("triplets", (1.5, 2))), memory=False))
     lamps = Passage(WORK, 0.4, (Span("lamps", 0, len(WORK)),), title="Lamps")
     sentence = Span("people", 12, 12 + len(BIRTH))
@@ -101,19 +101,19 @@ BOTH = Ensemble((PASSAGES, OTHERS))
 
 
 def request(causal: ScriptedCausal | None, ensemble: Ensemble | None = BOTH, **options: object) -> Request:
-    """Options are those of the models, or of the request."""
+    """Build a request. Options are fields of `Models` or of `Request`."""
     given = {"predictor": Utilities(remember=1.0), "chat": ScriptedChat([]), "causal": causal, **options}
     names = {field.name for field in fields(Models)}
     models = Models(count_tokens, **{name: given.pop(name) for name in names & given.keys()})  # type: ignore[arg-type]
     return Request(context(ensemble), DOCUMENTS.get, models, **{"max_tokens": 40, **given})  # type: ignore[arg-type]
 
 
-def told(prompt: str) -> str:
+def scripted_answer(prompt: str) -> str:
     return {"background": "I remember Rome.", "memory": "Rome", "sources": "Delft"}[kind(prompt)]
 
 
-def test_a_stream_of_triplets_is_read_as_written_and_cited_by_its_sentence() -> None:
-    causal = speaker(told)
+def test_triplets_are_read_as_written_and_cited_by_their_sentence() -> None:
+    causal = speaker(scripted_answer)
     found = answer("aed", replace(request(causal), context=of_triplets()))
     assert found.text == "Delft [2]"
     assert [(c.number, c.text, c.span) for c in found.citations] == [(2, BIRTH, Span("people", 12, 12 + len(BIRTH)))]
@@ -122,8 +122,8 @@ def test_a_stream_of_triplets_is_read_as_written_and_cited_by_its_sentence() -> 
     assert set(streams_of(found).weights) == {"passages", "triplets"}
 
 
-def test_three_streams_are_weighed_and_decoded_together() -> None:
-    causal = speaker(told)
+def test_three_streams_are_weighted_and_decoded_together() -> None:
+    causal = speaker(scripted_answer)
     found = answer("aed", request(causal))
     assert (found.text, found.mode, found.found, found.complete) == ("Delft [1]", "aed", True, True)
     assert [(c.number, c.text, c.title) for c in found.citations] == [(1, BIRTH, "People")]
@@ -149,7 +149,7 @@ def test_three_streams_are_weighed_and_decoded_together() -> None:
     assert [step.action for step in found.trace] == ["background", "weights"]
 
 
-def test_texts_stand_between_lines_with_a_code_that_none_of_them_holds() -> None:
+def test_quotations_have_a_code_that_no_text_contains() -> None:
     causal = speaker(lambda prompt: "#12345678 end" if kind(prompt) == "background" else "Delft")
     answer("aed", request(causal))
     for prompt in causal.started[1:]:
@@ -158,7 +158,7 @@ def test_texts_stand_between_lines_with_a_code_that_none_of_them_holds() -> None
 
 
 @pytest.mark.parametrize("said", ["N/A", "n/a.", "  **N/A**", "N/A - I do not know this person.", " "])
-def test_a_model_that_knows_nothing_has_no_weight(said: str) -> None:
+def test_background_of_na_has_no_weight(said: str) -> None:
     assert knows_nothing(said)
     causal = speaker(lambda prompt: said if kind(prompt) == "background" else "Delft")
     found = answer("aed", request(causal))
@@ -169,7 +169,7 @@ def test_a_model_that_knows_nothing_has_no_weight(said: str) -> None:
     assert "no weight" in found.trace[0].reason
 
 
-def test_a_model_that_knows_nothing_is_read_like_any_other_where_that_is_wanted() -> None:
+def test_background_of_na_is_read_with_na() -> None:
     causal = speaker(lambda prompt: "N/A" if kind(prompt) == "background" else "Delft")
     found = answer("aed", request(causal, replace(BOTH, na=True), predictor=Utilities(**{"N/A": 1.0})))
     assert streams_of(found).utilities["memory"] == 1.0
@@ -179,19 +179,19 @@ def test_a_model_that_knows_nothing_is_read_like_any_other_where_that_is_wanted(
     assert streams_of(found).weights["memory"] == 0
 
 
-def test_backgrounds_that_say_something_are_not_na() -> None:
+def test_backgrounds_with_content_are_not_na() -> None:
     for said in ("Nairobi is a city.", "N/A is what one writes where nothing applies"[4:], "The n/a of it", "Ana"):
         assert not knows_nothing(said), said
 
 
-def test_what_only_the_model_knows_is_cited_by_nothing() -> None:
+def test_answers_from_the_background_have_no_citation() -> None:
     causal = speaker(lambda prompt: "I remember Rome." if kind(prompt) == "background" else "Rome")
     found = answer("aed", request(causal))
     assert (found.text, found.citations, found.found) == ("Rome", (), True)
     assert found.unverified == ("Rome",) and found.unsupported == 1
 
 
-def test_marks_that_the_model_writes_are_taken_out() -> None:
+def test_marks_by_the_model_are_removed() -> None:
     shown: list[str] = []
     causal = speaker(lambda prompt: "N/A" if kind(prompt) == "background" else "In Delft [7] [2] ")
     found = answer("aed", request(causal, show=shown.append))
@@ -199,23 +199,23 @@ def test_marks_that_the_model_writes_are_taken_out() -> None:
     assert "".join(shown) == found.text and len(shown) > 3
 
 
-def test_without_a_memory_nothing_is_written_beforehand() -> None:
-    causal = speaker(told)
+def test_no_background_is_written_without_memory() -> None:
+    causal = speaker(scripted_answer)
     found = answer("aed", request(causal, Ensemble((PASSAGES,), memory=False)))
     assert streams_of(found).weights == {"passages": 1.0}
     assert len(causal.started) == 1 and found.usage.calls == 1
 
 
 def test_one_stream_is_ordinary_decoding() -> None:
-    """Whatever its utility is."""
-    causal = speaker(told)
+    """The utility of the only stream does not matter."""
+    causal = speaker(scripted_answer)
     found = answer("aed", request(causal, Ensemble((stream_of("passages", (-40.0, 1)),), memory=False)))
     assert found.text == "Delft [1]"
     assert all(token.agreement == pytest.approx(1) for token in streams_of(found).tokens)
 
 
 def test_a_context_of_another_strategy_is_one_stream() -> None:
-    causal = speaker(told)
+    causal = speaker(scripted_answer)
     predictor = Utilities(Delft=2.0, Paris=1.0, remember=0.5)
     found = answer("aed", request(causal, None, predictor=predictor))
     assert streams_of(found).utilities == {"passages": 2.5, "memory": 0.5}  # 2 + 0.5 * 1
@@ -223,8 +223,8 @@ def test_a_context_of_another_strategy_is_one_stream() -> None:
     assert causal.started[1].index(BIRTH) < causal.started[1].index(WORK)
 
 
-def test_many_questions_are_the_same_as_one_by_one() -> None:
-    requests = [request(speaker(told))] * 3
+def test_batches_match_single_questions() -> None:
+    requests = [request(speaker(scripted_answer))] * 3
     other = replace(requests[0].context, passages=requests[0].context.passages[1:], reading=None)
     requests[1] = replace(requests[1], context=other)
     requests.append(replace(requests[0], context=replace(other, passages=())))
@@ -233,7 +233,7 @@ def test_many_questions_are_the_same_as_one_by_one() -> None:
         assert together == [answer(mode, one) for one in requests]
         assert [one.found for one in together] == [True, True, True, False]
         assert {one.mode for one in together} == {mode}
-    batched = speaker(told)
+    batched = speaker(scripted_answer)
     contexts = [replace(requests[0].context, question=f"Where was {name} born?") for name in ("Ada", "Brix", "Eve")]
     answer_all(
         "aed",
@@ -245,8 +245,8 @@ def test_many_questions_are_the_same_as_one_by_one() -> None:
     assert [kind(prompt) for prompt in batched.started[:3]] == ["background"] * 3
 
 
-def test_what_is_the_same_is_written_and_read_once() -> None:
-    causal = speaker(told)
+def test_equal_prompts_are_decoded_once() -> None:
+    causal = speaker(scripted_answer)
     weights = [Ensemble((stream_of("passages", (utility, 1)), OTHERS)) for utility in (9.0, -9.0)]
     kept: dict[str, Decoded] = {}
     requests = [request(causal, ensemble, backgrounds=kept) for ensemble in weights]
@@ -254,14 +254,14 @@ def test_what_is_the_same_is_written_and_read_once() -> None:
     assert [kind(prompt) for prompt in causal.started] == ["background", "sources", "sources", "memory"]
     assert streams_of(first).weights["passages"] > 0.99 > 0.01 > streams_of(second).weights["passages"]
     alone = [answer("aed", replace(one, backgrounds=None)) for one in requests]
-    assert [first, second] == alone  # also in what was spent
+    assert [first, second] == alone  # including their usage
     assert kept[QUESTION].text == "I remember Rome."
     causal.started.clear()
     assert answer("aed", requests[0]) == first
     assert "background" not in map(kind, causal.started)
 
 
-def test_replug_reads_each_passage_by_itself() -> None:
+def test_replug_reads_each_passage_separately() -> None:
     causal = speaker(lambda prompt: "Delft" if BIRTH in prompt else "Paris")
     found = answer("replug", request(causal, None))
     assert found.text == "Delft [1]" and len(causal.started) == 2
@@ -269,23 +269,23 @@ def test_replug_reads_each_passage_by_itself() -> None:
     assert streams_of(found).tokens[0].stream == "[1]"
 
 
-def test_replug_reads_the_best_ten_passages_and_says_so() -> None:
+def test_replug_reads_the_best_ten_passages() -> None:
     passages = tuple(
         Passage(BIRTH, number / 100, (Span("people", 12, 12 + len(BIRTH)),), title=f"P{number}") for number in range(12)
     )
-    given = request(speaker(told), None)
+    given = request(speaker(scripted_answer), None)
     found = answer("replug", replace(given, context=replace(given.context, passages=passages)))
     assert set(streams_of(found).weights) == {f"[{number}]" for number in range(3, 13)}
-    assert any("2 passages: 10 streams at most" in step.reason for step in found.trace)
+    assert any("2 passages over the maximum of 10 streams" in step.reason for step in found.trace)
 
 
-def test_passages_that_do_not_fit_are_left_out_the_least_useful_first() -> None:
-    causal = speaker(told)
+def test_least_useful_passages_are_dropped_if_not_all_fit() -> None:
+    causal = speaker(scripted_answer)
     both = stream_of("passages", (1.5, 2), (1.0, 1))
     full = len(causal.prompt([])) or 0
     answer("aed", request(causal, Ensemble((both,), memory=False)))
     full = len(causal.started[0])
-    causal = speaker(told)
+    causal = speaker(scripted_answer)
     causal.window = full + 39
     found = answer("aed", request(causal, Ensemble((both,), memory=False)))
     assert WORK in causal.started[0] and BIRTH not in causal.started[0]
@@ -296,13 +296,13 @@ def test_passages_that_do_not_fit_are_left_out_the_least_useful_first() -> None:
         answer("aed", request(causal, Ensemble((both,), memory=False)))
 
 
-def test_a_passage_that_is_not_read_has_no_share_in_the_weights() -> None:
-    """Eq. 11 over what the window holds: of 3 + 0.5 * 3 the passages have 3 left."""
-    causal, both, memory = speaker(told), stream_of("passages", (3.0, 2), (3.0, 1)), 4.0
+def test_dropped_passages_do_not_count_for_the_weights() -> None:
+    """Eq. 11 over the passages in the window: 3 instead of 3 + 0.5 * 3."""
+    causal, both, memory = speaker(scripted_answer), stream_of("passages", (3.0, 2), (3.0, 1)), 4.0
     given = request(causal, Ensemble((both,)), predictor=Utilities(remember=memory))
     whole = answer("aed", given)
     assert streams_of(whole).utilities == {"passages": 4.5, "memory": memory}
-    causal.window = max(map(len, causal.started)) + 39  # both no longer fit: the second goes
+    causal.window = max(map(len, causal.started)) + 39  # only the first still fits
     part = answer("aed", given)
     assert streams_of(part).utilities == {"passages": 3.0, "memory": memory}
     assert streams_of(part).weights == pytest.approx(weights_of({"passages": 3.0, "memory": memory}))
@@ -310,8 +310,8 @@ def test_a_passage_that_is_not_read_has_no_share_in_the_weights() -> None:
     assert both.within([1]).units == both.units[1:] and not both.within([3]).units
 
 
-def test_two_candidates_in_one_passage_are_read_or_left_together() -> None:
-    causal = speaker(told)
+def test_two_candidates_in_one_passage_are_read_or_dropped_together() -> None:
+    causal = speaker(scripted_answer)
     shared = stream_of("passages", (3.0, 1), (2.0, 1), (1.0, 2))
     found = answer("aed", request(causal, Ensemble((shared,), memory=False)))
     assert streams_of(found).utilities == {"passages": 3.0 + 0.5 * 2.0 + 0.25}
@@ -320,13 +320,13 @@ def test_two_candidates_in_one_passage_are_read_or_left_together() -> None:
     assert streams_of(found).utilities == {"passages": 3.0 + 0.5 * 2.0}
 
 
-def test_a_model_that_says_nothing_is_a_model_error() -> None:
-    with pytest.raises(ModelError, match="answered with nothing"):
+def test_empty_answer_is_a_model_error() -> None:
+    with pytest.raises(ModelError, match="empty answer from"):
         answer("aed", request(speaker(lambda _: "")))
 
 
-def test_the_limit_of_tokens_is_told() -> None:
-    found = answer("aed", request(speaker(told), max_tokens=3))
+def test_answers_cut_by_the_token_limit_are_incomplete() -> None:
+    found = answer("aed", request(speaker(scripted_answer), max_tokens=3))
     assert (found.text[:3], found.complete) == ("Del", False)
 
 
@@ -343,11 +343,11 @@ def test_sampling_is_a_parameter_of_the_strategy() -> None:
     assert said(0.0, 3) == said(0.0, 4)
 
 
-# -- a chat model, which shows no probabilities
+# -- a chat model, without probabilities
 
 
 class Chat:
-    """A chat model that says what the function says, and keeps what it was asked."""
+    """A chat model that answers by the function and records its prompts."""
 
     spec, identity, window = "openai:some", "some", 4000
 
@@ -372,25 +372,25 @@ class Chat:
 
 @pytest.mark.parametrize("shows", [False, True])
 def test_a_chat_model_answers_from_the_most_useful_stream(shows: bool) -> None:
-    chat, shown = Chat(told), list[str]()
+    chat, shown = Chat(scripted_answer), list[str]()
     found = answer("aed-best", request(None, chat=chat, show=shown.append if shows else None))
     assert (found.text, found.mode) == ("Delft [1]", "aed-best")
     assert len(chat.asked) == 2 and BIRTH in chat.asked[1] and WORK not in chat.asked[1]
     assert streams_of(found).tokens == ()
     assert streams_of(found).weights == {"passages": 1.0, "triplets": 0.0, "memory": 0.0}
     assert found.usage == Usage(2, 20, 4)
-    assert "openai:some answers from the stream of the highest utility, passages" in [s.reason for s in found.trace]
+    assert "openai:some answers from the stream with the highest utility: passages" in [s.reason for s in found.trace]
     assert "".join(shown) == (found.text if shows else "")
 
 
-def test_the_model_itself_can_be_the_most_useful_stream() -> None:
-    chat = Chat(told)
+def test_background_can_be_the_most_useful_stream() -> None:
+    chat = Chat(scripted_answer)
     found = answer("aed-best", request(None, chat=chat, predictor=Utilities(remember=9.0)))
     assert (found.text, found.citations) == ("Rome", ()) and "I remember Rome." in chat.asked[1]
 
 
-def test_what_a_mode_needs_and_what_it_offers_instead() -> None:
-    causal, chat = speaker(told), Chat(told)
+def test_modes_fall_back_without_their_models() -> None:
+    causal, chat = speaker(scripted_answer), Chat(scripted_answer)
     none, both = Models(count_tokens), Models(count_tokens, chat=chat, causal=causal)
     chat_alone, causal_alone = replace(both, causal=None), replace(both, chat=None)
     assert mode_for(None, both, "aed") == "aed"
@@ -408,7 +408,7 @@ def test_what_a_mode_needs_and_what_it_offers_instead() -> None:
 # -- citations of short answers
 
 
-def test_of_sentences_that_say_it_the_one_that_answers_is_cited() -> None:
+def test_citations_prefer_the_sentence_with_words_of_the_question() -> None:
     text = "Delft has a market. Ada Brix was born in Delft. Delft is old."
     document = Document("d", text)
     whole = Context(QUESTION, "", 99, text, 9, (Passage(text, 1.0, (Span("d", 0, len(text)),)),))

@@ -1,4 +1,4 @@
-"""The modes of one stream: what is read, what is said and cited, by causal models and by chat models that follow a rule."""
+"""The modes of one stream, by rule-based causal and chat models: prompts, texts and citations."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def kind(prompt: str) -> str:
     return "summary" if " summary\n" in prompt else "sources" if " source [" in prompt else "alone"
 
 
-def told(prompt: str) -> str:
+def scripted_answer(prompt: str) -> str:
     said = {"summing": "Ada Brix was born in Delft.", "summary": "Delft", "sources": "Delft", "alone": "Rome"}
     return said[kind(prompt)]
 
@@ -48,7 +48,7 @@ EMPTY = replace(context(None), passages=(), text="")
 
 @pytest.mark.parametrize("by", ["causal", "chat"])
 def test_short_reads_all_passages_in_one_prompt(by: str) -> None:
-    causal, chat = speaker(told), Chat(told)
+    causal, chat = speaker(scripted_answer), Chat(scripted_answer)
     models = {"causal": causal} if by == "causal" else {"causal": None, "chat": chat}
     found = answer("short", request(**models, ensemble=None))
     assert (found.text, found.mode, found.found, found.streams) == ("Delft [1]", "short", True, None)
@@ -64,11 +64,11 @@ def test_short_reads_all_passages_in_one_prompt(by: str) -> None:
 
 @pytest.mark.parametrize("by", ["causal", "chat"])
 def test_recomp_reads_a_summary(by: str) -> None:
-    causal, chat = speaker(told), Chat(told)
+    causal, chat = speaker(scripted_answer), Chat(scripted_answer)
     models = {"causal": causal} if by == "causal" else {"causal": None, "chat": chat}
     found = answer("recomp", request(**models))
     assert (found.text, found.trace[0].reason) == ("Delft [1]", "Ada Brix was born in Delft.")
-    assert [citation.text for citation in found.citations] == [BIRTH]  # of the source, not of the summary
+    assert [citation.text for citation in found.citations] == [BIRTH]  # from the source, not from the summary
     first, second = causal.started if by == "causal" else chat.asked
     assert kind(first) == "summing" and BIRTH in first and WORK in first
     assert kind(second) == "summary" and "Ada Brix was born in Delft." in second and WORK not in second
@@ -77,18 +77,18 @@ def test_recomp_reads_a_summary(by: str) -> None:
 
 
 @pytest.mark.parametrize("said", ["NONE", " none.", "**NONE**", " "])
-def test_a_summary_of_nothing_is_left_out(said: str) -> None:
-    assert says_nothing(said) == (said != " none.")  # the word as it was asked for
+def test_empty_summary_is_skipped(said: str) -> None:
+    assert says_nothing(said) == (said != " none.")  # the prompt asks for capital letters
     if not says_nothing(said):
         return
-    causal = speaker(lambda prompt: said if kind(prompt) == "summing" else told(prompt))
+    causal = speaker(lambda prompt: said if kind(prompt) == "summing" else scripted_answer(prompt))
     found = answer("recomp", request(causal))
     assert (found.text, found.citations) == ("Rome", ())
     assert "nothing in the passages helps" in found.trace[0].reason
     assert [kind(prompt) for prompt in causal.started] == ["summing", "alone"]
 
 
-def test_summaries_that_say_something() -> None:
+def test_summaries_with_content_are_not_empty() -> None:
     for said in ("NONE of the towers is old.", "Nonesuch Palace", "It is none."):
         assert not says_nothing(said), said
 
@@ -97,21 +97,21 @@ def with_models(request: Request, **models: object) -> Request:
     return replace(request, models=replace(request.models, **models))  # type: ignore[arg-type]
 
 
-def test_many_questions_are_the_same_as_one_by_one() -> None:
+def test_batches_match_single_questions() -> None:
     contexts = [replace(context(None), question=f"Where was {name} born?") for name in ("Ada", "Brix", "Eve")]
     contexts[1] = replace(contexts[1], passages=(), text="")
     for mode in ("short", "naive", "recomp"):
-        batched = speaker(told)
+        batched = speaker(scripted_answer)
         requests = [replace(request(batched), context=one) for one in contexts]
         together = answer_all(mode, requests)
-        assert together == [answer(mode, with_models(one, causal=speaker(told))) for one in requests]
-        by_chat = [with_models(one, causal=None, chat=Chat(told)) for one in requests]
+        assert together == [answer(mode, with_models(one, causal=speaker(scripted_answer))) for one in requests]
+        by_chat = [with_models(one, causal=None, chat=Chat(scripted_answer)) for one in requests]
         assert [one.text for one in answer_all(mode, by_chat)] == [one.text for one in together]
-    assert answer_all("short", [replace(request(speaker(told)), context=EMPTY)])[0].text == "Rome"
+    assert answer_all("short", [replace(request(speaker(scripted_answer)), context=EMPTY)])[0].text == "Rome"
 
 
-def test_passages_that_do_not_fit_are_left_out() -> None:
-    roomy, small = speaker(told), speaker(told)
+def test_passages_over_the_window_are_dropped() -> None:
+    roomy, small = speaker(scripted_answer), speaker(scripted_answer)
     answer("short", request(roomy))
     small.window = len(roomy.started[0]) + 20
     found = answer("short", request(small, max_tokens=40))
@@ -120,11 +120,11 @@ def test_passages_that_do_not_fit_are_left_out() -> None:
     small.window = 300
     with pytest.raises(UsageError, match="no passage fits into the window"):
         answer("short", request(small))
-    with pytest.raises(ModelError, match="answered with nothing"):
+    with pytest.raises(ModelError, match="empty answer from"):
         answer("short", request(speaker(lambda prompt: "")))
 
 
-def test_they_want_a_chat_model() -> None:
+def test_modes_need_a_chat_model() -> None:
     for name in ("short", "naive", "recomp"):
         assert MODES[name].needs is CHAT
         with pytest.raises(UsageError, match="needs a chat model"):
@@ -137,7 +137,7 @@ OTHERS = stream_of("triplets", (0.5, 2))
 
 
 def together(causal: ScriptedCausal, n: int, background: float, memory: bool = True) -> str:
-    """The prompt that is read; the passages are worth 1.5 and 0.5."""
+    """Return the prompt of a joint answer. The utilities of the passages are 1.5 and 0.5."""
     ensemble = Ensemble((PASSAGES, OTHERS), memory, together=n)
     found = answer("aed", request(causal, ensemble, predictor=Utilities(remember=background)))
     assert streams_of(found).weights == {"together": 1.0}
@@ -172,14 +172,14 @@ def test_gainrag_reads_the_most_useful_of_passages_and_background(
     assert shown == expected
 
 
-def test_a_background_that_knows_nothing_is_no_candidate() -> None:
+def test_background_of_na_is_not_a_candidate() -> None:
     assert knows_nothing("N/A")
     causal = speaker(lambda prompt: "N/A" if kind(prompt) == "background" else "Delft")
     prompt = together(causal, 2, 9.0)
     assert BIRTH in prompt and WORK in prompt and "N/A" not in prompt
 
 
-def test_without_memory_it_is_a_reranker() -> None:
+def test_prompt_without_memory_is_reranked() -> None:
     causal = speaker(says_background)
     prompt = together(causal, 2, 9.0, memory=False)
     assert len(causal.started) == 1 and prompt.index(BIRTH) < prompt.index(WORK)

@@ -1,4 +1,4 @@
-"""Streams of contexts that are merged, by hand, and through rounds and `then`."""
+"""Streams of merged contexts: by hand, through rounds, and through `then`."""
 
 from __future__ import annotations
 
@@ -43,23 +43,23 @@ def test_streams_follow_their_passages() -> None:
     assert replace(found, streams=()) == Ensemble((), False, 0.5, 7, 3)
 
 
-def test_what_is_gone_has_no_stream() -> None:
+def test_dropped_passages_lose_their_streams() -> None:
     found = ensemble_in(context(passage(0, 10)).merged_from([FIRST]))
-    (stream,) = found.streams  # the triplets' sentence stands in the passage, but they themselves are gone
+    (stream,) = found.streams  # the passage has the source sentence, but the triplets are gone
     assert (stream.name, stream.passages, stream.utilities, stream.utility) == ("passages", (1,), (1.0,), 1.0)
     assert ensemble_in(context().merged_from([FIRST])) == replace(ensemble_in(FIRST), streams=())
     plain = context(passage(0, 10))
     assert plain.merged_from([context(), context()]) is plain
 
 
-def asked(question: str, **worth: float) -> Context:
+def context_for(question: str, **worth: float) -> Context:
     reader = ScriptedReader(STORE, {leaf: 1.0 - leaf / 100 for leaf in FOUND})
     models = Models(count_tokens, predictor=Worth(**{**WORTH, **worth}))
     return assemble("aed(longest=40, m=1, memory=false)", question, reader, 300, models)
 
 
 def test_rounds_and_then_keep_the_ensemble() -> None:
-    old, new = asked("Which tower?"), asked("Which mason?", Arden=9.0)
+    old, new = context_for("Which tower?"), context_for("Which mason?", Arden=9.0)
     models = Models(count_tokens)
     merged = merge(old, new, models)
     assert not ensemble_in(merged).memory
@@ -72,22 +72,22 @@ def test_rounds_and_then_keep_the_ensemble() -> None:
     assert ensemble_in(fused).streams[0].passages
 
 
-def test_triplet_sets_go_from_round_to_round() -> None:
+def test_triplet_sets_survive_rounds() -> None:
     facts = [Passage(f"(tower {i}; built in; {1500 + i})", 0.5, (Span("towns.md", 9, 20),), False) for i in range(12)]
-    found = asked("Which tower?")
+    found = context_for("Which tower?")
     streams = (*ensemble_in(found).streams, stream_of("triplets", *((1.0, n) for n in range(2, 14))))
     old = replace(found, passages=(*found.passages, *facts), reading=Ensemble(streams))
     models = Models(count_tokens)
     merged = merge(old, old, models)
     sets = [passage.text for passage in merged.passages if not passage.verbatim]
-    assert len(sets) == len(set(sets)) and 2 < len(sets) < 12  # each once, in their share of the budget
+    assert len(sets) == len(set(sets)) and 2 < len(sets) < 12  # distinct, within their share of the budget
     assert merged.tokens == count_tokens([merged.text])[0] <= merged.budget == 300
     assert all(text in merged.text for text in sets) and any(passage.verbatim for passage in merged.passages)
     (triplets,) = (stream for stream in ensemble_in(merged).streams if stream.name == "triplets")
     assert {merged.passages[number - 1].text for number in triplets.passages} == set(sets)
 
 
-def test_a_stream_that_is_merged_keeps_its_own_beta() -> None:
+def test_merged_streams_keep_their_beta() -> None:
     both = (stream_of("passages", (1.0, 1), beta=0.25), stream_of("triplets", (2.0, 2), beta=0.75))
     one = context(passage(0, 10), passage(0, 5, "(a; b; c)", False), ensemble=Ensemble(both))
     found = ensemble_in(replace(one, reading=None).merged_from([one]))

@@ -1,4 +1,4 @@
-"""Triplets by rules: what they read in English, in brackets, tables and lists, in other tongues, and what they leave alone."""
+"""Triplets by rules: English sentences, brackets, tables, lists, other languages, and text without triplets."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mergewise.types import Document
 from tests.support import rows_of
 
 
-def found(text: str, title: str = "Ada Brix") -> list[tuple[str, str, str]]:
+def triples_in(text: str, title: str = "Ada Brix") -> list[tuple[str, str, str]]:
     (rows,) = rows_of([Document("d", text, title)])
     return [triplet[:3] for triplet in triplets_by_rules(text, title, rows["leaf"])]
 
@@ -82,33 +82,33 @@ def found(text: str, title: str = "Ada Brix") -> list[tuple[str, str, str]]:
         ]),
     ],
 )  # fmt: skip
-def test_what_sentences_say(text: str, title: str, expected: list[tuple[str, str, str]]) -> None:
-    made = found(text, title)
+def test_sentences_give_triplets(text: str, title: str, expected: list[tuple[str, str, str]]) -> None:
+    made = triples_in(text, title)
     assert [one for one in expected if one not in made] == [], made
 
 
 @pytest.mark.parametrize("text", ["Ada Brix wrote no Book of Kells.", "Ada Brix taught that Rome fell."])
-def test_a_verb_with_a_denial_or_a_clause_has_no_object(text: str) -> None:
-    assert found(text) == []
+def test_negated_verbs_and_verbs_with_a_clause_have_no_object(text: str) -> None:
+    assert triples_in(text) == []
 
 
-def test_a_preposition_within_a_name_says_nothing() -> None:
-    assert found("She built the Tower of London in 1911.") == [
+def test_prepositions_inside_a_name_are_ignored() -> None:
+    assert triples_in("She built the Tower of London in 1911.") == [
         ("Ada Brix", "built", "Tower of London"),
         ("Ada Brix", "built Tower of London in", "1911"),
     ]
 
 
-def test_subjects_are_names_that_are_meant() -> None:
+def test_subject_is_the_name_in_the_sentence() -> None:
     text = "The tower of Arden was built by Ida Holm. Bo Stern, who was born in Rome, lived there."
-    made = found(text, "Arden")
+    made = triples_in(text, "Arden")
     assert ("The tower of Arden", "built by", "Ida Holm") in made
     assert ("Bo Stern", "born in", "Rome") in made
     assert not any(head == "Arden" for head, _, _ in made)
 
 
-def test_what_is_denied_or_said_of_others_is_left_out() -> None:
-    made = found(
+def test_negated_participles_and_those_of_other_nouns_are_skipped() -> None:
+    made = triples_in(
         "Red Mill was the first film not written by Bo Stern. It was halted by the debts faced by Norrby Works.",
         "Red Mill",
     )
@@ -116,7 +116,7 @@ def test_what_is_denied_or_said_of_others_is_left_out() -> None:
 
 
 def test_keys_values_and_tables() -> None:
-    made = found(
+    made = triples_in(
         "# Options\n\n- retry_limit: how often a job starts again\n- **depth**: 9\n\n| Name | Default | Unit |\n|---|---|---|\n"
         "| size | 5 | MB |\n| width | | cm |\n",
         "manual.md",
@@ -142,12 +142,12 @@ GERMAN = "Ada Brix (* 5. Oktober 1901 in Wien; † 3. Mai 1980 in Graz) war eine
         ("Москва — столица России, город.", ("Москва", "это", "столица России")),
     ],
 )  # fmt: skip
-def test_other_tongues(text: str, expected: tuple[str, str, str]) -> None:
-    assert expected in found(text)
+def test_other_languages(text: str, expected: tuple[str, str, str]) -> None:
+    assert expected in triples_in(text)
 
 
-def test_a_passage_without_a_name_has_its_own_subjects() -> None:
-    made = found("Ada Brix was born in Delft. She built a lamp.", "")
+def test_passage_without_a_name_uses_the_subjects_of_its_sentences() -> None:
+    made = triples_in("Ada Brix was born in Delft. She built a lamp.", "")
     assert ("Ada Brix", "born in", "Delft") in made
     assert all(head.strip() for head, _, _ in made)
 
@@ -163,7 +163,7 @@ pieces = st.sampled_from(
 @given(
     st.lists(pieces, max_size=60).map("".join), st.sampled_from(["", "Ada", "Ada Brix", "(", "The ", "Ada: Brix [1]"])
 )
-def test_whatever_stands_there_triplets_are_sound(text: str, title: str) -> None:
+def test_triplets_are_valid_for_any_text(text: str, title: str) -> None:
     (rows,) = rows_of([Document("d", text, title)])
     for leaf in rows["leaf"]:
         for triplet in triplets_by_rules(text, title, [leaf]):
@@ -173,12 +173,12 @@ def test_whatever_stands_there_triplets_are_sound(text: str, title: str) -> None
 
 @pytest.mark.parametrize("piece", ["daughter of A.", "A ", "Aa-", "A, ", "was ", "(", "directed by ", "a the ", "| "])
 def test_long_lines_are_read_up_to_a_length(piece: str) -> None:
-    """A line of 100,000 characters costs no more than its first ones; a pattern that runs wild would never return."""
+    """Only the beginning of a line of 100,000 characters is read. A pattern with catastrophic backtracking would never return."""
     (rows,) = rows_of([Document("d", piece * (100_000 // len(piece)), "A")])
     leaf = max(rows["leaf"], key=lambda leaf: leaf.end - leaf.start)
     triplets_by_rules(rows.document.text, "A", [leaf])
 
 
-def test_what_the_document_is_about_may_be_told_without_an_article() -> None:
-    assert ("Ada Brix", "was", "Dutch") in found("Ada Brix was Dutch by birth.")
-    assert not any(relation == "was" for _, relation, _ in found("Guido Holm was Dutch by birth."))
+def test_topic_of_the_document_may_lack_an_article() -> None:
+    assert ("Ada Brix", "was", "Dutch") in triples_in("Ada Brix was Dutch by birth.")
+    assert not any(relation == "was" for _, relation, _ in triples_in("Guido Holm was Dutch by birth."))

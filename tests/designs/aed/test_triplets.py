@@ -1,4 +1,4 @@
-"""Triplets by a chat model over real HTTP: whatever it answers, sentences are right, and what was not taken is counted."""
+"""Triplets by a chat model over real HTTP. For any answer, the source sentences are right and rejects are counted."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def rows_of(index: Index, doc_id: str) -> tuple[Sequence[TripletSet], TripletExt
 
 
 def assert_sound(index: Index) -> None:
-    """What `check` demands, and that each triplet's sentence or what stands above it holds the triplet's names."""
+    """Assert that `check` finds no problems, and that the extraction statistics match the rows."""
     assert index.check() == []
     for info in index.documents():
         sets, extraction = rows_of(index, info.id)
@@ -53,7 +53,7 @@ def assert_sound(index: Index) -> None:
         assert extraction.found == sum(bool(row.triplets) for row in sets) <= extraction.passages == len(sets)
 
 
-# -- outputs of every kind
+# -- answers of every kind
 
 
 class TripletWriter(UnevenWriter):
@@ -76,7 +76,7 @@ def spoil(one: dict[str, object]) -> dict[str, dict[str, object]]:
     }
 
 
-def test_outputs_of_every_kind(serve: Any, tmp_path: Path) -> None:
+def test_answers_of_every_kind(serve: Any, tmp_path: Path) -> None:
     lie: dict[str, object] = {"tail": "Zebedee Quux"}
     writer = TripletWriter(triplets, answer, lie, spoil, lambda whole: whole[: whole.rindex('"tail": "') + 10])
     server, chat = serve(writer)
@@ -84,7 +84,7 @@ def test_outputs_of_every_kind(serve: Any, tmp_path: Path) -> None:
     report = index.add([Document(f"d{n}", f"# Part {n}\n\n{BRIDGES[n * 40 :]}", f"Bridges {n}") for n in range(4)])
     assert report.added == 4 and not report.failed
     assert_sound(index)
-    assert set(writer.kind_of.values()) == set(writer.KINDS), "every kind of answer came"
+    assert set(writer.kind_of.values()) == set(writer.KINDS), "every kind of answer is covered"
     extractions = [rows_of(index, info.id)[1] for info in index.documents()]
     rejects: Counter[str] = Counter()
     for one in extractions:
@@ -112,7 +112,7 @@ words_ = st.text(st.sampled_from("ab cdé.\n#-| 猫。1[]\"'{}"), min_size=1, ma
     st.integers(0, 2**32),
     st.sampled_from(["rules", "model"]),
 )
-def test_sentences_are_right_for_any_text_and_any_answer(text: str, seed: int, made: Any) -> None:
+def test_triplets_are_valid_for_any_text_and_any_answer(text: str, seed: int, made: Any) -> None:
     draw = random.Random(seed)
 
     def part(said: str) -> str:
@@ -147,7 +147,7 @@ def test_sentences_are_right_for_any_text_and_any_answer(text: str, seed: int, m
         assert row.text.count("\n") == max(0, len(row.triplets) - 1)
 
 
-# -- what is taken of an answer
+# -- checks of an answer
 
 LAMP = Document(
     "d",
@@ -175,7 +175,7 @@ def request(document: Document = LAMP, longest: int = 40) -> WritingRequest:
         ("ADA  BRIX", ["born in"], "delft", "Ada Brix was born in Delft."),
     ],
 )
-def test_a_triplet_gets_the_sentence_that_holds_it(head: Any, relation: Any, tail: Any, sentence: str) -> None:
+def test_triplet_gets_its_source_sentence(head: Any, relation: Any, tail: Any, sentence: str) -> None:
     found = triplet_of({"paragraph": 0, "head": head, "relation": relation, "tail": tail}, request(), read_passage)
     assert LAMP.text[found.triplet.start : found.triplet.end] == sentence
 
@@ -196,12 +196,12 @@ def test_a_triplet_gets_the_sentence_that_holds_it(head: Any, relation: Any, tai
         ({"head": "Ada Brix", "relation": "is", "tail": "inventor"}, "no sentence"),
     ],
 )
-def test_what_is_not_taken_and_why(record: dict[str, object], kind: str) -> None:
+def test_invalid_triplets_are_rejected_with_a_reason(record: dict[str, object], kind: str) -> None:
     with pytest.raises(Rejected, match=f"^{kind}$"):
         triplet_of({"paragraph": 0, **record}, request(), read_passage)
 
 
-def test_the_passage_that_is_named_comes_first_and_others_are_looked_into() -> None:
+def test_named_passage_is_searched_before_the_others() -> None:
     document = Document(
         "d", "# A\n\nThe mill has two wheels.\n\n# B\n\nThe mill has two wheels.\n\n# C\n\nOwls hoot.", "Mills"
     )
@@ -230,10 +230,10 @@ def test_the_prompt_shows_passages_and_quotes_the_text() -> None:
     )
 
 
-# -- failures, resumption, what comes and goes
+# -- failures and retries
 
 
-def test_a_document_that_fails_has_triplets_by_rules_and_is_taken_up_again(serve: Any, tmp_path: Path) -> None:
+def test_failed_document_has_triplets_by_rules_and_is_retried(serve: Any, tmp_path: Path) -> None:
     down = {"on": True}
 
     def turn(messages: Sequence[Message]) -> Turn:
@@ -257,7 +257,7 @@ def test_a_document_that_fails_has_triplets_by_rules_and_is_taken_up_again(serve
     assert_sound(index)
     again = server.asked[before:]
     assert sum("Brook7 " in one.messages[-1].text for one in again) >= 1
-    assert not any("Brook24 " in one.messages[-1].text for one in again), "what was answered is not asked again"
+    assert not any("Brook24 " in one.messages[-1].text for one in again), "answered passages are not requested again"
 
 
 # -- MAP(d, C_T)
@@ -268,7 +268,7 @@ TOWNS = "\n\n".join(
 )
 
 
-def test_every_passage_leads_to_its_triplets() -> None:
+def test_passages_map_to_their_triplets() -> None:
     documents = [Document("towns", TOWNS, "Towns"), Document("cats", "Owls hoot.", "Owls")]
     reader = reader_of(memory_store(documents, None, triplet=TripletSettings(longest=60)))
     units = retrieve("which town in Norden", reader, 3, 60)
@@ -286,8 +286,8 @@ def test_every_passage_leads_to_its_triplets() -> None:
     assert triplets_of(reader, [range(10**6, 10**6 + 1)]) == [None]
 
 
-def test_a_passage_of_other_bounds_gets_the_triplets_within() -> None:
-    """The view's passages are sections here; those of the question are leaves, or the whole document."""
+def test_passage_with_other_bounds_gets_the_triplets_inside() -> None:
+    """The passages of the view are sections here. The passages of the question are leaves or the whole document."""
     reader = reader_of(memory_store([Document("towns", TOWNS, "Towns")], None, triplet=TripletSettings(longest=60)))
     rows = reader.view("triplet").all()
     first, last = rows[0].leaves, rows[-1].leaves
@@ -300,7 +300,7 @@ def test_a_passage_of_other_bounds_gets_the_triplets_within() -> None:
     assert (whole.start, whole.end, whole.headings, whole.made) == (0, len(TOWNS), (), "rules")
 
 
-def test_the_lookup_asks_for_the_view(tmp_path: Path) -> None:
+def test_lookup_without_the_view_names_the_option(tmp_path: Path) -> None:
     reader = reader_of(memory_store([Document("towns", TOWNS, "Towns")]))
     with pytest.raises(UsageError, match="--views leaf,triplet"):
         triplets_of(reader, [range(1)])
@@ -312,7 +312,7 @@ def test_the_report_counts_by_maker() -> None:
         .view("triplet")
         .report()
     )
-    told = report.as_dict()
-    assert told["documents"] == 1 and told["passages"] == 3 == told["with_triplets"]
-    assert told["made"] == {"rules": told["triplets"]} and told["rejected"] == {} and told["unfinished"] == {}
-    assert json.loads(json.dumps(told)) == told
+    counts = report.as_dict()
+    assert counts["documents"] == 1 and counts["passages"] == 3 == counts["with_triplets"]
+    assert counts["made"] == {"rules": counts["triplets"]} and counts["rejected"] == {} and counts["unfinished"] == {}
+    assert json.loads(json.dumps(counts)) == counts

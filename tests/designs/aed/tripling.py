@@ -1,4 +1,4 @@
-"""A scripted extractor of triplets: it reads the prompt as a model would, and answers well or badly."""
+"""A scripted extractor of triplets. It reads the prompt like a model and returns good answers."""
 
 from __future__ import annotations
 
@@ -16,12 +16,14 @@ _COST = re.compile(
 
 
 def triplets_of(number: int, text: str) -> list[dict[str, object]]:
-    """Three good triplets of a paragraph about a bridge; of any other one its first words and its last ones."""
+    """Return three good triplets for a paragraph about a bridge, or its first and last word for any other paragraph."""
     match = _COST.search(text)
     if match is None:
-        said = re.findall(r"\w+", text)
+        found = re.findall(r"\w+", text)
         return (
-            [{"paragraph": number, "head": said[0], "relation": "goes with", "tail": said[-1]}] if len(said) > 1 else []
+            [{"paragraph": number, "head": found[0], "relation": "goes with", "tail": found[-1]}]
+            if len(found) > 1
+            else []
         )
     bridge = f"bridge number {match[1]}"
     return [

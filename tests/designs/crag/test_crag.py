@@ -1,4 +1,4 @@
-"""CRAG with scripted scores: every action, what it refines, and what it searches for again."""
+"""CRAG with scripted scores: every action, the passages it refines, and its second search."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ STORE = memory_store(DOCUMENTS)
 
 
 class Judge:
-    """A reranker that gives the share of the first of its words that a text holds; it keeps what it was asked."""
+    """A reranker that returns the share of the first word in `shares` that a text contains. It records the texts."""
 
     spec = "script"
 
@@ -67,7 +67,7 @@ def test_shares_become_scores_from_minus_one_to_one() -> None:
     assert evaluations("q", [], judged) == []
 
 
-def test_without_a_reranker_cosine_and_coverage_tell() -> None:
+def test_scores_without_a_reranker_use_cosine_and_coverage() -> None:
     embedder = HashEmbedder()
     text, question = "the mill stands by the river", "which mill stands in town"
     cosine = float(embedder.embed_documents([text])[0] @ embedder.embed_queries([question])[0])
@@ -85,7 +85,7 @@ def test_without_a_reranker_cosine_and_coverage_tell() -> None:
         ([], "incorrect"), ([-1.0], "incorrect"),
     ],
 )  # fmt: skip
-def test_the_best_passage_decides(scores: list[float], wanted: str) -> None:
+def test_best_passage_selects_the_action(scores: list[float], wanted: str) -> None:
     assert action_of(scores, 0.5, -0.9) == wanted
 
 
@@ -94,7 +94,7 @@ def test_the_best_passage_decides(scores: list[float], wanted: str) -> None:
 
 @given(st.integers(0, 30))
 @settings(max_examples=12, deadline=None)
-def test_strips_have_three_sentences_and_a_rest_of_one_joins(count: int) -> None:
+def test_strips_have_three_sentences_and_a_single_last_one_is_joined(count: int) -> None:
     store = memory_store([Document("d", " ".join(f"Sentence number {i} is here." for i in range(count)) or "-")])
     reader = reader_of(store)
     leaves = [leaf for leaf in reader.sentences(range(40)).values() if count]
@@ -110,9 +110,9 @@ def test_strips_have_three_sentences_and_a_rest_of_one_joins(count: int) -> None
 # -- the actions
 
 
-def test_correct_refines_what_was_found() -> None:
+def test_correct_refines_the_retrieved_passages() -> None:
     shares = {"wheel 6": 0.7, "wheel 0": 0.2, "Arden": 0.9}
-    # the passage holds all wheels, of which 6 is looked for first: 2 * 0.7 - 1 = 0.4
+    # the passage contains all wheels, and the judge looks for wheel 6 first: 2 * 0.7 - 1 = 0.4
     context = crag(shares, "k=1, upper=0.39, n=1")
     (judged,) = steps(context, "evaluate")
     assert judged.reason == "correct, by script" and judged.score == pytest.approx(0.4)
@@ -122,7 +122,7 @@ def test_correct_refines_what_was_found() -> None:
     assert passage.score == pytest.approx(0.4)
 
 
-def test_ambiguous_gives_both() -> None:
+def test_ambiguous_uses_both_searches() -> None:
     context = crag({"wheel 6": 0.7, "wheel 0": 0.2, "Corin": 0.6, "Arden": 0.9}, "k=1, upper=0.5, lower=0.3, n=1")
     assert steps(context, "evaluate")[0].reason == "ambiguous, by script"
     assert [one.spans[0].doc_id for one in context.passages] == ["mill", "builder"]
@@ -131,7 +131,7 @@ def test_ambiguous_gives_both() -> None:
     assert [one.score for one in context.passages] == pytest.approx([0.4, 0.2])
 
 
-def test_incorrect_gives_the_second_search_alone() -> None:
+def test_incorrect_uses_only_the_second_search() -> None:
     context = crag({"wheel": 0.0, "Corin": 0.6}, "k=1")
     assert steps(context, "evaluate")[0].reason == "incorrect, by script"
     assert {one.spans[0].doc_id for one in context.passages} == {"builder"}
@@ -149,12 +149,12 @@ def test_five_strips_of_the_second_search_and_whole_passages() -> None:
     assert steps(whole, "strips")[0].reason == "the best 1 of 1" and len(whole.passages[0].text) == len(long.text)
 
 
-def test_nothing_found_is_incorrect() -> None:
+def test_search_without_results_is_incorrect() -> None:
     context = assemble("crag", "xyzzy", reader_of(STORE), 100, Models(count_tokens))
     assert steps(context, "evaluate")[0].reason.startswith("incorrect") and context.text == ""
 
 
-def test_the_budget_holds_and_no_model_is_needed() -> None:
+def test_budget_is_kept_without_a_model() -> None:
     for budget in (1, 12, 40, 200):
         context = assemble("crag(upper=1)", QUESTION, reader_of(STORE), budget, Models(count_tokens))
         assert context.tokens <= budget and context.usage.calls == 0
@@ -163,7 +163,7 @@ def test_the_budget_holds_and_no_model_is_needed() -> None:
 # -- keywords
 
 
-def test_names_then_the_rarest_terms() -> None:
+def test_keywords_are_names_then_the_rarest_terms() -> None:
     found = ["The mill of Arden.", "A mill and a baker.", "The mill again, built."]
     assert by_rarity("Who built the mill of Arden?", found) == ["arden", "built", "mill"]
     assert by_rarity("When did Ada Brix of Oak Hill marry the baker and sing?", found) == [
@@ -172,7 +172,7 @@ def test_names_then_the_rarest_terms() -> None:
     assert by_rarity("who", found) == []
 
 
-def test_a_model_names_keywords_over_http() -> None:
+def test_chat_model_writes_keywords_over_http() -> None:
     with ChatServer(["Corin mason, “towers”\nArden, a fourth, a fifth", " ,;\n"]) as server:
         chat = OpenAIChat("any", base_url=server.base_url, api_key="none", retries=0)
         models = Models(count_tokens, chat=chat)

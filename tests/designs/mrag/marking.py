@@ -1,4 +1,4 @@
-"""A scripted writer of markers: it reads the prompt as a model would, and answers well or badly."""
+"""A scripted writer of markers. It reads the prompt like a model, and gives good or bad answers."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ BRIDGES = "\n\n".join(
 
 
 def shown(messages: Sequence[Message]) -> dict[int, str]:
-    """The paragraphs of a prompt by their numbers."""
+    """Return the paragraphs of a prompt by number."""
     return {int(number): text for number, text in _PARAGRAPH.findall(messages[-1].text)}
 
 
 def asked(messages: Sequence[Message], wish: re.Pattern[str] = _ASKED) -> list[int]:
-    """The numbers of the paragraphs that a prompt asks about."""
+    """Return the numbers of the paragraphs that a prompt asks about."""
     match = wish.search(messages[-1].text)
     assert match is not None, messages[-1].text[-200:]
     numbers: list[int] = []
@@ -43,17 +43,17 @@ def asked(messages: Sequence[Message], wish: re.Pattern[str] = _ASKED) -> list[i
 
 
 def marker(number: int, text: str) -> dict[str, object]:
-    """A good marker of one paragraph."""
-    said = " ".join(text.split())
+    """Return a good marker of a paragraph."""
+    flat = " ".join(text.split())
     return {
-        "value": said[:280].rpartition(" ")[0] or said,
-        "key": f"What is said about {said[:60]}?",
+        "value": flat[:280].rpartition(" ")[0] or flat,
+        "key": f"What is said about {flat[:60]}?",
         "paragraphs": [number],
     }
 
 
 def markers(messages: Sequence[Message]) -> list[dict[str, object]]:
-    """A good marker of each paragraph that is asked about."""
+    """Return a good marker for each paragraph that the prompt asks about."""
     texts = shown(messages)
     return [marker(number, texts[number]) for number in asked(messages)]
 
@@ -72,7 +72,7 @@ Answering = Callable[[Sequence[Message]], str]
 def ground(
     value: str, paragraphs: Sequence[tuple[int, int]], text: str, ungrounded: Ungrounded = "replace", path: str = ""
 ) -> GroundedValue:
-    """The value, held to these paragraphs of the text."""
+    """Ground the value in these paragraphs of the text."""
     parts = sorted((max(0, start), min(end, len(text))) for start, end in paragraphs)
     parts = [(start, end) for start, end in parts if start < end]
     judge = Judge[tuple[int, int]](lambda part: ReadSource.of([Extract(text, *part)], path))
@@ -80,10 +80,10 @@ def ground(
 
 
 class UnevenWriter:
-    """Answers well and badly in turn, the same to the same question, and counts what it did wrong by kind.
+    """A writer that alternates good and bad answers, and counts the rejects to expect. Equal prompts get equal answers.
 
-    `records` are the good records of a prompt, `lie` makes a lie of one, `spoil` makes records of one that are not taken, by the
-    reason, and `cut` ends an answer in the middle of a record.
+    `records` returns the good records of a prompt. `lie` turns a record into a lie. `spoil` returns invalid records by the reason
+    of their rejection. `cut` ends an answer in the middle of a record.
     """
 
     KINDS: tuple[str, ...] = (
@@ -109,7 +109,7 @@ class UnevenWriter:
         self.records, self.answer, self.lie, self.spoil, self.cut = records, answer, lie, spoil, cut
         self.rejects: Counter[str] = Counter()
         self.failed: set[str] = set()
-        self.kind_of: dict[str, str] = {}  # every kind in turn
+        self.kind_of: dict[str, str] = {}  # each kind in turn
         self.lies = 0
 
     def __call__(self, messages: Sequence[Message]) -> Turn:
@@ -130,7 +130,7 @@ class UnevenWriter:
         if kind == "truncated":
             left = self.cut(self.answer(made))
             self.rejects["cut off"] += 1
-            self.rejects["nothing to read"] += "}" not in left  # of an answer about one paragraph, no record is whole
+            self.rejects["nothing to read"] += "}" not in left  # an answer about one paragraph has no whole record left
             return Turn(left)
         if kind == "rejects":
             bad = self.spoil(made[0])

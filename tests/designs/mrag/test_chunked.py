@@ -1,4 +1,4 @@
-"""Fixed, semantic and PIC chunks as strategies: the best that fit, verbatim, in the order that is asked for."""
+"""Fixed, semantic and PIC chunks as strategies: the best that fit, verbatim, in the requested order."""
 
 from __future__ import annotations
 
@@ -42,26 +42,26 @@ def spans(context: Context) -> list[tuple[str, int, int]]:
     return [(span.doc_id, span.start, span.end) for passage in context.passages for span in passage.spans]
 
 
-def shown(context: Context) -> set[tuple[str, int]]:
-    """The characters that the context holds, each once, as they stand in the documents."""
+def given_characters(context: Context) -> set[tuple[str, int]]:
+    """Return the characters of the documents in the context. Assert that they are verbatim and unique."""
     held: set[tuple[str, int]] = set()
     for passage in context.passages:
         assert passage.verbatim
         for span, text in passage.parts():
             assert TEXTS[span.doc_id][span.start : span.end] == text
             fresh = {(span.doc_id, at) for at in range(span.start, span.end)}
-            assert not fresh & held, "a character was given twice"
+            assert not fresh & held, "duplicate character"
             held |= fresh
     return held
 
 
 def body(chunk: TextChunk) -> set[tuple[str, int]]:
-    """The characters of a chunk after its headings, without white space."""
+    """Return the characters of a chunk after its headings, without white space."""
     text = TEXTS[chunk.doc_id]
     return {(chunk.doc_id, at) for at in range(chunk.body, chunk.end) if not text[at].isspace()}
 
 
-def found(name: str, k: int = 50, by: Any = "hybrid") -> list[TextChunk]:
+def chunks_found(name: str, k: int = 50, by: Any = "hybrid") -> list[TextChunk]:
     view: ChunkReader = reader().view(name)
     return [chunk for chunk, _ in view.search(QUESTION, k, by)]
 
@@ -71,11 +71,11 @@ def found(name: str, k: int = 50, by: Any = "hybrid") -> list[TextChunk]:
 @pytest.mark.parametrize("order", ["document", "score"])
 @pytest.mark.parametrize("headings", ["on", "off"])
 @pytest.mark.parametrize("budget", [1, 12, 60, 128, 384, 9000])
-def test_contexts_hold_the_budget_and_are_verbatim(
+def test_contexts_keep_the_budget_and_are_verbatim(
     name: str, last: str, order: str, headings: str, budget: int
 ) -> None:
     context = ask(f"{name}(last={last}, order={order}, headings={headings})", budget)
-    shown(context)
+    given_characters(context)
     assert headings == "on" or not any(passage.title or passage.headings for passage in context.passages)
     assert context.tokens == (count_tokens([context.text])[0] if context.text else 0) <= budget
     assert bool(context.passages) or budget < 60
@@ -83,17 +83,17 @@ def test_contexts_hold_the_budget_and_are_verbatim(
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("k", [1, 3])
-def test_the_best_chunks_are_given_whole(name: str, k: int) -> None:
-    wanted = set().union(*(body(chunk) for chunk in found(name, k)))
-    assert wanted <= shown(ask(f"{name}(k={k})", 9000))
-    assert wanted <= shown(ask(f"{name}(k={k}, order=score)", 9000))
+def test_best_chunks_are_whole(name: str, k: int) -> None:
+    wanted = set().union(*(body(chunk) for chunk in chunks_found(name, k)))
+    assert wanted <= given_characters(ask(f"{name}(k={k})", 9000))
+    assert wanted <= given_characters(ask(f"{name}(k={k}, order=score)", 9000))
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_budget_is_filled_by_rank(name: str) -> None:
-    """Literally: chunks in the order of the search while they fit; nothing of a chunk that was passed over but its beginning."""
+def test_budget_is_filled_by_rank(name: str) -> None:
+    """The literal rule: chunks in the order of the search while they fit, and only the beginning of a skipped chunk."""
     context = ask(f"{name}(order=score)", 120)
-    held, chunks = shown(context), found(name)
+    held, chunks = given_characters(context), chunks_found(name)
     skipped = [step.inputs[0] for step in context.trace if step.action == "skip"]
     assert body(chunks[0]) <= held or chunks[0].span in skipped
     cut = [step.output for step in context.trace if step.action == "cut"]
@@ -106,19 +106,19 @@ def test_the_budget_is_filled_by_rank(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("budget", [40, 70, 100, 150])
-def test_with_last_end_nothing_behind_the_first_that_does_not_fit_is_given(name: str, budget: int) -> None:
+def test_last_end_stops_at_the_first_chunk_that_does_not_fit(name: str, budget: int) -> None:
     context = ask(f"{name}(last=end, order=score)", budget)
-    held, chunks = shown(context), found(name)
+    held, chunks = given_characters(context), chunks_found(name)
     whole = [body(chunk) <= held for chunk in chunks]
     first = whole.index(False)
     assert not any(whole[first:]) and not any(body(chunk) & held for chunk in chunks[first + 1 :])
     assert whole == [True] * first + [False] * (len(whole) - first)
 
 
-def test_the_first_sentences_of_what_does_not_fit_use_what_is_left() -> None:
+def test_first_sentences_of_the_last_chunk_fill_the_budget() -> None:
     context = ask("semantic(last=end)", 40)
-    assert any(step.action == "cut" for step in context.trace) and shown(context) <= {
-        (chunk.doc_id, at) for chunk in found("semantic", 1) for at in range(chunk.start, chunk.end)
+    assert any(step.action == "cut" for step in context.trace) and given_characters(context) <= {
+        (chunk.doc_id, at) for chunk in chunks_found("semantic", 1) for at in range(chunk.start, chunk.end)
     }
 
 
@@ -130,15 +130,15 @@ def test_order(name: str) -> None:
     )
     by_place = spans(ask(f"{name}(k=6)", 9000))
     of_documents = [doc for doc, _, _ in by_place]
-    assert of_documents == sorted(of_documents, key=of_documents.index), "a document is in one piece"
+    assert of_documents == sorted(of_documents, key=of_documents.index), "split document"
     assert all(a[1] < b[1] for a, b in pairwise(by_place) if a[0] == b[0])
-    assert shown(ask(f"{name}(k=6)", 9000)) <= shown(by_score) | {
+    assert given_characters(ask(f"{name}(k=6)", 9000)) <= given_characters(by_score) | {
         (doc, at) for doc, text in TEXTS.items() for at, character in enumerate(text) if character.isspace()
     }
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_several_documents_and_where(name: str) -> None:
+def test_several_documents_and_filters(name: str) -> None:
     assert len({doc for doc, _, _ in spans(ask(f"{name}(k=20)", 9000))}) > 1
     assert {doc for doc, _, _ in spans(ask(name, 9000, where="id = 'd3'"))} == {"d3"}
     nothing = ask(name, 9000, where="id = 'none'")
@@ -146,19 +146,19 @@ def test_several_documents_and_where(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_vectors_alone_rank_by_cosine(name: str) -> None:
+def test_search_by_vectors_ranks_by_cosine(name: str) -> None:
     (asked,) = EMBEDDER.embed_queries([QUESTION])
-    everything = found(name, 10_000, "vectors")
+    everything = chunks_found(name, 10_000, "vectors")
     vectors = STORE.reader().vectors([chunk.id for chunk in everything], name)
     cosines = [float(vectors[chunk.id] @ asked) for chunk in everything]
     assert (
         cosines == sorted(cosines, reverse=True) or max(later - earlier for earlier, later in pairwise(cosines)) < 1e-3
     )
     context = ask(f"{name}(search=vectors, k=1)", 9000)
-    assert body(everything[0]) <= shown(context)
+    assert body(everything[0]) <= given_characters(context)
 
 
-def test_without_vectors_full_text_ranks_and_vectors_cannot_be_asked(tmp_path: Path) -> None:
+def test_index_without_vectors_only_searches_full_text(tmp_path: Path) -> None:
     index = mergewise.open(tmp_path, embedder="none", views=("leaf", "fixed"))
     index.add(DOCUMENTS)
     assert "1514" in index.context(QUESTION, strategy="fixed", budget=300).text
@@ -167,8 +167,8 @@ def test_without_vectors_full_text_ranks_and_vectors_cannot_be_asked(tmp_path: P
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_reranker_decides(name: str) -> None:
-    chunks = found(name)
+def test_reranker_orders_the_chunks(name: str) -> None:
+    chunks = chunks_found(name)
     marks = Marks([0.0] * (len(chunks) - 1) + [1.0])
     context = ask(f"{name}(k={len(chunks)}, last=end, order=score)", 60, Models(count_tokens, reranker=marks))
     first = context.passages[0].spans[0]
@@ -176,9 +176,9 @@ def test_a_reranker_decides(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_trace_says_how_the_bounds_were_found(name: str) -> None:
-    said = ask(name).trace[0].reason
-    assert {"fixed": "by size", "semantic": "by distance", "pic": "by extractive summary"}[name] in said
+def test_trace_names_the_rule_of_splitting(name: str) -> None:
+    reason = ask(name).trace[0].reason
+    assert {"fixed": "by size", "semantic": "by distance", "pic": "by extractive summary"}[name] in reason
 
 
 @pytest.mark.parametrize("spec", ["fixed(k=-1)", "pic(order=best)", "semantic(search=text)", "fixed(last=skip)"])
@@ -188,7 +188,7 @@ def test_parameters_are_checked(spec: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_chunks_of_mark_up_alone_are_not_given(name: str) -> None:
+def test_chunks_of_only_markup_are_skipped(name: str) -> None:
     documents = [Document("a", "<!-- towers of Corin -->"), Document("b", "A tower of Corin.")]
     store = memory_store(documents, EMBEDDER, **SETTINGS)
     context = assemble(name, "tower of Corin", HybridReader(store.reader(), EMBEDDER, VIEWS), 100, Models(count_tokens))
@@ -196,8 +196,8 @@ def test_chunks_of_mark_up_alone_are_not_given(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_through_the_front_door(name: str, tmp_path: Path) -> None:
-    """Added to an index that stands, with the embedder that ships; kept in step; asked."""
+def test_view_is_added_to_an_existing_index(name: str, tmp_path: Path) -> None:
+    """With the built-in embedder: add the view, change documents, and query."""
     mergewise.open(tmp_path).add(DOCUMENTS[:3])
     index = mergewise.open(tmp_path, views=("leaf", name))
     index.add(Document("new", "A bridge was built in Corin in 1999. It is long.", "Bridges"))

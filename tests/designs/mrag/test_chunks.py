@@ -1,4 +1,4 @@
-"""The views of chunks: every text is tiled, and each way of cutting against a literal transcription of its rule."""
+"""The views of chunks: they tile every text, and match literal transcriptions of their rules."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def cut(name: str, text: str, chosen: Any, models: Models | None = None) -> tupl
     return chunks
 
 
-# -- all three
+# -- all three views
 
 
 @settings(deadline=None)
@@ -75,7 +75,7 @@ def test_chunks_tile_the_text(text: str, given: tuple[str, Any]) -> None:
         assert chunk.id == number and chunk.start <= chunk.body <= chunk.end
         assert chunk.text == text[chunk.start : chunk.end] and chunk.text
         assert chunk.tokens == count_tokens([chunk.text])[0]
-        assert not text[chunk.start : chunk.body].strip() or chunk.headings, "only headings stand before the body"
+        assert not text[chunk.start : chunk.body].strip() or chunk.headings, "only headings before the body"
     document = rows(text)
     built = VIEWS[name].build([document], chosen, Models(count_tokens, HashEmbedder()))[0]
     assert built[name].records == chunks, "the same text gives the same chunks"
@@ -85,13 +85,13 @@ def test_chunks_tile_the_text(text: str, given: tuple[str, Any]) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("text", ["Hello", "  x  ", "東京", "*", "no end", "\n\n# Heading alone\n"])
-def test_the_shortest_texts_are_one_chunk(name: str, text: str) -> None:
+def test_short_texts_are_one_chunk(name: str, text: str) -> None:
     (chunk,) = cut(name, text, VIEWS[name].settings())
     assert chunk.text == text
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_text_of_nothing_has_no_chunks_and_no_documents_no_rows(name: str) -> None:
+def test_empty_text_has_no_chunks(name: str) -> None:
     models = Models(count_tokens, HashEmbedder())
     assert VIEWS[name].build([], VIEWS[name].settings(), models) == []
     empty = DocumentRows(Document("d", ""), "1", dict.fromkeys(("leaf", "section", "name"), rows("x").tables["name"]))
@@ -100,7 +100,7 @@ def test_a_text_of_nothing_has_no_chunks_and_no_documents_no_rows(name: str) -> 
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_documents_built_together_are_those_built_alone(name: str) -> None:
+def test_batches_match_single_documents(name: str) -> None:
     embedder = HashEmbedder()
     documents = rows_of(
         [Document("a", TALE, "A"), Document("b", "Dogs.", "B"), Document("c", "東京は大きい。雨が降る。", "C")]
@@ -115,7 +115,7 @@ def test_documents_built_together_are_those_built_alone(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_long_document_is_cut_and_none_of_its_chunks_is_endless(name: str) -> None:
+def test_chunks_of_a_long_document_are_limited(name: str) -> None:
     same = "The river flows into the sea. " * 3000
     chunks = cut(name, same, VIEWS[name].settings())
     assert "".join(chunk.text for chunk in chunks) == same
@@ -123,34 +123,34 @@ def test_a_long_document_is_cut_and_none_of_its_chunks_is_endless(name: str) -> 
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_problems_are_found(name: str) -> None:
+def test_problems_are_reported(name: str) -> None:
     chosen = SETTINGS[{"fixed": 0, "semantic": 3, "pic": 5}[name]][1]
     document = rows(TALE)
     built = VIEWS[name].build([document], chosen, Models(count_tokens, HashEmbedder()))[0][name]
     first, *rest = built.records
 
-    def said(*records: TextChunk) -> str:
+    def reported(*records: TextChunk) -> str:
         tables = {**document.tables, name: replace(built, records=records)}
         return " ".join(VIEWS[name].problems(replace(document, tables=tables), chosen, 64))
 
-    assert said(first, *rest) == ""
-    assert "has no" in said()
-    assert "tile" in said(*rest) and "tile" in said(first, *rest[:-1]) and "tile" in said(first, first, *rest)
-    assert "text" in said(replace(first, text=first.text[::-1]), *rest)
-    assert "outside" in said(replace(first, body=first.end + 1), *rest)
+    assert reported(first, *rest) == ""
+    assert "missing" in reported()
+    assert all("tile" in reported(*records) for records in (rest, (first, *rest[:-1]), (first, first, *rest)))
+    assert "text" in reported(replace(first, text=first.text[::-1]), *rest)
+    assert "outside" in reported(replace(first, body=first.end + 1), *rest)
 
 
-def test_headings_of_a_chunk_are_those_that_all_of_it_stands_under() -> None:
+def test_chunk_has_the_headings_of_all_its_text() -> None:
     text = "# A\n\nOne two.\n\n## B\n\nThree four.\n\n# C\n\nFive six."
     (whole,) = cut("fixed", text, FixedSettings(size=500))
-    assert whole.headings == () and whole.body == 0, "its headings stand in its text"
+    assert whole.headings == () and whole.body == 0, "its headings are in its text"
     chunks = cut("semantic", text, SemanticSettings(neighbours=0, percentile=0, most=5))
     assert [chunk.headings for chunk in chunks] == [("A",), ("A", "B"), ("C",)]
     assert [text[chunk.body : chunk.end].strip() for chunk in chunks] == ["One two.", "Three four.", "Five six."]
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_settings_survive_the_manifest_and_are_held_to_their_ranges(name: str) -> None:
+def test_settings_round_trip_and_are_validated(name: str) -> None:
     view = VIEWS[name]
     for known, chosen in SETTINGS:
         if known == name:
@@ -161,7 +161,7 @@ def test_settings_survive_the_manifest_and_are_held_to_their_ranges(name: str) -
 
 
 @pytest.mark.parametrize("name", ["semantic", "pic"])
-def test_an_index_without_an_embedder_is_refused_before_it_is_made(name: str, tmp_path: Path) -> None:
+def test_index_without_an_embedder_is_not_created(name: str, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=f"'{name}' needs an embedder"):
         mergewise.open(tmp_path / "new", embedder="none", views=("leaf", name))
     assert not (tmp_path / "new").exists()
@@ -177,7 +177,7 @@ def test_an_index_without_an_embedder_is_refused_before_it_is_made(name: str, tm
 
 
 def literal_fixed(text: str, size: int) -> list[tuple[int, int]]:
-    """Word by word: one that does not fit any more begins the next chunk."""
+    """Split word by word. A word that does not fit begins the next chunk."""
     starts = [match.start() for match in re.finditer(r"\S+", text)]
     bounds, first, held = [], 0, 0
     for start, end in pairwise([0, *starts[1:], len(text)]):
@@ -193,20 +193,20 @@ def literal_fixed(text: str, size: int) -> list[tuple[int, int]]:
     st.lists(st.sampled_from("cat dog. embeddings\n\n naïve, 1999 —".split(" ")), min_size=1, max_size=80),
     st.integers(8, 40),
 )
-def test_fixed_chunks_are_those_of_the_literal_rule(said: list[str], size: int) -> None:
-    text = " ".join(said)
+def test_fixed_chunks_match_the_literal_rule(words: list[str], size: int) -> None:
+    text = " ".join(words)
     if text.strip():
         assert fixed_bounds(text, size, count_tokens) == literal_fixed(text, size)
 
 
 @settings(deadline=None)
 @given(texts, st.integers(1, 40))
-def test_a_fixed_chunk_is_never_above_its_size(text: str, size: int) -> None:
+def test_fixed_chunks_never_exceed_their_size(text: str, size: int) -> None:
     for start, end in fixed_bounds(text, size, count_tokens):
         assert count_tokens([text[start:end]])[0] <= size or end - start == 1
 
 
-def test_fixed_chunks_are_full_with_no_regard_for_sentences() -> None:
+def test_fixed_chunks_are_full_and_ignore_sentences() -> None:
     text = "The cats of Rome sleep all day. " * 100  # eight tokens
     chunks = cut("fixed", text, FixedSettings())
     assert [chunk.tokens for chunk in chunks[:-1]] == [128] * 6
@@ -215,14 +215,14 @@ def test_fixed_chunks_are_full_with_no_regard_for_sentences() -> None:
     assert not chunks[0].text.rstrip().endswith(".") and len({chunk.cut for chunk in chunks}) == 1
 
 
-def test_scripts_without_spaces_fill_their_chunks_too() -> None:
+def test_scripts_without_spaces_fill_their_chunks() -> None:
     text = "東京の塔は一九五八年に建てられました。" * 60
     chunks = cut("fixed", text, FixedSettings(size=50))
     assert all(40 <= chunk.tokens <= 50 for chunk in chunks[:-1])
     assert not any(chunk.text.startswith("。") for chunk in chunks)
 
 
-def test_a_word_longer_than_a_chunk_is_cut() -> None:
+def test_words_longer_than_a_chunk_are_cut() -> None:
     text = "Look: " + "a1b2c3d4" * 200 + " and on."
     bounds = fixed_bounds(text, 16, count_tokens)
     assert len(bounds) > 8 and all(count_tokens([text[a:b]])[0] <= 16 and b - a <= 16 * 12 for a, b in bounds)
@@ -232,7 +232,7 @@ def test_a_word_longer_than_a_chunk_is_cut() -> None:
 
 
 def literal_semantic(said: Sequence[str], neighbours: int, percentile: float) -> list[list[int]]:
-    """Sentence by sentence, with a percentile by hand: linear between the two nearest ranks."""
+    """Group sentence by sentence, with a percentile computed by hand: linear between the two nearest ranks."""
     embedder = HashEmbedder()
 
     def vector(i: int) -> Any:
@@ -262,14 +262,14 @@ SAID = ["Cats eat fish.", "Dogs bark at cats.", "Rome fell in 476.", "The river 
     st.sampled_from([0, 1, 2]),
     st.sampled_from([0.0, 50.0, 80.0, 95.0, 100.0]),
 )
-def test_semantic_chunks_are_those_of_the_literal_rule(said: list[str], neighbours: int, percentile: float) -> None:
+def test_semantic_chunks_match_the_literal_rule(said: list[str], neighbours: int, percentile: float) -> None:
     text = " ".join(said)
     sentences = sentences_of(rows(text))
     assert [text[a:b].strip() for a, b in sentences] == said
     windowed = with_neighbours(text, sentences, neighbours)
     gaps = distances(HashEmbedder().embed_documents(windowed))
     if len(gaps) and np.abs(gaps - np.percentile(gaps, percentile)).min() < 2e-6 < np.ptp(gaps):
-        gaps = np.round(gaps, 5)  # a distance at the threshold: which side it falls on is a matter of rounding
+        gaps = np.round(gaps, 5)  # a distance at the threshold depends on rounding
     found = [list(range(a, b)) for a, b in between(breakpoints(gaps, percentile), len(sentences))]
     assert [i for group in found for i in group] == list(range(len(said)))
     threshold = np.percentile(gaps, percentile) if len(gaps) else 0
@@ -278,7 +278,7 @@ def test_semantic_chunks_are_those_of_the_literal_rule(said: list[str], neighbou
         assert found == literal_semantic(said, neighbours, percentile)
 
 
-def test_a_change_of_topic_ends_a_chunk() -> None:
+def test_change_of_topic_ends_a_chunk() -> None:
     cats = " ".join(f"Cats and kittens eat fish number {i}." for i in range(12))
     rome = " ".join(f"Emperors of ancient Rome ruled province number {i}." for i in range(12))
     chunks = cut("semantic", f"{cats} {rome}", SemanticSettings(percentile=95))
@@ -286,7 +286,7 @@ def test_a_change_of_topic_ends_a_chunk() -> None:
     assert {chunk.cut for chunk in chunks} == {"distance"}
 
 
-def test_one_distance_is_no_breakpoint() -> None:
+def test_single_distance_is_not_a_breakpoint() -> None:
     assert len(cut("semantic", "Cats eat fish. Rome fell in 476.", SemanticSettings())) == 1
     assert between([], 0) == [] and breakpoints(np.zeros(0, np.float32), 95) == []
 
@@ -300,7 +300,7 @@ unit_rows = arrays.arrays(
 
 
 @given(unit_rows)
-def test_sides_and_nearest_are_the_literal_rules(similarities: Any) -> None:
+def test_sides_and_nearest_match_the_literal_rules(similarities: Any) -> None:
     column = similarities[:, :1]
     mean = sum(float(value) for value in column[:, 0]) / len(column)
     assert sides(column) == [int(float(value) >= round(mean, 6)) for value in column[:, 0]]
@@ -314,7 +314,7 @@ def test_sides_and_nearest_are_the_literal_rules(similarities: Any) -> None:
 
 
 @given(st.lists(st.integers(0, 2), max_size=20))
-def test_runs_are_equal_labels_in_a_row(labels: list[int]) -> None:
+def test_runs_have_equal_labels(labels: list[int]) -> None:
     found = runs(labels)
     assert [i for first, end in found for i in range(first, end)] == list(range(len(labels)))
     assert all(len(set(labels[first:end])) == 1 for first, end in found)
@@ -336,14 +336,14 @@ def literal_mmr(vectors: Any, count: int) -> list[int]:
 
 
 @given(st.lists(st.sampled_from(SAID), min_size=1, max_size=8, unique=True), st.integers(1, 6))
-def test_the_extract_is_maximal_marginal_relevance(said: list[str], count: int) -> None:
+def test_extract_matches_maximal_marginal_relevance(said: list[str], count: int) -> None:
     vectors = HashEmbedder().embed_documents(said)
     assert extract(vectors, count) == literal_mmr(vectors, count)
 
 
 @settings(deadline=None)
 @given(st.lists(st.sampled_from(SAID), min_size=1, max_size=20), st.sampled_from(["mean", "points"]))
-def test_pic_chunks_are_those_of_the_literal_rule(said: list[str], group: Any) -> None:
+def test_pic_chunks_match_the_literal_rule(said: list[str], group: Any) -> None:
     text, embedder = " ".join(said), HashEmbedder()
     vectors = embedder.embed_documents(said)
     points = [said[i] for i in extract(vectors, 3)]
@@ -352,7 +352,7 @@ def test_pic_chunks_are_those_of_the_literal_rule(said: list[str], group: Any) -
         likeness = [round(float(vector @ summary), 6) for vector in vectors]
         labels: list[int] = [value >= round(sum(likeness) / len(likeness), 6) - 1e-9 for value in likeness]
         if min(abs(value - sum(likeness) / len(likeness)) for value in likeness) < 2e-6 < np.ptp(likeness):
-            return  # on the mean: which side it falls on is a matter of rounding
+            return  # a similarity at the mean depends on rounding
     else:
         to = [[round(float(vector @ point), 6) for point in embedder.embed_documents(points)] for vector in vectors]
         labels = [row.index(max(row)) for row in to]
@@ -363,7 +363,7 @@ def test_pic_chunks_are_those_of_the_literal_rule(said: list[str], group: Any) -
     assert {chunk.cut for chunk in chunks} == {"extractive summary"}
 
 
-def test_a_model_s_summary_is_asked_once_a_document_and_rows_say_so() -> None:
+def test_model_summarises_each_document_once() -> None:
     def answer(messages: Sequence[Message]) -> Turn:
         return Turn("" if "Dogs" in messages[-1].text else "Cats eat fish. Towers stand in Arden.")
 
@@ -375,12 +375,12 @@ def test_a_model_s_summary_is_asked_once_a_document_and_rows_say_so() -> None:
     assert {chunk.cut for chunk in first["pic"].records} == {"written summary"}
     assert {chunk.cut for chunk in second["pic"].records} == {"extractive summary"}
     cats = [chunk for chunk in first["pic"].records if chunk.text.startswith("Cats eat")]
-    assert len(cats) > 15, "a sentence is with the point that it is nearest to"
+    assert len(cats) > 15, "each sentence belongs to its nearest point"
     with pytest.raises(UsageError, match="chat model"):
         VIEWS["pic"].build(documents, PICSettings(summary="abstractive"), Models(count_tokens, HashEmbedder()))
 
 
-def test_what_is_longer_than_the_window_is_summarised_in_parts() -> None:
+def test_texts_longer_than_the_window_are_summarised_in_parts() -> None:
     text = "The tower of Arden was built by a mason. " * 400
     chat = ScriptedChat(lambda messages: "Of towers." if "Of parts." in messages[-1].text else "Of parts.", window=1600)
     assert asked_for.summaries([text, ""], Models(count_tokens, chat=chat))[0] == "Of towers."
@@ -388,14 +388,14 @@ def test_what_is_longer_than_the_window_is_summarised_in_parts() -> None:
     assert len(parts) > 5 and all(count_tokens([asked.text])[0] < 1600 for asked in parts)
 
 
-def test_parts_that_a_model_says_nothing_of_are_asked_for_once() -> None:
+def test_empty_summaries_of_parts_are_not_retried() -> None:
     text = "The tower of Arden was built by a mason. " * 400
     chat = ScriptedChat([" "], window=1600)
     assert asked_for.summaries([text], Models(count_tokens, chat=chat)) == [None]
     assert all("mason" in asked.text for asked in chat.asked)
 
 
-def test_a_model_that_fails_for_good_stops_the_batch_and_is_not_asked_further() -> None:
+def test_permanent_model_error_stops_the_batch() -> None:
     class Failing(ScriptedChat):
         async def complete(self, messages: Any, **options: Any) -> Any:
             await asyncio.sleep(0)

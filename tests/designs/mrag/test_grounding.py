@@ -1,4 +1,4 @@
-"""Values that a model wrote, held to the paragraphs that they name."""
+"""Grounding of values by a model in their paragraphs."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from tests.text.support_cases import HELD_OUT, TUNED, Case
 MILL = TUNED[0]
 TRUE = [(case, sentence) for case in TUNED for sentence in case.true]
 LIES = [(case, sentence) for case in TUNED for sentence in case.lies]
-# what words alone do not tell
+# sentences that words alone cannot judge
 PASSES = {"Retries are on by default in httpkit, and are turned off with retries=0."}
 FLAGGED = {"Inger Lund, a painter from Denmark, lived for 11 years in Aldermoor."}
 
 
 def share(made: GroundedValue) -> float:
-    """The share of the sentences that have no support."""
+    """Return the share of sentences without support."""
     return sum(not sentence.supported for sentence in made.sentences) / max(1, len(made.sentences))
 
 
@@ -32,16 +32,16 @@ def grounded(value: str, case: Case = MILL, ungrounded: Ungrounded = "keep") -> 
 
 
 @pytest.mark.parametrize(("case", "sentence"), TRUE, ids=[sentence[:40] for _, sentence in TRUE])
-def test_what_a_passage_says_in_other_words_is_supported(case: Case, sentence: str) -> None:
+def test_paraphrases_are_supported(case: Case, sentence: str) -> None:
     assert share(grounded(sentence, case)) == (1.0 if sentence in FLAGGED else 0.0)
 
 
 @pytest.mark.parametrize(("case", "sentence"), LIES, ids=[sentence[:40] for _, sentence in LIES])
-def test_lies_are_caught(case: Case, sentence: str) -> None:
+def test_lies_are_not_supported(case: Case, sentence: str) -> None:
     assert share(grounded(sentence, case)) == (0.0 if sentence in PASSES else 1.0)
 
 
-def test_of_sentences_that_the_rules_were_not_made_for_nine_in_ten_are_judged_rightly() -> None:
+def test_most_held_out_sentences_are_judged_correctly() -> None:
     true = [share(grounded(s, case)) == 0 for case in HELD_OUT for s in case.true]
     lies = [share(grounded(s, case)) == 1 for case in HELD_OUT for s in case.lies]
     assert sum(true) >= 0.95 * len(true) and sum(lies) >= 0.9 * len(lies)
@@ -59,29 +59,29 @@ def test_of_sentences_that_the_rules_were_not_made_for_nine_in_ten_are_judged_ri
         ("The mill was sold by Per.", "negation The mill was sold by Per."),
     ],
 )
-def test_what_is_flagged_and_why(sentence: str, flag: str) -> None:
+def test_flags_name_the_problem(sentence: str, flag: str) -> None:
     (judged,) = grounded(sentence).sentences
     assert flag in judged.flags and not judged.supported
 
 
-def test_names_of_two_people_are_not_made_one() -> None:
+def test_mixed_names_of_two_people_are_flagged() -> None:
     text = "Josiah Brand dug the canal. Mary Holt paid for the canal."
     value = "Mary Brand paid for the canal."
     (judged,) = ground(value, [(0, len(text))], text, "keep").sentences
     assert judged.flags == ("name Mary Brand",)
 
 
-def test_an_opposite_is_flagged() -> None:
+def test_opposites_are_flagged() -> None:
     (judged,) = grounded("The drug increased the length of fever by 1.5 days on average.", TUNED[1]).sentences
     assert "opposite increas" in judged.flags
 
 
-def test_support_names_the_sentences() -> None:
+def test_support_has_the_spans_of_sentences() -> None:
     (judged,) = grounded("Per kept the books until March 1871.").sentences
     assert next(MILL.passage[a:b] for a, b in judged.support).startswith("Her brother Per")
 
 
-def test_the_nearest_sentence_stands_for_what_has_no_support() -> None:
+def test_nearest_sentence_replaces_a_sentence_without_support() -> None:
     made = grounded("The mill has 2 wheels and 7 stones. Norrby Mill was never sold.", ungrounded="replace")
     assert made.value == (
         "It has two wheels and five stones, and could grind about 1,200 kilograms of rye a day. Norrby Mill was never sold."
@@ -91,39 +91,39 @@ def test_the_nearest_sentence_stands_for_what_has_no_support() -> None:
     assert made.sentences[0].flags == ("number 7",)
 
 
-def test_what_has_no_support_is_dropped_or_stays() -> None:
+def test_sentences_without_support_are_dropped_or_kept() -> None:
     value = "Norrby Mill was never sold. Napoleon visited it in 1815.\n\nElla Stone built it."
     assert grounded(value, ungrounded="drop").value == "Norrby Mill was never sold.\n\nElla Stone built it."
     kept = grounded(value, ungrounded="keep")
     assert kept.value == value and (kept.judged, kept.unsupported) == (3, 1) and share(kept) == pytest.approx(1 / 3)
 
 
-def test_no_sentence_is_put_in_twice() -> None:
+def test_no_sentence_is_inserted_twice() -> None:
     made = grounded("The mill has 9 wheels and 7 stones. It has 8 wheels and 6 stones.", ungrounded="replace")
     assert made.value.count("two wheels and five stones") == 1 and len(made.sentences) == 1
     stands = "It was never sold. The mill was sold."
     assert grounded(stands, ungrounded="replace").value == "It was never sold."
 
 
-def test_nothing_near_leaves_nothing() -> None:
+def test_value_without_a_near_sentence_is_empty() -> None:
     made = grounded("Zebras gallop over wide plains.", ungrounded="replace")
     assert (made.value, made.sentences, made.judged, made.unsupported) == ("", (), 1, 1)
 
 
-def test_a_sentence_that_an_edge_cuts_stands_for_nothing() -> None:
+def test_partial_sentence_at_an_edge_is_not_a_replacement() -> None:
     text = "The old mill by the river has two wheels. It has five stones that grind rye."
     end = text.index("stones") + len("stones")
     assert ground("It has nine stones.", [(0, end)], text).value == ""
     assert ground("It has nine stones.", [(0, len(text))], text).value == "It has five stones that grind rye."
 
 
-def test_a_value_may_leave_out_mark_up_or_keep_it() -> None:
+def test_values_with_and_without_markup_are_supported() -> None:
     text = "Set the **timeout** with [Client](https://example.org/client), in seconds."
     for value in (text, "Set the timeout with Client, in seconds."):
         assert share(ground(value, [(0, len(text))], text, "keep")) == 0
 
 
-def test_german_nouns_are_no_names_but_two_words_with_capitals_are() -> None:
+def test_german_names_have_two_capitalised_words() -> None:
     case = TUNED[4]
     assert share(grounded("Die Anlage auf dem Schuldach liefert im Jahr rund 98.000 Kilowattstunden.", case)) == 0
     assert share(grounded("Die Anlage auf dem Dach der Schule plante Martin Bauer.", case)) == 1
@@ -137,7 +137,7 @@ def test_german_nouns_are_no_names_but_two_words_with_capitals_are() -> None:
         "الجسر الأزرق بني في عام 1936.",
     ],
 )
-def test_other_scripts_are_not_flagged_wholesale(text: str) -> None:
+def test_other_scripts_are_judged_by_their_numbers(text: str) -> None:
     assert share(grounded(text, Case("", text, (), ()))) == 0
     assert share(grounded(text.replace("2479", "2480").replace("1936", "1937"), Case("", text, (), ()))) == 1
 
@@ -189,7 +189,7 @@ def test_spans_lie_in_the_paragraphs_and_sentences_in_the_value(
 
 
 @given(TEXTS, st.data())
-def test_a_verbatim_copy_is_grounded(text: str, data: st.DataObject) -> None:
+def test_verbatim_copies_are_grounded(text: str, data: st.DataObject) -> None:
     spans = split_sentences(text)
     first = data.draw(st.integers(0, len(spans) - 1))
     last = data.draw(st.integers(first, len(spans) - 1))
@@ -199,7 +199,7 @@ def test_a_verbatim_copy_is_grounded(text: str, data: st.DataObject) -> None:
 
 
 @given(TEXTS, st.integers(10**4, 10**6))
-def test_an_invented_number_is_flagged(text: str, number: int) -> None:
+def test_invented_numbers_are_flagged(text: str, number: int) -> None:
     assume(str(number) not in text)
     value = f"The mill was built with {number} stones."
     (judged,) = ground(value, [(0, len(text))], text, "keep").sentences
@@ -207,7 +207,7 @@ def test_an_invented_number_is_flagged(text: str, number: int) -> None:
 
 
 @given(TEXTS, st.from_regex(r"[A-Z][bcdfgklmnprst][aeiou][bdgklmnprst][aeiou]x", fullmatch=True), st.booleans())
-def test_an_invented_name_is_flagged(text: str, name: str, opens: bool) -> None:
+def test_invented_names_are_flagged(text: str, name: str, opens: bool) -> None:
     value = f"{name} built the mill." if opens else f"The mill was built by {name}."
     (judged,) = ground(value, [(0, len(text))], text, "keep").sentences
     assert f"name {name}" in judged.flags
@@ -217,14 +217,14 @@ def test_an_invented_name_is_flagged(text: str, name: str, opens: bool) -> None:
     "piece",
     ["A", "(", "“", "a. ", "1. ", "No. ", "Ab Cd ", "not ", "一", "\n", "1,", "[x](", "**", "A. ", ", and ", "- a\n"],
 )
-def test_hostile_values_are_read_in_bounded_steps(piece: str) -> None:
+def test_hostile_values_take_bounded_time(piece: str) -> None:
     value = piece * (10_000 // len(piece))
     for how in ("replace", "drop", "keep"):
         ground(value, [(0, len(MILL.passage))], MILL.passage, how)
     ground("Ella built it. Per died in 1872.", [(0, len(value))], value)
 
 
-def test_what_has_no_words_rests_on_the_place_where_it_stands_or_on_nothing() -> None:
+def test_text_without_words_is_supported_only_by_its_own_place() -> None:
     text = "The mill was built.\n\n***\n\nIt has two wheels."
     kept = ground("The mill was built.\n\n***", [(0, len(text))], text)
     assert [text[a:b] for s in kept.sentences for a, b in s.support] == ["The mill was built.", "***"]
@@ -233,7 +233,7 @@ def test_what_has_no_words_rests_on_the_place_where_it_stands_or_on_nothing() ->
 
 
 class Suspicious(Judge[int]):
-    """A judge of whom everything has support but sentences that hold a word."""
+    """A judge that supports every sentence without a given word."""
 
     def __init__(self, word: str) -> None:
         self.word = word
@@ -242,7 +242,7 @@ class Suspicious(Judge[int]):
         return Judgement(() if self.word in stated else ((0, 1),))
 
 
-def test_what_is_left_stands_as_it_stood_until_it_was_mended_twice() -> None:
+def test_gaps_are_kept_for_the_first_two_rounds() -> None:
     words = ("Zero sat.", "One fell.", "and two rose", "Three stood.")
     parts = [_ValuePart(text, " ", ValueSentence(0, len(text), ((0, 1),))) for text in words]
     value, sentences = Grounder(Suspicious("two"), [0], "")._settle(parts)

@@ -1,4 +1,4 @@
-"""Markers made by rules: verbatim values, keys that ask, every segment named."""
+"""Markers by rules: verbatim values, keys as questions, every segment covered."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from mergewise.types import GAP, Document
 from tests.support import rows_of
 
 
-def made(text: str, title: str = "", size: int = 128, most: int = 3) -> list[Draft]:
+def drafts_of(text: str, title: str = "", size: int = 128, most: int = 3) -> list[Draft]:
     (rows,) = rows_of([Document("d", text, title)], settings=TreeSettings(min_section_tokens=0))
     return drafts(rows, segments_of(rows, size), most)
 
@@ -41,69 +41,69 @@ def made(text: str, title: str = "", size: int = 128, most: int = 3) -> list[Dra
         ("Who built the mill?", "Who built the mill?"),
     ],
 )
-def test_a_sentence_as_a_question(sentence: str, question: str) -> None:
+def test_sentences_become_questions(sentence: str, question: str) -> None:
     assert as_question(sentence) == question
 
 
 @pytest.mark.parametrize(
     "sentence",
     [
-        "It was built in 1850.",  # what "it" is, is not said
+        "It was built in 1850.",  # ambiguous "it"
         "In 1850, the mill was built.", "In May the mill was built.", "Experts say the mill was old.",
         "The man who lived there was a mason.", "She has two brothers.", "The town has two mills.",
         "Those were the days.", "When it rains, the river is high.", "Die Mühle wurde 1850 gebaut.", "橋は1936年に建てられた。",
         "The mill was", "Built in 1850.", "- item", "", "was was was.", "a" * 500 + " was here.",
     ],
 )  # fmt: skip
-def test_what_the_rules_do_not_ask(sentence: str) -> None:
+def test_other_sentences_give_no_question(sentence: str) -> None:
     assert as_question(sentence) is None
 
 
-def test_keys_have_the_path_and_ask_or_name() -> None:
+def test_keys_have_the_path_and_a_question_or_phrases() -> None:
     text = (
         "# Norrby Mill\n\n## History\n\nThe mill was built by Ella Stone in 1850.\n\n## Use\n\nRye flour and oat bran."
     )
-    keys = [draft.key for draft in made(text, "Mills")]
+    keys = [draft.key for draft in drafts_of(text, "Mills")]
     assert keys[0] == "Mills › Norrby Mill › History\nWas the mill built by Ella Stone in 1850?"
     path, _, phrases = keys[1].partition("\n")
     assert path.endswith("Use") and "Rye flour" in phrases and not phrases.endswith("?")
 
 
-def test_other_languages_get_phrases_of_their_own() -> None:
-    (german,) = made("Die Anlage auf dem Dach der Schule liefert im Jahr rund 98.000 Kilowattstunden Strom.")
+def test_keys_in_other_languages_are_phrases() -> None:
+    (german,) = drafts_of("Die Anlage auf dem Dach der Schule liefert im Jahr rund 98.000 Kilowattstunden Strom.")
     assert german.key and set(german.key.replace(",", "").split()) <= set(german.value.replace(".", " ").split()) | {
         "98.000"
     }
-    (japanese,) = made("橋は1936年に建てられた。")
+    (japanese,) = drafts_of("橋は1936年に建てられた。")
     assert japanese.key in japanese.value
 
 
-def test_a_value_takes_along_the_sentence_that_its_pronoun_needs() -> None:
+def test_value_includes_the_sentence_before_a_pronoun() -> None:
     first = "Ella Stone, a mason from Bergen, planned the mill with care over many long years of work in the valley."
     second = (
         "She built it in 1850 with the help of her brother, of two carpenters, and of a boy whose name nobody wrote down, "
         * 2
     )
-    found = made(f"{first} {second.strip(' ,')}.")
+    found = drafts_of(f"{first} {second.strip(' ,')}.")
     assert found[1].value.startswith("Ella Stone") and "She built it" in found[1].value
 
 
-def test_an_item_takes_along_what_announces_it() -> None:
+def test_list_items_include_their_introduction() -> None:
     items = "\n".join(
         f"- item {number} of the list says something about a thing of its own, number {number}" for number in range(12)
     )
-    found = made(f"These colours can be ordered:\n\n{items}\n")
+    found = drafts_of(f"These colours can be ordered:\n\n{items}\n")
     assert len(found) > 1 and all(draft.value.startswith("These colours can be ordered:") for draft in found)
     assert GAP in found[-1].value and len(found[-1].sentences) > 1
 
 
 def test_a_new_section_is_a_new_marker() -> None:
-    found = made("# A\n\nCats sleep.\n\n# B\n\nFish swim.\n")
+    found = drafts_of("# A\n\nCats sleep.\n\n# B\n\nFish swim.\n")
     assert [draft.value.strip() for draft in found] == ["Cats sleep.", "Fish swim."]
 
 
-def test_a_heading_alone_is_no_marker() -> None:
-    found = made("# Animals\n\n## [Cats](https://cats.example) of the `house`\n\n### Habits\n\nCats sleep.\n")
+def test_heading_without_text_is_not_a_marker() -> None:
+    found = drafts_of("# Animals\n\n## [Cats](https://cats.example) of the `house`\n\n### Habits\n\nCats sleep.\n")
     assert [draft.value.strip() for draft in found] == ["Cats sleep."]
 
 
@@ -114,7 +114,7 @@ PIECES = st.sampled_from(
 
 
 @given(st.lists(PIECES, max_size=40).map(" ".join), st.integers(16, 128), st.integers(1, 3))
-def test_every_segment_that_says_something_is_named_and_values_are_verbatim(text: str, size: int, most: int) -> None:
+def test_every_segment_with_content_is_covered_and_values_are_verbatim(text: str, size: int, most: int) -> None:
     (rows,) = rows_of([Document("d", text)], settings=TreeSettings())
     segments = segments_of(rows, size)
     found = drafts(rows, segments, most)
@@ -129,33 +129,33 @@ def test_every_segment_that_says_something_is_named_and_values_are_verbatim(text
         pieces = draft.value.split(GAP)
         assert all(piece in text for piece in pieces)
     named = {number for draft in found for number in draft.paragraphs}
-    said = {segment.number for segment in segments if any(_says(text[a:b]) for a, b, _ in segment.sentences)}
-    assert named >= said
+    expected = {segment.number for segment in segments if any(_has_content(text[a:b]) for a, b, _ in segment.sentences)}
+    assert named >= expected
 
 
-def _says(text: str) -> bool:
+def _has_content(text: str) -> bool:
     return any(c.isalnum() for c in text.replace("<!-- x -->", "")) and text.strip(" #\n") != "Head"
 
 
-def test_values_have_the_length_of_the_papers() -> None:
+def test_values_have_the_length_in_the_paper() -> None:
     text = " ".join(f"The town of Number{n} was founded by settlers from the north in {1500 + n}." for n in range(60))
-    counts = count_tokens([draft.value for draft in made(text)])
+    counts = count_tokens([draft.value for draft in drafts_of(text)])
     assert 0.6 * TOKENS <= sum(counts) / len(counts) <= 1.1 * TOKENS
 
 
-def test_a_value_keeps_what_stands_between_its_sentences() -> None:
+def test_value_keeps_the_gaps_between_its_sentences() -> None:
     text = "The mill was built by Ella Stone in 1850.\nIt has two wheels. It grinds rye."
-    (value,) = {draft.value for draft in made(text)}
+    (value,) = {draft.value for draft in drafts_of(text)}
     assert value == text
 
 
 def test_keys_do_not_depend_on_the_order_of_sets() -> None:
     first = "apple bread chair door engine flower garden house iron jacket".split()
     second = "kitten lamp milk needle orange paper queen river stone table".split()
-    counts = [3, 4, 1, 0, 4, 2, 3, 4, 2, 4]  # the two sentences tie, but for how their weights are rounded
+    counts = [3, 4, 1, 0, 4, 2, 3, 4, 2, 4]  # the two sentences tie, except for rounding of their weights
     others = [f"{a} {b}." for count, a, b in zip(counts, first, second, strict=True) for _ in range(count)]
     text = f"# One\n\n{' '.join(first)}. {' '.join(second)}.\n\n# Two\n\n{' '.join(others)}"
-    code = f"from tests.designs.mrag.test_marker_rules import made; print([draft.key for draft in made({text!r})])"
+    code = f"from tests.designs.mrag.test_marker_rules import drafts_of; print([draft.key for draft in drafts_of({text!r})])"
     keys = {
         subprocess.run(
             [sys.executable, "-c", code],

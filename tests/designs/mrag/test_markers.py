@@ -1,4 +1,4 @@
-"""Markers by a chat model over real HTTP: whatever it answers, coverage ends at 1.0, spans are right and counts add up."""
+"""Markers by a chat model over real HTTP. For any answer, coverage ends at 1.0, spans are right and counts add up."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def rows_of(index: Index, doc_id: str) -> tuple[Sequence[Marker], MarkerExtracti
 
 
 def assert_sound(index: Index) -> None:
-    """Coverage 1.0, spans that are those of the segments, values whose sentences rest on the text: `check` says all of it."""
+    """Assert that `check` finds no problems, that coverage is 1.0, and that the spans tile the text."""
     assert index.check() == []
     for info in index.documents():
         text = index.document(info.id).text
@@ -52,7 +52,7 @@ def assert_sound(index: Index) -> None:
         assert sum(len(marker.paragraphs) for marker in found if marker.made == "copy") == extraction.uncovered
 
 
-# -- outputs of every kind
+# -- answers of every kind
 
 
 def uneven_writer() -> UnevenWriter:
@@ -69,14 +69,14 @@ def uneven_writer() -> UnevenWriter:
     return UnevenWriter(markers, answer, {"value": "Zebedee Quux sold 77123 camels in Atlantis."}, spoil, cut)
 
 
-def test_outputs_of_every_kind(serve: Any, tmp_path: Path) -> None:
+def test_answers_of_every_kind(serve: Any, tmp_path: Path) -> None:
     writer = uneven_writer()
     server, chat = serve(writer)
     index = opened(tmp_path / "i", chat)
     report = index.add([Document(f"d{n}", f"# Part {n}\n\n{BRIDGES[n * 40 :]}", f"Bridges {n}") for n in range(6)])
     assert report.added == 6 and not report.failed
     assert_sound(index)
-    assert set(writer.kind_of.values()) == set(writer.KINDS), "every kind of answer came"
+    assert set(writer.kind_of.values()) == set(writer.KINDS), "every kind of answer is covered"
     extractions = [rows_of(index, info.id)[1] for info in index.documents()]
     rejects: Counter[str] = Counter()
     for one in extractions:
@@ -90,7 +90,7 @@ def test_outputs_of_every_kind(serve: Any, tmp_path: Path) -> None:
     assert paid == len(server.asked) - len(writer.failed), "retries are not billed"
 
 
-def test_documents_of_many_formats_and_a_long_paper(serve: Any, tmp_path: Path, formats: Path, bench: Path) -> None:
+def test_many_formats_and_a_long_paper(serve: Any, tmp_path: Path, formats: Path, bench: Path) -> None:
     writer = uneven_writer()
     server, chat = serve(writer)
     index = opened(tmp_path / "i", chat, MarkerSettings(made="model", window=1024))
@@ -127,11 +127,11 @@ def test_spans_are_right_for_any_text_and_any_answer(
         texts = shown(messages)
         made: list[Any] = []
         for number in asked(messages):
-            said = texts[number]
-            cut = draw.randrange(len(said) + 1)
-            value = draw.choice([said, said[:cut], said[cut:], "It cost 99 crowns. " + said[:cut], "", said[::-1]])
+            whole = texts[number]
+            cut = draw.randrange(len(whole) + 1)
+            value = draw.choice([whole, whole[:cut], whole[cut:], "It cost 99 crowns. " + whole[:cut], "", whole[::-1]])
             numbers = draw.choice([[number], [number, number + 1], [number, 99], [], list(range(number, number + 4))])
-            made.append({"value": value, "key": draw.choice(["What?", said[:20], ""]), "paragraphs": numbers})
+            made.append({"value": value, "key": draw.choice(["What?", whole[:20], ""]), "paragraphs": numbers})
         listed = answer(made)
         return Turn(draw.choice([listed, listed[: draw.randrange(len(listed) + 1)], listed.replace(",", ",,")]))
 
@@ -152,7 +152,7 @@ def test_spans_are_right_for_any_text_and_any_answer(
 # -- failures
 
 
-def test_a_document_that_fails_is_searched_and_taken_up_again(serve: Any, tmp_path: Path) -> None:
+def test_failed_document_is_searched_and_retried(serve: Any, tmp_path: Path) -> None:
     down = {"on": True}
 
     def turn(messages: Sequence[Message]) -> Turn:
@@ -163,7 +163,7 @@ def test_a_document_that_fails_is_searched_and_taken_up_again(serve: Any, tmp_pa
     index = opened(tmp_path / "i", chat)
     texts = {"a": BRIDGES.replace("Brook7 ", "Brook5 "), "b": BRIDGES, "c": "Cats eat fish. " * 30}
     assert index.add([Document(name, text, name) for name, text in texts.items()]).added == 3
-    assert len({repr(request) for request in server.asked}) == len(server.asked), "what failed now is left for later"
+    assert len({repr(request) for request in server.asked}) == len(server.asked), "failed calls are not repeated now"
     assert_sound(index)
     assert rows_of(index, "b")[1].failure and not rows_of(index, "a")[1].failure and not rows_of(index, "c")[1].failure
     assert reader_of(index.store).view("marker").search("bridge of Brook7", 3)
@@ -175,7 +175,7 @@ def test_a_document_that_fails_is_searched_and_taken_up_again(serve: Any, tmp_pa
     assert not rows_of(index, "b")[1].failure and rows_of(index, "b")[1].uncovered == 0
     assert_sound(index)
     again = server.asked[before:]
-    assert 2 <= len(again) <= 4, "the new document, and what failed of the other"
+    assert 2 <= len(again) <= 4, "the new document, and the failed part of the other"
     index.add([Document("new", "Dogs bark at the moon. " * 10, "new")])
     assert len(server.asked) == before + len(again)
 
@@ -183,7 +183,7 @@ def test_a_document_that_fails_is_searched_and_taken_up_again(serve: Any, tmp_pa
 # -- searches
 
 
-def test_only_keys_are_searched_and_conditions_hold() -> None:
+def test_search_reads_keys_and_obeys_filters() -> None:
     embedder = HashEmbedder()
     documents = [
         Document("a", "The tower of Arden fell in 1514. " * 3, "A", {"year": 1990}),
@@ -200,7 +200,7 @@ def test_only_keys_are_searched_and_conditions_hold() -> None:
 # -- reports
 
 
-def test_the_report_counts_what_came(tmp_path: Path) -> None:
+def test_report_counts_match_the_answers(tmp_path: Path) -> None:
     numbers = count()
     lie = {"value": "Zebedee sold 99 camels in Atlantis.", "key": "Who sold camels?", "paragraphs": [0]}
 
@@ -221,15 +221,15 @@ def test_the_report_counts_what_came(tmp_path: Path) -> None:
     assert report.fallback_share == pytest.approx(2 / sum(one.segments for one in extractions.values()))
     assert report.rejected == {"no key": 2, "ungrounded": 2} and report.attempts == 1
     assert 0 < report.unsupported_share < 0.2 and report.unsupported_left == 0
-    said = report.as_dict()
+    counts = report.as_dict()
     names = "documents coverage fallback_share attempts rejected unsupported_share key_tokens value_tokens".split()
-    assert list(said)[: len(names)] == names and sum(said["rejected"].values()) == 4 and "rejects" not in said
-    assert said["coverage"].keys() == {"mean", "variance", "least"}
-    assert re.search(r"\d", str(said["key_tokens"])) and said["value_tokens"] > said["key_tokens"]
+    assert list(counts)[: len(names)] == names and sum(counts["rejected"].values()) == 4 and "rejects" not in counts
+    assert counts["coverage"].keys() == {"mean", "variance", "least"}
+    assert re.search(r"\d", str(counts["key_tokens"])) and counts["value_tokens"] > counts["key_tokens"]
 
 
 @pytest.mark.parametrize(("ungrounded", "left"), [("replace", False), ("drop", False), ("keep", True)])
-def test_what_becomes_of_a_sentence_without_support(ungrounded: Any, left: bool, tmp_path: Path) -> None:
+def test_sentences_without_support(ungrounded: Any, left: bool, tmp_path: Path) -> None:
     text = "The bridge of Brook was built in 1901 by Anna Stone. It cost three thousand crowns."
     value = "The bridge of Brook was built in 1901 by Anna Stone. The bridge of Brook was burnt in 1977 by Otto Kern."
     chat = ScriptedChat([answer([{"value": value, "key": "When was the bridge of Brook built?", "paragraphs": [0]}])])
@@ -245,11 +245,11 @@ def test_what_becomes_of_a_sentence_without_support(ungrounded: Any, left: bool,
 
 
 @pytest.mark.parametrize("paragraphs", [[1, "2"], "1", None])
-def test_examples_that_name_no_paragraphs_are_refused(tmp_path: Path, paragraphs: object) -> None:
+def test_examples_without_paragraphs_are_rejected(tmp_path: Path, paragraphs: object) -> None:
     path = tmp_path / "examples.json"
     path.write_text(
         json.dumps([{"key": "Whose?", "value": "Ada's.", "text": "It is Ada's.", "paragraphs": paragraphs}])
     )
-    with pytest.raises(UsageError, match="holds no examples of markers"):
+    with pytest.raises(UsageError, match="invalid examples of markers"):
         index = opened(tmp_path / "x", ScriptedChat([]), replace(SETTINGS, examples=str(path)))
         index.add(Document("d", BRIDGES))

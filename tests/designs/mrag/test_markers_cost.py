@@ -1,4 +1,4 @@
-"""What markers cost: told before the first call, and never paid twice, whatever kills the run."""
+"""The cost of markers: estimated before the first call, and never paid twice, even after a kill."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.command import run_text
 from tests.designs.mrag.marking import good
 
 pytest.importorskip("openai")
-KILLS = int(os.environ.get("MERGEWISE_KILLS", "1"))  # `make chaos` goes on for longer
+KILLS = int(os.environ.get("MERGEWISE_KILLS", "1"))  # `make chaos` uses more
 MERGEWISE = (sys.executable, "-c", "from mergewise.cli.main import main; main()")
 SETS = ("--set", "marker.segment=48", "--set", "marker.window=300")
 
@@ -85,14 +85,14 @@ def index_words(folder: Path, index: Path, *more: object) -> list[object]:
     ]
 
 
-def test_the_estimate_is_near_what_is_then_spent(
+def test_estimate_is_close_to_the_actual_cost(
     serve: Any, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server = serve(lambda messages: Turn(good(messages)))
     index = tmp_path / "i"
     monkeypatch.setenv("MERGEWISE_PRICE_IN", "2")
     monkeypatch.setenv("MERGEWISE_PRICE_OUT", "8")
-    told = json.loads(command(*index_words(folder, index, "--dry-run", "--json")))
+    expected = json.loads(command(*index_words(folder, index, "--dry-run", "--json")))
     assert not server.asked and not index.exists()
     command(*index_words(folder, index))
     report = mergewise.open(index, create=False)
@@ -102,43 +102,43 @@ def test_the_estimate_is_near_what_is_then_spent(
     calls, read, written = (
         sum(getattr(one, name) for one in spent) for name in ("calls", "input_tokens", "output_tokens")
     )
-    assert told["documents"] == 10 and told["calls"] == calls == len(server.asked) and told["kept"] == 0
-    assert told["input_tokens"] == pytest.approx(read, rel=0.15)
-    assert told["output_tokens"] == pytest.approx(written, rel=0.15)
-    assert told["cost"] == pytest.approx((2 * read + 8 * written) / 1e6, rel=0.15)
+    assert expected["documents"] == 10 and expected["calls"] == calls == len(server.asked) and expected["kept"] == 0
+    assert expected["input_tokens"] == pytest.approx(read, rel=0.15)
+    assert expected["output_tokens"] == pytest.approx(written, rel=0.15)
+    assert expected["cost"] == pytest.approx((2 * read + 8 * written) / 1e6, rel=0.15)
     monkeypatch.delenv("MERGEWISE_PRICE_IN")
     monkeypatch.delenv("MERGEWISE_PRICE_OUT")
     after = json.loads(command(*index_words(folder, index, "--dry-run", "--json")))
     assert after["calls"] == after["documents"] == 0 and after["cost"] is None
 
 
-def test_an_estimate_counts_what_is_new_and_what_lacks_the_view(serve: Any, folder: Path, tmp_path: Path) -> None:
+def test_estimate_counts_new_documents_and_documents_without_the_view(serve: Any, folder: Path, tmp_path: Path) -> None:
     server = serve(lambda messages: Turn(good(messages)))
     index = tmp_path / "i"
     mergewise.open(index, embedder="none").add(folder)
     (folder / "new.md").write_text(text(77))
-    told = json.loads(command(*index_words(folder, index, "--dry-run", "--json")))
-    assert told["documents"] == 11
+    expected = json.loads(command(*index_words(folder, index, "--dry-run", "--json")))
+    assert expected["documents"] == 11
     command(*index_words(folder, index))
-    assert len(server.asked) == told["calls"]
+    assert len(server.asked) == expected["calls"]
     (folder / "new.md").write_text(text(78))
     (folder / "newer.md").write_text(text(79))
     assert json.loads(command(*index_words(folder, index, "--dry-run", "--json")))["documents"] == 2
-    said = command(*index_words(folder, index, "--dry-run"))
-    assert "2 documents: " in said and "cost" not in said and len(server.asked) == told["calls"]
+    output = command(*index_words(folder, index, "--dry-run"))
+    assert "2 documents: " in output and "cost" not in output and len(server.asked) == expected["calls"]
     assert "a dry run" in command(*index_words(folder, index, "--dry-run", "--sync"))
 
 
-def test_a_dry_run_without_a_model_or_sync_says_what_it_goes_with(folder: Path, tmp_path: Path) -> None:
+def test_dry_run_needs_a_model_or_sync(folder: Path, tmp_path: Path) -> None:
     assert "--dry-run goes with" in command("index", folder, "--index", tmp_path / "i", "--dry-run", code=2)
 
 
-def test_info_tells_the_state_of_the_view(serve: Any, folder: Path, tmp_path: Path) -> None:
+def test_info_reports_the_view(serve: Any, folder: Path, tmp_path: Path) -> None:
     serve(lambda messages: Turn(good(messages)))
     index = tmp_path / "i"
     command(*index_words(folder, index))
-    said = command("info", "--index", index, "--markers")
-    assert "10 documents" in said and "coverage: 100.00% on average" in said and "keys: " in said
+    output = command("info", "--index", index, "--markers")
+    assert "10 documents" in output and "coverage: mean 100.00%" in output and "keys: " in output
     report = json.loads(command("info", "--index", index, "--markers", "--json"))
     assert report["documents"] == 10 and report["coverage"] == {"mean": 1.0, "variance": 0.0, "least": 1.0}
     assert report["unfinished"] == {} and report["attempts"] == 1
@@ -164,7 +164,7 @@ print("done", flush=True)
 
 
 def kept_in(index: Path) -> set[bytes]:
-    """The keys of the answers that are on the disk."""
+    """Return the keys of the stored answers."""
     file = index / ".summaries" / FILE
     if not file.exists():
         return set()
@@ -178,15 +178,15 @@ def key_of(call: ChatRequest, chat: Any, cached: CachedChat) -> bytes:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("policy", ["rest", "again"] if KILLS > 1 else ["rest"])
-def test_killed_at_random_moments_no_call_is_paid_twice(policy: str, serve: Any, folder: Path, tmp_path: Path) -> None:
-    """A call that was on its way when the kill came is lost with it, since nobody was there to take the answer. No other is."""
+def test_no_call_is_paid_twice_after_kills(policy: str, serve: Any, folder: Path, tmp_path: Path) -> None:
+    """A kill loses only the calls in progress, because no process is left to store their answers."""
     from mergewise.models.openai_chat import OpenAIChat
 
     def turn(messages: Sequence[Message]) -> Turn:
         kind = sum(messages[-1].text.encode()) % 3
-        said = good(messages)
-        listed = json.loads(said)["markers"]
-        return Turn([said, json.dumps({"markers": listed[::2]}), said[: len(said) // 2]][kind], pause=0.05)
+        whole = good(messages)
+        listed = json.loads(whole)["markers"]
+        return Turn([whole, json.dumps({"markers": listed[::2]}), whole[: len(whole) // 2]][kind], pause=0.05)
 
     server = serve(turn)
     index = tmp_path / "i"
@@ -211,20 +211,20 @@ def test_killed_at_random_moments_no_call_is_paid_twice(policy: str, serve: Any,
                     (folder / f"{more}.md").write_text(text(more))
             else:
                 killed += 1
-        time.sleep(0.2)  # what the server was at when the kill came is through
+        time.sleep(0.2)  # let the server finish its requests
         made = server.asked[seen:]
         seen = len(server.asked)
         keys = [key_of(call, chat, cached) for call in made]
         after = kept_in(index)
-        assert not before & set(keys), "an answer that was kept was asked for again"
-        assert len(set(keys)) == len(keys), "the same was asked twice in one run"
-        assert len(set(keys) - after) <= AT_ONCE, "more was lost than was on its way"
+        assert not before & set(keys), "stored answer requested again"
+        assert len(set(keys)) == len(keys), "duplicate request in one run"
+        assert len(set(keys) - after) <= AT_ONCE, "more lost than in progress"
         lost += len(set(keys) - after)
     finished = subprocess.run(
         [sys.executable, "-c", WRITER, index, folder, policy], capture_output=True, text=True, check=True
     )
     assert finished.stdout.endswith("done\n")
     everything = kept_in(index)
-    assert len(server.asked) == len(everything) + lost, "each call is paid once, but for those that a kill cut off"
+    assert len(server.asked) == len(everything) + lost, "each call is paid once, except those lost by a kill"
     opened = mergewise.open(index, create=False)
     assert opened.check() == [] and len(opened) == len(list(folder.iterdir()))

@@ -1,4 +1,4 @@
-"""M-RAG: keys are searched, values given, and what a model wrote is told from what is quoted."""
+"""M-RAG: search by keys, contexts of values, written values next to verbatim ones."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ MILL = Document(
 
 
 def written(key: str, value: str, rows: DocumentRows, numbers: Sequence[int] = (0,)) -> Marker:
-    """A marker as a model would write it, grounded in its segments."""
+    """Return a marker as a model would write it, grounded in its segments."""
     made = rows["marker"]
     spans = tuple(span for marker in made for span in marker.spans)
     held = tuple(dict.fromkeys(spans))
@@ -60,7 +60,7 @@ def written(key: str, value: str, rows: DocumentRows, numbers: Sequence[int] = (
 
 
 def with_markers(rows: DocumentRows, markers: Sequence[Marker]) -> DocumentRows:
-    """The document with these markers in place of those that rules made."""
+    """Return the document with these markers instead of the markers by rules."""
     placed = tuple(replace(marker, id=number, ordinal=number) for number, marker in enumerate(markers))
     vectors = EMBEDDER.embed_documents([marker.key for marker in placed])
     (extraction,) = rows["marking"]
@@ -105,7 +105,7 @@ def notes(context: Context) -> list[MarkerNote]:
 
 
 def check(context: Context) -> None:
-    """The budget holds, verbatim passages are the text of their spans, written ones name where they come from."""
+    """Assert that the budget holds, and that verbatim passages have the text of their spans."""
     texts = {**TEXTS, "mill": MILL.text}
     assert context.tokens == (count_tokens([context.text])[0] if context.text else 0) <= context.budget
     for passage in context.passages:
@@ -121,7 +121,7 @@ def check(context: Context) -> None:
     st.sampled_from(["cut", "skip", "stop", "end"]),
     st.sampled_from([QUESTION, "Who built Norrby Mill?", "wheels of the mill and towers", "zzz"]),
 )
-def test_the_budget_holds_and_spans_are_right(budget: int, order: str, merge: bool, last: str, question: str) -> None:
+def test_budget_holds_and_spans_are_right(budget: int, order: str, merge: bool, last: str, question: str) -> None:
     context = ask(f"mrag(order={order}, merge={merge}, last={last})", budget, MIXED, question)
     check(context)
     if merge:
@@ -130,14 +130,14 @@ def test_the_budget_holds_and_spans_are_right(budget: int, order: str, merge: bo
 
 
 @pytest.mark.parametrize("search", ["hybrid", "vectors"])
-def test_the_value_of_the_best_key_is_given(search: str) -> None:
+def test_context_has_the_value_of_the_best_key(search: str) -> None:
     context = ask(f"mrag(search={search})", 60)
     assert "The tower 2 of Corin was built in 1514." in context.text
     assert any(note.marker.key.startswith("Corin") for note in notes(context))
 
 
 @pytest.mark.parametrize("kind", ["memory", "lance"])
-def test_both_stores_give_the_same(kind: str, tmp_path: Path) -> None:
+def test_both_stores_give_the_same_context(kind: str, tmp_path: Path) -> None:
     chosen = {"leaf": SMALL, "marker": SETTINGS}
     store = new_store(kind, tmp_path, embedder=EMBEDDER, settings=chosen)
     store.write([mill_rows(), *rows_of(DOCUMENTS, EMBEDDER, marker=SETTINGS)])
@@ -167,7 +167,7 @@ CORPORA = st.lists(st.lists(SECTIONS, min_size=1, max_size=4).map("\n\n".join), 
 
 
 def held_values(context: Context) -> set[tuple[str, tuple[ValueSentence, ...]]]:
-    """The markers that were taken, each with the sentences that it gives."""
+    """Return the selected markers, each with its selected sentences."""
     return {(f"{note.marker.doc_id} {note.marker.id}", note.sentences) for note in notes(context)}
 
 
@@ -180,7 +180,7 @@ def held_values(context: Context) -> set[tuple[str, tuple[ValueSentence, ...]]]:
     st.booleans(),
     st.booleans(),
 )
-def test_both_orders_hold_the_same_values(
+def test_both_orders_have_the_same_values(
     corpus: list[str], question: str, budget: int, last: str, merge: bool, headings: bool
 ) -> None:
     documents = [Document(f"d{number}", text, f"Title {number}") for number, text in enumerate(corpus)]
@@ -191,21 +191,21 @@ def test_both_orders_hold_the_same_values(
     assert by_place.budget >= by_place.tokens and by_key.budget >= by_key.tokens
 
 
-def test_values_alone_stand_strictly_by_their_keys_and_share_no_heading() -> None:
+def test_values_without_headings_are_sorted_by_key() -> None:
     headed, alone = ask("mrag(order=similarity)", 300), ask("mrag(order=similarity, headings=off)", 300)
     assert [passage.title for passage in alone.passages] == [""] * len(alone.passages)
-    assert len(alone.passages) == len(notes(alone)) > len(notes(headed)), "what headings cost is there for values"
+    assert len(alone.passages) == len(notes(alone)) > len(notes(headed)), "room for values instead of headings"
     scores = [passage.score for passage in alone.passages]
     assert scores == sorted(scores, reverse=True)
     check(alone)
 
 
-def test_where() -> None:
+def test_filter() -> None:
     context = ask(budget=300, where="id = 'd1'")
     assert {span.doc_id for passage in context.passages for span in passage.spans} == {"d1"}
 
 
-def test_what_values_share_is_given_once_and_saves_tokens() -> None:
+def test_shared_text_of_values_is_given_once() -> None:
     sentences = [
         f"The mason {name} built a long wall of grey stone."
         for name in ("Ada", "Bo", "Cy", "Di", "Ed", "Flo", "Gus", "Hal")
@@ -220,7 +220,7 @@ def test_what_values_share_is_given_once_and_saves_tokens() -> None:
     assert any(step.action == "merge" for step in once.trace)
 
 
-def test_a_written_value_says_that_it_is_written_and_from_where() -> None:
+def test_written_values_are_marked_and_have_their_sources() -> None:
     context = ask("mrag", 60, MIXED, "Who built Norrby Mill and when?")
     passage = context.passages[0]
     assert not passage.verbatim and passage.text.startswith("Ella Stone built Norrby Mill in 1850.")
@@ -228,37 +228,37 @@ def test_a_written_value_says_that_it_is_written_and_from_where() -> None:
     assert MILL.text[passage.spans[0].start : passage.spans[0].end] == "The mill was built by Ella Stone in 1850."
 
 
-def test_a_verbatim_value_does_not() -> None:
+def test_verbatim_values_are_not_marked_as_written() -> None:
     assert WRITTEN not in ask().text and all(passage.verbatim for passage in ask().passages)
 
 
-def test_written_sentences_that_say_the_same_of_the_same_place_are_given_once() -> None:
+def test_similar_written_sentences_with_the_same_source_are_given_once() -> None:
     one, two = (piece_of(marker, 1.0) for marker in mill_rows()["marker"][:2])
     left = two.beyond([one])
     assert left is not None and value_text(left.marker, left.sentences) == "Norrby Mill has 2 wheels."
     assert one.beyond([two, one]) is None or "Napoleon" in value_text(one.marker, one.sentences)
 
 
-def test_a_sentence_is_held_against_sentences_of_its_own_place_alone() -> None:
+def test_written_sentences_are_compared_only_within_their_source() -> None:
     rows = mill_rows()
     one = rows["marker"][0]
     place, other = ((0, 40),), ((41, 80),)
     held = replace(one, value="The wheels turn. The stones grind.", sentences=(
         ValueSentence(0, 16, place), ValueSentence(17, 34, other)))  # fmt: skip
-    said = replace(one, value="Stones grind.", sentences=(ValueSentence(0, 13, place),))
-    assert piece_of(said, 1.0).beyond([piece_of(held, 1.0)]) == piece_of(said, 1.0)
-    again = replace(said, sentences=(ValueSentence(0, 13, other),))
+    same = replace(one, value="Stones grind.", sentences=(ValueSentence(0, 13, place),))
+    assert piece_of(same, 1.0).beyond([piece_of(held, 1.0)]) == piece_of(same, 1.0)
+    again = replace(same, sentences=(ValueSentence(0, 13, other),))
     assert piece_of(again, 1.0).beyond([piece_of(held, 1.0)]) is None
 
 
-def test_what_is_quoted_is_not_given_in_other_words() -> None:
+def test_written_sentences_with_a_quoted_source_are_dropped() -> None:
     rows = mill_rows()
     quoted = next(piece_of(marker, 1.0) for marker in rows["marker"] if not marker.written)
     left = piece_of(rows["marker"][1], 1.0).beyond([quoted])
     assert left is None
 
 
-def test_the_trace_shows_key_value_spans_and_grounding() -> None:
+def test_trace_has_key_value_spans_and_grounding() -> None:
     context = ask("mrag", 60, MIXED, "Who built Norrby Mill and when?")
     (shown, *_) = [step for step in context_json(context)["trace"] if step["action"] == "marker"]
     marker = json.loads(json.dumps(shown))["marker"]
@@ -271,7 +271,7 @@ def test_the_trace_shows_key_value_spans_and_grounding() -> None:
     assert grounding.unsupported == 1 and grounding.share == pytest.approx(1 / grounding.sentences)
 
 
-def test_citations_of_a_written_value_lead_to_the_sentences_that_support_it() -> None:
+def test_citations_of_written_values_quote_their_support() -> None:
     context = ask("mrag", 60, MIXED, "Who built Norrby Mill and when?")
     lookup = {"mill": MILL}.get
     cited = cite("The mill was built by Ella Stone [1].", base_sources(context, lookup), lookup)
@@ -279,26 +279,26 @@ def test_citations_of_a_written_value_lead_to_the_sentences_that_support_it() ->
 
 
 @pytest.mark.parametrize("last", ["stop", "skip", "cut"])
-def test_what_becomes_of_a_value_that_does_not_fit(last: str) -> None:
+def test_values_that_do_not_fit(last: str) -> None:
     contexts = {name: ask(f"mrag(last={name}, order=similarity)", 70) for name in ("stop", "skip", "cut")}
     assert contexts["stop"].tokens <= contexts["skip"].tokens <= contexts["cut"].tokens
     assert len(notes(contexts["stop"])) >= 1
     check(contexts[last])
 
 
-def test_vectors_alone_need_vectors() -> None:
+def test_search_by_vectors_needs_vectors() -> None:
     store = memory_store(DOCUMENTS, None, marker=SETTINGS)
     with pytest.raises(UsageError, match="no vectors"):
         strategies.assemble("mrag(search=vectors)", QUESTION, reader_of(store), 100, Models(count_tokens))
     assert strategies.assemble("mrag", QUESTION, reader_of(store), 100, Models(count_tokens)).passages
 
 
-def test_an_empty_index_gives_an_empty_context() -> None:
+def test_empty_index_gives_an_empty_context() -> None:
     context = ask(store=memory_store([], EMBEDDER, marker=SETTINGS))
     assert (context.text, context.passages) == ("", ())
 
 
-def test_without_a_chat_model_the_document_is_quoted_not_what_was_written() -> None:
+def test_extractive_answers_quote_the_document_instead_of_a_written_value() -> None:
     question = "Who built Norrby Mill and when?"
     context = ask("mrag(k=1)", 60, MIXED, question)
     assert [passage.verbatim for passage in context.passages] == [False]
@@ -308,12 +308,12 @@ def test_without_a_chat_model_the_document_is_quoted_not_what_was_written() -> N
     assert [citation.text for citation in given.citations] == ["The mill was built by Ella Stone in 1850."]
 
 
-def test_a_note_tells_its_sentences_one_by_one() -> None:
+def test_note_lists_its_sentences() -> None:
     value = "Ada built the mill. It burnt in 1850."
     sentences = (ValueSentence(0, 19, ((0, 19),)), ValueSentence(20, 37, (), flags=("number 1850",)))
     key = "Who built the mill?"
     marker = Marker(0, "mill", "Mill", (), 0, key, value, (0,), ((0, 40),), "model", sentences, 5, 9)
-    told = MarkerNote(marker, sentences).as_dict()["sentences"]
-    assert isinstance(told, list)
-    assert [one["text"] for one in told] == ["Ada built the mill.", "It burnt in 1850."]
-    assert [one["flags"] for one in told] == [[], ["number 1850"]]
+    noted = MarkerNote(marker, sentences).as_dict()["sentences"]
+    assert isinstance(noted, list)
+    assert [one["text"] for one in noted] == ["Ada built the mill.", "It burnt in 1850."]
+    assert [one["flags"] for one in noted] == [[], ["number 1850"]]

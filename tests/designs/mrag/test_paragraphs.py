@@ -1,4 +1,4 @@
-"""Numbered paragraphs that end after so many tokens, against a slow transcription of the rule."""
+"""Numbered paragraphs with a token limit, against a slow transcription of the rule."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ WORDS = st.sampled_from(["cat", "Rome", "ate.", "\n\n", "# Head\n\n", "It was 19
 
 
 def words_by_rule(text: str, size: int) -> list[str]:
-    """M-RAG section 2.1: a new paragraph after every `size` tokens; ours ends before the word that would exceed them."""
+    """Apply M-RAG section 2.1: a new paragraph every `size` tokens. Ours ends before the word that would exceed the limit."""
     parts: list[str] = []
     held = ""
     for word in text.split():
@@ -31,7 +31,7 @@ def words_by_rule(text: str, size: int) -> list[str]:
 
 
 @given(st.lists(WORDS, min_size=1, max_size=120).map(" ".join), st.integers(16, 64))
-def test_paragraphs_tile_the_text_and_hold_as_many_words_as_their_tokens_allow(text: str, size: int) -> None:
+def test_paragraphs_tile_the_text_and_match_the_rule(text: str, size: int) -> None:
     (rows,) = rows_of([Document("d", text)], settings=TreeSettings())
     paragraphs = MarkerSettings(made="model", segment=size, ends="token").paragraphs(rows)
     assert [paragraph.number for paragraph in paragraphs] == list(range(len(paragraphs)))
@@ -46,7 +46,7 @@ def test_paragraphs_tile_the_text_and_hold_as_many_words_as_their_tokens_allow(t
     assert "".join(clipped.split()) == "".join(whole.split())
 
 
-def test_rules_take_whole_sentences_whatever_is_asked() -> None:
+def test_rules_always_use_whole_sentences() -> None:
     text = "\n\n".join(f"# Part {n}\n\n" + f"The tower {n} of Corin was built in {1500 + n}. " * 9 for n in range(6))
     settings = MarkerSettings(segment=40, ends="token")
     (rows,) = rows_of([Document("d", text, "Corin")], settings=TreeSettings(), marker=settings)

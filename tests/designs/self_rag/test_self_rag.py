@@ -1,4 +1,4 @@
-"""Self-RAG with scripted probabilities and grades: every branch against numbers worked out by hand."""
+"""Self-RAG with scripted probabilities and grades. Expected values are computed by hand."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from mergewise.designs import MODES
 from mergewise.designs.modes import answer, mode_for
-from mergewise.designs.self_rag.answering import GradedAnswer, chosen, graded_value
+from mergewise.designs.self_rag.answering import GradedAnswer, best_answer, graded_value
 from mergewise.designs.self_rag.strategy import SelfRAG
 from mergewise.designs.strategies import assemble
 from mergewise.errors import ModelError, UsageError
@@ -47,25 +47,25 @@ def graded(text: str, relevant: float, supported: float, useful: float, likely: 
 # -- the score
 
 
-def test_the_score_is_the_paper_s() -> None:
+def test_score_matches_the_paper() -> None:
     # exp(mean logp) + 1.0 ISREL + 1.0 ISSUP + w ISUSE
     assert graded("x", 0.9, 0.75, -0.5, likely=0.6).score(SelfRAG()) == pytest.approx(0.6 + 0.9 + 0.75 - 0.25)
     weights = SelfRAG(relevance=0, support=2, use=1)
     assert graded("x", 0.9, 0.75, -0.5, likely=0.6).score(weights) == pytest.approx(0.6 + 1.5 - 0.5)
 
 
-def test_grades_are_means_by_the_probabilities_of_their_words_alone() -> None:
+def test_grades_are_weighted_by_the_probabilities_of_their_words() -> None:
     log_probs = np.log(np.array([0.1, 0.3, 0.2, 0.4], np.float32))
-    # 0.3 full, 0.2 part, 0.1 none; what else is likely does not count
+    # 0.3 full, 0.2 part, 0.1 none; other tokens do not count
     assert graded_value(log_probs, {1: 1.0, 2: 0.5, 0: 0.0}) == pytest.approx((0.3 + 0.1) / 0.6)
     assert graded_value(log_probs - 900, {0: 1.0, 1: 0.0}) == pytest.approx(0.25, abs=1e-4)
 
 
-def test_equal_answers_are_added_up_for_closed_tasks() -> None:
+def test_scores_of_equal_answers_are_summed_for_closed_tasks() -> None:
     answers = [graded("Delos", 1, 0.6, 0), graded("Corin.", 1, 0, 0), graded("corin", 0.7, 0.2, 0)]
-    best, score = chosen(answers, SelfRAG())
+    best, score = best_answer(answers, SelfRAG())
     assert best.text == "Corin." and score == pytest.approx(1.9)
-    best, score = chosen(answers, SelfRAG(closed=False))
+    best, score = best_answer(answers, SelfRAG(closed=False))
     assert best.text == "Delos" and score == pytest.approx(1.6)
 
 
@@ -73,7 +73,7 @@ def test_equal_answers_are_added_up_for_closed_tasks() -> None:
 
 
 def causal(wants: float, grades: Mapping[str, Mapping[str, Mapping[str, float]]]) -> ScriptedCausal:
-    """Says of each document what `grades` say: the weights of the words by question, of all others 1e-9."""
+    """Return a model that grades each document by `grades`: word weights by question, 1e-9 for all other words."""
 
     def rule(text: str) -> Mapping[str, float]:
         spoken = text.rpartition(f"Question: {QUESTION}")[2]
@@ -88,7 +88,7 @@ def causal(wants: float, grades: Mapping[str, Mapping[str, Mapping[str, float]]]
             return only(grades[document]["support"])
         if "How useful" in text:
             return only(grades["Two" if "Delos" in text else "One"]["useful"])
-        # the answer, a character at a time, each with the probability 1/2; then the end
+        # the characters of the answer, each with probability 1/2, then the end
         return only({(said + "\0")[len(spoken)]: 0.5, "~": 0.5}, 0.0001)
 
     return ScriptedCausal(ALPHABET, rule, end="\0", window=20_000)
@@ -110,7 +110,7 @@ GRADES = {
 }
 
 
-def test_each_passage_is_answered_from_and_graded() -> None:
+def test_each_passage_gives_a_graded_answer() -> None:
     model = causal(0.9, GRADES)
     said = answer("self-rag", request(Models(count_tokens, causal=model)))
     scores = {step.reason[:3]: step.score for step in said.trace if step.action == "grade"}
@@ -120,16 +120,16 @@ def test_each_passage_is_answered_from_and_graded() -> None:
     assert scores[number["One"]] == pytest.approx(likely + 0.8 + 0.65 + 0.5 * 0.5, abs=1e-3)
     assert scores[number["Two"]] == pytest.approx(likely + 0.9 + 1.0 + 0.5 * 1.0, abs=1e-3)
     assert scores[number["Three"]] == pytest.approx(likely + 0.1 + 0.2 + 0.5 * 0.5, abs=1e-3)
-    # Corin is said twice: 2.2 + 1.05 against 2.9
+    # two answers say Corin: 2.2 + 1.05 against 2.9
     assert said.text.startswith("Corin [") and said.mode == "self-rag"
     assert [one.text for one in said.citations] == ["The mill was built by Corin."]
     alone = answer("self-rag", request(Models(count_tokens, causal=model), "closed=false"))
     assert alone.text.startswith("Delos [")
-    # one question whether to retrieve, three answers, three times three grades
+    # a retrieval decision, three answers, three grades for each
     assert said.usage.calls == 1 + 3 + 9
 
 
-def test_a_model_that_wants_no_documents_answers_alone() -> None:
+def test_model_without_need_for_documents_answers_alone() -> None:
     for wants, retrieves in ((0.19, False), (0.21, True)):
         said = answer("self-rag", request(Models(count_tokens, causal=causal(wants, GRADES))))
         (step,) = [one for one in said.trace if one.action == "retrieve"]
@@ -139,10 +139,10 @@ def test_a_model_that_wants_no_documents_answers_alone() -> None:
     assert always.citations
 
 
-def test_a_model_that_cannot_tell_the_grades_apart_is_refused() -> None:
-    # its alphabet has no digits
+def test_model_with_equal_first_tokens_of_grades_is_rejected() -> None:
+    # the alphabet has no digits
     model = ScriptedCausal(ALPHABET.translate({ord(c): None for c in "12345"}), lambda text: {"x": 9.0}, window=20_000)
-    with pytest.raises(ModelError, match="cannot tell 1, 2, 3, 4, 5 apart"):
+    with pytest.raises(ModelError, match=r"grades share a first token in .*: 1, 2, 3, 4, 5"):
         answer("self-rag", request(Models(count_tokens, causal=model), "threshold=0"))
 
 
@@ -181,7 +181,7 @@ def test_a_chat_model_grades_as_json() -> None:
     assert said.text.startswith("Corin [") and [step.score for step in said.trace if step.action == "best"] == [3.25]
 
 
-def test_replies_that_cannot_be_read_are_counted_and_left_out() -> None:
+def test_unreadable_replies_are_counted_and_skipped() -> None:
     script = {
         "One": reply("Corin", "maybe"),
         "Two": reply("Delos", True, "some"),
@@ -189,11 +189,11 @@ def test_replies_that_cannot_be_read_are_counted_and_left_out() -> None:
     }
     said, _ = by_chat(script)
     assert said.text.startswith("Corin [") and said.usage.unread == 2
-    with pytest.raises(ModelError, match="no answer that could be read"):
+    with pytest.raises(ModelError, match="no readable answer from"):
         by_chat(dict.fromkeys(script, "no"))
 
 
-def test_without_a_model_the_mode_says_what_it_needs() -> None:
+def test_mode_without_a_model_names_the_missing_model() -> None:
     assert mode_for(None, Models(count_tokens), "self-rag") == "extractive"
     with pytest.raises(UsageError, match="'self-rag' needs a causal model"):
         mode_for("self-rag", Models(count_tokens))

@@ -1,3 +1,5 @@
+"""Tree-RAG over a small town: expansion down and up the section tree, within the budget."""
+
 from __future__ import annotations
 
 import pytest
@@ -43,24 +45,24 @@ def test_inner_nodes_are_found_by_their_headings_and_first_sentences() -> None:
     assert node.text == "Arch 0 stands there, as it did of old." and node.leaf_count > 1
 
 
-def test_root_to_leaves_brings_all_below_a_heading() -> None:
+def test_root_to_leaves_adds_all_leaves_below_a_heading() -> None:
     context = ask("bridges", "ways=down, k=1")
     (passage,) = context.passages
-    # the word stands in the heading alone, and all four sentences come
+    # only the heading has the word, and all four sentences follow
     assert passage.headings[-1] == "Bridges" and passage.text.count("Arch") == 4
     assert "down" in actions(context) and "up" not in actions(context)
 
 
-def test_leaf_to_root_brings_the_siblings() -> None:
+def test_leaf_to_root_adds_the_siblings() -> None:
     context = ask("Loaf 2", "ways=up, k=1")
     (passage,) = context.passages
     assert passage.headings[-1] == "Ovens" and passage.text.count("Loaf") == 4 and "up" in actions(context)
-    # where they do not fit together, the nearest come
+    # if not all of them fit, the nearest are taken
     small = ask("Loaf 2", "ways=up, k=1", 30)
     assert small.tokens <= 30 and "Loaf 2" in small.text and small.text.count("Loaf") < 4
 
 
-def test_what_is_found_comes_by_its_score_until_the_budget_is_full() -> None:
+def test_results_are_packed_by_score_until_the_budget_is_full() -> None:
     context = ask("Plough 1 bridges", "k=3", 90)
     assert {"down", "up"} <= set(actions(context)) and context.tokens <= 90
     whole = ask("Plough 1 bridges", "k=3", 500)
@@ -69,13 +71,13 @@ def test_what_is_found_comes_by_its_score_until_the_budget_is_full() -> None:
         assert ask("Plough 1 bridges", "k=3", budget).tokens <= budget
 
 
-def test_a_node_that_the_budget_cannot_hold_is_left_to_its_leaves() -> None:
+def test_node_over_the_budget_is_replaced_by_its_retrieved_leaves() -> None:
     long = Document("long", section("Towers", "Spire", 60), "Long")
     context = ask("towers Spire 44", "k=4", 60, store_of(long))
     assert "Spire 44" in context.text and "Spire 0 " not in context.text
 
 
-def test_the_outline_is_audited() -> None:
+def test_outline_problems_are_reported() -> None:
     from mergewise.designs import VIEWS
     from tests.support import rows_of
 
@@ -86,7 +88,7 @@ def test_the_outline_is_audited() -> None:
     assert len(nodes) == len(rows["section"]) >= 4
     broken = rows.tables["outline"].records[:-1]
     lacking = type(rows)(rows.document, rows.digest, {**rows.tables, "outline": type(rows.tables["outline"])(broken)})
-    assert list(problems(lacking, OutlineSettings(), 0)) == ["the outline is not that of the sections"]
+    assert list(problems(lacking, OutlineSettings(), 0)) == ["outline differs from the sections"]
 
 
 def test_vectors_find_nodes_too() -> None:
@@ -97,5 +99,5 @@ def test_vectors_find_nodes_too() -> None:
 
 
 @pytest.mark.parametrize("ways", ["both", "down", "up"])
-def test_nothing_found_is_an_empty_context(ways: str) -> None:
+def test_search_without_results_gives_an_empty_context(ways: str) -> None:
     assert ask("xyzzy", f"ways={ways}").text == ""

@@ -1,6 +1,6 @@
-"""AED-RAG: passages, triplets and the model's own background, each read in a stream of its own and decoded together.
+"""AED-RAG: separate streams for passages, triplets and the model's own background, decoded together.
 
-`triplets` is its view, `strategy` chooses what each stream reads, `ensemble` decodes.
+`triplets` is its view, `strategy` selects the inputs of each stream, and `ensemble` decodes.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 def _strategies() -> dict[str, Strategy]:
     from mergewise.designs.aed.strategy import AED, PRESETS, assemble
 
-    summary = "the most useful passages, to be read in streams of their own (AED-RAG)"
+    summary = "the most useful passages and triplets, for separate streams (AED-RAG)"
     return {"aed": Strategy(assemble, AED(), summary, mode="aed", presets=PRESETS)}
 
 

@@ -1,34 +1,33 @@
-"""AED-RAG's selection, Eq. 10 and 11: the m most useful passages and triplet sets, and how useful those of a kind are together.
+"""AED-RAG's selection, Eq. 10 and 11: the m most useful passages and triplet sets, and the joint utility of each kind.
 
     S = Top_m {S_phi(q, x) | x in zeta} = [s_(1), ..., s_(m)],  zeta in {D_ret, T_ret}          Eq. 10
     U = sum over j of beta^(j-1) s_(j)                                                        Eq. 11
 
-S_phi is the utility predictor of the question (`Models.predictor`): a reranker, trained for it or not. A passage is the outermost
-section of at most `longest` tokens around a leaf that was found; the paper's passages have a hundred words. T_ret are the triplet
-sets of the passages that were retrieved, where the index has the view `triplet`. Without it the triplets' weight is shared among
-the streams that there are, which is what the softmax of Eq. 13 over these does.
+S_phi is the utility predictor (`Models.predictor`): a reranker, optionally trained for utility. A passage is the outermost
+section of at most `longest` tokens around a retrieved leaf. The paper's passages have a hundred words. T_ret are the triplet sets
+of the retrieved passages, from the view `triplet`. Without this view, the softmax of Eq. 13 runs over the other streams only.
 
-The paper knows no budget. Here passages may take what the triplet sets leave of it, and `PASSAGES_SHARE` of it at least; a set
-that does not fit keeps its first triplets.
+The paper has no token budget. Here passages get the tokens that the triplet sets leave, and at least `PASSAGES_SHARE` of the
+budget. A set that does not fit is cut to its first triplets.
 
-The streams themselves are decoded by the mode `aed` (`generate/ensemble`). A strategy reads what an index holds, so the model's
-own background joins there.
+The mode `aed` (`ensemble`) decodes the streams. It also adds the model's own background, since a strategy reads only the index.
 
-With `ensemble=false` nothing is fused, and m are read in one prompt. `together` says of what:
+With `ensemble=false` no streams are fused, and one prompt has the m most useful candidates. `together` selects the candidates:
 
-    better      of each passage it or its triplets, whichever is more useful, and the most useful of these: "w/o AED (full)";
-                without triplets an ordinary reranker, and with the background among the candidates GainRAG (Jiang et al. 2025)
-    triplets    the most useful triplet sets alone (Table 4, "triplet")
-    both        the most useful passages, each with its triplets behind it (Table 4, "both")
+    better      each passage or its triplets, whichever is more useful: "w/o AED (full)". Without triplets this is an ordinary
+                reranker; with the background among the candidates it is GainRAG (Jiang et al. 2025)
+    triplets    the triplet sets only (Table 4, "triplet")
+    both        the passages, each with its triplets (Table 4, "both")
 
-With `by=search` it is the search that orders them, as in standard RAG.
+With `by=search` the candidates keep the order of the search, as in standard RAG.
 
-The preset `paper` differs from the defaults in the background alone: the paper says nothing of one that is "N/A", so that it is
-read and weighed like any other. Ours has no weight: the model said that it knows nothing.
+The preset `paper` differs from the defaults only in the background. The paper does not mention a background of "N/A", so the
+preset reads and weights it like any other. By default such a background has no weight, because the model said that it knows
+nothing.
 
-Note on Eq. 11: the loss of Eq. 9 leaves S_phi free up to a constant, but Eq. 11 is not. A constant c adds c (1 + beta + ...)
-to the utility of m passages and c to that of one, and with logits below zero a second passage takes from the utility. We follow
-the equation.
+Note on Eq. 11: the loss of Eq. 9 determines S_phi only up to a constant, but Eq. 11 depends on it. A constant c adds
+c (1 + beta + ...) to the utility of m passages and c to the utility of a single passage. If the logits are negative, a second
+passage lowers the utility. We follow the equation.
 """
 
 from __future__ import annotations
@@ -54,49 +53,50 @@ from mergewise.ranges import MOST_ROWS, Range, check_fields
 from mergewise.store.views import Presets
 from mergewise.types import Context, Passage, Step
 
-PASSAGES_SHARE = 0.6  # of the budget, which passages may fill however long the triplet sets are
+PASSAGES_SHARE = 0.6
+"""Share of the budget reserved for passages, however long the triplet sets are."""
 
 
 @dataclass(frozen=True, slots=True)
 class AED:
-    k: Annotated[int, Range(1, MOST_ROWS // SEARCHED), "passages retrieved, whose utility is predicted"] = 10
-    m: Annotated[int, Range(1, 100), "passages kept, the most useful ones"] = 2
-    beta: Annotated[float, Range(0, 1000), "what the next passage adds to the utility of those before it"] = 0.5
-    longest: Annotated[int, Range(1, 10_000), "tokens of a section up to which it is one passage"] = PASSAGE_TOKENS
-    by: Annotated[
-        Literal["utility", "search"], "what orders passages and triplet sets: their utilities, or the search"
-    ] = "utility"
-    triplets: Annotated[bool, "whether triplet sets are a stream, in an index that has them"] = True
-    memory: Annotated[bool, "whether what the model knows itself is a stream of its own"] = True
-    na: Annotated[bool, "whether it is one also where the model says N/A"] = False
+    k: Annotated[int, Range(1, MOST_ROWS // SEARCHED), "Passages to retrieve and score by utility"] = 10
+    m: Annotated[int, Range(1, 100), "Most useful passages to keep"] = 2
+    beta: Annotated[float, Range(0, 1000), "Weight of each further passage in the joint utility"] = 0.5
+    longest: Annotated[int, Range(1, 10_000), "Maximum size of a passage, in tokens"] = PASSAGE_TOKENS
+    by: Annotated[Literal["utility", "search"], "Order of passages and triplet sets: by utility or by search score"] = (
+        "utility"
+    )
+    triplets: Annotated[bool, "Stream of triplet sets, if the index has them"] = True
+    memory: Annotated[bool, "Stream of the model's own background"] = True
+    na: Annotated[bool, "Background stream even if the model writes N/A"] = False
     ensemble: Annotated[
-        bool, "whether streams are decoded together; if not, the m most useful are read in one prompt"
+        bool, "Joint decoding of the streams; without it, one prompt with the m most useful candidates"
     ] = True
     together: Annotated[
         Literal["better", "triplets", "both"],
-        "without the ensemble, what is read: of each passage it or its triplets, the triplets alone, or both",
+        "Candidates without the ensemble: the better of passage and triplets, only triplets, or both",
     ] = "better"
-    temperature: Annotated[float, Range(0, 10), "0 takes the best token, above it tokens are drawn"] = 0.0
-    seed: Annotated[int, Range(0, 2**32), "what tokens are drawn by"] = 0
+    temperature: Annotated[float, Range(0, 10), "Sampling temperature, 0 for the best token"] = 0.0
+    seed: Annotated[int, Range(0, 2**32), "Random seed of sampling"] = 0
 
     def __post_init__(self) -> None:
         check_fields(self)
         if self.by == "search" and self.memory:
-            raise UsageError("aed: the search has no score for what the model knows itself", "add memory=false")
+            raise UsageError("aed: by=search has no score for the model's own background", "add memory=false")
         if self.together != "better" and (self.ensemble or not self.triplets):
             raise UsageError(
-                f"aed: together={self.together} reads triplets in one prompt",
-                "add ensemble=false, without triplets=false",
+                f"aed: together={self.together} needs triplets and a single prompt",
+                "add ensemble=false and remove triplets=false",
             )
 
 
 PRESETS: Presets = {"paper": {"na": True}}
-"""All other defaults are the paper's (section 4.1), or what it has no figure for."""
+"""All other defaults equal the paper's (section 4.1), if it states a value."""
 
 
 @dataclass(frozen=True, slots=True)
 class _UsefulUnit:
-    """A unit that was retrieved, with its utility S_phi(q, u), and the score by which passages are ordered."""
+    """A retrieved unit with its utility S_phi(q, u) and its score in the context."""
 
     unit: RetrievedUnit
     utility: float
@@ -110,7 +110,7 @@ def assemble(question: str, reader: IndexReader, budget: int, models: Models, pa
     units = [*retrieved, *(map_triplets(retrieved, reader) if wanted else ())]
     judged = _with_utilities(question, units, models, trace, parameters.by)
     if not parameters.ensemble:
-        judged = _in_one_prompt(judged, parameters.together, parameters.m)
+        judged = _candidates_of_prompt(judged, parameters.together, parameters.m)
     passages, sets = (_top(judged, kind, parameters.m) for kind in ("passage", "triplets"))  # Eq. 10
     room = max(budget - sum(_cost(one, models) for one in sets), int(PASSAGES_SHARE * budget))
     candidates = [replace(one.unit.candidate, score=one.score) for one in passages]
@@ -119,10 +119,10 @@ def assemble(question: str, reader: IndexReader, budget: int, models: Models, pa
     if wanted:
         context, stream = _with_sets(replace(context, budget=budget), sets, models, parameters.beta)
         streams.append(stream)
-        reason = f"{len(stream.passages)} triplet sets are a stream"
+        reason = f"{len(stream.passages)} triplet sets in a stream"
     else:
-        lacking = "no triplets in this index" if parameters.triplets else "no triplets are wanted"
-        reason = f"{lacking}: their weight is shared among the other streams"
+        lacking = "no triplets in this index" if parameters.triplets else "triplets disabled"
+        reason = f"{lacking}: the other streams share their weight"
     p, together = parameters, 0 if parameters.ensemble else max(parameters.m, len(judged))
     ensemble = Ensemble(tuple(streams), p.memory, p.temperature, p.seed, together, p.na)
     return replace(context, budget=budget, reading=ensemble, trace=(*context.trace, Step("streams", reason)))
@@ -131,7 +131,7 @@ def assemble(question: str, reader: IndexReader, budget: int, models: Models, pa
 def _with_utilities(
     question: str, units: Sequence[RetrievedUnit], models: Models, trace: list[Step], by: str
 ) -> list[_UsefulUnit]:
-    """The units with S_phi(q, u); as scores, by which they are ordered later, with the logistic function of it."""
+    """Attach to each unit its utility S_phi(q, u), and the logistic function of the utility as its score."""
     if models.predictor is None or by == "search":
         return [_UsefulUnit(unit, unit.score, unit.score) for unit in units]
     texts = [unit.text for unit in units]
@@ -139,36 +139,36 @@ def _with_utilities(
     counts = Counter(unit.kind for unit in units)
     sets = f" and {counts['triplets']} triplet sets" if counts["triplets"] else ""
     cut = models.predictor.count_cut(question, texts) if isinstance(models.predictor, CountsCut) else 0
-    beginnings = f", which reads no more than the beginning of {cut}" if cut else ""
+    beginnings = f" ({cut} of them cut to its input length)" if cut else ""
     trace.append(Step("utility", f"{counts['passage']} passages{sets} by {models.predictor.spec}{beginnings}"))
-    return [_UsefulUnit(unit, value, _share(value)) for unit, value in zip(units, utilities, strict=True)]
+    return [_UsefulUnit(unit, value, _logistic(value)) for unit, value in zip(units, utilities, strict=True)]
 
 
 def _top(judged: Sequence[_UsefulUnit], kind: str, m: int) -> list[_UsefulUnit]:
     return sorted((one for one in judged if one.unit.kind == kind), key=lambda one: -one.utility)[:m]
 
 
-def _in_one_prompt(judged: Sequence[_UsefulUnit], together: str, m: int) -> list[_UsefulUnit]:
-    """The m that are read in one prompt; with "both" their triplet sets, too, which stand where their passages do."""
+def _candidates_of_prompt(judged: Sequence[_UsefulUnit], together: str, m: int) -> list[_UsefulUnit]:
+    """Return the m candidates of a single prompt. With "both", each passage's triplet set has the utility of its passage."""
     if together == "triplets":
         return _top(judged, "triplets", m)
     if together == "better":
-        return _more_useful(judged)[:m]
+        return _better_of_each(judged)[:m]
     passages = _top(judged, "passage", m)
     sets = {one.unit.leaves: one.unit for one in judged if one.unit.kind == "triplets"}
     behind = [replace(one, unit=sets[one.unit.leaves]) for one in passages if one.unit.leaves in sets]
     return [*passages, *behind]
 
 
-def _more_useful(judged: Sequence[_UsefulUnit]) -> list[_UsefulUnit]:
-    """Of each passage it or its triplets, whichever is more useful; the best first."""
+def _better_of_each(judged: Sequence[_UsefulUnit]) -> list[_UsefulUnit]:
+    """Return each passage or its triplets, whichever is more useful, the best first."""
     best: dict[range, _UsefulUnit] = {}
     for one in judged:
         best[one.unit.leaves] = max(best.get(one.unit.leaves, one), one, key=lambda other: other.utility)
     return sorted(best.values(), key=lambda one: -one.utility)
 
 
-def _share(utility: float) -> float:
+def _logistic(utility: float) -> float:
     return 1 / (1 + exp(-max(-500.0, min(500.0, utility))))
 
 
@@ -176,15 +176,15 @@ def _share(utility: float) -> float:
 
 
 def _passage_stream(top: Sequence[_UsefulUnit], passages: Sequence[Passage], beta: float) -> Stream:
-    """The candidates that have a place in the context, best first, each with the passages that hold it or what leads to it."""
+    """Return the stream of the candidates in the context, best first, each with the passages that hold its fragments."""
     places = ((one, _places(one.unit.candidate.fragments, passages)) for one in top)
-    # a lead may stand there for another candidate
+    # the last fragment must be in the context: those before it lead to it, and may be there for another candidate
     held = ((one, own) for one, own in places if _places(one.unit.candidate.fragments[-1:], passages))
     return Stream(PASSAGES, tuple(StreamUnit(one.utility, own) for one, own in held), beta)
 
 
 def _places(fragments: Sequence[Fragment], passages: Sequence[Passage]) -> tuple[int, ...]:
-    """The numbers of the passages that share text with these fragments."""
+    """Return the numbers of the passages that overlap with these fragments."""
     return tuple(
         number
         for number, passage in enumerate(passages, 1)
@@ -200,14 +200,16 @@ def _cost(one: _UsefulUnit, models: Models) -> int:
 
 
 def _with_sets(context: Context, top: Sequence[_UsefulUnit], models: Models, beta: float) -> tuple[Context, Stream]:
-    """The context with the triplet sets behind its passages, as far as they fit, and their stream."""
+    """Append the triplet sets that fit to the context, and return it with their stream."""
     left = context.budget - context.tokens
     taken: list[tuple[_UsefulUnit, TripletSet]] = []
     steps = list(context.trace)
     for one in top:
         found = None if one.unit.triplets is None else first_triplets(one.unit.triplets, left, models.count_tokens)
         if found is None:
-            steps.append(Step("skip", f"a triplet set, {left} tokens left", one.unit.spans, score=one.utility))
+            steps.append(
+                Step("skip", f"triplet set does not fit into the {left} tokens left", one.unit.spans, score=one.utility)
+            )
             continue
         left -= cost_of(found, models.count_tokens)
         taken.append((one, found))
@@ -229,5 +231,5 @@ def _with_sets(context: Context, top: Sequence[_UsefulUnit], models: Models, bet
 def _triplet_step(found: TripletSet, one: _UsefulUnit) -> Step:
     whole = len(found.triplets) == len(one.unit.triplets.triplets) if one.unit.triplets is not None else True
     count = f"{len(found.triplets)} triplets" if whole else f"the first {len(found.triplets)} triplets"
-    reason = f"{count} made by {found.made}"
+    reason = f"{count} by {found.made}"
     return Step("triplets", reason, found.spans, score=one.utility, note=TripletNote(found))

@@ -1,4 +1,4 @@
-"""The streams of a context and of an answer, and what becomes of them where contexts are merged."""
+"""The streams of a context and of an answer, and how streams are merged along with contexts."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from math import exp, fsum
 from mergewise.types import Context, Passage, Reading
 
 PASSAGES, TRIPLETS, MEMORY = "passages", "triplets", "memory"
-"""Names of streams: two kinds of what was retrieved, and what the model wrote by itself."""
+"""Names of streams: two kinds of retrieved text, and the background that the model writes."""
 
 
 @dataclass(frozen=True, slots=True)
 class StreamUnit:
-    """A candidate that a stream reads: S_phi(q, u), and the passages of the context that hold it, by their numbers.
+    """A candidate of a stream: its utility S_phi(q, u), and the numbers of the context's passages that hold it.
 
-    A passage may hold several candidates, and a candidate may stand in several passages.
+    A passage may hold several candidates, and a candidate may be spread over several passages.
     """
 
     utility: float
@@ -26,7 +26,7 @@ class StreamUnit:
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """What one stream of an ensemble reads: its candidates, the most useful first (Eq. 10 of AED-RAG)."""
+    """The candidates of a stream, the most useful first (Eq. 10 of AED-RAG)."""
 
     name: str
     units: tuple[StreamUnit, ...]
@@ -34,7 +34,7 @@ class Stream:
 
     @property
     def passages(self) -> tuple[int, ...]:
-        """The numbers of all its passages, each once, those of the most useful candidate first."""
+        """Distinct numbers of the stream's passages, in the order of its candidates."""
         return tuple(dict.fromkeys(number for unit in self.units for number in unit.passages))
 
     @property
@@ -43,21 +43,21 @@ class Stream:
 
     @property
     def utility(self) -> float:
-        """That of all its candidates together, Eq. 11."""
+        """Joint utility of all candidates, Eq. 11."""
         return utility(self.utilities, self.beta)
 
     def within(self, numbers: Collection[int]) -> Stream:
-        """The stream that reads these passages alone: candidates of which nothing is read have no part in its utility."""
+        """Restrict the stream to the candidates with text in these passages. The others no longer count for its utility."""
         return replace(self, units=tuple(unit for unit in self.units if any(n in numbers for n in unit.passages)))
 
 
 @dataclass(frozen=True, slots=True)
 class Ensemble(Reading):
-    """How a context wants to be decoded: its streams, whether the model's own background is one more, and how tokens are taken.
+    """The decoding settings of a context: its streams, whether to add the model's own background (`memory`), and sampling.
 
-    `temperature` 0 takes the best token; above it tokens are drawn, by `seed`. With `together` above 0 nothing is decoded apart:
-    so many of the passages and the background, the most useful of them, are read in one prompt. With `na` a background of
-    "N/A" is read like any other; without, it has no weight.
+    With `temperature` 0 the best token is taken, otherwise tokens are sampled with `seed`. If `together` is above 0, the streams
+    are not decoded separately: one prompt has the `together` most useful of the passages and the background. With `na`, a
+    background of "N/A" is read like any other. Otherwise it has no weight.
     """
 
     streams: tuple[Stream, ...]
@@ -68,8 +68,10 @@ class Ensemble(Reading):
     na: bool = False
 
     def after_merge(self, merged: Context, parts: Sequence[Context]) -> Ensemble:
-        """The same settings. A stream has the candidates of the parts of which something is left, each in the passages that
-        overlap with its own. It is gone where none is.
+        """Return the same settings, with streams for the merged context.
+
+        A stream keeps the candidates of all parts that still have text in the merged passages. A stream without candidates is
+        dropped.
         """
         names = dict.fromkeys(stream.name for part in parts for stream in streams_of(part))
         streams = (_merged_stream(name, merged, parts) for name in names)
@@ -78,8 +80,13 @@ class Ensemble(Reading):
 
 @dataclass(frozen=True, slots=True)
 class StreamToken:
-    """A token of an answer: its text, the stream that gave it most of its probability, how far the streams agreed, in (0, 1],
-    and its log-probability in each stream.
+    """A token of an answer.
+
+    Attributes:
+        text: Text of the token.
+        stream: The stream that contributed most of its probability.
+        agreement: Agreement of the streams, in (0, 1].
+        log_probs: Log-probability of the token in each stream.
     """
 
     text: str
@@ -90,9 +97,9 @@ class StreamToken:
 
 @dataclass(frozen=True, slots=True)
 class StreamWeights:
-    """What the streams of an answer weighed, by their names, how useful they were, and what each token came from.
+    """Weights and utilities of an answer's streams by name, and the streams of each token.
 
-    A stream that was left out has the weight 0. There are no tokens where one stream answered alone through a chat model.
+    A skipped stream has the weight 0. `tokens` is empty if a chat model answered from a single stream.
     """
 
     weights: Mapping[str, float]
@@ -103,7 +110,11 @@ class StreamWeights:
         return {**asdict(self), "tokens": list(map(asdict, self.tokens))}
 
     def lines(self, *, by_token: bool) -> list[list[tuple[str, str]]]:
-        """A line for each stream, the answer, and how far the streams agreed."""
+        """Format a line per stream, the answer, and the agreement of the streams.
+
+        Args:
+            by_token: Show single tokens instead of runs of tokens from the same stream.
+        """
         lines = [[(self._weight_line(name), name)] for name in self.weights]
         if not self.tokens:
             return lines
@@ -114,10 +125,10 @@ class StreamWeights:
             lines += [[(_run_line(name, list(run)), name)] for name, run in runs]
         least = min(token.agreement for token in self.tokens)
         mean = _mean_agreement(self.tokens)
-        return [*lines, [(f"agreement of the streams: {mean:.2f} on average, {least:.2f} at least", "")]]
+        return [*lines, [(f"agreement of the streams: mean {mean:.2f}, minimum {least:.2f}", "")]]
 
     def _weight_line(self, name: str) -> str:
-        useful = f", utility {self.utilities[name]:.3f}" if name in self.utilities else ", left out"
+        useful = f", utility {self.utilities[name]:.3f}" if name in self.utilities else ", skipped"
         return f"stream {name}: weight {self.weights[name]:.3f}{useful}"
 
 
@@ -130,12 +141,12 @@ def _mean_agreement(tokens: Sequence[StreamToken]) -> float:
 
 
 def utility(scores: Sequence[float], beta: float) -> float:
-    """U of AED-RAG's Eq. 11; the scores are best first."""
+    """Return U of AED-RAG's Eq. 11, for scores in descending order."""
     return sum(beta**j * score for j, score in enumerate(scores))
 
 
 def weights_of(utilities: Mapping[str, float]) -> dict[str, float]:
-    """w = Softmax([U_D, U_T, U_ss]), Eq. 13, over the streams that there are."""
+    """Return w = Softmax([U_D, U_T, U_ss]), Eq. 13, over the available streams."""
     most = max(utilities.values())
     shares = {name: exp(utility - most) for name, utility in utilities.items()}
     whole = fsum(shares.values())
@@ -143,13 +154,13 @@ def weights_of(utilities: Mapping[str, float]) -> dict[str, float]:
 
 
 def one_stream(context: Context, utilities: Sequence[float]) -> Ensemble:
-    """A context that another strategy made, as one stream of all its passages; `utilities` are theirs (Eq. 10 and 11)."""
+    """Return a stream of all passages of a context from another strategy, with their `utilities` (Eq. 10 and 11)."""
     units = (StreamUnit(value, (number,)) for number, value in enumerate(utilities, 1))
     return Ensemble((Stream(PASSAGES, tuple(sorted(units, key=lambda unit: -unit.utility))),))
 
 
 def ensemble_of(context: Context) -> Ensemble | None:
-    """The ensemble that the context wants to be read as; None where another design made it."""
+    """Return the ensemble of the context, or None if another design assembled it."""
     return context.reading if isinstance(context.reading, Ensemble) else None
 
 
@@ -158,16 +169,16 @@ def streams_of(context: Context) -> tuple[Stream, ...]:
     return () if ensemble is None else ensemble.streams
 
 
-# -- contexts that are merged
+# -- merging contexts
 
 
 def _merged_stream(name: str, merged: Context, parts: Sequence[Context]) -> Stream:
     beta = next(stream.beta for part in parts for stream in streams_of(part) if stream.name == name)
-    return Stream(name, tuple(sorted(_remaining(name, merged, parts), key=lambda unit: -unit.utility)), beta)
+    return Stream(name, tuple(sorted(_remaining_units(name, merged, parts), key=lambda unit: -unit.utility)), beta)
 
 
-def _remaining(name: str, merged: Context, parts: Sequence[Context]) -> Iterator[StreamUnit]:
-    """Each candidate of which something is left, in the passages that have it."""
+def _remaining_units(name: str, merged: Context, parts: Sequence[Context]) -> Iterator[StreamUnit]:
+    """Yield each candidate with text in the merged context, with the numbers of the passages that have it."""
     written = {passage.text for part in parts for passage in part.passages if not passage.verbatim}
     for part in parts:
         for stream in streams_of(part):
@@ -180,7 +191,7 @@ def _remaining(name: str, merged: Context, parts: Sequence[Context]) -> Iterator
 
 
 def _shares_text(passage: Passage, own: Sequence[Passage], written: Collection[str]) -> bool:
-    """Whether it has something of these passages; what was written, such as a set of triplets, is itself or gone."""
+    """Check whether a passage has text of `own`. A written passage, such as a triplet set, must be identical."""
     if not passage.verbatim and passage.text in written:
         return any(passage.text == one.text for one in own)
     return any(span.overlaps(other) for span in passage.spans for one in own if one.verbatim for other in one.spans)

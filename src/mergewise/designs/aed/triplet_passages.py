@@ -1,4 +1,4 @@
-"""Triplet sets in a context: written passages, each of whose triplets is cited by the sentence that it came from."""
+"""Triplet sets in a context: written passages. A citation of a triplet quotes its source sentence."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mergewise.types import Note, Passage, Quoter, Span, Step
 
 @dataclass(frozen=True, slots=True)
 class TripletNote(Note):
-    """What a trace says of a triplet set: who made it, its triplets, and where they came from."""
+    """The trace note of a triplet set: its maker, its triplets and their source spans."""
 
     kind: ClassVar[str] = "triplets"
 
@@ -36,7 +36,7 @@ class TripletNote(Note):
         }
 
     def lines(self, step: Step, quoter: Quoter) -> list[str]:
-        """Each triplet with the sentence that it came from."""
+        """Format each triplet with its source sentence."""
         score = "" if step.score is None else f"  utility {step.score:.3f}"
         lines = [f"{step.action}: {step.reason}{score}"]
         for triplet in self.triplets.triplets:
@@ -46,17 +46,17 @@ class TripletNote(Note):
 
 
 def passage_of(found: TripletSet, score: float) -> Passage:
-    """The set as a passage of a context: its triplets, a line each, and the sentences behind them."""
+    """Return the set as a passage of a context: a line per triplet, and the spans of their source sentences."""
     return Passage(found.text, score, found.spans, False, found.title, found.headings)
 
 
 def cost_of(found: TripletSet, count_tokens: TokenCounter) -> int:
-    """The tokens of the set in a context, with its heading line."""
+    """Count the tokens of the set in a context, with its heading line."""
     return sum(count_tokens([SEPARATOR + heading_cost_line(found.title, found.headings, True), found.text]))
 
 
 def first_triplets(found: TripletSet, room: int, count_tokens: TokenCounter) -> TripletSet | None:
-    """The set with as many of its first triplets as `room` tokens hold; None where that is none."""
+    """Cut the set to the first triplets that fit into `room` tokens. Return None if the first does not fit."""
     heading, *costs = count_tokens(
         [SEPARATOR + heading_cost_line(found.title, found.headings, True), *(t.text for t in found.triplets)]
     )
@@ -71,9 +71,9 @@ def first_triplets(found: TripletSet, room: int, count_tokens: TokenCounter) -> 
 def render_with_sets(
     passages: Sequence[Passage], sets: Sequence[tuple[TripletSet, float]], budget: int, count_tokens: TokenCounter
 ) -> tuple[str, int, list[TripletSet | None]]:
-    """The context of these passages and sets, its tokens, and what is left of each set.
+    """Render passages and sets within the budget. Return the text, its tokens, and each set after cutting (None if dropped).
 
-    The text is counted as a whole. While it is over the budget, the last triplet of the last set goes.
+    Tokens are counted over the whole text. While it exceeds the budget, the last triplet of the last set is dropped.
     """
     left: list[TripletSet | None] = [found for found, _ in sets]
     while True:
@@ -83,10 +83,10 @@ def render_with_sets(
         if tokens <= budget or not shown:
             return text, tokens, left
         last = max(i for i, one in enumerate(left) if one is not None)
-        left[last] = _without_the_last(left[last])
+        left[last] = _without_last_triplet(left[last])
 
 
-def _without_the_last(found: TripletSet | None) -> TripletSet | None:
+def _without_last_triplet(found: TripletSet | None) -> TripletSet | None:
     if found is None or len(found.triplets) == 1:
         return None
     return replace(found, triplets=found.triplets[:-1])

@@ -1,7 +1,7 @@
-"""The candidates of AED-RAG: the passages that a search brings (D_ret), and the triplet set of each (T_ret, Eq. 4 and 5).
+"""The candidates of AED-RAG: the retrieved passages (D_ret), and the triplet set of each (T_ret, Eq. 4 and 5).
 
-A unit is what the utility predictor judges and what a stream reads. The third kind of Eq. 5, the passage that the model writes
-itself, is no unit of the index: who has a model adds it.
+The utility predictor scores units, and streams read them. The third kind of Eq. 5, the background that the model writes itself,
+is not in the index. The mode adds it.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ VIEW = "triplet"
 
 @dataclass(frozen=True, slots=True)
 class RetrievedUnit:
-    """A passage, or its triplet set; `score` is that of its best hit, `leaves` are those of the passage.
+    """A passage or its triplet set, with the score of the passage's best hit and the leaves of the passage.
 
-    `text` is what a predictor or a model is given of it: a line of title and headings, then the passage or the triplets.
+    `text` is the input of a predictor or a model: a line of title and headings, then the passage or the triplets.
     """
 
     kind: Literal["passage", "triplets"]
@@ -37,7 +37,7 @@ class RetrievedUnit:
 
     @property
     def spans(self) -> tuple[Span, ...]:
-        """Where it stands, or the sentences that its triplets came from."""
+        """Spans of the passage, or of the source sentences of the triplets."""
         if self.triplets is not None:
             return self.triplets.spans
         return tuple(fragment.span for fragment in self.candidate.fragments)
@@ -46,9 +46,9 @@ class RetrievedUnit:
 def retrieve(
     question: str, reader: IndexReader, k: int, longest: int = PASSAGE_TOKENS, trace: list[Step] | None = None
 ) -> list[RetrievedUnit]:
-    """D_ret: the first `k` passages that hold a hit of the search, in the order of their best hits.
+    """Return D_ret: the first `k` passages with a hit of the search, in the order of their best hits.
 
-    A reranker has no say in it, as in Algorithm 2: it predicts the utilities of what was retrieved.
+    As in Algorithm 2, a reranker does not change the search. It predicts the utilities of the retrieved passages later.
     """
     runs = search_passages(question, reader, k, longest, trace, by="search")
     return [
@@ -64,13 +64,17 @@ def retrieve(
 
 
 def triplets_of(reader: IndexReader, passages: Sequence[range]) -> list[TripletSet | None]:
-    """MAP(d, C_T) of each passage, given by its leaves; None where it has none. UsageError for an index without the view."""
+    """Return MAP(d, C_T) for each passage, given by its leaves, or None for a passage without triplets.
+
+    Raises:
+        UsageError: if the index lacks the view `triplet`.
+    """
     view: TripletReader = reader.view(VIEW)
     return view.sets(passages)
 
 
 def map_triplets(passages: Sequence[RetrievedUnit], reader: IndexReader) -> list[RetrievedUnit]:
-    """T_ret: the triplet sets of these passages, in their order; a passage without triplets has none."""
+    """Return T_ret: the triplet sets of these passages, in their order. A passage without triplets is skipped."""
     sets = triplets_of(reader, [unit.leaves for unit in passages])
     return [
         replace(unit, kind="triplets", text=_below_headings(own, [own.text]), triplets=own)

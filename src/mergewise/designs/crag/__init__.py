@@ -1,4 +1,4 @@
-"""CRAG (Yan et al. 2024), the baseline of MacRAG: an evaluator judges what was found, which is refined, or searched for again."""
+"""CRAG (Yan et al. 2024), a baseline of MacRAG: an evaluator decides whether to refine the retrieved passages or search again."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from mergewise.types import PromptTemplate
 def _strategies() -> dict[str, Strategy]:
     from mergewise.designs.crag.strategy import CRAG, assemble
 
-    return {"crag": Strategy(assemble, CRAG(), "the best strips of passages that an evaluator judged (CRAG)")}
+    return {"crag": Strategy(assemble, CRAG(), "the best strips of passages, chosen by an evaluator (CRAG)")}
 
 
 def _prompts() -> dict[str, PromptTemplate]:

@@ -1,8 +1,9 @@
-"""The retrieval evaluator of CRAG (Yan et al. 2024, section 4.3): how far a text helps with a question, from -1 to 1.
+"""The retrieval evaluator of CRAG (Yan et al. 2024, section 4.3). It scores how relevant a text is to a question, from -1 to 1.
 
-The paper fine-tunes T5-large. Here it is the reranker or the trained utility predictor that is named, whose shares s become
-2 s - 1. Without one, the share is that of passages with such a cosine, and such a share of the question's terms, that hold
-evidence: a logistic regression on the first halves of four question sets (Platt scaling; `benchmarks/crag.py fit`).
+The paper fine-tunes T5-large. We use the configured reranker or trained utility predictor, and map its score s in [0, 1] to
+2 s - 1. Without one, s is the probability that a passage holds evidence. A logistic regression predicts it from the cosine and
+the share of the question's terms in the passage. It is fitted on the first halves of four question sets (Platt scaling;
+`benchmarks/crag.py fit`).
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from mergewise.models.scores import logistic
 from mergewise.models.utilities import EmbedderUtilities, WordUtilities
 
 WORDS = 4
-"""A text of fewer words has the score -1."""
+"""Minimum length of a text in words. A shorter text scores -1."""
 
 COSINE, COVERAGE, BIAS = 4.81, 3.11, -5.92
 COVERAGE_ALONE, BIAS_ALONE = 3.77, -3.86
@@ -29,7 +30,7 @@ def evaluator_name(models: Models) -> str:
 
 
 def evaluations(question: str, texts: Sequence[str], models: Models) -> list[float]:
-    """One score a text, in [-1, 1]."""
+    """Score each text, in [-1, 1]."""
     if not texts:
         return []
     if models.reranker is not None:

@@ -1,7 +1,7 @@
-"""What CRAG searches for where the evaluator rejects all that was found: at most three keywords (section 4.5).
+"""The keywords of CRAG's second search, three at most (section 4.5).
 
-A chat model names them. Without one they are the names in the question, then its rarest terms: those that the fewest of the texts
-hold that were found.
+A chat model writes them. Without one, they are the names in the question, then its rarest terms: the terms that occur in the
+fewest of the retrieved texts.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from mergewise.types import PromptTemplate, Usage
 MOST = 3
 INSTRUCTIONS = PromptTemplate(
     "keywords",
-    "names what to search for, in the strategy crag",
+    "writes keywords of the second search, in the strategy crag",
     """\
 Name at most $most keywords by which a search engine would find texts that answer the question: names, and the thing that is
 asked about them. Write the keywords alone, on one line, separated by commas.""",
     needs=("most",),
 )
-_TOKENS = 256  # the keywords are few, but a model may think first
+_TOKENS = 256  # enough for a model that thinks before it answers
 _LONGEST = 100
 _BETWEEN = re.compile(r"[,;\n]")
 
 
 def keywords(question: str, found: Sequence[str], models: Models) -> tuple[list[str], Usage]:
-    """The keywords, and what they cost. Where the chat model names none, they are those of the rules."""
+    """Return the keywords and their usage. If the chat model's reply has no keywords, they come from the rules."""
     if models.chat is None:
         return by_rarity(question, found), Usage()
     asked = turn(models.prompts.fill(INSTRUCTIONS, most=str(MOST)), [f"Question: {question}"])

@@ -1,17 +1,18 @@
-"""CRAG (Yan et al. 2024, Algorithm 1): an evaluator scores the passages that were found, and one of three actions follows.
+"""CRAG (Yan et al. 2024, Algorithm 1). An evaluator scores the retrieved passages, and the best score selects an action.
 
-    correct     the score of one is `upper` or more: the passages are refined
-    ambiguous   the score of one is `lower` or more: the passages are refined, and it is searched again
-    incorrect   else: what a second search by keywords finds is refined instead
+    correct     the best score is at least `upper`: refine the passages
+    ambiguous   the best score is at least `lower`: refine the passages and those of a second search
+    incorrect   otherwise: refine the passages of the second search only
 
-To refine is to cut passages into strips of three sentences, to score each, and to keep the six best; five of the second search.
+Refining cuts passages into strips of three sentences, scores each strip, and keeps the best six (five from the second search).
 
-Where we differ, and why:
-- the paper searches the web. Here the second search is one of the same index by keywords: nothing leaves the machine, and rows
-  of a table are comparable. What the first search found is left out of it, and stands where there is nothing else;
-- the evaluator is not the paper's (`evaluator`), so that its thresholds (0.592 and -0.995 on PopQA) mean nothing for ours. Ours
-  are set on first halves (docs/evaluation.md);
-- a rest of one sentence belongs to the strip before it; strips stand under their headings, and not between semicolons.
+Differences from the paper:
+- The paper searches the web. Our second search queries the same index by keywords, so nothing leaves the machine and the rows of
+  a table are comparable. It skips passages of the first search, which are used only if the second search returns nothing.
+- Our evaluator differs (`evaluator`), so the paper's thresholds (0.592 and -0.995 on PopQA) do not apply. Ours are tuned on the
+  first halves of the question sets (docs/evaluation.md).
+- A last strip of a single sentence is joined to the strip before it. Strips are rendered under their headings, not joined with
+  semicolons.
 """
 
 from __future__ import annotations
@@ -36,26 +37,26 @@ from mergewise.types import Context, LeafSentences, Step, Usage
 
 STRIP = 3  # sentences
 EXTERNAL = 5
-"""Strips of the second search."""
+"""Number of strips kept from the second search."""
 
 _SCORE = Range(-1, 1)
 
 
 @dataclass(frozen=True, slots=True)
 class CRAG(CheckedFields):
-    k: Annotated[int, Range(1, MOST_ROWS // SEARCHED), "passages of each search"] = 10
-    upper: Annotated[float, _SCORE, "the evaluator's score from which on a passage answers"] = -0.3
-    lower: Annotated[float, _SCORE, "the score below which no passage helps"] = -0.75
-    cut: Annotated[
-        Literal["sentences", "whole"], "how passages are refined: to strips of three sentences, or not at all"
-    ] = "sentences"
-    n: Annotated[int, Range(1, MOST_ROWS), "strips that are kept of the first search"] = 6
+    k: Annotated[int, Range(1, MOST_ROWS // SEARCHED), "Passages of each search"] = 10
+    upper: Annotated[float, _SCORE, "Upper threshold: a passage at or above it counts as correct"] = -0.3
+    lower: Annotated[float, _SCORE, "Lower threshold: passages below it count as incorrect"] = -0.75
+    cut: Annotated[Literal["sentences", "whole"], "Refinement of passages: strips of three sentences, or none"] = (
+        "sentences"
+    )
+    n: Annotated[int, Range(1, MOST_ROWS), "Strips kept from the first search"] = 6
     order: Order = "score"
 
 
 def assemble(question: str, reader: IndexReader, budget: int, models: Models, parameters: CRAG) -> Context:
     trace: list[Step] = []
-    # the evaluator alone asks the reranker
+    # search without the reranker: only the evaluator uses it
     found = search_passages(question, reader, parameters.k, PASSAGE_TOKENS, trace, by="search")
     leaves = _sentences(found, reader)
     texts = [_text([leaves[leaf] for leaf in one.leaves if leaf in leaves]) for one in found]
@@ -83,7 +84,7 @@ def assemble(question: str, reader: IndexReader, budget: int, models: Models, pa
 
 
 def action_of(scores: Sequence[float], upper: float, lower: float) -> Literal["correct", "ambiguous", "incorrect"]:
-    """The action that the scores of all passages trigger (section 4.4)."""
+    """Return the action for the scores of all passages (section 4.4)."""
     best = max(scores, default=-1.0)
     if scores and best >= upper:
         return "correct"
@@ -95,7 +96,7 @@ def _sentences(found: Sequence[LeafRun], reader: IndexReader) -> dict[int, LeafS
 
 
 def _text(leaves: Sequence[LeafSentences]) -> str:
-    """A passage as the evaluator reads it."""
+    """Return the text of a passage for the evaluator: title, headings and sentences."""
     return (
         search_key(leaves[0].title, leaves[0].headings, "".join(leaf.text for leaf in leaves)).strip() if leaves else ""
     )
@@ -110,7 +111,7 @@ def _best_strips(
     parameters: CRAG,
     trace: list[Step],
 ) -> list[Candidate]:
-    """The best strips of the passages, by their scores."""
+    """Return the best strips of the passages by the evaluator's score."""
     strips = [
         strip
         for one in found
@@ -126,7 +127,10 @@ def _best_strips(
 
 
 def strips_of(leaves: Sequence[LeafSentences], whole: bool = False) -> list[list[SentenceInLeaf]]:
-    """The sentences of a passage in threes, a rest of one with those before it; all together where it stays `whole`."""
+    """Split a passage into strips of three sentences. With `whole`, return it as a single strip.
+
+    A last strip of a single sentence is joined to the strip before it.
+    """
     sentences = [SentenceInLeaf(leaf, number) for leaf in leaves for number in range(len(leaf.sentences))]
     size = max(1, len(sentences)) if whole else STRIP
     strips = [sentences[first : first + size] for first in range(0, len(sentences), size)]

@@ -1,8 +1,8 @@
-"""M-RAG: keys are searched, values are given.
+"""M-RAG: search by keys, contexts from values.
 
-`markers` is its view. `strategy` searches and takes values by rank, `pieces` is what a value contributes to a context,
-`notes` tells of the markers that were taken. Beside it stand the paper's baselines, which cut documents into `chunks` in three
-ways and take the best ones (`chunked`).
+`markers` is its view. `strategy` searches and takes values by rank, `pieces` are the parts of a context, and `notes` are the
+trace notes of the selected markers. The paper's baselines split documents into `chunks` in three ways and take the best
+(`chunked`).
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ def _strategies() -> dict[str, Strategy]:
 
     chunked = {
         "fixed": "the best chunks of a fixed size until the budget is full",
-        "semantic": "the best chunks that end where the topic changes until the budget is full",
-        "pic": "the best chunks that were grouped around a summary (PIC) until the budget is full",
+        "semantic": "the best chunks, split at changes of topic, until the budget is full",
+        "pic": "the best chunks, grouped by similarity to a summary (PIC), until the budget is full",
     }
     return {
         "mrag": Strategy(
             strategy.assemble,
             strategy.MRAG(),
-            "the values of the markers whose keys fit best",
+            "the values of the markers with the best keys",
             views=("marker",),
             presets=strategy.PRESETS,
         ),

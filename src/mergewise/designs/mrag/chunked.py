@@ -1,11 +1,11 @@
 """Chunks by rank until the budget is full: the baselines Fixed-Size, Semantic and PIC of M-RAG (section 3.1), over their views.
 
-The three differ in nothing but where documents were cut (`chunks`): one retriever, one order, one budget, as in the paper.
-Where we differ from it, and why:
-- the retriever is that of every strategy here, hybrid search; `search=vectors` compares vectors alone, as the paper does;
-- heading lines count against the budget (`headings=off` shows none);
-- the budget is never exceeded. A chunk that does not fit is passed over, as in `topk`; `last=end` ends the selection there, as in
-  the paper, with the first sentences of the chunk that would exceed it.
+The three differ only in how documents are split (`chunks`). They share the retriever, the order and the budget, as in the paper.
+Differences from the paper:
+- The retriever is hybrid search, as for every strategy here. `search=vectors` uses only vectors, like the paper.
+- Heading lines count against the budget (`headings=off` omits them).
+- The budget is never exceeded. A chunk that does not fit is skipped, as in `topk`. With `last=end` the selection ends there, as
+  in the paper, with the first sentences of that chunk.
 """
 
 from __future__ import annotations
@@ -29,27 +29,25 @@ from mergewise.types import Context, Step
 
 @dataclass(frozen=True, slots=True)
 class Chunked(CheckedFields):
-    k: Annotated[int, ROWS, "chunks that are looked at; the budget usually ends the selection first"] = 50
+    k: Annotated[int, ROWS, "Chunks to retrieve; the budget usually ends the selection first"] = 50
     order: Order = "document"
-    search: Annotated[
-        Literal["hybrid", "vectors"], "full text and vectors, as the index was opened, or vectors alone"
-    ] = "hybrid"
-    headings: Annotated[bool, "whether chunks stand below their title and headings"] = True
+    search: Annotated[Literal["hybrid", "vectors"], "Search by full text and vectors, or by vectors only"] = "hybrid"
+    headings: Annotated[bool, "Title and headings above chunks"] = True
     last: Annotated[
         Literal["cut", "end"],
-        "what becomes of a chunk that does not fit: `cut` goes on to chunks that fit, and gives the rest of the budget to the "
-        "first sentences of the others; `end` ends the selection there, with its first sentences",
+        "Treatment of a chunk that does not fit: `cut` continues with chunks that fit, and fills the rest of the budget with "
+        "first sentences of the others; `end` stops there, with its first sentences",
     ] = "cut"
 
 
 PRESETS: Presets = {"paper": {"k": 1000, "order": "score", "search": "vectors", "headings": False, "last": "end"}}
-"""`paper`: the baselines of M-RAG's section 3.1, which are chosen as its values are."""
+"""`paper`: the baselines of M-RAG's section 3.1, selected like its values."""
 
 
 def assemble(
     view: str, question: str, reader: IndexReader, budget: int, models: Models, parameters: Chunked
 ) -> Context:
-    """The best chunks of one of the three views."""
+    """Assemble the best chunks of one of the three views."""
     chunks: ChunkReader = reader.view(view)
     hits = chunks.search(question, parameters.k, parameters.search)
     found = [(chunk, score) for chunk, score in hits if says_something(readable(chunk.text))]
@@ -69,7 +67,7 @@ def _fragment(chunk: TextChunk, *, headed: bool) -> Fragment:
 
 
 def _count_line(found: Sequence[tuple[TextChunk, float]]) -> str:
-    """How many chunks, and how their bounds were found."""
+    """Count the chunks by how they were split."""
     cuts = Counter(chunk.cut for chunk, _ in found)
     ways = ", ".join(f"{count} by {cut}" if len(cuts) > 1 else f"by {cut}" for cut, count in sorted(cuts.items()))
     return f"{len(found)} chunks" + (f" ({ways})" if ways else "")

@@ -1,4 +1,4 @@
-"""What a trace says of the markers that were taken."""
+"""Trace notes of the selected markers."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from typing import ClassVar
 from mergewise.designs.mrag.markers import Marker, ValueSentence
 from mergewise.types import Note, Quoter, Span, Step
 
-SUPPORTS = 4  # of a written sentence that are quoted
-_MADE = {"model": "written by a model", "rules": "made by rules, verbatim", "copy": "a copy of its paragraph"}
+SUPPORTS = 4  # maximum number of quoted supports of a written sentence
+_MADE = {"model": "written by a model", "rules": "made by rules, verbatim", "copy": "copy of its paragraph"}
 
 
 @dataclass(frozen=True, slots=True)
 class MarkerNote(Note):
-    """A marker that was taken: its key, its value, where it stands, and how its sentences are grounded.
+    """A selected marker: its key, value and spans, and the support of its sentences.
 
-    `sentences` are those that were taken; where that is not all, others stand in the context already or did not fit.
+    `sentences` are the selected ones. The rest is already in the context, or does not fit.
     """
 
     kind: ClassVar[str] = "marker"
@@ -46,7 +46,7 @@ class MarkerNote(Note):
         }
 
     def lines(self, step: Step, quoter: Quoter) -> list[str]:
-        """The key of the marker, and its value a sentence a line; below a written one, what it rests on."""
+        """Format the marker's key, and a line per sentence of its value. A written sentence is followed by its supports."""
         score = "" if step.score is None else f"  score {step.score:.3f}"
         made = _MADE.get(self.marker.made, self.marker.made)
         lines = [f"{step.action}: {step.reason}{score}", f"    {made}: {quoter.where(step.inputs)}"]
@@ -54,20 +54,20 @@ class MarkerNote(Note):
             lines.append(f"    {self._line(sentence)}")
             if self.marker.written and not sentence.replaced:
                 spans = [Span(self.marker.doc_id, start, end) for start, end in sentence.support[:SUPPORTS]]
-                lines += [f"      rests on {quoter.quote(span)}" for span in spans]
+                lines += [f"      from {quoter.quote(span)}" for span in spans]
         return lines
 
     def _line(self, sentence: ValueSentence) -> str:
         text = " ".join(self.marker.value[sentence.start : sentence.end].split())
         unsupported = "" if sentence.supported else "without support"
-        state = "stands for one without support" if sentence.replaced else unsupported
+        state = "replaces a sentence without support" if sentence.replaced else unsupported
         remarks = "; ".join(filter(None, (state, *sentence.flags)))
         return f"“{text}”" + (f"  ({remarks})" if remarks else "")
 
 
 @dataclass(frozen=True, slots=True)
 class GroundingNote(Note):
-    """Of the sentences in a context, how many a model wrote, how many the document's own stand for, how many have no support."""
+    """Counts of the sentences in a context: all, written by a model, replaced by the document's own, without support."""
 
     kind: ClassVar[str] = "grounding"
 
@@ -88,7 +88,7 @@ class GroundingNote(Note):
 
     @property
     def share(self) -> float:
-        """The share of the sentences without support."""
+        """Share of the sentences without support."""
         return self.unsupported / self.sentences if self.sentences else 0.0
 
     def as_dict(self) -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""What a marker contributes to a context: stretches of its document, or sentences that a model wrote from it."""
+"""Parts of a context from markers: parts of the document, or sentences that a model wrote from it."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from mergewise.types import GAP, Passage, RowId, Span, Step
 ReadingOrder: TypeAlias = Literal["position", "similarity"]
 PieceHeading: TypeAlias = tuple[SectionKey, bool, RowId | None]
 
-SAME = 0.8  # share of its content words that a written sentence repeats of another one from the same place
+SAME = 0.8  # minimum share of content words for a duplicate of a written sentence from the same source
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ValuePiece(Candidate):
-    """A marker with the sentences of its value that are given. `fragments` are these sentences where they are verbatim.
+    """A marker with the selected sentences of its value. `fragments` holds these sentences if they are verbatim.
 
-    One that stands `alone` shares its heading line with no other.
+    A piece with `alone` does not share its heading line with others.
     """
 
     marker: Marker
@@ -37,7 +37,7 @@ class ValuePiece(Candidate):
 
     @property
     def heading(self) -> PieceHeading:
-        """What shares a heading line with others."""
+        """Key of the pieces that share a heading line."""
         return (self.marker.doc_id, self.marker.headings), self.marker.written, self.marker.id if self.alone else None
 
     @property
@@ -52,7 +52,7 @@ class ValuePiece(Candidate):
 
     @property
     def spans(self) -> tuple[Span, ...]:
-        """Where it stands, or what it was written from."""
+        """Spans of the piece, or the spans that it was written from."""
         if not self.marker.written:
             return tuple(fragment.span for fragment in self.fragments)
         held = dict.fromkeys(part for sentence in self.sentences for part in sentence.support)
@@ -63,7 +63,7 @@ class ValuePiece(Candidate):
             held = [fragment for other in taken for fragment in other.fragments]
             left = [part for fragment in self.fragments for part in uncovered_parts(fragment, held)]
             return self._with_fragments(left) if left else None
-        sentences = tuple(s for s in self.sentences if not any(_repeats(self.marker, s, other) for other in taken))
+        sentences = tuple(s for s in self.sentences if not any(_is_duplicate(self.marker, s, other) for other in taken))
         return replace(self, sentences=sentences) if sentences else None
 
     def _with_fragments(self, left: Sequence[Fragment]) -> ValuePiece:
@@ -73,7 +73,7 @@ class ValuePiece(Candidate):
 
     def beginnings(self, taken: Sequence[ValuePiece]) -> Iterator[ValuePiece]:
         for count in range(len(self.sentences) - 1, 0, -1):
-            beginning = _of(self.marker, self.score, self.sentences[:count], self.alone).beyond(taken)
+            beginning = _piece(self.marker, self.score, self.sentences[:count], self.alone).beyond(taken)
             if beginning is not None:
                 yield beginning
 
@@ -82,18 +82,18 @@ class ValuePiece(Candidate):
 
 
 def piece_of(marker: Marker, score: float, *, headed: bool = True) -> ValuePiece:
-    """The value of a marker; unless `headed`, without title and headings, and alone."""
+    """Return the value of a marker as a piece. Without `headed`, it has no title and headings, and is alone."""
     shown = marker if headed else replace(marker, title="", headings=())
-    return _of(shown, score, marker.sentences, alone=not headed)
+    return _piece(shown, score, marker.sentences, alone=not headed)
 
 
-def _of(marker: Marker, score: float, sentences: tuple[ValueSentence, ...], alone: bool) -> ValuePiece:
+def _piece(marker: Marker, score: float, sentences: tuple[ValueSentence, ...], alone: bool) -> ValuePiece:
     fragments = () if marker.written else tuple(_fragments(marker, sentences))
     return ValuePiece(fragments, score, marker=marker, sentences=sentences, alone=alone)
 
 
 def value_text(marker: Marker, sentences: Sequence[ValueSentence]) -> str:
-    """Sentences of a value as they stand in it; a space stands for what is left out between them."""
+    """Join sentences of a value, with their original gaps. A space replaces omitted sentences."""
     text = ""
     for number, sentence in enumerate(sentences):
         before = sentences[number - 1] if number else None
@@ -103,8 +103,8 @@ def value_text(marker: Marker, sentences: Sequence[ValueSentence]) -> str:
 
 
 def _fragments(marker: Marker, sentences: Sequence[ValueSentence]) -> Iterable[Fragment]:
-    """The sentences of a verbatim value as stretches of the document, each with the white space after it."""
-    for run in split_runs(sentences, _touch):
+    """Yield the sentences of a verbatim value as fragments of the document, each with the white space after it."""
+    for run in split_runs(sentences, _are_adjacent):
         first, last = run[0], run[-1]
         start, end = first.support[0][0], last.support[0][1]
         after = marker.value[last.end :]
@@ -113,28 +113,28 @@ def _fragments(marker: Marker, sentences: Sequence[ValueSentence]) -> Iterable[F
         yield Fragment(marker.doc_id, marker.title, marker.headings, start, end + len(after), start, text)
 
 
-def _touch(one: ValueSentence, other: ValueSentence) -> bool:
-    """Whether the document goes on from one to the other as the value does."""
+def _are_adjacent(one: ValueSentence, other: ValueSentence) -> bool:
+    """Check that two sentences have the same distance in the document as in the value."""
     return other.support[0][0] - one.support[0][0] == other.start - one.start and other.start > one.start
 
 
-# -- what values repeat
+# -- duplicates
 
 
 def _inside(sentence: ValueSentence, doc_id: str, span: Span) -> bool:
     return any(span.overlaps(Span(doc_id, start, end)) for start, end in sentence.support)
 
 
-def _repeats(marker: Marker, sentence: ValueSentence, other: ValuePiece) -> bool:
-    """Whether the other piece quotes all that the sentence rests on, or says the same of the same place."""
+def _is_duplicate(marker: Marker, sentence: ValueSentence, other: ValuePiece) -> bool:
+    """Check whether the other piece quotes the support of the sentence, or has a similar sentence with the same support."""
     if not sentence.support:
         return False
     if not other.marker.written:
         return all(any(f.start <= start and end <= f.end for f in other.fragments) for start, end in sentence.support)
-    said = content_terms(marker.value[sentence.start : sentence.end])
+    terms = content_terms(marker.value[sentence.start : sentence.end])
     return any(
         set(sentence.support) <= set(known.support)
-        and len(said & content_terms(other.marker.value[known.start : known.end])) >= SAME * len(said)
+        and len(terms & content_terms(other.marker.value[known.start : known.end])) >= SAME * len(terms)
         for known in other.sentences
     )
 
@@ -143,9 +143,9 @@ def _repeats(marker: Marker, sentence: ValueSentence, other: ValuePiece) -> bool
 
 
 def passages(pieces: Sequence[ValuePiece], order: ReadingOrder) -> list[Passage]:
-    """The pieces in reading order. What stands under one heading is one passage.
+    """Sort the pieces into reading order. Pieces with the same heading form a passage.
 
-    "position": documents by their best marker, and each in its own order. "similarity": the heading with the best marker first.
+    "position": documents by their best marker, each in its own order. "similarity": headings by their best marker.
     """
     if order == "similarity":
         by_heading: defaultdict[PieceHeading, list[ValuePiece]] = defaultdict(list)
@@ -161,14 +161,14 @@ def passages(pieces: Sequence[ValuePiece], order: ReadingOrder) -> list[Passage]
 
 
 def _parts(piece: ValuePiece) -> list[ValuePiece]:
-    """A verbatim piece for each of its stretches, which may stand far apart; the whole where it stands alone."""
+    """Split a verbatim piece into its fragments, which may be far apart. A piece with `alone` is not split."""
     if piece.alone or piece.marker.written:
         return [piece]
     return [replace(piece, fragments=(fragment,)) for fragment in piece.fragments]
 
 
 def _passages(pieces: Sequence[ValuePiece]) -> list[Passage]:
-    """Pieces under one heading, all of them written or none."""
+    """Return the passages of pieces with the same heading. Either all pieces are written, or all are verbatim."""
     if not pieces[0].marker.written:
         return passages_of([Candidate(piece.fragments, piece.score) for piece in pieces], "document")
     marker = pieces[0].marker

@@ -1,16 +1,15 @@
-"""M-RAG's retrieval (section 2.2): the keys of markers are searched, their values are given by rank until the budget is reached.
+"""M-RAG's retrieval (section 2.2): search the keys of markers, and take their values by rank until the budget is reached.
 
-Where we differ from the paper, and why:
-- a budget is never exceeded: the paper takes values until their tokens exceed B, here `last` says what becomes of the one that
-  does not fit;
-- headings are part of a context and are paid for, once for all that stands below them: in the order by similarity, values
-  under one heading stay together, where the best of them stands. `headings=off` gives values alone, as the paper does;
-- what values share is given once (`merge`): verbatim values as spans, written sentences where another one from the same place
-  says the same, or where the place itself is quoted;
-- keys can be searched by full text too (`search`).
+Differences from the paper:
+- The budget is never exceeded. The paper takes values until their tokens exceed B. Here `last` selects how to treat the value
+  that does not fit.
+- Headings are part of a context and cost tokens once for all values below. In the order by similarity, values under one heading
+  stay together, at the rank of the best. `headings=off` gives only values, like the paper.
+- Shared text of values is given once (`merge`). Verbatim values are merged by spans. A written sentence is dropped if a similar
+  one has the same source, or if its source is quoted.
+- Keys can also be searched by full text (`search`).
 
-A value that a model wrote is a generated passage: it names the sentences that support it, and the context says that it is
-written.
+A value that a model wrote is a generated passage: its spans are the supporting sentences, and the context marks it as written.
 """
 
 from __future__ import annotations
@@ -33,37 +32,30 @@ from mergewise.types import Cause, Context, Step
 
 @dataclass(frozen=True, slots=True)
 class MRAG(CheckedFields):
-    k: Annotated[
-        int, Range(1, MOST_ROWS), "markers that are looked at; the budget usually ends the selection first"
-    ] = 100
+    k: Annotated[int, Range(1, MOST_ROWS), "Markers to retrieve; the budget usually ends the selection first"] = 100
     search: Annotated[
-        Literal["hybrid", "vectors"],
-        "how keys are searched: by full text and vectors, or by vectors alone, as in the paper",
+        Literal["hybrid", "vectors"], "Search of keys by full text and vectors, or by vectors only, as in the paper"
     ] = "hybrid"
     order: Annotated[
-        ReadingOrder,
-        "`position` keeps the documents' own order, `similarity` shows the best key first; both show the same values",
+        ReadingOrder, "Order of the same values: `position` in the documents, or `similarity` of the key"
     ] = "position"
-    merge: Annotated[bool, "whether what values share is given once"] = True
-    headings: Annotated[
-        bool, "whether values stand below their title and headings, together; without, each stands alone"
-    ] = True
+    merge: Annotated[bool, "Deduplication of text that values share"] = True
+    headings: Annotated[bool, "Title and headings above values"] = True
     last: Annotated[
         Last,
-        "what becomes of a value that does not fit: `end` ends the selection there, with its first sentences; `stop` ends it "
-        "without; `skip` goes on to values that fit; `cut` does so too, and gives the rest of the budget to the first "
-        "sentences of the others",
+        "Treatment of a value that does not fit: `end` stops there, with its first sentences; `stop` stops without them; `skip` "
+        "continues with values that fit; `cut` does too, and fills the rest of the budget with first sentences of the others",
     ] = "cut"
 
 
 PRESETS: Presets = {"paper": {"k": 1000, "search": "vectors", "merge": False, "headings": False, "last": "end"}}
-"""`paper`: section 2.2 of M-RAG. It bounds no k: this one lets the budget end the selection."""
+"""`paper`: section 2.2 of M-RAG. The paper has no limit k, so this k is large enough for the budget to end the selection."""
 
 
 def assemble(question: str, reader: IndexReader, budget: int, models: Models, parameters: MRAG) -> Context:
     markers: MarkerReader = reader.view("marker")
     hits = markers.search(question, parameters.k, parameters.search)  # (2) of the paper: sigma(e_q, e_K)
-    found = f"{len(hits)} keys" + (f", written by a prompt of one's own, {own}" if (own := markers.prompt) else "")
+    found = f"{len(hits)} keys" + (f", written by the custom prompt {own}" if (own := markers.prompt) else "")
     trace = [Step("search", found, tuple(span for marker, _ in hits for span in marker.supports[:1]))]
     packer: Packer[ValuePiece] = Packer(
         budget,
@@ -81,7 +73,7 @@ def assemble(question: str, reader: IndexReader, budget: int, models: Models, pa
 
 
 def _marker_steps(pieces: Sequence[ValuePiece]) -> list[Step]:
-    """A step for each marker that was taken, and one for how they are grounded."""
+    """Return a step for each selected marker, and a step with the counts of their support."""
     if not pieces:
         return []
     notes = [MarkerNote(piece.marker, piece.sentences) for piece in pieces]

@@ -1,4 +1,4 @@
-"""Self-RAG (Asai et al. 2024), the baseline of MacRAG: an answer from each passage apart, graded by the model that wrote it."""
+"""Self-RAG (Asai et al. 2024), a baseline of MacRAG: the model writes an answer per passage and grades its own answers."""
 
 from __future__ import annotations
 
@@ -13,9 +13,7 @@ if TYPE_CHECKING:
 def _strategies() -> dict[str, Strategy]:
     from mergewise.designs.self_rag.strategy import SelfRAG, assemble
 
-    summary = (
-        "the best passages of the search, to be answered from apart by a model (Self-RAG); without one, a plain search"
-    )
+    summary = "the best passages of the search, for one answer per passage (Self-RAG); without a model, a plain search"
     return {"self-rag": Strategy(assemble, SelfRAG(), summary, mode="self-rag")}
 
 

@@ -1,19 +1,19 @@
-"""The mode `self-rag` (Asai et al. 2024, section 3.3): one answer a passage, each graded, and the best one taken.
+"""The mode `self-rag` (Asai et al. 2024, section 3.3): write and grade an answer per passage, and return the best.
 
     score = exp(mean log-probability of the answer's tokens) + ISREL + ISSUP + w ISUSE
 
-ISREL is the probability of Yes among Yes and No; ISSUP is P(Full) + 0.5 P(Part) among three; ISUSE the mean of -1, -0.5, 0, 0.5
-and 1 over five grades. Where the model does not want documents, it answers alone. With `closed` the scores of equal answers are
-added up, and the best of them is given.
+ISREL is the probability of Yes (against No). ISSUP is P(Full) + 0.5 P(Part) over the words Full, Part and None. ISUSE is the
+expected value of the grades 1 to 5, which are worth -1, -0.5, 0, 0.5 and 1. If the model does not want documents, it answers
+without them. With `closed`, the scores of equal answers are summed, and the best answer of the best group is returned.
 
-Where we differ, and why:
-- the paper trains a model to write its grades as tokens of their own. That model is not here: any causal model is asked three
-  questions about each passage instead, in one batch, and the probabilities of the first tokens of their answers are read;
-- w is 0.5, as in the paper's text and the default of its code; its script for short answers has 1.0;
-- the code divides logarithms of probabilities where it asks whether to retrieve; here they are probabilities;
-- a chat model gives answer and grades as JSON in one call a passage. Then each grade is a choice instead of a mean, the term of
-  the log-probability is left out, and documents are always read;
-- an answer is one segment: it is short.
+Differences from the paper:
+- The paper trains a model to write its grades as special tokens. We ask any causal model three questions about each passage, in
+  one batch, and read the probabilities of the first tokens of the answer words.
+- w is 0.5, as in the paper's text and the default of its code. Its script for short answers uses 1.0.
+- To decide whether to retrieve, the paper's code divides log-probabilities. We divide probabilities.
+- A chat model returns the answer and its grades as JSON, in one call per passage. Each grade is then a choice instead of a mean,
+  the score has no log-probability term, and documents are always read.
+- An answer is a single segment, because it is short.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ from mergewise.text.alignment import sentences_at, words
 from mergewise.text.terms import content_terms
 from mergewise.types import Answer, Citation, Message, Reply, Step, Usage
 
-_GRADES_TOKENS = 256  # of JSON beside the answer
+_GRADES_TOKENS = 256  # for the JSON around the answer
 
 
 @dataclass(frozen=True, slots=True)
 class GradedAnswer:
-    """An answer from one passage. `likely` is exp(mean log-probability), 0 where nobody knows it."""
+    """An answer from one passage. `likely` is exp(mean log-probability), or 0 if that is unknown."""
 
     source: Source
     text: str
@@ -63,14 +63,14 @@ class GradedAnswer:
 
 
 def graded_value(log_probs: FloatArray, tokens: Mapping[int, float]) -> float:
-    """The mean of what the tokens count, by their probabilities among themselves. `log_probs`: (vocabulary,), in nats."""
+    """Return the mean value of `tokens`, weighted by their renormalised probabilities. `log_probs`: (vocabulary,), in nats."""
     known = np.asarray([log_probs[token] for token in tokens], np.float64)
     shares = np.exp(known - known.max())
     return float(shares @ np.asarray(list(tokens.values())) / shares.sum())
 
 
-def chosen(graded: Sequence[GradedAnswer], weights: SelfRAG) -> tuple[GradedAnswer, float]:
-    """The best answer, and its score: where equal answers are added up, that of all of them."""
+def best_answer(graded: Sequence[GradedAnswer], weights: SelfRAG) -> tuple[GradedAnswer, float]:
+    """Return the best answer and its score. With `closed`, that is the sum of the scores of all equal answers."""
     alike: dict[str, list[GradedAnswer]] = {}
     for number, one in enumerate(graded):
         key = " ".join(words(one.text)) or one.text
@@ -95,7 +95,7 @@ def _answer(request: Request, model: Any) -> Answer:
 
 
 class _Causal:
-    """The calls of one answer by a model whose probabilities can be read."""
+    """The calls to a causal model for one answer."""
 
     def __init__(self, request: Request, causal: CausalModel[Any], weights: SelfRAG, code: str) -> None:
         self._request, self._causal, self._weights, self._code = request, causal, weights, code
@@ -114,10 +114,10 @@ class _Causal:
                 self._request, decoded.text, (), self._usage, decoded.complete, (step, Step("alone", why))
             )
         decoded_each = self._decode([prompts.answer(self._question, one, self._code) for one in fitting])
-        said = [(source, one) for source, one in zip(fitting, decoded_each, strict=True) if one.text.strip()]
+        drafts = [(source, one) for source, one in zip(fitting, decoded_each, strict=True) if one.text.strip()]
         asked = [
             pair
-            for source, one in said
+            for source, one in drafts
             for pair in (
                 (prompts.relevant(self._question, source, self._code), prompts.RELEVANT),
                 (prompts.supported(self._question, source, one.text, self._code), prompts.SUPPORTED),
@@ -127,12 +127,12 @@ class _Causal:
         grades = iter(self._grade(asked))
         graded = [
             GradedAnswer(source, one.text.strip(), _likely(one), next(grades), next(grades), next(grades), one.complete)
-            for source, one in said
+            for source, one in drafts
         ]
-        return _best(self._request, graded, self._weights, self._usage, self._causal.spec, [step])
+        return _answer_with_best(self._request, graded, self._weights, self._usage, self._causal.spec, [step])
 
     def _fits(self, source: Source) -> bool:
-        """The longest of its prompts, with an answer."""
+        """Check that the longest prompt about the source fits, with an answer."""
         longest = self._causal.prompt(prompts.supported(self._question, source, "", self._code))
         return len(longest) + 2 * self._limit < self._causal.window
 
@@ -143,7 +143,7 @@ class _Causal:
         return made
 
     def _grade(self, asked: Sequence[tuple[list[Message], Mapping[str, float]]]) -> list[float]:
-        """What each question is answered by, in one batch."""
+        """Return the graded value of each prompt, in batches of `ROWS`."""
         values: list[float] = []
         for first in range(0, len(asked), ROWS):
             check_time()
@@ -154,7 +154,9 @@ class _Causal:
             for row, (_, counts) in zip(log_probs, part, strict=True):
                 tokens = {token: value for word, value in counts.items() for token in self._causal.encode(word)[:1]}
                 if len(tokens) < len(counts):
-                    raise ModelError(f"{self._causal.spec} cannot tell {', '.join(counts)} apart", "try another model")
+                    raise ModelError(
+                        f"grades share a first token in {self._causal.spec}: {', '.join(counts)}", "try another model"
+                    )
                 values.append(graded_value(row, tokens))
         return values
 
@@ -176,12 +178,12 @@ def _by_chat(request: Request, chat: ChatModel, weights: SelfRAG, sources: Seque
     graded = [one for one in read if one is not None]
     usage += Usage(unread=len(read) - len(graded))
     if not graded:
-        raise ModelError(f"{chat.spec} gave no answer that could be read", "raise --max-tokens, or try another model")
-    return _best(request, graded, weights, usage, chat.spec, [])
+        raise ModelError(f"no readable answer from {chat.spec}", "raise --max-tokens, or try another model")
+    return _answer_with_best(request, graded, weights, usage, chat.spec, [])
 
 
 def _graded_answer(source: Source, reply: Reply) -> GradedAnswer | None:
-    """The answer and its grades; None where they cannot be read."""
+    """Parse the answer and its grades. Return None if the reply is invalid."""
     raw = json_in(reply.text)
     if not isinstance(raw, dict) or not isinstance(raw.get("answer"), str) or not raw["answer"].strip():
         return None
@@ -195,12 +197,12 @@ def _graded_answer(source: Source, reply: Reply) -> GradedAnswer | None:
 # -- the answer
 
 
-def _best(
+def _answer_with_best(
     request: Request, graded: Sequence[GradedAnswer], weights: SelfRAG, usage: Usage, spec: str, steps: Sequence[Step]
 ) -> Answer:
     if not graded:
-        raise ModelError(f"{spec} answered with nothing", "raise --max-tokens, or try another model")
-    best, score = chosen(graded, weights)
+        raise ModelError(f"empty answer from {spec}", "raise --max-tokens, or try another model")
+    best, score = best_answer(graded, weights)
     grade_steps = [
         Step(
             "grade",
@@ -218,10 +220,10 @@ def _best(
 def _cited_answer(
     request: Request, text: str, sources: Sequence[Source], usage: Usage, complete: bool, steps: tuple[Step, ...]
 ) -> Answer:
-    """The answer cites that sentence of its passage which holds most of its words."""
+    """Build the answer. It cites the sentence of its passage that shares most of its words."""
     text = text.strip()
     if not text:
-        raise ModelError("the model answered with nothing", "raise --max-tokens, or try another model")
+        raise ModelError("empty answer from the model", "raise --max-tokens, or try another model")
     citations = [_citation(text, source, request) for source in sources if source.parts]
     supported = Claims(sources).is_supported(text, tuple(source.number for source in sources)) if sources else None
     return Answer(
@@ -238,17 +240,17 @@ def _cited_answer(
 
 
 def _citation(text: str, source: Source, request: Request) -> Citation:
-    said = content_terms(text)
+    terms = content_terms(text)
     sentences = [one for span, part in source.parts for one in sentences_at(part, span)]
-    best = max(sentences, key=lambda one: len(said & content_terms(one.text)))
+    best = max(sentences, key=lambda one: len(terms & content_terms(one.text)))
     return Locator(request.document).citation(source.number, best.text, best.span)
 
 
 _READER: Need[Any] = Need(
     "chat",
     lambda models: models.causal or models.chat,
-    "a causal model, whose next-token probabilities can be read, or a chat model",
-    "name one: --chat hf:PATH, or --chat openai:MODEL for grades as JSON",
+    "a causal model (next-token probabilities) or a chat model",
+    "pass --chat hf:PATH, or --chat openai:MODEL for grades as JSON",
 )
 
-MODE: Mode[Any] = Mode(_answer, "the best of the answers from each passage, by the model's own grades", _READER)
+MODE: Mode[Any] = Mode(_answer, "the best answer over all passages, by the model's own grades", _READER)

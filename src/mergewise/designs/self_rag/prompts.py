@@ -1,6 +1,6 @@
-"""What the model is asked in place of Self-RAG's reflection tokens (Asai et al. 2024, Table 1), in our own words.
+"""Prompts that replace Self-RAG's reflection tokens (Asai et al. 2024, Table 1), in our own words.
 
-Each question is answered by one of few words whose first tokens differ.
+The model answers each with a word from a short list. The words of a list differ in their first token.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ RETRIEVE: Mapping[str, float] = {"Yes": 1.0, "No": 0.0}
 RELEVANT: Mapping[str, float] = {"Yes": 1.0, "No": 0.0}
 SUPPORTED: Mapping[str, float] = {"Full": 1.0, "Part": 0.5, "None": 0.0}
 USEFUL: Mapping[str, float] = {"1": -1.0, "2": -0.5, "3": 0.0, "4": 0.5, "5": 1.0}
-"""The words, and what each counts: the critique scores of section 3.3."""
+"""Answer words of each prompt and their values: the critique scores of section 3.3."""
 
 _ANSWER = "Answer the question at the end in as few words as it needs: a name, a date, a number, or a short phrase."
 _ALONE = f"{_ANSWER} Write nothing else."
@@ -58,7 +58,7 @@ def answer(question: str, source: Source, code: str) -> list[Message]:
 
 
 def graded(question: str, source: Source, code: str) -> list[Message]:
-    """Answer and grades at once, for a model whose probabilities nobody can read."""
+    """Ask for the answer and its grades at once, for a model without readable probabilities."""
     return _with_source(_GRADED, source, code, f"Question: {question}")
 
 
@@ -66,13 +66,13 @@ def relevant(question: str, source: Source, code: str) -> list[Message]:
     return _with_source(_RELEVANT, source, code, f"Question: {question}")
 
 
-def supported(question: str, source: Source, said: str, code: str) -> list[Message]:
-    return _with_source(_SUPPORTED, source, code, f"Question: {question}", quotation("answer", said, code))
+def supported(question: str, source: Source, draft: str, code: str) -> list[Message]:
+    return _with_source(_SUPPORTED, source, code, f"Question: {question}", quotation("answer", draft, code))
 
 
-def useful(question: str, said: str, code: str) -> list[Message]:
+def useful(question: str, draft: str, code: str) -> list[Message]:
     system = f"{_USEFUL}\n\n{warning(code)}"
-    return turn(system, [f"Question: {question}", quotation("answer", said, code)])
+    return turn(system, [f"Question: {question}", quotation("answer", draft, code)])
 
 
 def _with_source(task: str, source: Source, code: str, *texts: str) -> list[Message]:

@@ -1,6 +1,6 @@
-"""The passages that Self-RAG answers from (Asai et al. 2024, section 3.3): the best of the search, each for itself.
+"""Passage selection of Self-RAG (Asai et al. 2024, section 3.3): the best passages of the search.
 
-How they are answered from is the mode `self-rag`; the parameters go with the context.
+The mode `self-rag` answers from each passage separately. It reads its parameters from the context.
 """
 
 from __future__ import annotations
@@ -20,21 +20,19 @@ from mergewise.types import Context, Reading, Step
 
 @dataclass(frozen=True, slots=True)
 class SelfRAG(CheckedFields):
-    k: Annotated[int, Range(1, MOST_ROWS // SEARCHED), "passages, of which each is answered from"] = 5
+    k: Annotated[int, Range(1, MOST_ROWS // SEARCHED), "Passages, each with its own answer"] = 5
     threshold: Annotated[
-        float,
-        SHARE,
-        "probability from which on the model is taken to want documents; 0: always. A causal model tells it",
+        float, SHARE, "Minimum probability that the model wants documents, 0 for always (causal models)"
     ] = 0.2
-    relevance: Annotated[float, Range(0, 100), "weight of whether the passage is relevant"] = 1.0
-    support: Annotated[float, Range(0, 100), "weight of whether the passage supports the answer"] = 1.0
-    use: Annotated[float, Range(0, 100), "weight of whether the answer is useful"] = 0.5
-    closed: Annotated[bool, "whether the scores of equal answers are added up"] = True
+    relevance: Annotated[float, Range(0, 100), "Weight of the grade for a relevant passage"] = 1.0
+    support: Annotated[float, Range(0, 100), "Weight of the grade for a supported answer"] = 1.0
+    use: Annotated[float, Range(0, 100), "Weight of the grade for a useful answer"] = 0.5
+    closed: Annotated[bool, "Sum of scores over equal answers"] = True
 
 
 @dataclass(frozen=True, slots=True)
 class GradedReading:
-    """The `Reading` of a context whose passages are answered from one by one."""
+    """The `Reading` of a context with a separate answer per passage."""
 
     parameters: SelfRAG
 

@@ -1,4 +1,4 @@
-"""Tree-RAG (Tao et al., Findings of ACL 2025), the baseline of MergeRAG: searched at every level of the section tree."""
+"""Tree-RAG (Tao et al., Findings of ACL 2025), a baseline of MergeRAG: search at every level of the section tree."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ VIEW = View(
 def _strategies() -> dict[str, Strategy]:
     from mergewise.designs.tree_rag.strategy import TreeRAG, assemble
 
-    summary = "found sections with all below them, and around found leaves their sections (Tree-RAG)"
+    summary = "whole sections that match the question, and the sections around matching leaves (Tree-RAG)"
     return {"tree-rag": Strategy(assemble, TreeRAG(), summary, views=("outline",))}
 
 

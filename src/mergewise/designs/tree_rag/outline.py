@@ -1,6 +1,6 @@
-"""The view `outline`: the inner nodes of the section tree, each by its title, its headings, and its first sentences.
+"""The view `outline`: the inner nodes of the section tree, each indexed by its title, headings and first sentences.
 
-Tree-RAG's chunks carry the path of their headings, and are embedded at every level. Leaves have both in the tree already.
+Tree-RAG embeds the chunks of every level with the path of their headings. The leaves of the tree already have both.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from mergewise.types import DocumentRows, LeafId, RowId, Rows, Section
 
 @dataclass(frozen=True, slots=True)
 class OutlineSettings(CheckedFields):
-    sentences: Annotated[int, Range(0, 100), "of a section that are searched and embedded with its headings"] = 1
+    sentences: Annotated[int, Range(0, 100), "Sentences of a section that are indexed with its headings"] = 1
 
 
 @dataclass(frozen=True, slots=True)
 class OutlineNode:
-    """A section, with the leaves `first_leaf .. first_leaf + leaf_count - 1`. `text` are its first sentences."""
+    """A section with the leaves `first_leaf .. first_leaf + leaf_count - 1`. `text` holds its first sentences."""
 
     id: RowId
     doc_id: str
@@ -45,40 +45,40 @@ OUTLINE = Table("outline", OutlineNode, (KEY,), vectors=("vector",), text="key",
 
 
 def build(documents: Sequence[DocumentRows], settings: OutlineSettings, models: Models) -> list[ViewRows]:
-    """The nodes of each document, all embedded in one call."""
+    """Build the nodes of each document, and embed all of them in one call."""
     nodes = [{OUTLINE.name: Rows(tuple(_nodes(rows, settings)))} for rows in documents]
     return with_vectors(nodes, OUTLINE.name, models.embedder)
 
 
 def _nodes(rows: DocumentRows, settings: OutlineSettings) -> Iterator[OutlineNode]:
-    """Ids of the tree may be final, or count from 0: the leaves tell."""
+    """Yield a node per section. Ids of sections may be final or count from 0, so leaves are found by offset."""
     leaves = rows["leaf"]
     sections: Sequence[Section] = rows["section"]
     for number, section in enumerate(sections):
         first = section.first_leaf - leaves[0].id
         below = leaves[first : first + section.leaf_count]
-        said = [sentence for leaf in below for sentence in leaf.sentences][: settings.sentences]
-        text = rows.document.text[said[0].start : said[-1].end] if said else ""
+        sentences = [sentence for leaf in below for sentence in leaf.sentences][: settings.sentences]
+        text = rows.document.text[sentences[0].start : sentences[-1].end] if sentences else ""
         title, headings = below[0].title, section.headings
         yield OutlineNode(number, rows.document.id, title, headings, first, section.leaf_count, text)
 
 
 def problems(rows: DocumentRows, settings: OutlineSettings, dimension: int) -> Iterator[str]:
-    """What is wrong with one document's nodes."""
+    """Yield the problems of one document's nodes."""
     nodes: Sequence[OutlineNode] = rows[OUTLINE.name]
-    wanted = [(one.first_leaf, one.leaf_count) for one in rows["section"]]
-    if [(node.first_leaf, node.leaf_count) for node in nodes] != wanted:
-        yield "the outline is not that of the sections"
+    expected = [(one.first_leaf, one.leaf_count) for one in rows["section"]]
+    if [(node.first_leaf, node.leaf_count) for node in nodes] != expected:
+        yield "outline differs from the sections"
     if any(node.text not in rows.document.text for node in nodes):
-        yield "a text of the outline is not the document's"
+        yield "text of the outline missing in the document"
 
 
 class OutlineReader:
-    """For the length of a question."""
+    """Access to the outline for the duration of a question."""
 
     def __init__(self, rows: RowReader) -> None:
         self._rows = rows
 
     def search(self, question: str, k: int) -> list[tuple[OutlineNode, float]]:
-        """The `k` best inner nodes, best first, by full text and vectors."""
+        """Return the `k` best inner nodes by full text and vectors, best first."""
         return search_rows(self._rows, OUTLINE.name, OutlineNode, question, k, "hybrid")

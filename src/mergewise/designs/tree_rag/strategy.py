@@ -1,14 +1,14 @@
-"""Tree-RAG's bidirectional retrieval (Tao et al., Findings of ACL 2025), over the section tree as it stands.
+"""Tree-RAG's bidirectional retrieval (Tao et al., Findings of ACL 2025) over the section tree of the index.
 
-    root to leaves   an inner node that was found brings all leaves below it
-    leaf to root     a leaf that was found brings its parent, that is its siblings, nearest first where not all of them fit
+    root to leaves   a retrieved inner node adds all leaves below it
+    leaf to root     a retrieved leaf adds its siblings, the nearest first if not all of them fit
 
-There is no public code; this follows the abstract and a summary of the paper. Where we differ, and why:
-- the tree is that of every index: by headings, and where there are none by blank lines and size. The paper has a model outline a
-  text without headings;
-- expansions are taken in the order of the scores until the budget is full. Both searches are on one scale, that of the fusion;
-- an inner node that the whole budget cannot hold is left to its leaves that were found themselves: else the beginning of one
-  long document would fill every context.
+The paper's code is not public. This follows the abstract and a summary of the paper. Differences:
+- The tree is the same for every index: by headings, or by blank lines and size in a text without headings. The paper lets a model
+  write an outline for such a text.
+- Expansions are packed in the order of their scores until the budget is full. Both searches use the scale of the rank fusion.
+- An inner node that exceeds the whole budget is not expanded: only those of its leaves count that the search returned. Otherwise
+  the beginning of one long document would fill every context.
 """
 
 from __future__ import annotations
@@ -29,8 +29,10 @@ from mergewise.types import Cause, Context, Hit, Leaf, Section, Step
 
 @dataclass(frozen=True, slots=True)
 class TreeRAG(CheckedFields):
-    k: Annotated[int, Range(1, MOST_ROWS), "leaves that are looked at, and as many inner nodes"] = 20
-    ways: Annotated[Literal["both", "down", "up"], "root to leaves, leaf to root, or both"] = "both"
+    k: Annotated[int, Range(1, MOST_ROWS), "Leaves to retrieve, and inner nodes"] = 20
+    ways: Annotated[
+        Literal["both", "down", "up"], "Directions: root to leaves (`down`), leaf to root (`up`), or both"
+    ] = "both"
     order: Order = "document"
 
 
@@ -70,7 +72,7 @@ def _read(
     budget: int,
     reader: IndexReader,
 ) -> dict[int, Leaf]:
-    """The leaves that may be needed, in one call: of a section, no more than tokens may fit."""
+    """Read all leaves that may fit in one call: at most `budget` leaves of a section, since each has a token."""
     wanted = {leaf for node, _ in nodes if len(node.leaves) <= budget for leaf in node.leaves}
     for hit in hits:
         parent = parents.get(hit.row.parent)
@@ -82,13 +84,13 @@ def _read(
 
 
 def _section(leaves: Sequence[Leaf], score: float, hits: Sequence[Hit]) -> Candidate:
-    """All leaves of a section; the hits among them where they do not fit together."""
+    """Return a section with all its leaves. Its hits replace it if it does not fit."""
     ranked = sorted(hits, key=lambda hit: -hit.score)
     return Candidate(tuple(_fragments(leaves)), score, tuple(_single(hit.row, score) for hit in ranked))
 
 
 def _around(hit: Hit, leaves: Sequence[Leaf]) -> Candidate:
-    """A leaf with its siblings; where they do not fit together, the leaf and then those nearest to it."""
+    """Return a leaf with its siblings. The leaf and then its nearest siblings replace them if they do not fit."""
     near = sorted(leaves, key=lambda leaf: (abs(leaf.id - hit.row.id), leaf.id))
     instead = tuple(_single(leaf, hit.score) for leaf in near) if len(near) > 1 else ()
     return Candidate(tuple(_fragments(leaves)), hit.score, instead)

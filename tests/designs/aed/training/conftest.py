@@ -1,4 +1,4 @@
-"""Labels and a base to train from them, tiny."""
+"""Fixtures: labels and a tiny base model."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.designs.aed.training.towns import MANY, many_index, reader
 
 @pytest.fixture(scope="session")
 def many_labels(tmp_path_factory: pytest.TempPathFactory) -> LabelStore:
-    """Those of a reader that believes who is said to have founded a town."""
+    """Labels by a reader that believes a passage about the founder of a town."""
     folder = tmp_path_factory.mktemp("labels")
     index, examples = many_index(folder / "index")
     store = LabelStore(folder / "labels")
@@ -22,7 +22,7 @@ def many_labels(tmp_path_factory: pytest.TempPathFactory) -> LabelStore:
 
 @pytest.fixture(scope="session")
 def base(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A cross-encoder of one layer that nobody trained, with the vocabulary that ships, as transformers saves it."""
+    """An untrained cross-encoder with one layer and the shipped vocabulary, saved by transformers."""
     import torch
     import transformers
 

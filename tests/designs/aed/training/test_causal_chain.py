@@ -1,4 +1,4 @@
-"""`python -m benchmarks.aed_chain` on a small set: every command of AED-RAG, on models that it makes itself."""
+"""`python -m benchmarks.aed_chain` on a small set: every command of AED-RAG, with models that it creates itself."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def task() -> QuestionSet:
     return QuestionSet("towns", documents, asked)
 
 
-def test_the_chain_holds(
+def test_chain_runs_every_command(
     task: QuestionSet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     called: list[str] = []
@@ -47,14 +47,14 @@ def test_the_chain_holds(
     assert called == ["index", "train", "train", "ask", "eval", "eval", "eval"]
     rows = [line for line in capsys.readouterr().out.splitlines() if line.startswith("| ")]
     assert len(rows) == 2 + 1 + len(called)
-    said = (tmp_path / "chain" / "output.txt").read_text()
-    assert "12 added" in said and "6 questions labelled" in said and "trained on" in said
+    output = (tmp_path / "chain" / "output.txt").read_text()
+    assert "12 added" in output and "6 questions labelled" in output and "trained on" in output
     for name in ("aed-2", "replug", "r&b"):
         [row] = json.loads((tmp_path / "chain" / f"{name}.json").read_text())
         assert row["questions"] == 2 and row["input_tokens"] > 50 and row["output_tokens"] > 0
 
 
-def test_a_folder_with_something_in_it_is_left_alone(task: QuestionSet, tmp_path: Path) -> None:
+def test_non_empty_folder_is_not_changed(task: QuestionSet, tmp_path: Path) -> None:
     (tmp_path / "mine.txt").write_text("mine")
     with pytest.raises(SystemExit, match="not empty"):
         aed_chain.chain(task, 6, 2, 2, tmp_path)

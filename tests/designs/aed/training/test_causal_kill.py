@@ -1,4 +1,4 @@
-"""SIGKILL at random moments while a predictor is trained: who goes on loses a step at most, and gets the same bytes."""
+"""SIGKILL at random moments of a training. A resumed training loses at most a step and gives the same bytes."""
 
 from __future__ import annotations
 
@@ -31,42 +31,40 @@ from mergewise.designs.aed.training.trainer import TrainSettings
 from mergewise.designs.aed.training.utility import train_utility
 
 labels, base, out = sys.argv[1:]
-train_utility(LabelStore(Path(labels)), {KINDS}, base, {SETTINGS}, Path(out), lambda *told: print(told[0], flush=True))
+train_utility(LabelStore(Path(labels)), {KINDS}, base, {SETTINGS}, Path(out), lambda *progress: print(progress[0], flush=True))
 """
 
 
 def steps_of(labels: LabelStore, base: str, out: Path) -> list[int]:
-    told: list[int] = []
-    train_utility(labels, KINDS, base, SETTINGS, out, lambda step, *_: told.append(step))
-    return told
+    steps: list[int] = []
+    train_utility(labels, KINDS, base, SETTINGS, out, lambda step, *_: steps.append(step))
+    return steps
 
 
 def steps_until(kill: int, wait: float, labels: LabelStore, base: str, out: Path) -> list[int]:
-    """The steps that a trainer told of which was killed some seconds after the `kill`th one that it took."""
+    """Start a trainer, and kill it `wait` seconds after its `kill`th step. Return the steps that it reported."""
     command = [sys.executable, "-c", TRAINER, str(labels.folder), base, str(out)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as trainer:
         assert trainer.stdout is not None
-        told: list[int] = []
+        steps: list[int] = []
         for line in trainer.stdout:
-            told.append(int(line))
-            if len(told) == kill:
+            steps.append(int(line))
+            if len(steps) == kill:
                 time.sleep(wait)
                 trainer.send_signal(signal.SIGKILL)
     assert trainer.returncode == -signal.SIGKILL
-    return told
+    return steps
 
 
 @pytest.mark.slow
-def test_killed_at_random_moments_it_ends_as_if_nothing_had_been(
-    many_labels: LabelStore, base: str, tmp_path: Path
-) -> None:
+def test_killed_training_gives_the_same_result(many_labels: LabelStore, base: str, tmp_path: Path) -> None:
     assert steps_of(many_labels, base, tmp_path / "whole") == list(range(1, STEPS + 1))
     draw, known = random.Random(0), 0
     broken = tmp_path / "broken"
     for number in range(KILLS):
-        longest = max(1, (STEPS - known) // (KILLS - number + 1))  # so that each kill finds something to do
+        longest = max(1, (STEPS - known) // (KILLS - number + 1))  # leaves steps for each kill
         steps = steps_until(draw.randint(1, longest), draw.uniform(0, 0.05), many_labels, base, broken)
-        assert steps and steps[0] in (known + 1, known + 2)  # the step that was under way may have been kept unsaid
+        assert steps and steps[0] in (known + 1, known + 2)  # a step may be saved but not reported
         known = steps[-1]
     rest = steps_of(many_labels, base, broken)
     assert rest[-1] == STEPS and rest[0] in (known + 1, known + 2)

@@ -1,4 +1,4 @@
-"""A predictor is trained: from labels to a folder that ranks better, killed and taken up, with torch on a tiny network."""
+"""Training of a predictor, with torch on a tiny network: from labels to a folder that ranks better, with resumption."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ SETTINGS = TrainSettings(batch=8, epochs=10, rate=1e-2, tokens=48, held_out=0.3,
 SHORT = replace(SETTINGS, epochs=2, held_out=0.2)
 
 
-def test_a_trained_predictor_ranks_what_it_has_not_seen(many_labels: LabelStore, base: str, tmp_path: Path) -> None:
-    told: list[tuple[int, int, str]] = []
-    report = train_utility(many_labels, KINDS, base, SETTINGS, tmp_path, lambda *args: told.append(args))
+def test_trained_predictor_ranks_held_out_candidates(many_labels: LabelStore, base: str, tmp_path: Path) -> None:
+    progress: list[tuple[int, int, str]] = []
+    report = train_utility(many_labels, KINDS, base, SETTINGS, tmp_path, lambda *args: progress.append(args))
     assert report.questions == {"learnt": 21, "held_out": 9, "dropped": 0}
     trained, untrained = (report.held_out[name] for name in ("trained", "untrained"))
     assert report.held_out.keys() == report.differences.keys() | {"trained"} == {"trained", "untrained", "search"}
@@ -46,7 +46,7 @@ def test_a_trained_predictor_ranks_what_it_has_not_seen(many_labels: LabelStore,
     assert untrained["first"] < trained["best"] - 0.5
     assert trained["kl"] < 0.5 * untrained["kl"]
     assert report.differences["untrained"]["kl"][2] < 0 < report.differences["untrained"]["first"][1]
-    assert [done for done, _, _ in told] == list(range(1, 31)) and "held out" in told[-1][2]
+    assert [done for done, _, _ in progress] == list(range(1, 31)) and "held out" in progress[-1][2]
 
     labelled = [one.candidate for question in many_labels.read(KINDS) for one in question.candidates]
     assert report.candidates == {"all": len(labelled), "cut_for_reader": 0, "cut_by_predictor": 0}
@@ -58,7 +58,7 @@ def test_a_trained_predictor_ranks_what_it_has_not_seen(many_labels: LabelStore,
     found = RerankerUtilities(predictor).utilities(asked.example.text, texts)
     assert np.argmax(found) == np.argmin([candidate.cppl for candidate in asked.candidates])
     assert max(found) > 0  # over no context, by the level
-    long = " ".join(["rain"] * 500)  # its tokenizer's settings say where a pair is cut
+    long = " ".join(["rain"] * 500)  # cut by the settings of the tokenizer
     assert len(predictor.score(asked.example.text, [long])) == 1
 
     card = (tmp_path / "README.md").read_text("utf-8")
@@ -68,8 +68,8 @@ def test_a_trained_predictor_ranks_what_it_has_not_seen(many_labels: LabelStore,
         "tokenizer_config.json", "training.json",
     ]  # fmt: skip
     before = (tmp_path / "model.onnx").stat().st_mtime_ns
-    (tmp_path / "checkpoint").mkdir()  # the last that a kill may leave
-    assert train_utility(many_labels, KINDS, base, SETTINGS, tmp_path) == report  # nothing else is left to do
+    (tmp_path / "checkpoint").mkdir()  # a kill can leave it
+    assert train_utility(many_labels, KINDS, base, SETTINGS, tmp_path) == report  # returned without training
     assert not (tmp_path / "checkpoint").exists()
     assert (tmp_path / "model.onnx").stat().st_mtime_ns == before
     with pytest.raises(UsageError, match="other labels or parameters"):
@@ -80,7 +80,7 @@ def weights(trained: trainer.Trained) -> dict[str, Any]:
     return {name: value.clone() for name, value in trained.base.network.state_dict().items()}
 
 
-def test_a_kill_loses_a_step_and_changes_nothing(
+def test_interrupted_training_loses_a_step_and_gives_the_same_result(
     many_labels: LabelStore, base: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     questions = many_labels.read(KINDS)
@@ -104,7 +104,7 @@ def test_a_kill_loses_a_step_and_changes_nothing(
         path.write_bytes(path.read_bytes()[:1000])
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(torch, "save", half)  # the state is written when the kill comes
+    monkeypatch.setattr(torch, "save", half)  # a kill while the state is written
     with pytest.raises(KeyboardInterrupt):
         train(questions, base, SHORT, broken)
     monkeypatch.undo()
@@ -117,12 +117,12 @@ def test_a_kill_loses_a_step_and_changes_nothing(
     with pytest.raises(UsageError, match="other parameters or labels"):
         train(questions, base, replace(SHORT, seed=1), broken)
     (broken / "state.pt").write_bytes(b"nothing")
-    with pytest.raises(UsageError, match="cannot be read"):
+    with pytest.raises(UsageError, match="cannot read"):
         train(questions, base, SHORT, broken)
 
 
-def test_the_first_loss_is_equation_9(many_labels: LabelStore, base: str, tmp_path: Path) -> None:
-    """Of the untrained network without dropout, worked out from its utilities in float64."""
+def test_first_loss_matches_equation_9(many_labels: LabelStore, base: str, tmp_path: Path) -> None:
+    """The loss of the untrained network without dropout, computed from its utilities in float64."""
     questions = many_labels.read(KINDS)
     settings = replace(SHORT, batch=100, epochs=1, best=3, held_out=0.0, level="free")
     network = load_base(base, 0)
@@ -142,7 +142,7 @@ def test_the_first_loss_is_equation_9(many_labels: LabelStore, base: str, tmp_pa
     assert trained.history.held_out == [] and trained.shift == 0.0
 
 
-def test_the_level_moves_utilities_and_nothing_else(many_labels: LabelStore, base: str, tmp_path: Path) -> None:
+def test_level_only_shifts_utilities(many_labels: LabelStore, base: str, tmp_path: Path) -> None:
     questions = many_labels.read(KINDS)
     settings = replace(SHORT, epochs=1)
     free = train(questions, base, replace(settings, level="free"), tmp_path / "free")
@@ -154,7 +154,7 @@ def test_the_level_moves_utilities_and_nothing_else(many_labels: LabelStore, bas
     assert gain.history == free.history
 
 
-def test_the_loss_in_torch_is_the_one_on_arrays() -> None:
+def test_loss_in_torch_matches_the_loss_on_arrays() -> None:
     draw = np.random.default_rng(0)
     for n in (1, 2, 41):
         cppl, values = 1 + draw.exponential(50, n), torch.tensor(draw.normal(0, 5, n), requires_grad=True)
@@ -166,8 +166,8 @@ def test_the_loss_in_torch_is_the_one_on_arrays() -> None:
         assert float(values.grad.sum()) == pytest.approx(0, abs=1e-12)  # none along the level
 
 
-def test_candidates_that_are_not_read_to_their_end_are_counted(many_labels: LabelStore, base: str) -> None:
-    """As the exported predictor counts them, which reads as much."""
+def test_cut_candidates_are_counted(many_labels: LabelStore, base: str) -> None:
+    """The exported predictor cuts at the same length."""
     questions, network = many_labels.read(KINDS)[:4], load_base(base, 0)
     for tokens in (12, 18, 24, 48):
         expected = sum(
@@ -179,7 +179,7 @@ def test_candidates_that_are_not_read_to_their_end_are_counted(many_labels: Labe
     assert count_cut(network, questions, 12) > count_cut(network, questions, 48) == 0 == count_cut(network, [], 12)
 
 
-def test_utilities_are_those_of_each_pair_alone(base: str) -> None:
+def test_batched_utilities_match_single_pairs(base: str) -> None:
     network = load_base(base, 0)
     network.network.eval()
     texts = ["A river.", "It rains in town on most days of the winter, and on some of the summer.", "Cheese", "x"] * 6
@@ -190,7 +190,7 @@ def test_utilities_are_those_of_each_pair_alone(base: str) -> None:
             assert value == pytest.approx(float(network.network(**encoded).logits[0, 0]), abs=1e-5)
 
 
-def test_minilm_is_read_out_of_its_file() -> None:
+def test_minilm_is_loaded_from_its_onnx_file() -> None:
     texts = [str(text) for text in np.load(Path(__file__).parents[3] / "models/minilm_reference.npz")["texts"]]
     base = load_base("minilm", 0)
     encoded = base.tokenizer(texts, padding=True, truncation=True, max_length=256, return_tensors="pt")
@@ -206,17 +206,17 @@ def test_minilm_is_read_out_of_its_file() -> None:
     assert not torch.equal(base.network.classifier.weight, other.network.classifier.weight)
 
 
-def test_what_cannot_be_trained_is_refused(base: str, tmp_path: Path, many_labels: LabelStore) -> None:
+def test_unusable_bases_and_labels_are_rejected(base: str, tmp_path: Path, many_labels: LabelStore) -> None:
     for spec in ("none", "cross-encoder:", "http://x"):
         with pytest.raises(UsageError, match="unknown base"):
             load_base(spec, 0)
-    with pytest.raises(UsageError, match="cannot be trained"):
+    with pytest.raises(UsageError, match="cannot load the base"):
         load_base(f"cross-encoder:{tmp_path}", 0)
     shutil.copytree(base.partition(":")[2], tmp_path / "two")
     config = json.loads((tmp_path / "two/config.json").read_text())
     config |= {"id2label": {"0": "a", "1": "b"}, "label2id": {"a": 0, "b": 1}}
     (tmp_path / "two/config.json").write_text(json.dumps(config))
-    with pytest.raises(UsageError, match="2 scores a pair"):
+    with pytest.raises(UsageError, match="2 labels"):
         load_base(f"cross-encoder:{tmp_path / 'two'}", 0)
     with pytest.raises(UsageError, match="no question with labels"):
         train_utility(LabelStore(tmp_path / "none"), KINDS, base, SHORT, tmp_path / "out")

@@ -1,4 +1,4 @@
-"""Eq. 7 to 9 against the formulas written down, sum by sum; the choice of candidates; the filter."""
+"""Eq. 7 to 9 against literal transcriptions of the formulas; the choice of candidates; the filter."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ def shares(values: Sequence[float]) -> list[float]:
 
 
 @given(PERPLEXITIES)
-def test_the_teacher_is_equation_7(cppl: list[float]) -> None:
+def test_teacher_matches_equation_7(cppl: list[float]) -> None:
     expected = shares([-log(c + 1) for c in cppl])
     np.testing.assert_allclose(teacher(cppl), expected, rtol=1e-9)
     assert teacher(cppl)[np.argmin(cppl)] == teacher(cppl).max()
 
 
 @given(PAIRS)
-def test_the_loss_is_equation_9_of_equation_8(pairs: list[tuple[float, float]]) -> None:
+def test_loss_matches_equations_8_and_9(pairs: list[tuple[float, float]]) -> None:
     cppl, utilities = zip(*pairs, strict=True)
     wanted, own = shares([-log(c + 1) for c in cppl]), shares(utilities)
     expected = fsum(p * log(p / q) for p, q in zip(wanted, own, strict=True))
@@ -37,7 +37,7 @@ def test_the_loss_is_equation_9_of_equation_8(pairs: list[tuple[float, float]]) 
 
 
 @given(PAIRS, st.floats(-10, 10))
-def test_the_loss_leaves_the_level_free(pairs: list[tuple[float, float]], level: float) -> None:
+def test_loss_does_not_depend_on_the_level(pairs: list[tuple[float, float]], level: float) -> None:
     cppl, utilities = zip(*pairs, strict=True)
     moved = [value + level for value in utilities]
     assert divergence(cppl, moved) == pytest.approx(divergence(cppl, utilities), abs=1e-9)
@@ -45,10 +45,10 @@ def test_the_loss_leaves_the_level_free(pairs: list[tuple[float, float]], level:
 
 @given(PERPLEXITIES, st.floats(1, 1e6))
 def test_gains_are_utilities_without_loss(cppl: list[float], alone: float) -> None:
-    """The level that we take is one of those for which the student is the teacher; no use is no context's."""
+    """At our level the student can equal the teacher, and no context has the gain 0."""
     assert divergence(cppl, gains(cppl, alone).tolist()) == pytest.approx(0, abs=1e-9)
     assert gains([alone], alone)[0] == 0
-    assert all((use > 0) == (c < alone) for use, c in zip(gains(cppl, alone), cppl, strict=True) if abs(use) > 1e-9)
+    assert all((gain > 0) == (c < alone) for gain, c in zip(gains(cppl, alone), cppl, strict=True) if abs(gain) > 1e-9)
 
 
 def test_the_filter() -> None:
@@ -58,7 +58,7 @@ def test_the_filter() -> None:
 
 
 @given(PERPLEXITIES, st.integers(1, 40), st.integers(0, 40), st.integers(0, 5))
-def test_a_step_shows_the_best_and_some_drawn(cppl: list[float], best: int, drawn: int, seed: int) -> None:
+def test_step_has_the_best_candidates_and_random_others(cppl: list[float], best: int, drawn: int, seed: int) -> None:
     found = step_candidates(cppl, best, drawn, np.random.default_rng(seed))
     assert found == sorted(set(found)) and len(found) == min(len(cppl), best + drawn)
     left_out = [cppl[i] for i in range(len(cppl)) if i not in found]
@@ -68,7 +68,7 @@ def test_a_step_shows_the_best_and_some_drawn(cppl: list[float], best: int, draw
     assert found == step_candidates(cppl, best, drawn, np.random.default_rng(seed))
 
 
-def test_of_41_candidates_32_are_shown_and_gainrag_draws_15() -> None:
+def test_step_has_the_best_32_of_41_candidates_and_gainrag_draws_15() -> None:
     cppl = list(np.random.default_rng(0).permutation(41) + 1.0)
     assert sorted(cppl[i] for i in step_candidates(cppl, 32, 0, np.random.default_rng(0))) == list(range(1, 33))
     drawings = [step_candidates(cppl, 1, 15, np.random.default_rng(seed)) for seed in range(40)]

@@ -1,4 +1,4 @@
-"""Rank correlation, the use of the first, intervals; the picture and the card."""
+"""Rank correlation, gain of the first candidate, and intervals; the split, presets and learning curve of a training."""
 
 from __future__ import annotations
 
@@ -35,17 +35,17 @@ def test_equal_values_share_their_mean_rank(values: list[float]) -> None:
 
 
 @given(st.permutations(range(9)))
-def test_without_ties_rho_is_the_textbook_formula(order: list[int]) -> None:
+def test_rho_without_ties_matches_the_textbook_formula(order: list[int]) -> None:
     n = len(order)
     squares = sum((i - rank) ** 2 for i, rank in enumerate(order))
     assert spearman(list(range(n)), order) == pytest.approx(1 - 6 * squares / (n * (n * n - 1)))
 
 
-def test_rho_of_what_is_all_the_same_is_not_known() -> None:
+def test_rho_of_constant_values_is_none() -> None:
     assert spearman([1, 1, 1], [1, 2, 3]) is None and spearman([1], [2]) is None
 
 
-def test_a_ranking_is_judged_by_what_it_puts_first() -> None:
+def test_ranking_is_judged_by_its_first_candidate() -> None:
     asked = [question(7.0, 1.0, 3.0), question(1.0, 7.0)]
     found = judge(asked, [[0.0, 2.0, 1.0], [0.0, 1.0]])
     assert found.first == pytest.approx((np.log(4 / 2), np.log(4 / 8)))
@@ -55,7 +55,7 @@ def test_a_ranking_is_judged_by_what_it_puts_first() -> None:
     assert found.means()["rho"] == pytest.approx(0.0)
 
 
-def test_an_interval_holds_the_mean_and_grows_with_the_spread() -> None:
+def test_interval_contains_the_mean_and_grows_with_the_spread() -> None:
     mean, low, high = interval([1.0, None, 3.0, 2.0] * 10)
     assert mean == 2.0 and low < 2.0 < high
     wider = interval([-10.0, 14.0] * 15)
@@ -63,13 +63,13 @@ def test_an_interval_holds_the_mean_and_grows_with_the_spread() -> None:
     assert interval([None]) == (0.0, 0.0, 0.0)
 
 
-def test_the_pace_rises_and_falls() -> None:
+def test_learning_rate_rises_and_falls() -> None:
     paces = [pace(step, 20, 0.1) for step in range(20)]
     assert paces[:3] == [0.5, 1.0, 1.0] and paces == sorted(paces[:2]) + sorted(paces[2:], reverse=True)
     assert 0 < paces[-1] < 0.1 and pace(0, 1, 0.1) == 1.0
 
 
-def test_a_split_is_by_seed_keeps_questions_together_and_drops_what_teaches_nothing() -> None:
+def test_split_depends_on_the_seed_and_keeps_copies_of_a_question_together() -> None:
     asked = [question(1.0, 2.0 + i, text=f"Q{i % 10}", name=str(i // 10)) for i in range(20)] + [question(1.0, 1.0)]
     one, again = split_questions(asked, TrainSettings()), split_questions(asked, TrainSettings())
     assert one == again and one.dropped == 1 and len(one.held_out) == 4 and len(one.learnt) == 16
@@ -80,7 +80,7 @@ def test_a_split_is_by_seed_keeps_questions_together_and_drops_what_teaches_noth
         split_questions([question(1.0, 1.0)], TrainSettings())
 
 
-def test_questions_are_filtered_by_what_differs_or_by_what_the_reader_solves() -> None:
+def test_questions_are_filtered_by_differing_candidates_or_by_solved() -> None:
     asked = [
         replace(question(*cppl, text=text, name=text), solved=solved)
         for text, solved, cppl in (("a", True, (1.5, 2.0)), ("b", False, (1.5, 2.0)), ("c", True, (1.0, 1.0)))
@@ -89,12 +89,12 @@ def test_questions_are_filtered_by_what_differs_or_by_what_the_reader_solves() -
     assert [one.example.id for one in split_questions(asked, differing).learnt] == ["a", "b"]
     assert [one.example.id for one in split_questions(asked, solved).learnt] == ["a"]
     assert split_questions(asked, PRESETS["paper"]).dropped == 2
-    with pytest.raises(UsageError, match="which questions the reader solves"):
+    with pytest.raises(UsageError, match="labels without the reader's answers"):
         split_questions([*asked, question(1.5, 2.0)], PRESETS["gainrag"])
     assert digest(asked) != digest([replace(asked[0], solved=False), *asked[1:]])
 
 
-def test_presets_are_the_papers() -> None:
+def test_presets_match_the_papers() -> None:
     aed, paper, gainrag = (PRESETS[name] for name in ("aed", "paper", "gainrag"))
     for one in (aed, paper):
         assert (one.best, one.drawn, one.batch, one.rate, one.warmup) == (32, 0, 8, 6e-5, 0.1)  # appendix C
@@ -105,19 +105,19 @@ def test_presets_are_the_papers() -> None:
         TrainSettings(level="other")  # type: ignore[arg-type]
 
 
-def test_an_early_stop() -> None:
+def test_early_stopping() -> None:
     assert not History(held_out=[3.0, 1.0, 2.0]).ends(2) and History(held_out=[3.0, 1.0, 2.0, 2.0]).ends(2)
     assert not History(held_out=[3.0, 4.0, 5.0]).ends(0) and not History().ends(2)
     assert History(held_out=[3.0, 1.0, 2.0]).best == 1
 
 
-def test_the_curve_is_a_picture_of_both_lines() -> None:
+def test_learning_curve_has_both_lines() -> None:
     drawn = svg(History([0.5, 0.4, 0.3, 0.2], [0.4, 0.3], 0.6), "minilm <1>")
     root = ElementTree.fromstring(drawn)
     lines = [(line.get("points") or "").split() for line in root.iter("{http://www.w3.org/2000/svg}polyline")]
     points = {len(line): [tuple(map(float, point.split(","))) for point in line] for line in lines}
     assert sorted(points) == [3, 4]
     heights = [y for _, y in points[3]]
-    assert heights == sorted(heights)  # what falls is drawn lower
+    assert heights == sorted(heights)  # lower values are drawn lower
     assert "minilm <1>: KL in nats" in [text.text for text in root.iter("{http://www.w3.org/2000/svg}text")]
     ElementTree.fromstring(svg(History(), "nothing yet"))

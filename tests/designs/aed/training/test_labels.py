@@ -1,4 +1,4 @@
-"""Labels: the candidates of a question, what each is worth, and what a kill leaves of them."""
+"""Labels: the candidates of a question, their perplexities, and resumption after a kill."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from mergewise.designs.aed.training.candidates import (
     Example,
     LabelSource,
     TrainCandidate,
-    asked_of,
     passages_of,
+    reader_prompt,
     triplets_of,
 )
 from mergewise.designs.aed.training.labels import LabelCounts, LabelSettings, LabelStore, label
@@ -41,24 +41,24 @@ def source(index: mw.Index) -> LabelSource:
 SETTINGS = LabelSettings(passages=3, triplets=3)
 
 
-def test_every_candidate_has_its_perplexity(tmp_path: Path, source: LabelSource) -> None:
-    told: list[tuple[int, int, str]] = []
+def test_every_candidate_gets_its_perplexity(tmp_path: Path, source: LabelSource) -> None:
+    progress: list[tuple[int, int, str]] = []
     model, store = reader(), LabelStore(tmp_path)
-    counts = label(store, [source], model, SETTINGS, lambda *args: told.append(args))
+    counts = label(store, [source], model, SETTINGS, lambda *args: progress.append(args))
     assert counts == LabelCounts(len(EXAMPLES))
-    assert [done for done, _, _ in told] == list(range(1, len(EXAMPLES) + 1))
+    assert [done for done, _, _ in progress] == list(range(1, len(EXAMPLES) + 1))
     found = {one.example: one.candidates for one in store.read(["passages", "triplets", "generated"])}
-    for labelled in store.read(["passages"]):  # without a context the contrast is the model itself
-        question = model.prompt(asked_of(labelled.example.text, None))
+    for labelled in store.read(["passages"]):  # without a context, the model is contrasted with itself
+        question = model.prompt(reader_prompt(labelled.example.text, None))
         answers = labelled.example.answers
         assert labelled.alone == pytest.approx(cppl(model, question, [question], answers, alpha=0.5)[0])
     assert found.keys() == set(EXAMPLES)
     for example, candidates in found.items():
         kinds = [one.candidate.kind for one in candidates]
         assert set(kinds) == {"passages", "triplets", "generated"}
-        question = model.prompt(asked_of(example.text, None))
+        question = model.prompt(reader_prompt(example.text, None))
         for one in candidates:
-            context = model.prompt(asked_of(example.text, one.candidate))
+            context = model.prompt(reader_prompt(example.text, one.candidate))
             assert one.cppl == pytest.approx(cppl(model, question, [context], example.answers)[0])
         best = min(candidates, key=lambda one: one.cppl)
         assert best.candidate.span is not None and best.candidate.span.doc_id == example.id
@@ -71,7 +71,7 @@ def test_every_candidate_has_its_perplexity(tmp_path: Path, source: LabelSource)
     assert unsure == "N/A"
 
 
-def test_a_kill_loses_what_was_being_measured(tmp_path: Path, source: LabelSource) -> None:
+def test_interrupted_labelling_resumes(tmp_path: Path, source: LabelSource) -> None:
     whole, broken = LabelStore(tmp_path / "whole"), LabelStore(tmp_path / "broken")
     label(whole, [source], reader(), SETTINGS)
 
@@ -88,7 +88,7 @@ def test_a_kill_loses_what_was_being_measured(tmp_path: Path, source: LabelSourc
     assert label(broken, [source], idle, SETTINGS) == LabelCounts() and idle.tokens_run == 0
 
 
-def test_half_a_file_is_no_label(tmp_path: Path, source: LabelSource, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_partial_file_is_not_a_label(tmp_path: Path, source: LabelSource, monkeypatch: pytest.MonkeyPatch) -> None:
     store = LabelStore(tmp_path)
     written = pq.write_table
 
@@ -116,23 +116,23 @@ def test_kinds_can_be_added_later(tmp_path: Path, source: LabelSource) -> None:
 
 
 @pytest.mark.parametrize(
-    ("changed", "told"),
+    ("changed", "message"),
     [
         (LabelSettings(passages=2, triplets=3), "count 3, not 2"),
         (LabelSettings(passages=3, triplets=3, alpha=1), "alpha 0.5, not 1"),
         (LabelSettings(passages=3, triplets=3, longest=7), "longest 256, not 7"),
     ],
 )
-def test_labels_of_other_parameters_are_refused(
-    tmp_path: Path, source: LabelSource, changed: LabelSettings, told: str
+def test_labels_with_other_parameters_are_rejected(
+    tmp_path: Path, source: LabelSource, changed: LabelSettings, message: str
 ) -> None:
     store = LabelStore(tmp_path)
     label(store, [source], reader(), SETTINGS)
-    with pytest.raises(UsageError, match=told):
+    with pytest.raises(UsageError, match=message):
         label(store, [source], reader(), changed)
 
 
-def test_labels_of_another_index_or_reader_are_refused(tmp_path: Path, source: LabelSource) -> None:
+def test_labels_of_another_index_or_reader_are_rejected(tmp_path: Path, source: LabelSource) -> None:
     store = LabelStore(tmp_path)
     label(store, [source], reader(), SETTINGS)
     grown = LabelSource(source.examples, source.reader, {"passages": {**source.facts["passages"], "documents": 7}})
@@ -150,15 +150,15 @@ def test_sets_take_turns(tmp_path: Path, source: LabelSource) -> None:
     second = LabelSource(
         [Example(e.id, e.text, e.answers, "second") for e in EXAMPLES[:2]], source.reader, source.facts
     )
-    told: list[str] = []
+    asked: list[str] = []
     settings = LabelSettings(passages=1, triplets=0, generated=False)
-    label(LabelStore(tmp_path), [source, second], reader(), settings, lambda done, total, item: told.append(item))
+    label(LabelStore(tmp_path), [source, second], reader(), settings, lambda done, total, item: asked.append(item))
     order = [EXAMPLES[0], EXAMPLES[0], EXAMPLES[1], EXAMPLES[1], *EXAMPLES[2:]]
-    assert told == [example.text for example in order]
+    assert asked == [example.text for example in order]
 
 
 def long_source(folder: Path) -> LabelSource:
-    """A question whose passages are short, long in many sentences, and long in one, with triplets."""
+    """Return a question with three passages and triplets: a short one, one of many sentences, one of a long sentence."""
     index = mw.open(folder, embedder="none", views=("leaf", "triplet"))
     streets = [f"Arden has a street {n} by the river {n}" for n in range(12)]
     texts = {"a": "Arden: founded by Brix.", "b": ". ".join(streets) + ".", "c": " and ".join(streets)}
@@ -167,10 +167,10 @@ def long_source(folder: Path) -> LabelSource:
 
 
 def prompt_tokens(candidate: TrainCandidate | None = None) -> int:
-    return len(reader().prompt(asked_of(EXAMPLES[0].text, candidate)))
+    return len(reader().prompt(reader_prompt(EXAMPLES[0].text, candidate)))
 
 
-def test_what_does_not_fit_is_labelled_by_its_beginning(tmp_path: Path) -> None:
+def test_long_candidates_are_cut(tmp_path: Path) -> None:
     source, small = long_source(tmp_path / "index"), reader(window=prompt_tokens() + 500)
     whole, store = LabelStore(tmp_path / "whole"), LabelStore(tmp_path / "labels")
     settings = LabelSettings(generated=False)
@@ -178,12 +178,12 @@ def test_what_does_not_fit_is_labelled_by_its_beginning(tmp_path: Path) -> None:
     counts = label(store, [source], small, settings)
     for kind in settings.kinds():
         ((before,), (after,)) = (one.read([kind]) for one in (whole, store))
-        assert len(after.candidates) == len(before.candidates)  # none is gone
+        assert len(after.candidates) == len(before.candidates)  # no candidate is lost
         for long, short in zip(before.candidates, after.candidates, strict=True):
             assert short.candidate.cut == (short.candidate.text != long.candidate.text)
             assert long.candidate.text.startswith(short.candidate.text) and not long.candidate.cut
             assert prompt_tokens(short.candidate) + len("Brix") <= small.window
-            question, prompt = (small.prompt(asked_of(EXAMPLES[0].text, one)) for one in (None, short.candidate))
+            question, prompt = (small.prompt(reader_prompt(EXAMPLES[0].text, one)) for one in (None, short.candidate))
             assert short.cppl == pytest.approx(cppl(small, question, [prompt], ["Brix"])[0])
     (passages,), (sets,) = store.read(["passages"]), store.read(["triplets"])
     texts = {one.candidate.span.doc_id: one.candidate for one in passages.candidates if one.candidate.span is not None}
@@ -199,8 +199,8 @@ def test_what_does_not_fit_is_labelled_by_its_beginning(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("room", "left_out"), [(500, 0), (3, 1)])
-def test_a_question_without_room_is_left_out_and_not_done(tmp_path: Path, room: int, left_out: int) -> None:
-    """With room for neither a word of its candidates, it has no label; a larger window labels it later."""
+def test_question_without_room_is_skipped_and_retried(tmp_path: Path, room: int, left_out: int) -> None:
+    """A question gets no label if not a word of a candidate fits. A larger window labels it later."""
     source, settings = long_source(tmp_path / "index"), LabelSettings(triplets=0, generated=False)
     store, tight = LabelStore(tmp_path / "labels"), reader(window=prompt_tokens() + len("Brix") + room)
     assert label(store, [source], tight, settings).left_out == left_out
@@ -208,8 +208,8 @@ def test_a_question_without_room_is_left_out_and_not_done(tmp_path: Path, room: 
     assert label(store, [source], reader(), settings).questions == left_out
 
 
-def test_what_the_reader_solves_is_kept_beside_its_labels(tmp_path: Path, source: LabelSource) -> None:
-    """By the candidate of least perplexity; the answer of a reader that has read who founded the town is right."""
+def test_solved_questions_are_stored_with_the_labels(tmp_path: Path, source: LabelSource) -> None:
+    """The reader answers from the candidate with the lowest perplexity, which names the founder."""
     store, settings = LabelStore(tmp_path), replace(SETTINGS, solved=True)
     asked: list[tuple[str, tuple[str, ...]]] = []
 
@@ -225,14 +225,14 @@ def test_what_the_reader_solves_is_kept_beside_its_labels(tmp_path: Path, source
     found = {one.example.id: one.solved for one in store.read(settings.kinds())}
     assert found == {example.id: example.id != "Belford" for example in EXAMPLES}
     assert label(store, [source], reader(), settings, solves=solves) == LabelCounts()
-    assert {one.solved for one in store.read(["passages"])} == {None}  # of other candidates nobody asked
+    assert {one.solved for one in store.read(["passages"])} == {None}  # not checked for other kinds
     (path, *_) = tmp_path.glob("solved.*/*.json")
     path.write_text("[]")
     with pytest.raises(UsageError, match="label again"):
         store.read(settings.kinds())
 
 
-def test_labels_of_another_version_are_refused(tmp_path: Path, source: LabelSource) -> None:
+def test_labels_of_another_version_are_rejected(tmp_path: Path, source: LabelSource) -> None:
     store, settings = LabelStore(tmp_path), LabelSettings(passages=1, triplets=0, generated=False)
     label(store, [source], reader(), settings)
     path = tmp_path / "passages/_manifest.json"
@@ -243,22 +243,20 @@ def test_labels_of_another_version_are_refused(tmp_path: Path, source: LabelSour
 
 
 @pytest.mark.parametrize("answers", [[], ["", " "]])
-def test_questions_without_answers_cannot_be_labelled(
-    tmp_path: Path, source: LabelSource, answers: Sequence[str]
-) -> None:
+def test_questions_without_answers_are_rejected(tmp_path: Path, source: LabelSource, answers: Sequence[str]) -> None:
     asked = LabelSource([Example("1", "Who?", tuple(answers))], source.reader, source.facts)
-    with pytest.raises(UsageError, match="no question has an answer"):
+    with pytest.raises(UsageError, match="no question with an answer"):
         label(LabelStore(tmp_path), [asked], reader(), SETTINGS)
 
 
-def test_an_index_without_triplets_is_told(tmp_path: Path) -> None:
+def test_index_without_triplets_is_rejected(tmp_path: Path) -> None:
     index = mw.open(tmp_path / "index", embedder="none")
     index.add([mw.Document(id="a", title="Arden", text="Arden was founded by Brix.")])
     with pytest.raises(UsageError, match="triplet"):
         label(LabelStore(tmp_path / "labels"), [label_source(index, EXAMPLES[:1])], reader(), SETTINGS)
 
 
-def test_a_damaged_file_is_named(tmp_path: Path, source: LabelSource) -> None:
+def test_error_names_a_damaged_file(tmp_path: Path, source: LabelSource) -> None:
     store = LabelStore(tmp_path)
     label(store, [source], reader(), LabelSettings(passages=1, triplets=0, generated=False))
     path = next((tmp_path / "passages").glob("*.parquet"))
@@ -270,7 +268,7 @@ def test_a_damaged_file_is_named(tmp_path: Path, source: LabelSource) -> None:
         label(store, [source], reader(), LabelSettings(passages=1, triplets=0, generated=False))
 
 
-def test_the_rows_can_be_read_by_others(tmp_path: Path, source: LabelSource) -> None:
+def test_labels_are_plain_parquet(tmp_path: Path, source: LabelSource) -> None:
     store = LabelStore(tmp_path)
     label(store, [source], reader(), SETTINGS)
     table = pq.read_table(tmp_path / "passages")
@@ -280,8 +278,8 @@ def test_the_rows_can_be_read_by_others(tmp_path: Path, source: LabelSource) -> 
     assert json.loads((tmp_path / "passages/_manifest.json").read_text())["chat"] == "scripted"
 
 
-def test_a_unit_is_what_the_strategy_judges(index: mw.Index, source: LabelSource) -> None:
-    """The predictor is trained on the very texts that it will be asked about."""
+def test_candidates_match_the_units_of_the_strategy(index: mw.Index, source: LabelSource) -> None:
+    """The predictor is trained on the same texts that it scores later."""
     asked = EXAMPLES[0].text
     retrieved = units.retrieve(asked, source.reader, 3)
     assert [one.predictor_text for one in passages_of(asked, source.reader, 3, 256)] == [

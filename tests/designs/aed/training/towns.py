@@ -1,4 +1,4 @@
-"""Towns, who founded them, and a reader that believes what it has read: a corpus and a model made by hand."""
+"""A hand-made corpus of towns and their founders, and a reader that believes its context."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ SAYINGS = {
     "mill": "Flour from the mill is sold all over the county.",
 }
 HINTS = {"school": 20.0, "choir": 10.0, "market": 6.0, "river": 4.0, "train": 3.0, "mill": 2.0}
-"""How far the reader is led to the founder by other sayings, which do not name him."""
+"""Weights of the sayings that hint at the founder without naming him."""
 
 
 def reader(towns: Mapping[str, str] = TOWNS, window: int = 4000) -> ScriptedCausal:
-    """It believes what it has read of a founder, and writes a background of two letters, but none about Corley."""
+    """Return a reader that believes a passage about a founder. Its background is "x!", or "N/A!" for Corley."""
 
     def rule(text: str) -> dict[str, float]:
         if "background" in text and text.endswith("?"):
@@ -63,7 +63,7 @@ def towns_index(folder: Path) -> mw.Index:
 
 
 def many_index(folder: Path) -> tuple[mw.Index, list[Example]]:
-    """Thirty towns with eight documents each, of which one answers the question."""
+    """Create thirty towns with eight documents each. One of the eight answers the question."""
     opened = mw.open(folder, embedder="none", views=("leaf",))
     opened.add(
         [

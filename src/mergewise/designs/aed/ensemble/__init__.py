@@ -1,6 +1,6 @@
-"""Answers of several streams: AED-RAG's ensemble (`aed`), its most useful stream alone (`aed-best`), and REPLUG (`replug`).
+"""Modes with several streams: AED-RAG's ensemble (`aed`), its most useful stream (`aed-best`), and REPLUG (`replug`).
 
-Beside them the modes that they are measured against, with the same prompts and one stream: `short`, `naive` and `recomp`.
+The baselines `short`, `naive` and `recomp` use the same prompts with a single stream.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from mergewise.types import Answer
 def _mode_of_many(
     answer_all: Callable[[Sequence[Request], Needed], list[Answer]], summary: str, needs: Need[Needed], **options: Any
 ) -> Mode[Needed]:
-    """A mode that answers one question as it answers many."""
+    """Return a mode that answers questions in batches. A single question is a batch of one."""
     return Mode(
         lambda request, model: answer_all([request], model)[0], summary, needs, answer_all=answer_all, **options
     )
@@ -27,13 +27,13 @@ MODES: dict[str, Mode[Any]] = {
     "aed": _mode_of_many(
         aed_all, "the passages and the model's own background, decoded together", CAUSAL, otherwise="aed-best"
     ),
-    "aed-best": Mode(answer_by_best, "the most useful of the streams of `aed`", CHAT),
-    "naive": _mode_of_many(short_all, "what the model knows, in a few words", CHAT, reads_context=False),
+    "aed-best": Mode(answer_by_best, "the most useful stream of `aed`", CHAT),
+    "naive": _mode_of_many(short_all, "the model's own knowledge, in a few words", CHAT, reads_context=False),
     "recomp": _mode_of_many(
-        summary_all, "a summary of the passages, which may be empty, in a few words", CHAT, alone=True
+        summary_all, "a summary of the passages (it may be empty), in a few words", CHAT, alone=True
     ),
-    "replug": _mode_of_many(replug_all, "each passage by itself, probabilities added up", CAUSAL),
+    "replug": _mode_of_many(replug_all, "each passage separately, with summed probabilities", CAUSAL),
     "short": _mode_of_many(
-        short_all, "the passages, in a few words; without any what the model knows", CHAT, alone=True
+        short_all, "the passages, in a few words; without passages, the model's own knowledge", CHAT, alone=True
     ),
 }

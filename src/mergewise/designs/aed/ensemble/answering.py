@@ -1,4 +1,4 @@
-"""From the prompts of questions to their answers: decoded in one batch by a causal model, or one by one by a chat model."""
+"""Answers from prompts: decoded in a batch by a causal model, or one by one by a chat model."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def by_chat(question: StreamedQuestion, chat: ChatModel) -> Answer:
-    """The answer of a chat model to the question's only reading."""
+    """Answer the question's only prompt by a chat model."""
     (reading,) = question.readings
     shown = ShownAnswer(question.request.show)
     reply = run(_complete(chat, reading.messages, question.window.limit, shown))
@@ -42,7 +42,7 @@ async def _complete(chat: ChatModel, messages: Sequence[Message], limit: int, sh
 
 
 def decode_answers(asked: Sequence[StreamedQuestion], causal: CausalModel[Any], mixture: bool = False) -> list[Answer]:
-    """Eq. 14 for all questions in one batch, and their answers."""
+    """Decode all questions by Eq. 14 in one batch."""
     if not asked:
         return []
     streams = [
@@ -96,12 +96,12 @@ def finish_answer(
     tokens: tuple[StreamToken, ...],
     shown: ShownAnswer,
 ) -> Answer:
-    """The model's answer with its citations and its steps; `usage` is what it cost itself."""
+    """Build the answer with citations and trace. `usage` covers only the call that wrote `text`."""
     request = question.request
     text, removed = without_unknown(text, ())
     text = text.strip()
     if not text:
-        raise ModelError(f"{question.window.spec} answered with nothing", "raise --max-tokens, or try another model")
+        raise ModelError(f"empty answer from {question.window.spec}", "raise --max-tokens, or try another model")
     grounding = ground(text, question.text, question.sources, request.document)
     shown.end(grounding.marks)
     weights = ", ".join(
@@ -124,7 +124,7 @@ def finish_answer(
 
 
 class ShownAnswer:
-    """Shows an answer as it arrives, as its text will be in the end: without marks of the model, and with ours behind it."""
+    """Filter that shows an answer while it arrives. It removes the model's marks and appends ours."""
 
     def __init__(self, show: Show | None) -> None:
         self.wanted = show is not None

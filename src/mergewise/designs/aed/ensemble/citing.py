@@ -1,7 +1,7 @@
-"""Citations of an answer in few words: the streams wrote no marks, so the sentences are looked up that hold what it says.
+"""Citations of a short answer. Streams write no marks, so the answer is matched with the sentences of the sources.
 
-A sentence of the answer cites the sentence of the sources that has most of its words, half of them at least, and of several the
-one that has most of the question's. What the model wrote itself is no source. The numbers stand at the end of the answer.
+A sentence of the answer cites the source sentence with most of its words, at least half of them. Ties go to the sentence with
+most words of the question. The model's own background is never cited. The numbers are appended to the answer.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from mergewise.types import Citation
 
 @dataclass(frozen=True, slots=True)
 class AnswerGrounding:
-    """What the sources say of an answer: the citations, the sentences without support, and how many could be judged."""
+    """Support of an answer: its citations, its sentences without support, and the number of sentences that were checked."""
 
     citations: tuple[Citation, ...]
     unverified: tuple[str, ...]
@@ -28,7 +28,7 @@ class AnswerGrounding:
 
     @property
     def marks(self) -> str:
-        """What is put behind the answer."""
+        """Marks to append to the answer."""
         numbers = dict.fromkeys(citation.number for citation in self.citations)
         return " " + "".join(f"[{number}]" for number in numbers) if numbers else ""
 
@@ -45,15 +45,15 @@ def ground(text: str, question: str, sources: Sequence[Source], document: Docume
     unverified: list[str] = []
     judged = 0
     for start, end in split_sentences(text):
-        said = text[start:end]
-        found = _best(content_terms(said), asked, known)
+        stated = text[start:end]
+        found = _best(content_terms(stated), asked, known)
         if found is not None:
             number, sentence = found
             citations.setdefault((number, sentence.span), locator.citation(number, sentence.text, sentence.span))
-        supported = claims.is_supported(said, () if found is None else (found[0],))
+        supported = claims.is_supported(stated, () if found is None else (found[0],))
         judged += supported is not None
         if supported is False:
-            unverified.append(said)
+            unverified.append(stated)
     return AnswerGrounding(tuple(citations.values()), tuple(unverified), judged)
 
 
@@ -67,8 +67,8 @@ def _source_sentences(sources: Sequence[Source]) -> Iterator[_Known]:
                 yield source.number, sentence, content_terms(sentence.text)
 
 
-def _best(said: frozenset[str], asked: frozenset[str], known: Sequence[_Known]) -> tuple[int, SourceSentence] | None:
-    if not said or not known:
+def _best(stated: frozenset[str], asked: frozenset[str], known: Sequence[_Known]) -> tuple[int, SourceSentence] | None:
+    if not stated or not known:
         return None
-    number, sentence, terms = max(known, key=lambda one: (len(said & one[2]), len(asked & one[2])))
-    return (number, sentence) if len(said & terms) >= ENOUGH * len(said) else None
+    number, sentence, terms = max(known, key=lambda one: (len(stated & one[2]), len(asked & one[2])))
+    return (number, sentence) if len(stated & terms) >= ENOUGH * len(stated) else None

@@ -1,10 +1,10 @@
-"""The modes that read several streams, on one core: prompts, weights, decoding, citations.
+"""Modes with several streams. They share prompts, weights, decoding and citations.
 
-    aed        passages, triplets where there are some, and the model's own background: Eq. 12 to 14, by a causal model
-    aed-best   the stream of the highest utility alone: what any chat model can do (the paper's "w/o AED")
-    replug     one stream a passage, weighed by its score, probabilities added up
+    aed        streams of passages, triplets (if any) and the model's own background: Eq. 12 to 14, by a causal model
+    aed-best   only the stream with the highest utility, by any chat model (the paper's "w/o AED")
+    replug     a stream per passage, weighted by its score, with summed probabilities
 
-A context of another strategy than `aed` is one stream of passages. Utilities come from the request's predictor.
+A context of another strategy than `aed` has a single stream of passages. Utilities come from the request's predictor.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ MOST_STREAMS = 10
 
 
 def aed_all(requests: Sequence[Request], causal: CausalModel[Any]) -> list[Answer]:
-    """AED for many questions: all backgrounds in one batch, then all streams of all questions in another."""
+    """Answer questions by AED: all backgrounds in one batch, then all streams of all questions in another."""
     window = ModelWindow.of_causal(causal, requests[0].max_tokens)
     asked = [StreamedQuestion(request, _ensemble(request), window) for request in requests]
     backgrounds = _backgrounds([question for question in asked if question.ensemble.memory], causal)
@@ -46,7 +46,7 @@ def aed_all(requests: Sequence[Request], causal: CausalModel[Any]) -> list[Answe
 
 
 def _backgrounds(asked: Sequence[StreamedQuestion], causal: CausalModel[Any]) -> dict[str, Decoded]:
-    """What the model writes by itself, for each question once."""
+    """Write the background of each distinct question by the model, or reuse it from the request."""
     known = {q.text: kept[q.text] for q in asked if (kept := q.request.backgrounds) and q.text in kept}
     new = list(dict.fromkeys(question.text for question in asked if question.text not in known))
     written = write_alone(causal, [prompts.background(text) for text in new], prompts.BACKGROUND_TOKENS)
@@ -58,13 +58,13 @@ def _backgrounds(asked: Sequence[StreamedQuestion], causal: CausalModel[Any]) ->
 
 
 def replug_all(requests: Sequence[Request], causal: CausalModel[Any]) -> list[Answer]:
-    """REPLUG: p(y) = sum over d of p(y | d, q) lambda(d, q), with lambda the softmax of the passages' scores."""
+    """Answer by REPLUG: p(y) = sum over d of p(y | d, q) lambda(d, q), where lambda is the softmax of the passages' scores."""
     window = ModelWindow.of_causal(causal, requests[0].max_tokens)
     return decode_answers([_one_stream_a_passage(request, window) for request in requests], causal, mixture=True)
 
 
 def answer_by_best(request: Request, chat: ChatModel) -> Answer:
-    """The stream of the highest utility, read by a chat model."""
+    """Answer from the stream with the highest utility by a chat model."""
     question = StreamedQuestion(request, _ensemble(request), ModelWindow.of_chat(chat, request))
     background = None
     if question.ensemble.memory:
@@ -72,14 +72,14 @@ def answer_by_best(request: Request, chat: ChatModel) -> Answer:
         question.spent, background = reply.usage, reply.text
     question.read(background)
     best = max(question.readings, key=lambda reading: question.utilities[reading.name])
-    question.steps.append(Step("best", f"{chat.spec} answers from the stream of the highest utility, {best.name}"))
+    question.steps.append(Step("best", f"{chat.spec} answers from the stream with the highest utility: {best.name}"))
     question.weights = {name: float(name == best.name) for name in question.weights}
     question.readings = [best]
     return by_chat(question, chat)
 
 
 def _ensemble(request: Request) -> Ensemble:
-    """The context's own streams, or one of all its passages."""
+    """Return the context's own streams, or a single stream of all its passages."""
     context = request.context
     if (ensemble := ensemble_of(context)) is not None:
         return ensemble
@@ -101,6 +101,8 @@ def _one_stream_a_passage(request: Request, window: ModelWindow) -> StreamedQues
             question.steps.append(Step("skip", f"passage {source.number} does not fit into the window"))
     question.check_readings()
     if len(sources) > MOST_STREAMS:
-        question.steps.append(Step("skip", f"{len(sources) - MOST_STREAMS} passages: {MOST_STREAMS} streams at most"))
+        question.steps.append(
+            Step("skip", f"{len(sources) - MOST_STREAMS} passages over the maximum of {MOST_STREAMS} streams")
+        )
     question.weights = weights_of(question.utilities)
     return question

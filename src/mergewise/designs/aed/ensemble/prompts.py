@@ -1,6 +1,6 @@
-"""The two prompts of AED-RAG (Table 6), in our own words: a short answer from what stands before it, and a background passage.
+"""The two prompts of AED-RAG (Table 6), in our own words: a short answer from the quoted texts, and a background passage.
 
-All streams of a question, and what they are compared with, get the same prompt; only what is quoted in it differs.
+All streams of a question and all baselines use the same prompt. Only the quoted texts differ.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from mergewise.prompting.quoting import quotation, turn, warning
 from mergewise.types import Message
 
 BACKGROUND_TOKENS = 160
-"""What a background passage may take: a hundred words and some room."""
+"""Maximum tokens of a background passage: a hundred words and a margin."""
 
 _ANSWER = """\
 Answer the question at the end in as few words as it needs: a name, a date, a number, or a short phrase. Write nothing else.
@@ -36,7 +36,7 @@ Where nothing in them helps, write {nothing} and nothing else.
 {data}"""
 
 SUMMARY_TOKENS = 80
-"""What a summary may take."""
+"""Maximum tokens of a summary."""
 
 _NONE = re.compile(rf"[\W_]*{NOTHING}\b[\W_]*\Z")
 _NOTHING = re.compile(r"[\W_]*n\s*/\s*a\b", re.IGNORECASE)
@@ -45,7 +45,7 @@ _NOTHING = re.compile(r"[\W_]*n\s*/\s*a\b", re.IGNORECASE)
 def answer(
     question: str, texts: Sequence[Source | str], code: str, written: Literal["background", "summary"] = "background"
 ) -> list[Message]:
-    """Ask for an answer from passages and from texts that a model has `written`, in this order, or from none."""
+    """Ask for an answer from passages and texts that a model has `written`, in this order. `texts` may be empty."""
     quoted = [quotation(written, text, code) if isinstance(text, str) else quoted_source(text, code) for text in texts]
     system = _ANSWER.format(data=warning(code)) if quoted else _ALONE
     return turn(system, [*quoted, f"Question: {question}"])
@@ -57,7 +57,7 @@ def summary(question: str, sources: Sequence[Source], code: str) -> list[Message
 
 
 def says_nothing(summary: str) -> bool:
-    """Whether a summary says that nothing helps, or is empty."""
+    """Check whether a summary is empty or states that nothing helps."""
     return not summary.strip() or _NONE.match(summary) is not None
 
 
@@ -66,5 +66,5 @@ def background(question: str) -> list[Message]:
 
 
 def knows_nothing(background: str) -> bool:
-    """Whether the model says "N/A", also with an apology behind it, or nothing at all."""
+    """Check whether a background is empty or begins with "N/A"."""
     return not background.strip() or _NOTHING.match(background) is not None

@@ -1,4 +1,4 @@
-"""What each stream of a question reads: its passages as far as they fit, or the background that the model wrote."""
+"""The prompt of each stream of a question: the passages that fit, or the background that the model wrote."""
 
 from __future__ import annotations
 
@@ -22,12 +22,16 @@ if TYPE_CHECKING:
 Text = TypeVar("Text", Source, Source | str)
 
 TOGETHER = "together"
-_MARGIN = 0.05  # of a chat model's window, whose tokens are counted by another tokenizer
+# share of the window to keep free, since a chat model counts tokens by another tokenizer
+_MARGIN = 0.05
 
 
 @dataclass(frozen=True, slots=True)
 class ModelWindow:
-    """Tokens that a prompt of the model `spec` may have, as `measure` counts them, and its answer: a quarter at most."""
+    """The window of the model `spec`: tokens for a prompt (`room`, counted by `measure`) and for an answer (`limit`).
+
+    An answer gets at most a quarter of the window.
+    """
 
     spec: str
     room: int
@@ -50,7 +54,7 @@ class ModelWindow:
 
 @dataclass(frozen=True, slots=True)
 class StreamPrompt:
-    """A stream as a prompt: its name, what it reads, and the sources that stand in it."""
+    """The prompt of a stream, with the stream's name and the sources in the prompt."""
 
     name: str
     messages: list[Message]
@@ -59,7 +63,7 @@ class StreamPrompt:
 
 @dataclass(slots=True)
 class StreamedQuestion:
-    """A question on its way to an answer: its streams, their utilities, the weights of those that are run, and what was paid."""
+    """The state of a question: its prompts, the utilities and weights of its streams, trace steps, and usage."""
 
     request: Request
     ensemble: Ensemble
@@ -76,12 +80,12 @@ class StreamedQuestion:
 
     @property
     def sources(self) -> list[Source]:
-        """All sources of all streams, each once, by their numbers."""
+        """Distinct sources of all streams, by number."""
         known = {source.number: source for reading in self.readings for source in reading.sources}
         return [known[number] for number in sorted(known)]
 
     def read(self, background: str | None) -> None:
-        """Make the streams, and weigh them. `background` is None where the memory is no stream."""
+        """Build and weight the streams. `background` is None without a stream of the model's own background."""
         request = self.request
         code = code_for([self.text, request.context.text, background or ""])
         numbered = {source.number: source for source in base_sources(request.context, request.document)}
@@ -91,7 +95,7 @@ class StreamedQuestion:
         for stream in self.ensemble.streams:
             self._add(stream, [numbered[number] for number in stream.passages], code)
         if background is not None:
-            self._remember(background, code)
+            self._add_background(background, code)
         if self.utilities:
             self.weights |= weights_of(self.utilities)
         self.check_readings()
@@ -99,15 +103,15 @@ class StreamedQuestion:
     def check_readings(self) -> None:
         """Raise UsageError if no stream has anything to read."""
         if not self.readings:
-            problem = f"no passage fits into the window of {self.window.spec}, and there is no background"
+            problem = f"no passage fits into the window of {self.window.spec}, and no background is available"
             raise UsageError(problem, "lower --budget or --max-tokens")
 
     def read_alone(self, reading: StreamPrompt) -> None:
-        """Answer from this prompt and from no other."""
+        """Use this prompt only."""
         self.readings, self.weights = [reading], {reading.name: 1.0}
 
     def texts_that_fit(self, texts: Sequence[Text], code: str, least: int = 0) -> list[Text]:
-        """Return the first texts that fit together; the last of a stream are the least useful."""
+        """Drop texts from the end until the prompt fits. Return at least `least` of them."""
         kept = list(texts)
         while len(kept) > least and self.window.measure(prompts.answer(self.text, kept, code)) > self.window.room:
             kept.pop()
@@ -125,17 +129,17 @@ class StreamedQuestion:
         self.utilities[stream.name] = stream.within([source.number for source in kept]).utility
 
     def _read_together(self, sources: Sequence[Source], background: str | None, code: str) -> None:
-        """One prompt of the most useful passages, with the background among them where it is one of these (GainRAG)."""
-        worth = dict(self._worth())
+        """Build a single prompt of the most useful texts. The background competes with the passages (GainRAG)."""
+        worth = dict(self._passage_utilities())
         best = sorted(sources, key=lambda source: -worth.get(source.number, source.score))
         ranked: list[Source | str] = [*best]
-        utility = None if background is None else self._utility(background)
+        utility = None if background is None else self._background_utility(background)
         if background is not None and utility is not None:
             ranked.insert(sum(worth.get(source.number, source.score) >= utility for source in best), background)
         wanted = ranked[: self.ensemble.together]
         kept = self.texts_that_fit(wanted, code, least=1)
         if len(kept) < len(wanted):
-            self.steps.append(Step("skip", "not all of the most useful passages fit into the window"))
+            self.steps.append(Step("skip", "some of the most useful passages do not fit into the window"))
         shown = tuple(source for source in kept if isinstance(source, Source))
         self.readings.append(StreamPrompt(TOGETHER, prompts.answer(self.text, kept, code), shown))
         self.weights[TOGETHER] = 1.0
@@ -144,24 +148,24 @@ class StreamedQuestion:
             read.append(utility)
         self.utilities[TOGETHER] = max(read, default=0.0)
 
-    def _worth(self) -> Iterator[tuple[int, float]]:
-        """The utility of each passage; of several candidates in one the best one's, which comes last."""
+    def _passage_utilities(self) -> Iterator[tuple[int, float]]:
+        """Yield the utility of each passage. The best of several candidates in a passage comes last."""
         for stream in self.ensemble.streams:
             for unit in reversed(stream.units):
                 yield from ((number, unit.utility) for number in unit.passages)
 
-    def _utility(self, background: str) -> float | None:
-        """S_phi(q, d_ss), Eq. 12; None where the model knows nothing, unless that is to be read, too."""
+    def _background_utility(self, background: str) -> float | None:
+        """Return S_phi(q, d_ss), Eq. 12, or None if the model knows nothing and `na` is off."""
         if prompts.knows_nothing(background) and not (self.ensemble.na and background.strip()):
-            self.steps.append(Step("background", "N/A: the model knows nothing, and its stream has no weight"))
+            self.steps.append(Step("background", "N/A: the model knows nothing, so its stream has no weight"))
             return None
         (utility,) = self.request.models.utilities.utilities(self.text, [background])
         self.steps.append(Step("background", " ".join(background.split()), score=utility))
         return utility
 
-    def _remember(self, background: str, code: str) -> None:
-        """The self-sufficiency passage, with its utility, or with no weight."""
-        utility = self._utility(background)
+    def _add_background(self, background: str, code: str) -> None:
+        """Add the self-sufficiency passage as a stream, or with weight 0 if the model knows nothing."""
+        utility = self._background_utility(background)
         if utility is None:
             self.weights[MEMORY] = 0.0
             return

@@ -1,13 +1,13 @@
-"""Modes of one stream, which AED-RAG is measured against: its answers' prompt (Table 6), decoded the ordinary way.
+"""Modes with one stream, the baselines of AED-RAG. They use its answer prompt (Table 6) with ordinary decoding.
 
-    short      all passages of the context in one prompt (standard RAG); without any, the question alone
-    naive      the question alone
-    recomp     a summary of the passages that the model writes first, or the question alone where it says that nothing helps
+    short      all passages of the context in one prompt (standard RAG); without passages, only the question
+    naive      only the question
+    recomp     a summary of the passages that the model writes first; only the question if the model says that nothing helps
 
-By a causal model many questions are decoded in one batch; any other chat model is asked one question after the other.
+A causal model decodes many questions in one batch. Any other chat model answers them one after the other.
 
-`recomp` is RECOMP's abstractive compressor with selective augmentation (Xu et al. 2023). Where we differ: the paper distils a
-small model for it, we ask the model that answers. Its extractive compressor is the strategy `recomp`, to be read by `short`.
+`recomp` is RECOMP's abstractive compressor with selective augmentation (Xu et al. 2023). The paper distils a small model for it.
+We use the model that answers. RECOMP's extractive compressor is the strategy `recomp`, to be used with `short`.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def short_all(requests: Sequence[Request], chat: ChatModel) -> list[Answer]:
 
 
 def summary_all(requests: Sequence[Request], chat: ChatModel) -> list[Answer]:
-    """By a causal model, all summaries in one batch, then all answers."""
+    """Answer questions from summaries. A causal model writes all summaries in one batch, then all answers."""
     asked = [_question_and_sources(request, chat) for request in requests]
     wanted = [prompts.summary(question.text, sources, code) for question, sources, code in asked if sources]
     causal = requests[0].models.causal
@@ -58,7 +58,7 @@ def summary_all(requests: Sequence[Request], chat: ChatModel) -> list[Answer]:
 
 
 def _question_and_sources(request: Request, chat: ChatModel) -> tuple[StreamedQuestion, list[Source], str]:
-    """The question, the passages that fit, the best ones first, and the code of quotations."""
+    """Return the question, the passages that fit (best first), and the code of the quotations."""
     causal = request.models.causal
     window = ModelWindow.of_chat(chat, request) if causal is None else ModelWindow.of_causal(causal, request.max_tokens)
     question = StreamedQuestion(request, Ensemble((), memory=False), window)
@@ -84,6 +84,6 @@ def _read_summary(question: StreamedQuestion, sources: Sequence[Source], summary
 
 
 def _answers(asked: Sequence[StreamedQuestion], chat: ChatModel) -> list[Answer]:
-    """By a causal model in one batch, else one question after the other."""
+    """Answer in one batch by a causal model, or one question after the other."""
     causal = asked[0].request.models.causal
     return [by_chat(question, chat) for question in asked] if causal is None else decode_answers(asked, causal)

@@ -1,5 +1,5 @@
-"""The utility predictor of AED-RAG and GainRAG: candidates measured by a causal model, and a cross-encoder trained on them.
+"""The utility predictor of AED-RAG and GainRAG: a cross-encoder trained on candidates that a causal model has labelled.
 
-candidates   what a question can be answered from: passages, their triplet sets, what the model writes itself (Eq. 4 and 5)
-labels       their contrastive perplexity (Eq. 2 and 3), kept in Parquet as it comes
+candidates   sources of an answer: passages, their triplet sets, and the background that the model writes (Eq. 4 and 5)
+labels       their contrastive perplexity (Eq. 2 and 3), stored in Parquet while it is measured
 """

@@ -1,10 +1,10 @@
-"""What a predictor is trained from, as a sequence classifier with one label and its tokenizer.
+"""Base models of a predictor, loaded as a sequence classifier with one label, and its tokenizer.
 
-    cross-encoder:PATH   a folder of Hugging Face's form: a cross-encoder with one label, or an encoder, which gets a new head
-    minilm               the embedder that ships with the package, read out of its ONNX file, with a new head
+    cross-encoder:PATH   a Hugging Face folder: a cross-encoder with one label, or an encoder, which gets a new head
+    minilm               the embedder that ships with the package, loaded from its ONNX file, with a new head
 
-The weights of `minilm` are 7-bit integers times a scale, so the network starts where the shipped one is, up to the rounding of
-its activations. The file has one vector for the type of a token where BERT has two: both types start with it.
+The weights of `minilm` are 7-bit integers times a scale, so the network starts equal to the shipped one, except for the rounding
+of its activations. The file has a single vector for the token type, but BERT has two. Both start with the same vector.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _CROSS_ENCODER = "cross-encoder:"
 
 @dataclass(frozen=True, slots=True)
 class Base:
-    """A network of transformers and its tokenizer."""
+    """A transformers network and its tokenizer."""
 
     spec: str
     network: Any
@@ -38,14 +38,23 @@ class Base:
 
 
 def check_packages() -> None:
-    """MissingExtra where a package that training takes is not installed: better before the labels than behind them."""
+    """Check that the packages for training are installed, before the labels are made.
+
+    Raises:
+        MissingExtra: if a package is missing.
+    """
     for package in ("torch", "transformers", "onnx"):
         if find_spec(package) is None:
             raise MissingExtra(package, EXTRA)
 
 
 def load_base(spec: str, seed: int) -> Base:
-    """UsageError for what cannot be trained, MissingExtra without torch. `seed` draws a new head."""
+    """Load a base model. A new head is initialised by `seed`.
+
+    Raises:
+        UsageError: if the model cannot be trained.
+        MissingExtra: if torch is not installed.
+    """
     check_base(spec)
     torch = torch_module()
     torch.manual_seed(seed)
@@ -53,22 +62,26 @@ def load_base(spec: str, seed: int) -> Base:
 
 
 def check_base(spec: str) -> None:
-    """UsageError for a spec of no form that there is."""
+    """Check the form of a spec.
+
+    Raises:
+        UsageError: if the form is unknown.
+    """
     if spec != "minilm" and (not spec.startswith(_CROSS_ENCODER) or spec == _CROSS_ENCODER):
-        raise UsageError(f"unknown base {spec!r}", "use cross-encoder:PATH or minilm")
+        raise UsageError(f"unknown base: {spec!r}", "use cross-encoder:PATH or minilm")
 
 
 def _folder(spec: str, name: str) -> Base:
     import transformers
 
-    hint = (
-        "give the folder of a cross-encoder as transformers saves it (config.json, model.safetensors, tokenizer.json)"
-    )
+    hint = "pass the folder of a cross-encoder saved by transformers (config.json, model.safetensors, tokenizer.json)"
     try:
         config = transformers.AutoConfig.from_pretrained(name, trust_remote_code=False)
         judges = any("SequenceClassification" in kind for kind in config.architectures or ())
         if judges and config.num_labels != 1:
-            raise UsageError(f"{name} gives {config.num_labels} scores a pair", "train a cross-encoder with one label")
+            raise UsageError(
+                f"{name} has {config.num_labels} labels (expected 1)", "use a cross-encoder with one label"
+            )
         config.num_labels = 1
         with quietly():
             network = transformers.AutoModelForSequenceClassification.from_pretrained(
@@ -76,7 +89,7 @@ def _folder(spec: str, name: str) -> Base:
             )
         tokenizer = transformers.AutoTokenizer.from_pretrained(name, trust_remote_code=False)
     except (OSError, ValueError, KeyError) as error:
-        raise UsageError(f"{name} cannot be trained: {str(error).splitlines()[0]}", hint) from None
+        raise UsageError(f"cannot load the base {name}: {str(error).splitlines()[0]}", hint) from None
     return Base(spec, network, tokenizer)
 
 
@@ -112,10 +125,10 @@ def _minilm() -> Base:
 
 
 def minilm_weights(path: Path = minilm.MODEL) -> dict[str, FloatArray]:
-    """The weights of the shipped embedder by the names that BERT has for them, as plain numbers.
+    """Return the dequantised weights of the shipped embedder by their names in BERT.
 
-    The nodes of the file stand in the order in which `scripts/export_minilm.py` writes them: a matrix product for each linear
-    layer, of which query, key and value are one, and a normalisation behind the embeddings and each half of a layer.
+    The order of the file's nodes is that of `scripts/export_minilm.py`: a matrix product per linear layer (query, key and value
+    share one), and a normalisation after the embeddings and after each half of a layer.
     """
     try:
         import onnx
@@ -153,7 +166,7 @@ def minilm_weights(path: Path = minilm.MODEL) -> dict[str, FloatArray]:
 def _linear(
     node: Any, makers: Mapping[str, Any], values: Mapping[str, npt.NDArray[Any]]
 ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
-    """Weight (outputs, inputs) and bias of a product of integers, with what its input is divided by taken into the weight."""
+    """Return weight (outputs, inputs) and bias of an integer product. The divisor of the input is folded into the weight."""
     kernel = values[node.input[1]].astype(np.float32) * values[node.input[3]]
     given = makers[makers[node.input[0]].input[0]]
     factors = values.get(given.input[1]) if given.op_type == "Mul" else None

@@ -1,9 +1,9 @@
-"""The candidates of a question, Eq. 4 and 5 of AED-RAG: passages, their triplet sets, and a passage that the model writes.
+"""The candidates of a question, Eq. 4 and 5 of AED-RAG: passages, their triplet sets, and a background by the model.
 
     T_i = Psi(d_i) = {(h_1, r_1, t_1), ..., (h_s, r_s, t_s)}        Eq. 4
     U_mix = D_ret + T_ret + {d_gen}                                 Eq. 5
 
-A passage is what the strategy `aed` takes for one, so that the predictor is trained on what it will judge.
+Passages are split as in the strategy `aed`, so that the predictor is trained on the texts that it will score.
 """
 
 from __future__ import annotations
@@ -35,9 +35,10 @@ _LINE, _WORD = re.compile(r".+"), re.compile(r"\S+")
 
 @dataclass(frozen=True, slots=True)
 class TrainCandidate:
-    """A candidate u. `score` is that of the search, `span` where it stands; of a triplet set both are its passage's.
+    """A candidate u.
 
-    `cut`: `text` is only the beginning that fits into the reader's window.
+    `score` and `span` are the search score and the offsets of the passage, also for a triplet set. If `cut` is set, `text` is the
+    beginning that fits into the reader's window.
     """
 
     kind: Kind
@@ -50,13 +51,13 @@ class TrainCandidate:
 
     @property
     def predictor_text(self) -> str:
-        """What the utility predictor reads of it: the heading path and the text."""
+        """Input of the utility predictor: the heading path and the text."""
         return "\n".join(filter(None, [heading_path(self.title, self.headings), self.text]))
 
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """A question with its gold answers, of a set."""
+    """A question of a set, with its gold answers."""
 
     id: str
     text: str
@@ -66,9 +67,9 @@ class Example:
 
 @dataclass(frozen=True, slots=True)
 class LabelSource:
-    """Questions, and the index that is searched for them.
+    """Questions with the index to search.
 
-    `facts` are what the labels of a kind depend on besides: an index that has changed has other facts.
+    `facts` are the properties of the index that affect the labels of a kind. They change with the index.
     """
 
     examples: Sequence[Example]
@@ -77,7 +78,7 @@ class LabelSource:
 
 
 def passages_of(question: str, reader: IndexReader, k: int, longest: int) -> list[TrainCandidate]:
-    """D_ret: the k best passages, best first."""
+    """Return D_ret: the k best passages, best first."""
     candidates = []
     for found in units.retrieve(question, reader, k, longest):
         fragments = found.candidate.fragments
@@ -88,7 +89,11 @@ def passages_of(question: str, reader: IndexReader, k: int, longest: int) -> lis
 
 
 def triplets_of(question: str, reader: IndexReader, k: int, longest: int) -> list[TrainCandidate]:
-    """T_ret: the triplet sets of these passages, of those that have some. UsageError for an index without the view."""
+    """Return T_ret: the triplet sets of the passages that have triplets.
+
+    Raises:
+        UsageError: if the index lacks the view `triplet`.
+    """
     retrieved = units.retrieve(question, reader, k, longest)
     rows = [(found.triplets, found.score) for found in units.map_triplets(retrieved, reader) if found.triplets]
     return [
@@ -98,15 +103,15 @@ def triplets_of(question: str, reader: IndexReader, k: int, longest: int) -> lis
 
 
 def generated_candidate(background: str) -> TrainCandidate | None:
-    """d_gen, also where it says that the model knows nothing; None where it says nothing at all."""
+    """Return d_gen, or None if the background is empty. A background of "N/A" counts."""
     return TrainCandidate("generated", "", (), background.strip(), 0.0) if background.strip() else None
 
 
 def beginning_that_fits(candidate: TrainCandidate, fits: Callable[[TrainCandidate], bool]) -> TrainCandidate | None:
-    """The candidate, or the longest beginning of it that fits: whole sentences, or triplets, else whole words.
+    """Cut the candidate to the longest beginning that fits: whole sentences or triplets, otherwise whole words.
 
-    CPPL (Eq. 3) is that of a context which the reader has read, so what it cannot read is no part of the candidate. None where
-    not even a word fits.
+    CPPL (Eq. 3) measures the context that the reader has read, so unread text must not be part of the candidate. Return None if
+    not even the first word fits.
     """
     if fits(candidate):
         return candidate
@@ -121,10 +126,10 @@ def beginning_that_fits(candidate: TrainCandidate, fits: Callable[[TrainCandidat
     return None
 
 
-def asked_of(question: str, candidate: TrainCandidate | None) -> list[Message]:
-    """The prompt in which the reader is given this candidate, or none.
+def reader_prompt(question: str, candidate: TrainCandidate | None) -> list[Message]:
+    """Build the reader's prompt with this candidate, or without a context.
 
-    The code of the quotations depends on the question alone, so that the prompts of all its candidates begin alike.
+    The code of the quotations depends only on the question, so that the prompts of all its candidates share a prefix.
     """
     code = code_for([question])
     if candidate is None:
@@ -138,7 +143,17 @@ def asked_of(question: str, candidate: TrainCandidate | None) -> list[Message]:
 def label_facts(
     documents: Sequence[DocumentInfo], manifest: Manifest, settings: SearchSettings, reader: IndexReader
 ) -> dict[Kind, Mapping[str, Any]]:
-    """What changes the passages that a search of these documents brings, and what changes their triplets."""
+    """Collect the properties that affect the passages of a search, and their triplets.
+
+    Args:
+        documents: Documents of the index.
+        manifest: Manifest of the index.
+        settings: Settings of the search.
+        reader: Reader of the index.
+
+    Returns:
+        The properties by kind of candidate, as `LabelSource.facts`.
+    """
     searched = {
         "documents": len(documents),
         "characters": sum(document.characters for document in documents),

@@ -1,4 +1,4 @@
-"""The learning curve as a picture: the loss of each step, and what the held-out questions said after each epoch."""
+"""The learning curve as a picture: the loss of each step, and the held-out KL after each epoch."""
 
 from __future__ import annotations
 
@@ -7,10 +7,7 @@ from mergewise.page.curves import Curve, CurveFigure, CurvePoint, figure_svg
 
 
 def svg(history: History, title: str) -> str:
-    """Draw one SVG file. Both lines are the KL of Eq. 9, in nats.
-
-    The first held-out point is the untrained network's.
-    """
+    """Draw an SVG file. Both lines are the KL of Eq. 9, in nats. The first held-out point is the untrained network."""
     steps = len(history.losses)
     epoch = steps / len(history.held_out) if history.held_out else steps
     learnt = [(number + 1.0, value) for number, value in enumerate(history.losses)]

@@ -1,22 +1,22 @@
-"""What a predictor learns from labels, on arrays: Eq. 7 to 9 of AED-RAG, and which candidates a step shows it.
+"""The training objective on arrays, Eq. 7 to 9 of AED-RAG, and the choice of a step's candidates.
 
     P_teacher(u_j) = exp(-log(C_j + 1)) / sum over u' of exp(-log(C_u' + 1))        Eq. 7
     P_student(u_j) = exp(S(q, u_j)) / sum over u' of exp(S(q, u'))                  Eq. 8
     L = sum over u_j of P_teacher(u_j) log(P_teacher(u_j) / P_student(u_j))         Eq. 9
 
-C is the CPPL of a candidate, of which the least is the best (see `models/cppl.py`). So "the 32 candidates of highest utility" are
-those of least CPPL, and the filter drops a question whose largest CPPL is below 1 + 1e-10: the answer is certain with every
-candidate, and nothing can be learnt from it.
+C is the CPPL of a candidate (`models/cppl.py`). Lower is better. So "the 32 candidates of highest utility" are those with the
+lowest CPPL. The filter drops a question whose largest CPPL is below 1 + 1e-10: the answer is certain with every candidate, so the
+question teaches nothing.
 
-**The level of utilities.** Eq. 8 is the same for S + c, so that Eq. 9 leaves c free; but Eq. 11 adds utilities up, and Eq. 13
-compares the sum of m of them with the utility of one. Eq. 7 suggests what S is to say: -log(C + 1) and some constant. We take the
-constant by which S says what a candidate adds to no context at all, whose CPPL is C_0:
+**The level of utilities.** Eq. 8 is invariant to S + c, so Eq. 9 does not determine c. But Eq. 11 sums utilities, and Eq. 13
+compares the sum of m utilities with a single one. Eq. 7 suggests S = -log(C + 1) plus a constant. We choose the constant so that
+S is the advantage of a candidate over no context, whose CPPL is C_0:
 
     S(q, u) = log(C_0 + 1) - log(C_u + 1)
 
-Then 0 means of no use, a second passage that helps adds to the utility of the first, and one that misleads takes from it. The
-constant is put into the bias of the head after training (`level` "gain"): gradients of Eq. 9 have no part along it, and neither
-a ranking nor the loss changes. With "free" it stays as the training happens to leave it.
+Then 0 means useless. A second passage that helps raises the joint utility, and a misleading passage lowers it. The constant is
+added to the bias of the head after training (`level` "gain"). This changes neither the ranking nor the loss, since the gradients
+of Eq. 9 are orthogonal to it. With "free", the bias stays as trained.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ CERTAIN = 1 + 1e-10
 
 
 def teacher(cppl: Sequence[float]) -> Values:
-    """Eq. 7: shares of the candidates, which fall with their CPPL."""
+    """Return the teacher distribution over the candidates, Eq. 7."""
     values = -np.log(np.asarray(cppl, np.float64) + 1)
     shares = np.exp(values - values.max())
     whole: Values = shares / shares.sum()
@@ -43,7 +43,7 @@ def teacher(cppl: Sequence[float]) -> Values:
 
 
 def divergence(cppl: Sequence[float], utilities: Sequence[float]) -> float:
-    """Eq. 9: KL of the student from the teacher, in nats; 0 where they agree."""
+    """Return the KL divergence of the student from the teacher, Eq. 9, in nats."""
     wanted = teacher(cppl)
     values = np.asarray(utilities, np.float64)
     most = values.max()
@@ -52,18 +52,18 @@ def divergence(cppl: Sequence[float], utilities: Sequence[float]) -> float:
 
 
 def gains(cppl: Sequence[float], alone: float) -> Values:
-    """log(C_0 + 1) - log(C_u + 1): what each candidate adds to no context."""
+    """Return the gain of each candidate over no context, log(C_0 + 1) - log(C_u + 1)."""
     added: Values = np.log(alone + 1) - np.log(np.asarray(cppl, np.float64) + 1)
     return added
 
 
 def teaches(cppl: Sequence[float]) -> bool:
-    """The filter: whether there is something to learn from a question."""
+    """Apply the filter: check whether a question has something to teach."""
     return len(cppl) > 1 and max(cppl) >= CERTAIN
 
 
 def step_candidates(cppl: Sequence[float], best: int, drawn: int, draw: np.random.Generator) -> list[int]:
-    """The candidates that a step shows: the `best` ones, and so many `drawn` among the others, in their order."""
+    """Choose the candidates of a step: the `best` ones and `drawn` random others, in their original order."""
     order = sorted(range(len(cppl)), key=lambda i: cppl[i])
     others = order[best:]
     if drawn < len(others):
@@ -72,7 +72,7 @@ def step_candidates(cppl: Sequence[float], best: int, drawn: int, draw: np.rando
 
 
 def loss(cppl: Sequence[float], utilities: Any) -> Any:
-    """Eq. 9 in torch, of the utilities of one question."""
+    """Return the loss of Eq. 9 for one question, in torch."""
     import torch
 
     wanted = torch.as_tensor(teacher(cppl), dtype=utilities.dtype, device=utilities.device)

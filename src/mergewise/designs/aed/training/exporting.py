@@ -1,6 +1,6 @@
-"""A trained predictor as a folder that `cross-encoder:PATH` takes: for transformers, and as ONNX for onnxruntime.
+"""Export of a trained predictor to a folder for `cross-encoder:PATH`: for transformers, and as ONNX for onnxruntime.
 
-Both forms must give the same utilities before the folder is said to be done.
+The export succeeds only if both forms give the same utilities.
 """
 
 from __future__ import annotations
@@ -21,11 +21,18 @@ from mergewise.models.cross_encoder import ONNXCrossEncoder
 
 ONNX = "model.onnx"
 OPSET = 17
-APART = 1e-3  # by which the utilities of the two forms may differ
+APART = 1e-3  # maximum difference between the utilities of the two forms
 
 
 def export(base: Base, folder: Path, tokens: int, question: str, texts: Sequence[str]) -> float:
-    """Write the folder, and by how much the two forms differ at most for these texts. ModelError where it is too much."""
+    """Write the folder, and compare both forms.
+
+    Returns:
+        The largest difference between their utilities for these texts.
+
+    Raises:
+        ModelError: if the difference exceeds `APART`.
+    """
     import torch
 
     folder.mkdir(parents=True, exist_ok=True)
@@ -42,7 +49,9 @@ def export(base: Base, folder: Path, tokens: int, question: str, texts: Sequence
     found = ONNXCrossEncoder(folder, folder / ONNX).logits(question, texts)
     apart = float(np.abs(found - expected).max())
     if not apart <= APART:
-        raise ModelError(f"the exported model in {folder} differs by {apart}", "use another base")
+        raise ModelError(
+            f"exported model in {folder} differs by {apart} (expected at most {APART})", "use another base"
+        )
     return apart
 
 
@@ -51,7 +60,8 @@ def _write(base: Base, path: Path, question: str, text: str) -> None:
 
     encoded = base.tokenizer([question] * 2, [text] * 2, return_tensors="pt", truncation=True, max_length=16)
     names = [name for name in base.tokenizer.model_input_names if name in encoded]
-    with warnings.catch_warnings():  # what the exporter traces is checked behind it
+    # ignore warnings of the tracer, since `export` compares the results
+    with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         torch.onnx.export(
             _logits_alone(base.network, names).eval(),
@@ -66,7 +76,7 @@ def _write(base: Base, path: Path, question: str, text: str) -> None:
 
 
 def _logits_alone(network: Any, names: Sequence[str]) -> Any:
-    """The network, which takes its inputs by place and gives logits alone, as an exporter wants it."""
+    """Wrap the network for the exporter: positional inputs, and only logits as output."""
     import torch
 
     class Logits(torch.nn.Module):  # type: ignore[misc]

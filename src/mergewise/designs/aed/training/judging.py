@@ -1,7 +1,7 @@
-"""How well utilities rank candidates whose CPPL is known: KL (Eq. 9), rank correlation, the use of what they put first.
+"""Ranking quality of utilities against labelled candidates: KL (Eq. 9), rank correlation, and the gain of the first candidate.
 
-The use of a candidate is what it adds to no context, log(C_0 + 1) - log(C_u + 1). A difference between two predictors comes with
-an interval of 95 %, by drawing the questions again.
+The gain of a candidate is its advantage over no context, log(C_0 + 1) - log(C_u + 1). Differences between two predictors have a
+95 % bootstrap interval over the questions.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ DRAWS = 2000
 
 @dataclass(frozen=True, slots=True)
 class RankingQuality:
-    """A value a question: the KL, Spearman's rho (None where all candidates are alike), the use of the first and of the best."""
+    """Measures per question: KL, Spearman's rho (None if all candidates are equal), gain of the first, gain of the best."""
 
     kl: tuple[float, ...]
     rho: tuple[float | None, ...]
@@ -31,28 +31,28 @@ class RankingQuality:
     best: tuple[float, ...]
 
     def means(self) -> dict[str, float]:
-        """Of those that are known, by measure; 0 where none is."""
+        """Return the mean of the known values by measure, or 0 without values."""
         known = {name: [value for value in values if value is not None] for name, values in asdict(self).items()}
         return {name: sum(values) / len(values) if values else 0.0 for name, values in known.items()}
 
 
 def judge(questions: Sequence[LabelledQuestion], utilities: Sequence[Sequence[float]]) -> RankingQuality:
-    """`utilities` are those of the candidates of each question."""
+    """Judge the ranking of each question's candidates by their `utilities`."""
     kl, rho, first, best = [], [], [], []
     for question, values in zip(questions, utilities, strict=True):
         cppl = [one.cppl for one in question.candidates]
-        use = gains(cppl, question.alone)
+        gain = gains(cppl, question.alone)
         kl.append(divergence(cppl, values))
         rho.append(spearman(values, -np.array(cppl)))
-        first.append(float(use[int(np.argmax(values))]))
-        best.append(float(use.max()))
+        first.append(float(gain[int(np.argmax(values))]))
+        best.append(float(gain.max()))
     return RankingQuality(tuple(kl), tuple(rho), tuple(first), tuple(best))
 
 
 def spearman(
     a: Sequence[float] | npt.NDArray[np.float64], b: Sequence[float] | npt.NDArray[np.float64]
 ) -> float | None:
-    """Spearman's rank correlation, with the mean rank for equal values; None where one side is all the same."""
+    """Return Spearman's rank correlation, with mean ranks for ties, or None if a side is constant."""
     x, y = (ranks(np.asarray(values, np.float64)) for values in (a, b))
     if len(x) < 2 or not np.ptp(x) or not np.ptp(y):
         return None
@@ -60,7 +60,7 @@ def spearman(
 
 
 def ranks(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Ranks from 0; equal values share the mean of theirs."""
+    """Return the ranks from 0. Equal values share their mean rank."""
     _, where, counts = np.unique(values, return_inverse=True, return_counts=True)
     ends = counts.cumsum()
     shared: npt.NDArray[np.float64] = (ends - (counts + 1) / 2)[where]
@@ -68,7 +68,7 @@ def ranks(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
 
 
 def interval(differences: Sequence[float | None], seed: int = 0) -> tuple[float, float, float]:
-    """The mean of paired differences, and between what it lies in 95 % of the draws of as many questions."""
+    """Return the mean of paired differences and its 95 % bootstrap interval."""
     known = np.array([value for value in differences if value is not None])
     if not len(known):
         return 0.0, 0.0, 0.0

@@ -1,15 +1,15 @@
-"""Labels: what each candidate of a question is worth to the reader, its CPPL (Eq. 2 and 3), kept as it comes.
+"""Labels: the CPPL of each candidate of a question for the reader (Eq. 2 and 3), saved while they are measured.
 
-A folder has a folder for each kind of candidate, and in it a Parquet file for each question, put in its place by a rename, and a
-manifest of the parameters that they were made with. A kill loses what was being measured: one question's candidates, or one
-batch of generated passages. Labels of other parameters are not mixed with those that stand: they are refused.
+The folder has a subfolder for each kind of candidate, with a Parquet file per question (written atomically) and a manifest of
+parameters. A crash loses only the work in progress: the candidates of a question, or a batch of generated passages. Labels with
+other parameters are rejected, so that they never mix.
 
-A candidate that is longer than the reader's window is labelled by its beginning, and says so. A question of whose candidates one
-has no room at all is left out: it has no file, and is tried again the next time.
+A candidate longer than the reader's window is cut to its beginning, and marked as `cut`. If a candidate does not fit at all, its
+question is skipped: it has no file, and the next call retries it.
 
-With `solved`, what the reader answers from the best candidate is kept beside the labels: GainRAG's public code learns from those
-questions alone whose best candidate leads the reader to an answer that contains a gold one. AED-RAG's appendix C speaks of
-"solvable instances", too, where it filters by a threshold.
+With `solved`, the reader's answer from the best candidate is stored next to the labels. GainRAG's public code learns only from
+questions whose best candidate leads the reader to an answer that contains a gold answer. AED-RAG's appendix C also mentions
+"solvable instances", but filters by a threshold.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ from mergewise.designs.aed.training.candidates import (
     Kind,
     LabelSource,
     TrainCandidate,
-    asked_of,
     beginning_that_fits,
     generated_candidate,
     passages_of,
+    reader_prompt,
     triplets_of,
 )
 from mergewise.errors import UsageError
@@ -49,34 +49,37 @@ if TYPE_CHECKING:
     from mergewise.protocols import CausalModel, IndexReader
 
 FORMAT = 2
-MANIFEST = "_manifest.json"  # the underline keeps it out of what readers of folders take for data
+MANIFEST = "_manifest.json"  # readers of Parquet folders ignore names with an underscore
 SUFFIX = ".parquet"
-TOGETHER = 8  # passages that the model writes in one batch
+TOGETHER = 8  # generated passages per batch
 SOLVED = "solved"
-ANSWER_TOKENS = 32  # of what the reader answers from the best candidate
+ANSWER_TOKENS = 32  # maximum tokens of an answer from the best candidate
 
 OnProgress = Callable[[int, int, str], None]
-"""Called with the questions done, all questions, and the one at hand."""
+"""Callback with the finished questions, the total of questions, and the current question."""
 
 Solves = Callable[[str, Sequence[str]], bool]
-"""Whether an answer is one of the gold answers, or contains one."""
+"""Check that an answer equals or contains a gold answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class LabelSettings(CheckedFields):
-    passages: Annotated[int, Range(1, 100), "passages retrieved for a question"] = 20
-    triplets: Annotated[int, Range(0, 100), "triplet sets, those of the first passages; 0 for none"] = 20
-    generated: Annotated[bool, "whether a passage that the reader writes itself is a candidate"] = True
-    longest: Annotated[int, Range(1, 10_000), "tokens of a section up to which it is one passage"] = PASSAGE_TOKENS
-    alpha: Annotated[float, Range(0, 100), "how much of what the question alone makes likely is taken off"] = ALPHA
-    solved: Annotated[bool, "whether it is kept what the reader answers from the best candidate"] = False
+    """Settings of labelling."""
+
+    passages: Annotated[int, Range(1, 100), "Passages per question"] = 20
+    triplets: Annotated[int, Range(0, 100), "Triplet sets of the first passages; 0 for none"] = 20
+    generated: Annotated[bool, "Background by the reader as a candidate"] = True
+    longest: Annotated[int, Range(1, 10_000), "Maximum size of a passage, in tokens"] = PASSAGE_TOKENS
+    alpha: Annotated[float, Range(0, 100), "Weight of the contrast with the question alone"] = ALPHA
+    solved: Annotated[bool, "Check of the reader's answer from the best candidate"] = False
 
     def kinds(self) -> list[Kind]:
+        """Return the kinds of candidates to label."""
         wanted = {"passages": True, "triplets": self.triplets > 0, "generated": self.generated}
         return [kind for kind in KINDS if wanted[kind]]
 
     def of(self, kind: Kind) -> dict[str, Any]:
-        """The parameters on which the labels of this kind depend."""
+        """Return the parameters that affect the labels of this kind."""
         if kind == "generated":
             return {"alpha": self.alpha}
         return {"alpha": self.alpha, "count": asdict(self)[kind], "longest": self.longest}
@@ -84,7 +87,7 @@ class LabelSettings(CheckedFields):
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """A candidate with its CPPL, at least 1: lower is better."""
+    """A candidate with its CPPL, 1 or more. Lower is better."""
 
     candidate: TrainCandidate
     cppl: float
@@ -92,9 +95,10 @@ class Label:
 
 @dataclass(frozen=True, slots=True)
 class LabelledQuestion:
-    """`alone` is the CPPL of no context: the perplexity of the answer, given nothing but the question.
+    """A question with its labelled candidates.
 
-    `solved` says whether the reader answers rightly from the best candidate; None where that was not asked.
+    `alone` is the CPPL without a context: the perplexity of the answer given only the question. `solved` is true if the reader's
+    answer from the best candidate is correct, and None if it was not checked.
     """
 
     example: Example
@@ -105,7 +109,7 @@ class LabelledQuestion:
 
 @dataclass(slots=True)
 class LabelCounts:
-    """What a call of `label` did: questions measured, candidates labelled by their beginning, questions without room."""
+    """Counts of a call of `label`: questions labelled, candidates cut, and questions skipped because a candidate does not fit."""
 
     questions: int = 0
     cut: int = 0
@@ -113,31 +117,48 @@ class LabelCounts:
 
 
 class LabelStore:
-    """The labels in a folder."""
+    """Store of labels in a folder."""
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         self.folder = Path(folder)
 
     def begin(self, kind: Kind, parameters: Mapping[str, Any], facts: Mapping[str, Mapping[str, Any]]) -> None:
-        """Note what the labels of this kind are made with: `facts` of each set. UsageError where others stand."""
+        """Write the manifest of a kind of candidate, or check it against the existing one.
+
+        Args:
+            kind: Kind of candidate.
+            parameters: Parameters of the labels.
+            facts: Properties of the index, by set of questions.
+
+        Raises:
+            UsageError: if the existing labels have other parameters.
+        """
         path = self.folder / kind / MANIFEST
         own = {"format": FORMAT, **json.loads(json.dumps(parameters))}
         sets = json.loads(json.dumps(facts))
         if path.exists():
             known = _read_manifest(path)
-            standing = known.pop("sets")
+            existing = known.pop("sets")
             _check_same(known, own, path.parent)
-            for name in sets.keys() & standing.keys():
-                _check_same(standing[name], sets[name], path.parent, f" of {name or 'the index'}")
-            sets = {**standing, **sets}
+            for name in sets.keys() & existing.keys():
+                _check_same(existing[name], sets[name], path.parent, f" of {name or 'the index'}")
+            sets = {**existing, **sets}
         path.parent.mkdir(parents=True, exist_ok=True)
         write_whole(path, lambda part: part.write_text(json.dumps({**own, "sets": sets}, indent=1) + "\n", "utf-8"))
 
     def has(self, kind: Kind, example: Example) -> bool:
+        """Check if a question has labels of a kind."""
         return self._path(kind, example).exists()
 
     def write(self, kind: Kind, example: Example, labelled: Sequence[Label], alone: float | None = None) -> None:
-        """All labels of a kind for a question, none of them where it has none."""
+        """Write all labels of a kind for a question.
+
+        Args:
+            kind: Kind of candidate.
+            example: The question.
+            labelled: Labels of its candidates. May be empty.
+            alone: CPPL without a context, for passages.
+        """
         import pyarrow as pa
         import pyarrow.parquet as pq
 
@@ -147,7 +168,7 @@ class LabelStore:
         write_whole(self._path(kind, example), lambda part: pq.write_table(table, part))
 
     def read(self, kinds: Sequence[Kind]) -> list[LabelledQuestion]:
-        """The questions that have labels of all these kinds, passages first, by their keys, each with its candidates."""
+        """Load the questions with labels of all these kinds, sorted by key. Candidates follow the order of `kinds`."""
         keys = [{path.stem for path in (self.folder / kind).glob(f"*{SUFFIX}")} for kind in kinds]
         found = sorted(set.intersection(*keys)) if keys else []
         if found:
@@ -156,10 +177,15 @@ class LabelStore:
         return [self.question(key, kinds) for key in found]
 
     def manifest(self, kind: Kind) -> dict[str, Any]:
+        """Load the manifest of a kind of candidate."""
         return _read_manifest(self.folder / kind / MANIFEST)
 
     def question(self, key: str, kinds: Sequence[Kind]) -> LabelledQuestion:
-        """Return one question with its candidates. UsageError if a file is damaged or missing."""
+        """Load a question with its candidates.
+
+        Raises:
+            UsageError: if a file is damaged or missing.
+        """
         import pyarrow as pa
         import pyarrow.parquet as pq
 
@@ -172,14 +198,15 @@ class LabelStore:
         rows = [row for table in tables for row in table.to_pylist()]
         return LabelledQuestion(example, tuple(map(_label_from, rows)), alone, self.is_solved(key, kinds))
 
-    def write_solved(self, example: Example, kinds: Sequence[Kind], said: str, solved: bool) -> None:
+    def write_solved(self, example: Example, kinds: Sequence[Kind], answer: str, solved: bool) -> None:
+        """Write the reader's answer from the best candidate, and if it is correct."""
         path = self._solved_path(key_of(example), kinds)
         path.parent.mkdir(parents=True, exist_ok=True)
-        body = {"question": example.text, "said": said, "solved": solved}
+        body = {"question": example.text, "said": answer, "solved": solved}
         write_whole(path, lambda part: part.write_text(json.dumps(body) + "\n", "utf-8"))
 
     def is_solved(self, key: str, kinds: Sequence[Kind]) -> bool | None:
-        """Tell if the reader answers rightly from the best candidate of these kinds; None if that was not asked."""
+        """Return if the reader's answer from the best candidate is correct, or None if it was not checked."""
         path = self._solved_path(key, kinds)
         try:
             return bool(json.loads(path.read_text("utf-8"))["solved"]) if path.exists() else None
@@ -207,14 +234,26 @@ def label(
     solves: Solves | None = None,
     executor: Executor = INLINE,
 ) -> LabelCounts:
-    """Measure what has no label yet. The questions of the sources take turns. `solves` judges answers, where they are wanted.
+    """Label the questions without labels, alternating between the sources.
 
-    The `executor` has copies of the model measure; candidates are found, and labels written, here. Raises UsageError for a set
-    without answers, an index without triplets, and labels of other parameters.
+    Args:
+        store: Store of the labels.
+        sources: Questions and their indexes.
+        model: The reader.
+        settings: Settings of labelling.
+        progress: Called after every question.
+        solves: Check of the reader's answers, for `settings.solved`.
+        executor: Executor of the measurements, on copies of the model. This process retrieves candidates and writes labels.
+
+    Returns:
+        The counts of this call.
+
+    Raises:
+        UsageError: if no question has an answer, an index lacks triplets, or existing labels have other parameters.
     """
-    asked, kinds = list(_in_turn(sources)), settings.kinds()
+    asked, kinds = list(_alternate(sources)), settings.kinds()
     if not asked:
-        raise UsageError("no question has an answer", "labels say how well answers follow: give questions with answers")
+        raise UsageError("no question with an answer", "add gold answers to the questions")
     for kind in kinds:
         made_with = {"chat": model.spec, **settings.of(kind)}
         facts = {source.examples[0].set: source.facts.get(kind, {}) for source in sources if source.examples}
@@ -235,7 +274,7 @@ def label(
 
     labelled = []
     asking, measuring = tee(requests())
-    results = executor.map(partial(_measured_labels, model, settings), measuring)
+    results = executor.map(partial(_measure, model, settings), measuring)
     for request, measured in zip(asking, results, strict=True):
         for one in measured:
             if one.labels is not None:
@@ -258,8 +297,7 @@ def label(
 
 @dataclass(frozen=True, slots=True)
 class _LabelRequest:
-    """Candidates to measure: those that were `found` for one question, by kind; or, where None were, what the reader writes
-    itself about each of the questions."""
+    """Candidates to measure: those `found` for a single question, by kind. None asks for the backgrounds of all questions."""
 
     examples: Sequence[Example]
     found: Mapping[Kind, Sequence[TrainCandidate]] | None = None
@@ -267,7 +305,7 @@ class _LabelRequest:
 
 @dataclass(frozen=True, slots=True)
 class _MeasuredLabels:
-    """The labels of a kind; None where a candidate has no room at all."""
+    """The labels of a kind, or None if a candidate does not fit at all."""
 
     example: Example
     kind: Kind
@@ -278,7 +316,7 @@ class _MeasuredLabels:
 def _requests(
     store: LabelStore, batch: Sequence[tuple[Example, IndexReader]], settings: LabelSettings
 ) -> Iterator[_LabelRequest]:
-    """One for what the reader writes, then one for each question, which may want nothing any more."""
+    """Yield a request for the backgrounds of the batch, then a request per question, which may be empty."""
     unwritten = [example for example, _ in batch if settings.generated and not store.has("generated", example)]
     if unwritten:
         yield _LabelRequest(unwritten)
@@ -291,11 +329,11 @@ def _requests(
         yield _LabelRequest([example], found)
 
 
-def _measured_labels(model: CausalModel[Any], settings: LabelSettings, request: _LabelRequest) -> list[_MeasuredLabels]:
-    """The labels of the candidates: a pure function, which workers call."""
+def _measure(model: CausalModel[Any], settings: LabelSettings, request: _LabelRequest) -> list[_MeasuredLabels]:
+    """Measure the candidates of a request. This is a pure function for workers."""
     if request.found is None:
         asked = [prompts.background(example.text) for example in request.examples]
-        texts = _texts_by(model, asked, prompts.BACKGROUND_TOKENS)  # d_gen = G(rho(q))
+        texts = _decode_texts(model, asked, prompts.BACKGROUND_TOKENS)  # d_gen = G(rho(q))
         own = [(example, generated_candidate(text)) for example, text in zip(request.examples, texts, strict=True)]
         return [
             _MeasuredLabels(example, "generated", labels_of(model, example, [one] if one else [], settings.alpha))
@@ -306,49 +344,50 @@ def _measured_labels(model: CausalModel[Any], settings: LabelSettings, request: 
     for kind, candidates in request.found.items():
         alone = None
         if kind == "passages":
-            question = model.prompt(asked_of(example.text, None))
+            question = model.prompt(reader_prompt(example.text, None))
             alone = float(cppl(model, question, [question], example.answers, alpha=0.0)[0])
         measured.append(_MeasuredLabels(example, kind, labels_of(model, example, candidates, settings.alpha), alone))
     return measured
 
 
-def _texts_by(model: CausalModel[Any], asked: Sequence[Sequence[Message]], most: int) -> list[str]:
-    """What the reader writes for each prompt, in one batch."""
+def _decode_texts(model: CausalModel[Any], asked: Sequence[Sequence[Message]], most: int) -> list[str]:
+    """Decode a text by the reader for each prompt, in one batch."""
     streams = [StreamPrompts((model.prompt(messages),), (1.0,)) for messages in asked]
-    return [said.text for said in decode(model, streams, max_tokens=most)]
+    return [decoded.text for decoded in decode(model, streams, max_tokens=most)]
 
 
-def _in_turn(sources: Sequence[LabelSource]) -> Iterator[tuple[Example, IndexReader]]:
-    """The first question of each source, then the second of each ...; those without answers are left out."""
+def _alternate(sources: Sequence[LabelSource]) -> Iterator[tuple[Example, IndexReader]]:
+    """Yield the first question of each source, then the second, and so on. Questions without answers are skipped."""
     kept = [[example for example in source.examples if any(map(str.strip, example.answers))] for source in sources]
     for turn in zip_longest(*kept):
         yield from ((example, source.reader) for example, source in zip(turn, sources, strict=True) if example)
 
 
 def _has_room(model: CausalModel[Any], example: Example) -> bool:
-    """Whether the question alone fits into the reader's window with its answers, and without a context."""
+    """Check that the question and its answers fit into the reader's window without a context."""
     answer = max(len(model.encode(answer)) for answer in example.answers)
-    asked = (asked_of(example.text, None), prompts.background(example.text))
+    asked = (reader_prompt(example.text, None), prompts.background(example.text))
     return all(len(model.prompt(messages)) + max(answer, 1) < model.window for messages in asked)
 
 
 def labels_of(
     model: CausalModel[Any], example: Example, candidates: Sequence[TrainCandidate], alpha: float
 ) -> list[Label] | None:
-    """The candidates, as far as they fit into the model's window, with their CPPL; None where one has no room at all.
+    """Measure the CPPL of the candidates, cut to the model's window. Return None if a candidate does not fit at all.
 
-    UsageError where not even the question fits.
+    Raises:
+        UsageError: if the question does not fit.
     """
-    question = model.prompt(asked_of(example.text, None))
+    question = model.prompt(reader_prompt(example.text, None))
     room = model.window - max(len(model.encode(answer)) for answer in example.answers)
 
     def fits(candidate: TrainCandidate) -> bool:
-        return len(model.prompt(asked_of(example.text, candidate))) <= room
+        return len(model.prompt(reader_prompt(example.text, candidate))) <= room
 
     fitting = [fitted for one in candidates if (fitted := beginning_that_fits(one, fits)) is not None]
     if len(fitting) < len(candidates):
         return None
-    contexts = [model.prompt(asked_of(example.text, candidate)) for candidate in fitting]
+    contexts = [model.prompt(reader_prompt(example.text, candidate)) for candidate in fitting]
     values = cppl(model, question, contexts, example.answers, alpha=alpha)
     return [Label(candidate, float(value)) for candidate, value in zip(fitting, values, strict=True)]
 
@@ -361,22 +400,22 @@ def _label_solved(
     solves: Solves,
     executor: Executor,
 ) -> None:
-    """Whether the reader answers rightly from the candidate of least CPPL."""
+    """Store the reader's answers from the candidates with the lowest CPPL, and check them."""
     asked = (
-        asked_of(example.text, None if best is None else best.candidate)
+        reader_prompt(example.text, None if best is None else best.candidate)
         for example in examples
         for best in (min(store.question(key_of(example), kinds).candidates, key=lambda one: one.cppl, default=None),)
     )
-    for example, said in zip(examples, executor.map(partial(_answer_of, model), asked), strict=True):
-        store.write_solved(example, kinds, said, solves(said, example.answers))
+    for example, answer in zip(examples, executor.map(partial(_answer_of, model), asked), strict=True):
+        store.write_solved(example, kinds, answer, solves(answer, example.answers))
 
 
 def _answer_of(model: CausalModel[Any], messages: Sequence[Message]) -> str:
-    (said,) = _texts_by(model, [messages], ANSWER_TOKENS)
-    return said.strip()
+    (answer,) = _decode_texts(model, [messages], ANSWER_TOKENS)
+    return answer.strip()
 
 
-# -- what stands on the disk
+# -- files
 
 
 def _schema() -> Any:
@@ -384,9 +423,9 @@ def _schema() -> Any:
 
     texts, places = pa.string(), pa.int64()
     asked = {"set": texts, "id": texts, "question": texts, "number": pa.int32(), "kind": texts, "title": texts}
-    said = {"headings": pa.list_(texts), "text": texts, "score": pa.float64()}
+    content = {"headings": pa.list_(texts), "text": texts, "score": pa.float64()}
     found = {"doc": texts, "start": places, "end": places, "cut": pa.bool_(), "cppl": pa.float64()}
-    return pa.schema({**asked, **said, **found})
+    return pa.schema({**asked, **content, **found})
 
 
 def _row(example: Example, number: int, one: Label) -> dict[str, Any]:
@@ -405,7 +444,7 @@ def _label_from(row: Mapping[str, Any]) -> Label:
 
 
 def write_whole(path: Path, write: Callable[[Path], object]) -> None:
-    """Write a file that is there whole or not at all."""
+    """Write a file atomically."""
     part = path.with_name(f".{path.name}.{os.getpid()}")
     write(part)
     part.replace(path)
@@ -416,14 +455,18 @@ def _read_manifest(path: Path) -> dict[str, Any]:
         known = json.loads(path.read_text("utf-8"))
         manifest = {**known, "sets": dict(known["sets"])}
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise UsageError(f"{path} is no manifest of labels: {error}", "name another folder for labels") from None
+        raise UsageError(
+            f"invalid manifest of labels: {path}: {error}", "choose another folder for the labels"
+        ) from None
     if manifest.get("format") != FORMAT:
-        raise UsageError(f"{path.parent} has labels of another version", "name another folder, and label again")
+        raise UsageError(f"labels of another version in {path.parent}", "choose another folder, and label again")
     return manifest
 
 
-def _check_same(standing: Mapping[str, Any], own: Mapping[str, Any], folder: Path, of: str = "") -> None:
-    other = sorted(name for name in standing.keys() | own.keys() if standing.get(name) != own.get(name))
+def _check_same(existing: Mapping[str, Any], own: Mapping[str, Any], folder: Path, of: str = "") -> None:
+    other = sorted(name for name in existing.keys() | own.keys() if existing.get(name) != own.get(name))
     if other:
-        differences = ", ".join(f"{name}{of} {standing.get(name)}, not {own.get(name)}" for name in other)
-        raise UsageError(f"the labels in {folder} were made with {differences}", "name another folder for these labels")
+        differences = ", ".join(f"{name}{of} {existing.get(name)}, not {own.get(name)}" for name in other)
+        raise UsageError(
+            f"the labels in {folder} were made with {differences}", "choose another folder for these labels"
+        )

@@ -1,4 +1,4 @@
-"""Utilities of candidates by a network that is being trained: S_phi(q, u), Eq. 6."""
+"""Utilities of candidates by the network in training: S_phi(q, u), Eq. 6."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 from mergewise.designs.aed.training.bases import Base
 from mergewise.designs.aed.training.labels import LabelledQuestion
 
-PAIRS = 16  # that go through the network together: those of a length, so that little is padded
+PAIRS = 16  # batch size; pairs are sorted by length to reduce padding
 
 
 def utilities(base: Base, question: str, texts: Sequence[str], tokens: int) -> Any:
-    """One utility a text, with gradients where these are on: a tensor of shape (len(texts),)."""
+    """Compute the utility of each text, with gradients if enabled. Returns a tensor of shape (len(texts),)."""
     import torch
 
     encoded = base.tokenizer([question] * len(texts), list(texts), truncation="longest_first", max_length=tokens)
@@ -30,14 +30,14 @@ def utilities(base: Base, question: str, texts: Sequence[str], tokens: int) -> A
 
 
 def count_cut(base: Base, questions: Sequence[LabelledQuestion], tokens: int) -> int:
-    """How many candidates are longer, with their questions, than what the network reads."""
+    """Count the candidates that, with their questions, exceed the network's input length."""
     pairs = [(one.example.text, each.candidate.predictor_text) for one in questions for each in one.candidates]
     encoded = base.tokenizer(*map(list, zip(*pairs, strict=True)), verbose=False)["input_ids"] if pairs else []
     return sum(len(ids) > tokens for ids in encoded)
 
 
 def _inputs(base: Base, encoded: Mapping[str, Any]) -> list[tuple[str, int]]:
-    """What the network is given, with what fills its columns."""
+    """Return the names of the network's inputs with their padding values."""
     fills = {"input_ids": base.tokenizer.pad_token_id or 0}
     return [(name, fills.get(name, 0)) for name in base.tokenizer.model_input_names if name in encoded]
 
@@ -48,7 +48,7 @@ def _pad(rows: Sequence[list[int]], fill: int) -> list[list[int]]:
 
 
 def question_utilities(base: Base, questions: Sequence[LabelledQuestion], tokens: int) -> list[list[float]]:
-    """The utilities of all candidates of each question, without dropout."""
+    """Compute the utilities of all candidates of each question, without dropout."""
     import torch
 
     base.network.eval()

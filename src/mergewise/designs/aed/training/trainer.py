@@ -1,9 +1,9 @@
-"""A cross-encoder learns the reader's preferences from labels: Algorithm 1 of AED-RAG, lines 4 to 23, a step at a time.
+"""Training of a cross-encoder on labels, step by step: Algorithm 1 of AED-RAG, lines 4 to 23.
 
-After every step the whole state is on the disk, and what a step draws depends on the seed and its number alone: a kill loses one
-step, and who goes on gets the same weights. Adam without weight decay; gradients are cut to length 1; the learning rate rises
-over the first share of the steps and falls to 0 at the last one that could be. After each epoch the held-out questions are
-judged; the weights of the epoch with the least KL there are the result.
+The whole state is saved after every step. Step n is seeded by (seed, n), so training resumes from any checkpoint with the same
+weights. The optimizer is Adam without weight decay. Gradients are clipped to norm 1. The learning rate rises linearly over the
+warmup and then falls to 0 at the last possible step. Each epoch ends with an evaluation on the held-out questions. The result has
+the weights of the epoch with the lowest held-out KL.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from mergewise.errors import UsageError
 from mergewise.ranges import SHARE, CheckedFields, Range
 
 LONGEST_GRADIENT = 1.0
-LEVEL_QUESTIONS = 64  # questions by which the level of the utilities is found
+LEVEL_QUESTIONS = 64  # questions for setting the level of the utilities
 STATE, BEST = "state.pt", "best.pt"
 
 OnProgress = Callable[[int, int, str], None]
-"""Called with the steps done, all steps, and a line on how it goes."""
+"""Callback with the finished steps, the total of steps, and a status line."""
 
 
 Level = Literal["gain", "free"]
@@ -39,43 +39,43 @@ Taught = Literal["differing", "solved"]
 
 @dataclass(frozen=True, slots=True)
 class TrainSettings(CheckedFields):
-    """How a predictor is trained. The figures are AED-RAG's (appendix C) where it gives some.
+    """Settings of the training. Defaults are AED-RAG's (appendix C) if the paper states them.
 
-    AED-RAG says nothing of epochs, lengths and early stop; GainRAG trains for two epochs. `questions` is the filter: AED-RAG's
-    threshold leaves out what every candidate answers for certain ("differing"); it calls what is left solvable, which is what
-    GainRAG's public code keeps ("solved": from the best candidate the reader gives an answer that contains a gold one).
+    AED-RAG does not state epochs, lengths and early stopping. GainRAG trains for two epochs. `questions` is the filter. AED-RAG
+    drops questions that every candidate answers for certain ("differing"), and calls the rest solvable. GainRAG's public code is
+    stricter ("solved"): the reader's answer from the best candidate must contain a gold answer.
     """
 
-    best: Annotated[int, Range(1, 1000), "candidates of least perplexity that a step shows of a question"] = 32
-    drawn: Annotated[int, Range(0, 1000), "candidates that are drawn beside them"] = 0
-    batch: Annotated[int, Range(1, 1000), "questions of a step"] = 8
-    epochs: Annotated[int, Range(1, 1000), "times that all questions are gone through, at most"] = 10
-    patience: Annotated[int, Range(0, 1000), "epochs without a better held-out loss after which it ends; 0: never"] = 2
-    rate: Annotated[float, Range(0, 1, above=True), "learning rate at its highest"] = 6e-5
-    warmup: Annotated[float, SHARE, "share of the steps in which the learning rate rises"] = 0.1
-    held_out: Annotated[float, Range(0, 0.9), "share of the questions that are kept for judging"] = 0.2
-    questions: Annotated[
-        Taught, "questions learnt from: whose candidates differ, or also those that the best one lets the reader solve"
-    ] = "differing"
-    tokens: Annotated[int, Range(8, 8192), "tokens of question and candidate together, at most"] = 256
-    level: Annotated[Level, "what utilities are measured from: what a candidate adds to none, or left free"] = "gain"
-    seed: Annotated[int, Range(0, 2**31), "random seed"] = 0
+    best: Annotated[int, Range(1, 1000), "Candidates with the lowest perplexity per question and step"] = 32
+    drawn: Annotated[int, Range(0, 1000), "Random further candidates per question and step"] = 0
+    batch: Annotated[int, Range(1, 1000), "Questions per step"] = 8
+    epochs: Annotated[int, Range(1, 1000), "Maximum number of epochs"] = 10
+    patience: Annotated[int, Range(0, 1000), "Epochs without a better held-out loss before stopping; 0 for never"] = 2
+    rate: Annotated[float, Range(0, 1, above=True), "Peak learning rate"] = 6e-5
+    warmup: Annotated[float, SHARE, "Share of steps with a rising learning rate"] = 0.1
+    held_out: Annotated[float, Range(0, 0.9), "Share of questions held out for evaluation"] = 0.2
+    questions: Annotated[Taught, "Questions to learn from: `differing` candidates, or also `solved` by the reader"] = (
+        "differing"
+    )
+    tokens: Annotated[int, Range(8, 8192), "Maximum tokens of question and candidate together"] = 256
+    level: Annotated[Level, "Zero of the utilities: no context (`gain`), or as trained (`free`)"] = "gain"
+    seed: Annotated[int, Range(0, 2**31), "Random seed"] = 0
 
 
 PRESETS: dict[str, TrainSettings] = {
     "aed": TrainSettings(),
-    # of what AED-RAG does not say, GainRAG's: its code gives two epochs, and as many tokens as the base reads
+    # for settings that AED-RAG does not state, GainRAG's code: two epochs, and the base's full input length
     "paper": TrainSettings(epochs=2, patience=0, held_out=0.0, questions="solved", tokens=512, level="free"),
     "gainrag": TrainSettings(best=1, drawn=15, epochs=2, patience=0, questions="solved", tokens=512),
 }
-"""`aed` is ours. `paper` has no part that AED-RAG does not speak of: no question is held out, so that no epoch is chosen, and the
-level is not set. `gainrag` is the recipe of GainRAG.
+"""`aed` has our defaults. `paper` has only parts that AED-RAG describes: no held-out questions, no choice of an epoch, no level.
+`gainrag` is the recipe of GainRAG.
 """
 
 
 @dataclass(slots=True)
 class History:
-    """The loss of each step, and the held-out KL after each epoch; `untrained` is that of the beginning."""
+    """The loss of each step, and the held-out KL after each epoch and before training (`untrained`)."""
 
     losses: list[float] = field(default_factory=list)
     held_out: list[float] = field(default_factory=list)
@@ -83,18 +83,18 @@ class History:
 
     @property
     def best(self) -> int | None:
-        """The epoch with the least held-out KL, from 0."""
+        """The epoch with the lowest held-out KL, from 0."""
         return int(np.argmin(self.held_out)) if self.held_out else None
 
     def ends(self, patience: int) -> bool:
-        """Whether so many epochs in a row brought nothing better."""
+        """Check whether the last `patience` epochs brought no improvement."""
         best = self.best
         return patience > 0 and best is not None and len(self.held_out) - 1 - best >= patience
 
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """Questions to learn from, and those that are kept for judging; `dropped` had nothing to teach."""
+    """Questions to learn from, held-out questions, and the number of `dropped` questions, which had nothing to teach."""
 
     learnt: list[LabelledQuestion]
     held_out: list[LabelledQuestion]
@@ -103,7 +103,7 @@ class Split:
 
 @dataclass(frozen=True, slots=True)
 class Trained:
-    """The network with the best weights. `before` are the utilities of held-out candidates by the untrained one."""
+    """The network with the best weights. `before` are the utilities of the held-out candidates by the untrained network."""
 
     base: Base
     history: History
@@ -113,10 +113,10 @@ class Trained:
 
 
 def split_questions(questions: Sequence[LabelledQuestion], settings: TrainSettings) -> Split:
-    """By the seed. The same question in several sets is on one side."""
+    """Split the questions at random by the seed. Copies of a question in several sets stay together."""
     if settings.questions == "solved" and any(one.solved is None for one in questions):
         raise UsageError(
-            "the labels do not say which questions the reader solves",
+            "labels without the reader's answers (required by questions=solved)",
             "label with the same --preset: QUESTIONS --chat hf:PATH",
         )
     able = [
@@ -129,7 +129,7 @@ def split_questions(questions: Sequence[LabelledQuestion], settings: TrainSettin
     kept = {texts[i] for i in order[: round(settings.held_out * len(texts))]}
     learnt, held_out = ([one for one in able if (_question_key(one) in kept) is side] for side in (False, True))
     if not learnt:
-        raise UsageError("there is no question to learn from", "label more questions")
+        raise UsageError("no question to learn from", "label more questions")
     return Split(learnt, held_out, len(questions) - len(able))
 
 
@@ -140,7 +140,7 @@ def train(
     folder: Path,
     progress: OnProgress | None = None,
 ) -> Trained:
-    """`folder` keeps the state; what another training left there is refused."""
+    """Train, or resume from the state in `folder`. Raise UsageError if the state is from another training."""
     data = split_questions(questions, settings)
     training = _Training(data, load_base(spec, settings.seed), settings, folder)
     training.begin({"base": spec, "labels": digest(questions), **asdict(settings)})
@@ -152,7 +152,7 @@ def train(
 
 
 class _Training:
-    """A training on its way."""
+    """State of a training."""
 
     def __init__(self, data: Split, base: Base, settings: TrainSettings, folder: Path) -> None:
         import torch
@@ -179,7 +179,7 @@ class _Training:
         return epoch + (f", held out {self.history.held_out[-1]:.4f}" if self.history.held_out else "")
 
     def begin(self, parameters: dict[str, Any]) -> None:
-        """Take up what stands in the folder, or judge the untrained network."""
+        """Load the state in the folder, or evaluate the untrained network."""
         self.folder.mkdir(parents=True, exist_ok=True)
         file, made_with = self.folder / STATE, json.dumps(parameters, sort_keys=True)
         self.parameters = made_with
@@ -190,7 +190,8 @@ class _Training:
         state = self._load(file)
         if state["parameters"] != made_with:
             raise UsageError(
-                f"{self.folder} holds a training with other parameters or labels", "name another --out, or delete it"
+                f"{self.folder} has a training with other parameters or labels",
+                "choose another --out, or delete the folder",
             )
         self.base.network.load_state_dict(state["network"])
         self.optimizer.load_state_dict(state["optimizer"])
@@ -198,7 +199,7 @@ class _Training:
         self.history = History(**state["history"])
 
     def advance(self) -> None:
-        """One step: Eq. 9 over a batch of questions, and at the end of an epoch what it brought."""
+        """Run a step of Eq. 9 over a batch of questions, and evaluate at the end of an epoch."""
         self._learn(self._batch())
         self.step += 1
         if self.step % self.epoch_steps == 0 and self.split.held_out:
@@ -255,7 +256,7 @@ class _Training:
         return judge(self.split.held_out, values).means()["kl"]
 
     def _set_level(self) -> float:
-        """Put into the head's bias what brings the mean utility to the mean gain; what was added."""
+        """Shift the head's bias so that the mean utility equals the mean gain. Return the shift."""
         questions = self.split.learnt[:LEVEL_QUESTIONS]
         found = question_utilities(self.base, questions, self.settings.tokens)
         wanted = [gains([c.cppl for c in one.candidates], one.alone) for one in questions]
@@ -271,12 +272,13 @@ class _Training:
     def _load(self, file: Path) -> Any:
         try:
             return self.torch.load(file, weights_only=True, map_location=self.base.network.device)
-        except Exception as error:  # a damaged file brings errors of any kind
-            raise UsageError(f"{file} cannot be read: {error}", "delete the folder, and train again") from None
+        # a damaged file can raise any error
+        except Exception as error:
+            raise UsageError(f"cannot read {file}: {error}", "delete the folder, and train again") from None
 
 
 def pace(step: int, steps: int, warmup: float) -> float:
-    """The share of the learning rate at this step: up in a line, then down in a line to 0 behind the last step."""
+    """Return the factor of the learning rate at a step: linear warmup, then linear decay to 0 after the last step."""
     rising = round(warmup * steps)
     if step < rising:
         return (step + 1) / rising
@@ -284,7 +286,7 @@ def pace(step: int, steps: int, warmup: float) -> float:
 
 
 def digest(questions: Sequence[LabelledQuestion]) -> str:
-    """What tells labels from others."""
+    """Return a digest that identifies the labels."""
     parts = [
         [one.example.text, one.solved, [[c.candidate.kind, c.candidate.predictor_text, c.cppl] for c in one.candidates]]
         for one in questions
@@ -297,7 +299,7 @@ def _head(network: Any, torch: Any) -> Any:
         m for m in network.modules() if isinstance(m, torch.nn.Linear) and m.out_features == 1 and m.bias is not None
     ]
     if not heads:
-        raise UsageError("the base has no head with a bias, which could be levelled", "train with --level free")
+        raise UsageError("base model without a bias in its head", "train with --level free")
     return heads[-1]
 
 

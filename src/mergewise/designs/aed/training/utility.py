@@ -1,4 +1,4 @@
-"""From labels to a predictor in a folder: trained, judged on held-out questions, exported, with a card that says all of it."""
+"""Train a predictor on labels: evaluate it on held-out questions, export it to a folder, and write its model card."""
 
 from __future__ import annotations
 
@@ -21,16 +21,24 @@ from mergewise.designs.aed.training.trainer import History, OnProgress, Trained,
 from mergewise.errors import UsageError
 
 RESULT, CARD, PICTURE, STATE = "training.json", "README.md", "curve.svg", "checkpoint"
-CHECKED = 8  # candidates by which the exported model is compared with the trained one
-_DROPPED = {"differing": "all candidates alike", "solved": "all candidates alike, or none that the reader can use"}
-MEASURES = {"kl": "KL to the teacher", "rho": "rank correlation", "first": "use of the first"}
+CHECKED = 8  # candidates to compare the exported model with the trained one
+_DROPPED = {"differing": "equal candidates", "solved": "equal candidates, or a wrong answer from the best one"}
+MEASURES = {"kl": "KL to the teacher", "rho": "rank correlation", "first": "gain of the first"}
 
 
 @dataclass(frozen=True, slots=True)
 class TrainingReport:
-    """What `training.json` holds: parameters, how it went, and on held-out questions the means and differences.
+    """The content of `training.json`: parameters, counts, learning curve, and measures on held-out questions.
 
-    `candidates` are all, those whose beginning alone the reader was given, and those whose beginning alone the predictor reads.
+    Attributes:
+        parameters: Base, labels and training settings.
+        questions: Number of questions that were learnt, held out and dropped.
+        candidates: Number of candidates: all, cut for the reader, and cut by the predictor.
+        history: Loss of each step, and held-out KL of each epoch.
+        held_out: Means on held-out questions, by ranking and measure.
+        differences: Advantage of the trained predictor over each other ranking, with a 95 % interval, by measure.
+        shift: Constant added to the bias of the head.
+        apart: Largest difference between the utilities of the two exported forms.
     """
 
     parameters: Mapping[str, Any]
@@ -51,16 +59,31 @@ def train_utility(
     out: Path,
     progress: OnProgress | None = None,
 ) -> TrainingReport:
-    """The predictor in `out`, which `cross-encoder:PATH` takes. Killed, the next call goes on where it was.
+    """Train a utility predictor, and write it to a folder that `cross-encoder:PATH` can load.
 
-    A folder that holds the predictor of the same labels and parameters is left as it is; UsageError where it holds another one.
+    A call after a crash resumes. If the folder already has the predictor of these labels and parameters, it is not changed.
+
+    Args:
+        labels: Labels to learn from.
+        kinds: Kinds of candidates to use.
+        base: Model to start from, `minilm` or `cross-encoder:PATH`.
+        settings: Settings of the training.
+        out: Folder to write.
+        progress: Called after every step.
+
+    Returns:
+        The report, also stored in the folder as `training.json`.
+
+    Raises:
+        UsageError: if the base or the labels are unusable, or the folder has another predictor.
+        MissingExtra: if a package for training is not installed.
     """
     check_base(base)
     questions = labels.read(kinds)
     if not questions:
         raise UsageError(
-            f"{labels.folder} has no question with labels of {', '.join(kinds)}",
-            "label some first: QUESTIONS --chat hf:PATH",
+            f"no question with labels of {', '.join(kinds)} in {labels.folder}",
+            "label questions first: QUESTIONS --chat hf:PATH",
         )
     parameters = {
         "base": base,
@@ -68,12 +91,12 @@ def train_utility(
         "made_with": {kind: {k: v for k, v in labels.manifest(kind).items() if k != "sets"} for kind in kinds},
         **asdict(settings),
     }
-    known = _standing_report(out / RESULT)
+    known = _existing_report(out / RESULT)
     if known is not None:
         if known.parameters == json.loads(json.dumps(parameters)):
-            shutil.rmtree(out / STATE, ignore_errors=True)  # a kill may have come before it went
+            shutil.rmtree(out / STATE, ignore_errors=True)  # a crash may have left the checkpoint
             return known
-        raise UsageError(f"{out} holds a predictor of other labels or parameters", "name another --out")
+        raise UsageError(f"{out} has a predictor of other labels or parameters", "choose another --out")
     check_packages()
     trained = train(questions, base, settings, out / STATE, progress)
     return _export_with_report(trained, parameters, settings, out)
@@ -112,7 +135,7 @@ def _export_with_report(
 
 
 def _ranking_qualities(trained: Trained, settings: TrainSettings) -> dict[str, RankingQuality]:
-    """The trained and the untrained network, and the scores of the search (those of generated passages are 0)."""
+    """Judge the trained network, the untrained one, and the scores of the search (0 for generated passages)."""
     held_out = trained.split.held_out
     if not held_out:
         return {}
@@ -123,37 +146,37 @@ def _ranking_qualities(trained: Trained, settings: TrainSettings) -> dict[str, R
 
 
 def _differences(trained: RankingQuality, other: RankingQuality) -> dict[str, list[float]]:
-    """What the trained one has more than the other, with the interval, by measure."""
+    """Return the mean difference between the trained predictor and the other, with its interval, by measure."""
     pairs = {name: zip(getattr(trained, name), getattr(other, name), strict=True) for name in MEASURES}
     less = {name: [None if a is None or b is None else a - b for a, b in both] for name, both in pairs.items()}
     return {name: list(interval(values)) for name, values in less.items()}
 
 
 def card(report: TrainingReport) -> str:
-    """The README of the folder."""
+    """Return the model card, the README of the folder."""
     counts, candidates, history = report.questions, report.candidates, History(**report.history)
     made = "\n".join(f"- `{name}`: {json.dumps(value)}" for name, value in report.parameters.items())
     levelled = (
-        f" To the bias of the head {report.shift:+.4f} was added, so that 0 is the use of no context."
+        f" The bias of the head was shifted by {report.shift:+.4f}, so that 0 is the gain without a context."
         if report.shift
         else ""
     )
     chosen = (
-        f" The weights are those of epoch {history.best + 1} of {len(history.held_out)}."
+        f" The weights are from epoch {history.best + 1} of {len(history.held_out)}."
         if report.parameters["patience"] and history.best is not None
         else ""
     )
     return f"""\
 # A utility predictor
 
-It tells how much a text helps a reader to answer a question (AED-RAG, S of Eq. 6). Use it as
-`--reranker cross-encoder:` and this folder: it ranks passages, and the strategy `aed` weighs its streams by it.
+It predicts how much a text helps a reader to answer a question (AED-RAG, S of Eq. 6). Use it as
+`--reranker cross-encoder:PATH` with the path of this folder. It ranks passages, and the strategy `aed` weights its streams by it.
 
-Trained on {counts["learnt"]} questions by `mergewise train utility`; {counts["held_out"]} others were held out, and
-{counts["dropped"]} had nothing to teach ({_DROPPED[report.parameters["questions"]]}).{chosen}{levelled}
-Of {candidates["all"]} candidates the predictor reads no more than the beginning of {candidates["cut_by_predictor"]}
-({report.parameters["tokens"]} tokens with the question); the reader was given that of {candidates["cut_for_reader"]}.
-`model.onnx` and `model.safetensors` differ by {report.apart:.1g} at most.
+`mergewise train utility` trained it on {counts["learnt"]} questions, with {counts["held_out"]} held out and
+{counts["dropped"]} dropped ({_DROPPED[report.parameters["questions"]]}).{chosen}{levelled}
+The predictor cuts {candidates["cut_by_predictor"]} of {candidates["all"]} candidates to its input length
+({report.parameters["tokens"]} tokens with the question). For the reader, {candidates["cut_for_reader"]} were cut.
+`model.onnx` and `model.safetensors` differ by at most {report.apart:.1g}.
 
 ![learning curve]({PICTURE})
 
@@ -161,8 +184,8 @@ Of {candidates["all"]} candidates the predictor reads no more than the beginning
 
 {_table(report)}
 
-The use of a candidate is log(C_0 + 1) - log(C + 1), with C its contrastive perplexity and C_0 that of no context; that of
-the best candidate is {report.held_out.get("trained", {}).get("best", 0.0):.3f}. Intervals are of 95 %, over questions.
+The gain of a candidate is log(C_0 + 1) - log(C + 1), where C is its contrastive perplexity and C_0 that without a context. The
+best candidate has a mean gain of {report.held_out.get("trained", {}).get("best", 0.0):.3f}. Intervals are 95 %, over questions.
 
 ## Parameters
 
@@ -172,7 +195,7 @@ the best candidate is {report.held_out.get("trained", {}).get("best", 0.0):.3f}.
 
 def _table(report: TrainingReport) -> str:
     if not report.held_out:
-        return "None were held out."
+        return "No questions were held out."
     lines = ["| | " + " | ".join(MEASURES.values()) + " |", "| --- " * (len(MEASURES) + 1) + "|"]
     for name, means in report.held_out.items():
         values = ["-" if name == "search" and key == "kl" else f"{means[key]:.3f}" for key in MEASURES]
@@ -182,14 +205,14 @@ def _table(report: TrainingReport) -> str:
             "-" if name == "search" and key == "kl" else "{:+.3f} ({:+.3f} to {:+.3f})".format(*differences[key])
             for key in MEASURES
         ]
-        lines.append(f"| trained, more than {name} | {' | '.join(values)} |")
+        lines.append(f"| trained minus {name} | {' | '.join(values)} |")
     return "\n".join(lines)
 
 
-def _standing_report(path: Path) -> TrainingReport | None:
+def _existing_report(path: Path) -> TrainingReport | None:
     if not path.exists():
         return None
     try:
         return TrainingReport(**json.loads(path.read_text("utf-8")))
     except (OSError, ValueError, TypeError) as error:
-        raise UsageError(f"{path} cannot be read: {error}", "name another --out") from None
+        raise UsageError(f"cannot read {path}: {error}", "choose another --out") from None

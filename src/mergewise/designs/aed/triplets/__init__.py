@@ -1,4 +1,4 @@
-"""The triplet view of AED-RAG: the facts of each passage as (head, relation, tail), each with the sentence it came from."""
+"""The triplet view of AED-RAG: the facts of each passage as (head, relation, tail), each with its source sentence."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Triplets of passages (AED-RAG Eq. 4): made by rules, or extracted by a chat model. Nothing is embedded.
+"""Build the triplets of passages (AED-RAG Eq. 4), by rules or by a chat model. They are not embedded.
 
-A document for which calls failed has triplets by rules where answers are missing, and says so row by row; it is taken up again
-when documents are next added.
+If calls fail, passages without an answer get triplets by rules, as their rows record. The document is retried when documents are
+next added.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ def build(
 
 
 def passages_of(document: DocumentRows, longest: int) -> list[list[Leaf]]:
-    """The passages of a document as their leaves, in order, divided by the rule of `mergewise.assemble.passages`.
+    """Split a document into passages by the rule of `mergewise.assemble.passages`.
 
-    Together they hold every leaf once.
+    Returns the leaves of each passage, in order. Every leaf is in exactly one passage.
     """
     sections = {section.id: section for section in document["section"]}
     grouped = groupby(document["leaf"], key=lambda leaf: extent(leaf, sections, longest))
@@ -41,7 +41,7 @@ def passages_of(document: DocumentRows, longest: int) -> list[list[Leaf]]:
 
 
 def segments_of(passages: Sequence[Sequence[Leaf]]) -> list[TextSegment]:
-    """The passages as the numbered paragraphs that a model is shown."""
+    """Convert passages to the numbered paragraphs of a prompt."""
     return [
         TextSegment(
             number,
@@ -63,7 +63,7 @@ WRITER = DocumentWriter(_segments, task, policy)
 
 
 def _rows(document: DocumentRows, written: Written[PassageTriplet] | None, settings: TripletSettings) -> ViewRows:
-    """The triplets that a model wrote; those by rules where it wrote none, was not asked, or failed."""
+    """Return the rows of a document. Passages get triplets by rules if no model was used, or it failed before answering."""
     passages = passages_of(document, settings.longest)
     listed: list[list[Triplet]] = [[] for _ in passages]
     for item in () if written is None else written.items:

@@ -1,9 +1,8 @@
-"""Triplets by a chat model (AED-RAG, the extractor Psi of Eq. 4): the prompt, the schema, and what is taken of an answer.
+"""Triplets by a chat model (AED-RAG, the extractor Psi of Eq. 4): the prompt, the schema, and the checks of an answer.
 
-The paper names an extractor of others and shows no prompt of its own, so the rules here are ours, made after what it says of
-triplets: atomic facts, with little noise. What is taken of an answer is held to the passage: head and tail must stand in it, or
-in its title and headings, and the sentence that holds most of the triplet becomes its source. A model is not asked for sentences:
-it would have to count them.
+The paper uses a published extractor and shows no prompt, so the prompt is ours. It follows the paper's description of triplets:
+atomic facts with little noise. A triplet is accepted if head and tail occur in the passage, or in its title and headings. Its
+source is the sentence that holds most of it. We do not ask the model for sentence numbers, because it would have to count.
 """
 
 from __future__ import annotations
@@ -30,10 +29,10 @@ from mergewise.text.alignment import words
 from mergewise.text.terms import STOP_WORDS
 from mergewise.types import SHIPPED, Message, Prompts, PromptTemplate
 
-HELD = 0.75  # share of a part's words that a sentence, or a title, has where it holds the part
+HELD = 0.75  # minimum share of a part's words in a sentence or title that holds the part
 LONGEST = 300  # characters of a head or tail
 LONGEST_RELATION = 120
-TOKENS, EVERY = 40, 20  # tokens that a triplet takes in an answer, and tokens of text that give one
+TOKENS, EVERY = 40, 20  # expected tokens of a triplet in an answer, and tokens of text per triplet
 
 FIELDS: Fields = {
     "head": ("text", ("subject", "h")),
@@ -48,14 +47,14 @@ SCHEMA = object_schema({"triplets": {"type": "array", "items": _TRIPLET}})
 
 @dataclass(frozen=True, slots=True)
 class PassageTriplet:
-    """A triplet that a model wrote, in the passage that holds it."""
+    """A triplet by a model, with the number of its passage."""
 
     triplet: Triplet
     passage: int
 
 
 def task(settings: TripletSettings, prompts: Prompts = SHIPPED) -> WritingTask[PassageTriplet]:
-    # a passage is compared with each of its triplets
+    # cached, since each triplet of a passage is compared with the passage
     passage = lru_cache(256)(read_passage)
     return WritingTask(
         name="triplets",
@@ -74,7 +73,7 @@ def policy(settings: TripletSettings) -> Policy:
 
 
 def same_words(triplet: Triplet) -> tuple[str, ...]:
-    """What two triplets that say the same have in common."""
+    """Return the normalised words of a triplet. They are equal for duplicates."""
     return tuple(" ".join(words(part)) for part in triplet[:3])
 
 
@@ -82,7 +81,7 @@ def same_words(triplet: Triplet) -> tuple[str, ...]:
 
 RULES = PromptTemplate(
     "triplets",
-    "takes the facts out of passages, for the view triplet",
+    "extracts the facts of passages, for the view triplet",
     """\
 You take the facts out of a text (instructions, version 1).
 Write each fact as a triplet of three short texts: what it is about ("head"), how the two are related ("relation"), and what is
@@ -103,7 +102,7 @@ Answer with JSON alone, in this form, with every double quote inside a text writ
 
 
 def prompt(request: WritingRequest, prompts: Prompts = SHIPPED) -> list[Message]:
-    """What is asked about these passages of a document. The rules come first and are the same in every call."""
+    """Build the prompt about some passages. The rules come first and are the same in every call."""
     wish = f"Write the triplets of {paragraph_names(request.asked)} of this text."
     return request_messages(request, prompts.fill(RULES), wish, "Triplets", "text")
 
@@ -114,7 +113,7 @@ def prompt(request: WritingRequest, prompts: Prompts = SHIPPED) -> list[Message]
 def triplet_of(
     record: Mapping[str, object], request: WritingRequest, passage: Callable[[WritingSource, int], PassageWords]
 ) -> PassageTriplet:
-    """The triplet that a record is, with its sentence. Raises `Rejected` with the reason for which it is none."""
+    """Return the triplet of a record, with its sentence. Raise `Rejected` with the reason if the record is invalid."""
     head, relation, tail = (_line(record.get(name)) for name in ("head", "relation", "tail"))
     for name, part in (("head", head), ("relation", relation), ("tail", tail)):
         if not words(part):
@@ -133,7 +132,7 @@ def triplet_of(
 
 
 def _order(given: object, request: WritingRequest) -> Sequence[int]:
-    """The passages in which the triplet is looked for: the one that it names, then the others that were shown."""
+    """Return the passages to search for the triplet: the ones that the record names, then the rest of the prompt."""
     listed = given if isinstance(given, list) else [given]
     named = [n for n in listed if type(n) is int and n in request.shown]
     return [*named, *(n for n in request.shown if n not in named)]
@@ -141,19 +140,19 @@ def _order(given: object, request: WritingRequest) -> Sequence[int]:
 
 @dataclass(frozen=True, slots=True)
 class PassageWords:
-    """The words of a passage: of the title and headings above it, of each sentence with its place, and of all."""
+    """The words of a passage: of its title and headings, of each sentence with its offsets, and of all together."""
 
     above: frozenset[str]
     sentences: tuple[tuple[frozenset[str], tuple[int, int]], ...]
     everything: frozenset[str]
 
     def sentence(self, head: str, relation: str, tail: str) -> tuple[int, int] | str:
-        """Where the sentence stands that holds most of the triplet, or why there is none.
+        """Return the offsets of the sentence that holds most of the triplet, or the reason why no sentence fits.
 
-        It holds the head or the tail; the other one may stand elsewhere in the passage, or in its title and headings, since a
-        sentence says "he" or "the film". Where both stand above the passage, it holds both.
+        The sentence must hold the head or the tail. The other part may be elsewhere in the passage, or in its title and headings,
+        since a sentence may say "he" or "the film". If the title and headings hold both parts, the sentence must hold both.
         """
-        parts = [_telling_words(part) for part in (head, relation, tail)]
+        parts = [_content_words(part) for part in (head, relation, tail)]
         for name, part in (("head", parts[0]), ("tail", parts[2])):
             if not _holds(self.everything, part):
                 return f"{name} not in the text"
@@ -178,19 +177,19 @@ def _score(held: frozenset[str], parts: Sequence[frozenset[str]]) -> float:
 
 
 def _holds(held: frozenset[str], part: frozenset[str]) -> bool:
-    """Whether most of a part's words are there, and all that have a digit."""
+    """Check that most of a part's words occur, and all words with a digit."""
     exact = {word for word in part if any(character.isdigit() for character in word)}
     return exact <= held and len(held & part) >= HELD * len(part)
 
 
-def _telling_words(part: str) -> frozenset[str]:
-    """The words of a part without stop words, unless it has no others."""
+def _content_words(part: str) -> frozenset[str]:
+    """Return the words of a part without stop words, or all words if they are all stop words."""
     all_words = frozenset(words(part))
     return all_words - STOP_WORDS or all_words
 
 
 def _line(given: object) -> str:
-    """A text on one line, or a number as one; also the only one of a list."""
+    """Return a text or a number as a single line. A list of one value counts as the value."""
     if isinstance(given, list) and len(given) == 1:
         given = given[0]
     if isinstance(given, int | float) and not isinstance(given, bool):

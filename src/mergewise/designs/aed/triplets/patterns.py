@@ -1,4 +1,4 @@
-"""The patterns by which rules read a sentence. Names of groups say what is taken of a match."""
+"""Patterns for extracting triplets from a sentence. Named groups hold the extracted parts."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ APPOSED = re.compile(
 KEY = re.compile(r"\A[\s>*+•‣-]*(?P<key>[^\s:=|][^:=|\n]{0,48}?)\s*(?::|：|=)\s+(?P<value>\S[^\n]{0,300})\Z")
 ROW = re.compile(r"\A\s*\|.*\|\s*\Z")
 
-OTHER_TONGUES = re.compile(
+OTHER_LANGUAGES = re.compile(
     r"\A(?P<head>[^\s,.;:][^,.;:]{0,80}?)\s+(?P<is>ist|war|sind|waren|est|était|sont|es|fue|era|son|è|fu|é|foi|är|var|er)\s+"
     r"(?P<rest>(?:eine?r?s?|une?|una|uno|um|uma|ett|en|een|et|der|die|das|le|la|les|il|el|o|a|los|las)\s+[^,.;:]{2,120})"
 )

@@ -1,4 +1,4 @@
-"""Phrases that rules look for: dates, names, lists of names, places, and where what is said of something ends."""
+"""Patterns of phrases: dates, names, lists of names, places, and the boundary of a statement."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ BOUNDARY = re.compile(
     r"after|before|until|since|during|making|following|including|being|having|along|alongside|featuring|starring|making|"
     r"and\s+(?:is|was|are|were|has|had|stars?|starring|written|sung|[a-z]+ed|his|her|its)|or\s+[a-z]+ed)\b)"
 )
-_WORDS = 9  # of a phrase that is no name
+_WORDS = 9  # maximum number of words of a phrase without a name
 _PREPOSITION = re.compile(r"\s(?:in|on|at|from|to|by|with|as|for|near|under|into|between|through)\s")
 _EDGE = '"“”‘’ ,.;:-–—«»*_`'
 
@@ -65,14 +65,14 @@ _OF_PLACES = frozenset("in at near from to on".split())
 
 
 def trim(phrase: str) -> str:
-    """The phrase on one line, without quotes and marks at its ends; a full stop stays behind an initial or "Jr"."""
-    said = " ".join(phrase.split()).strip()
-    kept = bool(re.search(r"(?:\b[A-Z]|Jr|Sr|Inc|Ltd|Co)\.\Z", said))
-    return said.strip(_EDGE) + ("." if kept and not said.strip(_EDGE).endswith(".") else "")
+    """Return the phrase on one line, without quotes and marks at its ends. The full stop of an initial or "Jr" stays."""
+    flat = " ".join(phrase.split()).strip()
+    keeps_stop = bool(re.search(r"(?:\b[A-Z]|Jr|Sr|Inc|Ltd|Co)\.\Z", flat))
+    return flat.strip(_EDGE) + ("." if keeps_stop and not flat.strip(_EDGE).endswith(".") else "")
 
 
 def objects(text: str, preposition: str = "") -> list[str]:
-    """What a verb or preposition is followed by: a date, names, a place, or a short phrase; nothing where it is long."""
+    """Return the objects of a verb or preposition: a date, names, a place, or a short phrase. A long phrase is skipped."""
     text = re.sub(r"\A(?:the|an?)\s+", "", text.lstrip())
     date = _dates.match(text)
     if date and not re.match(r"\s+[A-Z]", text[date.end() :]):
@@ -82,7 +82,7 @@ def objects(text: str, preposition: str = "") -> list[str]:
         names = _names.match(text)
         if names:
             listed = names_in(names[0])
-            # "son of Ann Lee, Tom Lee ...": without "and" the second name begins something else
+            # in "son of Ann Lee, Tom Lee ..." without "and", the second name begins a new statement
             return listed if preposition != "of" or re.search(rf"\s{_AND}\s", names[0]) else listed[:1]
     elif preposition in _OF_PLACES:
         place = _place.match(text)
@@ -92,7 +92,7 @@ def objects(text: str, preposition: str = "") -> list[str]:
 
 
 def _without_description(text: str) -> str:
-    """What begins with a name, where a person's calling stands before it: "the Welsh singer", "country music artist"."""
+    """Remove a person's description before the name, such as "the Welsh singer" or "country music artist"."""
     if _nation.match(text) and (described := _NATION.match(text)) is not None:
         return text[described.end() :]
     other = _described.match(text)
@@ -100,21 +100,21 @@ def _without_description(text: str) -> str:
 
 
 def phrase(text: str) -> list[str]:
-    """The phrase at the beginning of the text, if it is short."""
+    """Return the phrase at the beginning of the text if it is short."""
     end = BOUNDARY.search(text)
-    said = text[: end.start()] if end else text
-    cut = _PREPOSITION.search(said)
-    said = said[: cut.start()] if cut and cut.start() else said
-    said = trim(said.split(", ")[0] if not re.match(r"[^,]+(?:, [^,]+)+,? and ", said) else said)
-    return [said] if said and len(said.split()) <= _WORDS else []
+    first = text[: end.start()] if end else text
+    cut = _PREPOSITION.search(first)
+    first = first[: cut.start()] if cut and cut.start() else first
+    first = trim(first.split(", ")[0] if not re.match(r"[^,]+(?:, [^,]+)+,? and ", first) else first)
+    return [first] if first and len(first.split()) <= _WORDS else []
 
 
 def names_in(listed: str) -> list[str]:
-    """The names of a list."""
+    """Split a list of names."""
     parts = [trim(_tail_words.sub("", part)) for part in _split.split(listed)]
     return [part for part in parts if part and any(character.isalpha() for character in part)]
 
 
 def _without_date(place: str) -> str:
-    """A place without a year behind it."""
+    """Remove a date after a place."""
     return re.sub(rf"\s*,?\s+(?:in|on)?\s*{DATE}\Z", "", place)

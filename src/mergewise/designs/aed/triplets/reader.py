@@ -1,4 +1,4 @@
-"""What can be asked of the triplet view: triplets of passages, and how they came to be, as `info --view triplet` shows it."""
+"""Reader of the triplet view: triplets of passages, and the report of `info --view triplet`."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from mergewise.text.sections import shared_path
 
 @dataclass(frozen=True, slots=True)
 class TripletReport:
-    """How triplets came to be, with the names that `info --view triplet --json` prints.
+    """Statistics of the view, with the field names of `info --view triplet --json`.
 
-    `with_triplets` of the `passages` have some, `most` in one of them. `made` counts triplets by who made them.
+    `with_triplets` is the number of `passages` with triplets, `most` the maximum in a passage. `made` counts triplets by maker.
     """
 
     documents: int
@@ -37,7 +37,7 @@ class TripletReport:
 
     @classmethod
     def of(cls, extractions: Sequence[TripletExtraction], sets: Any) -> TripletReport:
-        """`sets` is an Arrow table with their columns made and triplets."""
+        """Compute the report. `sets` is an Arrow table with the columns `made` and `triplets`."""
         sizes = [len(json.loads(packed)) for packed in sets["triplets"].to_pylist()]
         made: Counter[str] = Counter()
         for how, size in zip(sets["made"].to_pylist(), sizes, strict=True):
@@ -55,7 +55,7 @@ class TripletReport:
         )
 
     def as_dict(self) -> dict[str, Any]:
-        """Return it as `info --view triplet --json` prints it."""
+        """Return the JSON form of `info --view triplet --json`."""
         return asdict(self)
 
     def lines(self) -> Iterator[str]:
@@ -63,9 +63,9 @@ class TripletReport:
         made = ", ".join(f"{count} by {how}" for how, count in self.made.items())
         yield f"{self.documents} documents, {self.triplets} triplets: {made or 'none'}"
         mean = self.triplets / self.with_triplets if self.with_triplets else 0.0
-        yield f"  {self.with_triplets} of {self.passages} passages have some, {mean:.1f} on average, {self.most} at most"
+        yield f"  {self.with_triplets} of {self.passages} passages have triplets: mean {mean:.1f}, maximum {self.most}"
         if self.calls or self.rejected:
-            yield f"  {self.calls} calls of a chat model; not taken: {rejects_text(self.rejected)}"
+            yield f"  {self.calls} calls of a chat model; rejected: {rejects_text(self.rejected)}"
         yield from unfinished_lines(self.unfinished)
 
 
@@ -76,7 +76,7 @@ _PLACES = ("first_leaf", "id", "leaf_count")
 
 @dataclass(frozen=True, slots=True)
 class LeafBounds:
-    """Where a leaf stands."""
+    """Offsets of a leaf."""
 
     id: int
     start: int
@@ -84,16 +84,16 @@ class LeafBounds:
 
 
 class TripletReader:
-    """For the length of a question."""
+    """Access to the triplets for the duration of a question."""
 
     def __init__(self, rows: RowReader) -> None:
         self._rows = rows
 
     def sets(self, passages: Sequence[range]) -> list[TripletSet | None]:
-        """MAP(d, C_T) of Algorithms 1 and 2: the triplets of each passage, given by the ids of its leaves.
+        """Return MAP(d, C_T) of Algorithms 1 and 2: the triplets of each passage, given by the ids of its leaves.
 
-        A passage of other bounds than the rows have (`longest` of the strategy is not that of the view) gets the triplets whose
-        sentences lie in it, out of all rows that touch it. None where there are none.
+        If `longest` of the strategy and of the view differ, a passage overlaps with several rows. It then gets the triplets with
+        a source sentence inside the passage. A passage without triplets gets None.
         """
         places = self._rows.sorted_columns(TRIPLET.name, _PLACES)
         touching = [_rows_with(leaves, places) for leaves in passages]
@@ -116,16 +116,16 @@ class TripletReader:
     # -- reports
 
     def extractions(self) -> list[TripletExtraction]:
-        """Return how the triplets of each document came to be."""
+        """Return the extraction statistics of each document."""
         return all_rows(self._rows, EXTRACTION, TripletExtraction)
 
     def report(self) -> TripletReport:
-        """Count triplets by who made them, and what was not taken, over all documents."""
+        """Count the triplets by maker and the rejected ones, over all documents."""
         return TripletReport.of(self.extractions(), self._rows.whole(TRIPLET.name, ["made", "triplets"]))
 
 
 def _rows_with(leaves: range, columns: Mapping[str, npt.NDArray[np.int64]]) -> list[int]:
-    """The rows that hold some of these leaves, in the order of the document."""
+    """Return the rows that hold some of these leaves, in document order."""
     firsts, ids, counts = (columns[name] for name in _PLACES)
     first = int(np.searchsorted(firsts, leaves.start, "right")) - 1
     end = int(np.searchsorted(firsts, leaves.stop, "left"))
@@ -135,7 +135,7 @@ def _rows_with(leaves: range, columns: Mapping[str, npt.NDArray[np.int64]]) -> l
 
 
 def _one_set(rows: Sequence[TripletSet], leaves: range, bounds: tuple[int, int]) -> TripletSet | None:
-    """The triplets of several rows whose sentences lie within these bounds, as one set."""
+    """Join the triplets of several rows with sentences inside the bounds into a set."""
     start, end = bounds
     triplets = tuple(t for row in rows for t in row.triplets if start <= t.start and t.end <= end)
     if not triplets:

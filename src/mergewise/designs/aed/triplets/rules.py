@@ -1,10 +1,10 @@
-"""Triplets made by rules, without a model: what stands in for the paper's extractor, and says so (`made="rules"`).
+"""Triplets by rules, without a model. They replace the paper's extractor and are recorded as `made="rules"`.
 
-A sentence is read clause by clause. Its subject is the name that it begins with; the passage's own name, that of its last heading
-or of the document, where it begins with a pronoun, a part of that name, or "the film" in a passage about a film. What is said of
-the subject is found by patterns: what stands in brackets behind a name (dates of birth and death, other names), "is a", a verb or
-participle with its prepositions, kinship, "key: value" and the rows of tables. The grammar is that of English; dates, brackets,
-"key: value" and tables are read in any language, and "is a" in some others. What no pattern fits is left out.
+Sentences are parsed clause by clause. The subject of a clause is the name at its beginning. If a clause begins with a pronoun, a
+part of the passage's name, or "the film" in a passage about a film, the subject is the passage's name: its last heading, or the
+title of the document. Patterns extract statements about the subject: brackets after a name (dates of birth and death, other
+names), "is a", a verb or participle with its prepositions, kinship, "key: value", and rows of tables. The grammar is English.
+Dates, brackets, "key: value" and tables work in any language, "is a" in a few. Text without a matching pattern is skipped.
 """
 
 from __future__ import annotations
@@ -27,12 +27,21 @@ from mergewise.types import Leaf
 _Parts: TypeAlias = tuple[str, str, str]
 
 LONGEST = 160  # characters of a head or tail
-SENTENCE = 1_000  # characters of a sentence that is read
+SENTENCE = 1_000  # maximum characters to read of a sentence
 
 
 def triplets_by_rules(text: str, title: str, leaves: Sequence[Leaf]) -> list[Triplet]:
-    """The triplets of one passage, in the order of its sentences."""
-    about = _About.of(text, title, leaves)
+    """Extract the triplets of one passage by rules.
+
+    Args:
+        text: Text of the document.
+        title: Title of the document.
+        leaves: Leaves of the passage.
+
+    Returns:
+        The triplets, in the order of their sentences.
+    """
+    about = _Topic.of(text, title, leaves)
     found: list[Triplet] = []
     for leaf in leaves:
         for start, end, _ in leaf.sentences:
@@ -43,7 +52,7 @@ def triplets_by_rules(text: str, title: str, leaves: Sequence[Leaf]) -> list[Tri
 
 
 def _clean(parts: _Parts) -> _Parts | None:
-    """The triplet without marks at the ends of its parts; None where a part says nothing, or too much."""
+    """Strip marks from the ends of the parts. Return None if a part is empty or too long."""
     head, relation, tail = (trim(part) for part in parts)
     if not (words(head) and relation and words(tail)) or max(len(head), len(tail)) > LONGEST:
         return None
@@ -53,8 +62,8 @@ def _clean(parts: _Parts) -> _Parts | None:
 
 
 @dataclass
-class _About:
-    """What a passage is about: its name, and the kinds of thing that it is said to be, by which sentences refer to it."""
+class _Topic:
+    """The topic of a passage: its name, and its kinds ("film", "city"), by which sentences refer to it."""
 
     name: str
     personal: bool
@@ -63,7 +72,7 @@ class _About:
 
     @cached_property
     def opening(self) -> re.Pattern[str]:
-        """The passage's own name where a sentence begins with it, and the verb behind it."""
+        """Pattern of a sentence that begins with the passage's name and a verb."""
         name = r"\s*".join(map(re.escape, self.name.split())) or r"(?!)"
         return re.compile(
             rf"[\"“‘']?\s*(?P<lead>(?:The\s+)?{name})[\"”’']?(?P<aside>\s*,[^,]{{1,120}},|,)?"
@@ -72,7 +81,7 @@ class _About:
         )
 
     @classmethod
-    def of(cls, text: str, title: str, leaves: Sequence[Leaf]) -> _About:
+    def of(cls, text: str, title: str, leaves: Sequence[Leaf]) -> _Topic:
         own = leaves[0].headings[-1] if leaves and leaves[0].headings else title
         passage = text[leaves[0].start : leaves[-1].end] if leaves else ""
         opening = set(words(f"{own} {passage[:300]}")) & patterns.GENERIC
@@ -80,22 +89,22 @@ class _About:
             patterns.TITLE_BRACKETS.sub("", own).strip() or own, patterns.PERSONAL.search(passage) is not None, opening
         )
 
-    def is_meant(self, lead: str) -> bool:
-        """Whether the phrase refers to what the passage is about."""
+    def matches(self, lead: str) -> bool:
+        """Check whether the phrase refers to the topic of the passage."""
         if patterns.PRONOUN.fullmatch(lead):
             return True
         if re.search(r"['’]s?(?:\s|\Z)", lead):
             return False
-        mine, said = set(words(self.name)) - STOP_WORDS, set(words(lead)) - STOP_WORDS
-        if lead.lower().startswith(("the ", "this ")) and said and said <= self.kinds:
+        mine, others = set(words(self.name)) - STOP_WORDS, set(words(lead)) - STOP_WORDS
+        if lead.lower().startswith(("the ", "this ")) and others and others <= self.kinds:
             return True
-        others = {word for word in re.findall(r"\b[^\W\d_][\w-]*", lead) if word[0].islower()} - STOP_WORDS
-        if not others <= mine | self.kinds:
+        lowercase = {word for word in re.findall(r"\b[^\W\d_][\w-]*", lead) if word[0].islower()} - STOP_WORDS
+        if not lowercase <= mine | self.kinds:
             return False
-        return bool(mine and said) and 2 * len(mine & said) >= min(len(mine), len(said)) and _is_name(lead)
+        return bool(mine and others) and 2 * len(mine & others) >= min(len(mine), len(others)) and _is_name(lead)
 
     def subject(self, lead: str) -> str:
-        return self.name if self.name and self.is_meant(lead) else lead
+        return self.name if self.name and self.matches(lead) else lead
 
 
 def _is_name(lead: str) -> bool:
@@ -103,9 +112,9 @@ def _is_name(lead: str) -> bool:
 
 
 class _SentenceReader:
-    """A sentence, and what it says."""
+    """Extractor of the triplets of a sentence."""
 
-    def __init__(self, plain: str, about: _About) -> None:
+    def __init__(self, plain: str, about: _Topic) -> None:
         self.raw = plain
         self.flat = " ".join(plain.split())
         self.about = about
@@ -123,7 +132,7 @@ class _SentenceReader:
             return
         yield from self._brackets()
         bare = " ".join(patterns.BRACKETS.sub("", self.flat).split()).replace(" ,", ",")
-        other = self._other_tongues(bare)
+        other = self._other_languages(bare)
         if other is not None:
             yield other
             return
@@ -134,7 +143,7 @@ class _SentenceReader:
     # -- forms
 
     def _row(self, row: str) -> Iterator[_Parts]:
-        """A row of a table: its first cell, the header of each other one, and that one."""
+        """Yield a triplet per cell of a table row: the first cell, the header of the cell, and the cell."""
         cells = tuple(" ".join(cell.split()) for cell in row.strip().strip("|").split("|"))
         if not any(re.search(r"\w", cell) for cell in cells):
             return
@@ -145,9 +154,9 @@ class _SentenceReader:
             if cells[0] and name and cell:
                 yield cells[0], name, cell
 
-    def _other_tongues(self, bare: str) -> _Parts | None:
+    def _other_languages(self, bare: str) -> _Parts | None:
         for pattern, relation in (
-            (patterns.OTHER_TONGUES, ""),
+            (patterns.OTHER_LANGUAGES, ""),
             (patterns.CHINESE, "是"),
             (patterns.JAPANESE, "は"),
             (patterns.RUSSIAN, "это"),
@@ -158,7 +167,7 @@ class _SentenceReader:
         return None
 
     def _brackets(self) -> Iterator[_Parts]:
-        """What stands in brackets behind the name that the sentence begins with."""
+        """Read the brackets after the name at the beginning of the sentence."""
         name = ""
         at = 0
         for match in patterns.BRACKETS.finditer(self.flat[:600]):
@@ -168,7 +177,7 @@ class _SentenceReader:
             at, inside = match.end(), match[1]
             name = name or self.about.subject(lead or self.about.name)
             for alias in patterns.ALIAS.finditer(inside):
-                yield name, _how(alias["how"]), alias["name"]
+                yield name, _alias_relation(alias["how"]), alias["name"]
             for foreign in patterns.FOREIGN.finditer(inside):
                 if not re.search(r"\d", foreign["name"]):
                     yield name, f"{foreign['language']} name", foreign["name"]
@@ -178,11 +187,11 @@ class _SentenceReader:
         parts = patterns.DASH.split(inside, maxsplit=1)
         dates = re.findall(DATE, inside)
         if len(parts) == 1 and len(dates) == 2 and re.search(r"\d{4}\s+\S*\s*\d{1,2}", inside):
-            at = inside.index(dates[1])  # the dash between both was lost
+            at = inside.index(dates[1])  # the dash between the dates was lost
             parts = [inside[:at], inside[at:]]
         born, died = patterns.LIFE.search(parts[0]), patterns.LIFE.search(parts[1]) if len(parts) > 1 else None
-        said_born = re.search(r"\b(?:born|b\.|geb|né|née|naci|nat[oa])|\*", parts[0]) is not None
-        if died is None and born is not None and not said_born:
+        has_birth = re.search(r"\b(?:born|b\.|geb|né|née|naci|nat[oa])|\*", parts[0]) is not None
+        if died is None and born is not None and not has_birth:
             return
         if died is not None and not self.about.personal and not re.search(r"[^\W\d_]{3}", " ".join(dates)):
             yield name, "years", " – ".join(part.strip() for part in parts)
@@ -199,7 +208,7 @@ class _SentenceReader:
     # -- clauses
 
     def _clause(self, clause: str, subject: str) -> Generator[_Parts, None, str]:
-        """What a clause says; its subject is returned, since the next one may have none of its own."""
+        """Yield the triplets of a clause. Return its subject, since the next clause may lack one."""
         clause = clause.strip()
         relative = patterns.RELATIVE.search(clause)
         main = clause[: relative.start()] if relative else clause
@@ -209,13 +218,15 @@ class _SentenceReader:
         if lead is not None and lead["lead"].strip().lower() not in patterns.NO_SUBJECT:
             subject = self._subject(lead["lead"].strip(), subject)
             for alias in patterns.ALIAS.finditer(lead["aside"] or ""):
-                yield subject, _how(alias["how"]), alias["name"]
+                yield subject, _alias_relation(alias["how"]), alias["name"]
             yield from self._own_relations(lead["lead"], body[lead.end("verb") :], lead["verb"])
-            said = self._predicate(subject, lead["verb"], body[lead.end() :].strip())
+            statements = self._predicate(subject, lead["verb"], body[lead.end() :].strip())
             part = (
                 patterns.PART.fullmatch(lead["lead"]) if self.about.name and subject == lead["lead"].strip() else None
             )
-            yield from said if part is None else self._of_a_part((part["noun"] or part["bare"]).lower(), said)
+            yield from (
+                statements if part is None else self._part_of_topic((part["noun"] or part["bare"]).lower(), statements)
+            )
         elif (verb := re.match(rf"(?:and\s+|also\s+)*(?P<verb>{patterns.VERB})\s+", body)) is not None:
             yield from self._predicate(subject, verb["verb"], body[verb.end() :])
         if (
@@ -236,15 +247,15 @@ class _SentenceReader:
         return self.about.subject(lead)
 
     def _own_relations(self, lead: str, rest: str, verb: str) -> Iterator[_Parts]:
-        """ "His father was Ian Keith": the father of what the passage is about."""
+        """Read "His father was Ian Keith" as the father of the passage's topic."""
         own = patterns.OWN.match(lead)
         named = re.match(NAME, rest)
         if own and named and verb in ("is", "was", "are", "were") and self.about.name:
             yield self.about.name, lead[own.end() :], named[0]
 
-    def _of_a_part(self, noun: str, said: Iterator[_Parts]) -> Iterator[_Parts]:
-        """What is said of "the music" or "its population", as said of what has it: it is to be understood alone."""
-        for _, relation, tail in said:
+    def _part_of_topic(self, noun: str, statements: Iterator[_Parts]) -> Iterator[_Parts]:
+        """Attach a statement about "the music" or "its population" to the passage's topic, so that it is clear by itself."""
+        for _, relation, tail in statements:
             yield self.about.name, noun if relation in ("is", "was", "are", "were") else f"{noun} {relation}", tail
 
     def _predicate(self, subject: str, verb: str, rest: str) -> Iterator[_Parts]:
@@ -266,10 +277,10 @@ class _SentenceReader:
             for name in objects(f"{verb} {rest}"[cast.end() :], "starring"):
                 yield subject, "starring", name
         for alias in patterns.ALIAS.finditer(rest):
-            yield subject, _how(alias["how"]), alias["name"]
+            yield subject, _alias_relation(alias["how"]), alias["name"]
 
     def _kind(self, subject: str, verb: str, rest: str) -> Iterator[_Parts]:
-        """ "is a 1938 American western film directed by": what it is, from when, and where from."""
+        """Read kind, year and origin from "is a 1938 American western film directed by"."""
         match = patterns.KINDS.match(rest)
         if match is None:
             return
@@ -304,19 +315,19 @@ class _SentenceReader:
                 yield subject, f"{of['noun']} in", further["place"]
 
     def _verb(self, subject: str, verb: str, rest: str) -> Iterator[_Parts]:
-        """The object of a verb, and what its prepositions say: "died on 3 March 1972 in Beverly Hills"."""
+        """Read the object of a verb and its prepositions, as in "died on 3 March 1972 in Beverly Hills"."""
         end = BOUNDARY.search(rest)
-        said = rest[: end.start()] if end else rest
-        prepositions = list(re.finditer(rf"(?:\A|\s|,\s*)(?P<prep>{patterns.PREPOSITIONS})\s+", said))
-        direct = re.sub(r"\A(?:the|an?)\s+", "", said[: prepositions[0].start()] if prepositions else said)
-        named = re.match(NAMES, re.sub(r"\A(?:the|an?)\s+", "", said))
+        statement = rest[: end.start()] if end else rest
+        prepositions = list(re.finditer(rf"(?:\A|\s|,\s*)(?P<prep>{patterns.PREPOSITIONS})\s+", statement))
+        direct = re.sub(r"\A(?:the|an?)\s+", "", statement[: prepositions[0].start()] if prepositions else statement)
+        named = re.match(NAMES, re.sub(r"\A(?:the|an?)\s+", "", statement))
         found = names_in(named[0]) if named and direct.strip(" ,") else phrase(direct)
         if direct.strip(" ,") and not found:
             return
         for one in found:
             yield subject, verb, one
         name = f" {found[0]}" if len(found) == 1 and len(found[0].split()) <= 5 else ""
-        passed = said.find(named[0]) + len(named[0]) if named and found else 0
+        passed = statement.find(named[0]) + len(named[0]) if named and found else 0
         for prep in prepositions[:4]:
             if prep.start() < passed or (prep["prep"] == "of" and prep is not prepositions[0]):
                 continue
@@ -324,7 +335,7 @@ class _SentenceReader:
                 yield subject, f"{verb}{name} {prep['prep']}", tail
 
     def _passive(self, subject: str, match: re.Match[str], text: str) -> Iterator[_Parts]:
-        """ "written and directed by X in 1990": each participle with its preposition, and what follows."""
+        """Read each participle with its preposition, as in "written and directed by X in 1990"."""
         verbs = re.findall(rf"(?:re-|co-)?{patterns.PARTICIPLE}", match["verbs"])
         rest = text[match.end() :]
         for verb in verbs:
@@ -352,13 +363,13 @@ class _SentenceReader:
                 yield self.about.name, match["kin"], name[0]
 
     def _appositions(self, clause: str) -> Iterator[_Parts]:
-        """ "Ian Keith, an English actor": a name and what it is."""
+        """Read a name and its apposition, as in "Ian Keith, an English actor"."""
         for match in patterns.APPOSED.finditer(clause):
             if not re.search(rf"\b{patterns.VERB}\b", match["kind"]):
                 yield self.about.subject(match["name"]), "is a", match["kind"]
 
     def _relative(self, clause: str, relative: re.Match[str], subject: str) -> Iterator[_Parts]:
-        """A clause with "who" or "which", about the name before it, or behind "is a ..." about the subject."""
+        """Read a clause with "who" or "which" about the name before it, or after "is a ..." about the subject."""
         named = re.search(rf"(?P<name>{NAME})\Z", clause[: relative.start()])
         if named is None and (relative["comma"] or not patterns.SAYS_WHAT.search(clause[: relative.start()])):
             return
@@ -370,7 +381,7 @@ class _SentenceReader:
 
 
 def _is_about_the_subject(before: str) -> bool:
-    """Whether a participle after these words still tells of the subject, and not of something named on the way, or denied."""
+    """Check that a participle after these words refers to the subject: not to a noun in between, and not negated."""
     before = before.rstrip()
     last = before.split()[-1] if before else ""
     if last in ("not", "never", "n't"):
@@ -380,14 +391,14 @@ def _is_about_the_subject(before: str) -> bool:
     return re.search(r"\s(?:in|on|at|by|to|for|from|with|of|due)\s", f" {before} ") is None
 
 
-def _how(said: str) -> str:
-    """How another name is used."""
-    how = " ".join(said.lower().split())
+def _alias_relation(phrase: str) -> str:
+    """Return the relation of an alias, such as "known as"."""
+    how = " ".join(phrase.lower().split())
     return f"{how} as" if "known" in how or "romani" in how else how
 
 
 def _is_prose(key: str, value: str) -> bool:
-    """Whether a line with a colon is a sentence rather than a name of something and its value."""
+    """Check whether a line with a colon is a sentence rather than a key and its value."""
     sentence = (
         value.endswith(".")
         and re.search(rf"\b{patterns.COPULA}\b", value) is not None

@@ -1,7 +1,7 @@
-"""Three ways to cut documents into chunks that tile them, each a view: by size, by distance, around a summary.
+"""Three views of chunks that tile their documents, split by size, by distance, or by a summary.
 
-They are the chunking baselines of M-RAG (section 3.1). One record, one table, one reader and one check serve all three; a view
-brings its settings and where it cuts.
+They are the chunking baselines of M-RAG (section 3.1), and share the record, table, reader and check. Each view has its own
+settings and rule of splitting.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from mergewise.store.views import View
 __all__ = ["VIEWS", "ChunkReader", "FixedSettings", "PICSettings", "SemanticSettings", "TextChunk"]
 
 
-def _view(table: Table, **beside: Any) -> View:
+def _view(table: Table, **fields: Any) -> View:
     return View(
         name=table.name,
         tables=lambda settings: (table,),
         problems=partial(problems, table.name),
         reader=partial(ChunkReader, table.name),
-        **beside,
+        **fields,
     )
 
 

@@ -1,17 +1,18 @@
 """Chunks around a summary of their document: the baseline PIC of M-RAG (section 3.1).
 
-PIC is Wang et al., "Document Segmentation Matters for Retrieval-Augmented Generation" (Findings of ACL 2025): a summary stands
-for the questions that may come, each sentence is compared with it, and sentences that follow each other are one chunk as long as
-they lie on the same side of the mean similarity. So what the document is mainly about, and what it says besides, alternate.
+PIC is Wang et al., "Document Segmentation Matters for Retrieval-Augmented Generation" (Findings of ACL 2025). A summary
+represents the expected questions. Each sentence is compared with the summary, and consecutive sentences on the same side of the
+mean similarity form a chunk. So chunks about the main topic and about side topics alternate.
 
-Where we differ, and why:
-- the text of that paper was not at hand: the rule is as its abstract and papers that cite it describe it;
-- without a chat model the summary is extractive: the document's own sentences, chosen by maximal marginal relevance (Carbonell
-  and Goldstein 1998). Rows say which it was. A document for which the model gives nothing has an extractive one too;
-- `group=points` is another reading, of M-RAG's "adaptive grouping": a chunk is a run of sentences that are nearest to the same
-  sentence of the summary;
-- sentences are those that the tree cut, chunks above `most` tokens are divided between sentences, and title and headings are
-  searched with a chunk, as in the view `semantic`.
+Differences from the paper:
+- We did not have the full paper. The rule follows its abstract and papers that cite it.
+- Without a chat model the summary is extractive: the document's own sentences, chosen by maximal marginal relevance (Carbonell
+  and Goldstein 1998). A document also gets an extractive summary if the model's answer is empty. Rows record the kind of
+  summary.
+- `group=points` is another interpretation, of M-RAG's "adaptive grouping": a chunk is a run of sentences that are most similar to
+  the same sentence of the summary.
+- Sentences are split as in the tree, chunks above `most` tokens are split between sentences, and title and headings are searched
+  with a chunk, as in the view `semantic`.
 """
 
 from __future__ import annotations
@@ -32,13 +33,13 @@ from mergewise.text.sentences import split_sentences
 from mergewise.types import DocumentRows
 
 RELEVANT = 0.7
-"""What likeness to the whole document weighs in an extractive summary; the rest is unlikeness to what was chosen before."""
+"""Weight of similarity to the document in an extractive summary. The rest penalises similarity to chosen sentences."""
 
 
 def build(
     documents: Sequence[DocumentRows], settings: PICSettings, models: Models, on_share: OnShare | None = None
 ) -> list[ViewRows]:
-    """The chunks of each document. The sentences of all of them are embedded in one call, their summaries in another."""
+    """Split each document into chunks. All sentences are embedded in one call, all summaries in another."""
     embedder = embedder_of(models, "pic")
     texts = [rows.document.text for rows in documents]
     cut = [sentences_of(rows) for rows in documents]
@@ -62,14 +63,14 @@ def build(
 
 
 def estimate(documents: Sequence[DocumentRows], settings: PICSettings, models: Models) -> Estimate:
-    """What the chat model's summaries of these documents cost."""
+    """Estimate the cost of the chat model's summaries."""
     return estimate_texts(([rows.document.text] for rows in documents), estimate_of, models)
 
 
 def _labels(
     of_sentences: Sequence[FloatArray], points: Sequence[Sequence[str]], settings: PICSettings, embedder: Embedder
 ) -> list[list[int]]:
-    """What each sentence of each document belongs to: sentences with the same label that follow each other are a chunk."""
+    """Label the sentences of each document. Consecutive sentences with the same label form a chunk."""
     asked = [[" ".join(own)] if settings.group == "mean" else own for own in points]
     label = sides if settings.group == "mean" else nearest
     vectors = embed_groups(embedder, asked)
@@ -77,7 +78,7 @@ def _labels(
 
 
 def sides(similarities: FloatArray) -> list[int]:
-    """1 for each sentence at or above the mean similarity with the summary, which is the only column, 0 for the others."""
+    """Label each sentence 1 if its similarity with the summary (the only column) is at least the mean, otherwise 0."""
     if not len(similarities):
         return []
     mean = np.round(similarities.mean(dtype=np.float64), EXACT)
@@ -86,13 +87,13 @@ def sides(similarities: FloatArray) -> list[int]:
 
 
 def nearest(similarities: FloatArray) -> list[int]:
-    """For each sentence the number of the point, a column, that it is most similar to; the first of those that are equal."""
+    """Label each sentence with the number of its most similar point (column). Ties go to the first."""
     labels: list[int] = similarities.argmax(axis=1).tolist() if len(similarities) else []
     return labels
 
 
 def extract(vectors: FloatArray, count: int) -> list[int]:
-    """The numbers of `count` sentences, in order, that are like the whole and unlike each other: maximal marginal relevance."""
+    """Choose `count` sentences by maximal marginal relevance: similar to the document, dissimilar to each other."""
     whole = vectors.mean(axis=0) if len(vectors) else np.zeros(0, np.float32)
     relevance = np.round(vectors @ (whole / max(float(np.linalg.norm(whole)), 1e-9)), EXACT) if len(vectors) else whole
     chosen: list[int] = []

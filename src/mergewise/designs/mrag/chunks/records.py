@@ -1,4 +1,4 @@
-"""The settings, row and tables of the three views, their reader, how bounds become rows, and what `check` demands."""
+"""Settings, row, tables and reader of the three views, the conversion of bounds to rows, and the checks."""
 
 from __future__ import annotations
 
@@ -21,42 +21,42 @@ from mergewise.text.spans import Part
 from mergewise.types import DocumentRows, Leaf, RowId, Rows, Span
 
 _SIZE = Range(1, 1_000_000)
-_Most = Annotated[int, _SIZE, "tokens; a chunk above this size is divided between sentences"]
+_Most = Annotated[int, _SIZE, "Maximum size of a chunk in tokens; longer ones are split between sentences"]
 
 
 @dataclass(frozen=True, slots=True)
 class FixedSettings(CheckedFields):
-    """M-RAG's Fixed-Size RAG has 128 tokens."""
+    """Settings of the view `fixed`. M-RAG's Fixed-Size RAG has 128 tokens."""
 
-    size: Annotated[int, _SIZE, "tokens of a chunk; the last one of a document has what is left"] = 128
+    size: Annotated[int, _SIZE, "Tokens of a chunk; the last chunk of a document may be shorter"] = 128
 
 
 @dataclass(frozen=True, slots=True)
 class SemanticSettings(CheckedFields):
-    """As Kamradt proposed it: a neighbour on each side, the 95th percentile."""
+    """Settings of the view `semantic`. Defaults are Kamradt's: a neighbour on each side, the 95th percentile."""
 
-    neighbours: Annotated[int, Range(0, 10), "sentences on each side that a sentence is embedded with"] = 1
-    percentile: Annotated[float, Range(0, 100), "of the document's distances: above it lies a breakpoint"] = 95.0
+    neighbours: Annotated[int, Range(0, 10), "Neighbours on each side to embed with a sentence"] = 1
+    percentile: Annotated[float, Range(0, 100), "Percentile of the document's distances for a breakpoint"] = 95.0
     most: _Most = 2000
 
 
 SEMANTIC_PRESETS: Presets = {"paper": {"most": 1_000_000}}
 PIC_PRESETS: Presets = {"paper": {"summary": "abstractive", "most": 1_000_000}}
-"""`paper`: Kamradt's rule divides no chunk; PIC's summaries are a chat model's."""
+"""`paper`: Kamradt's rule does not split long chunks, and a chat model writes PIC's summaries."""
 
 
 @dataclass(frozen=True, slots=True)
 class PICSettings(CheckedFields):
-    """As in Wang et al. 2025, whose summaries a chat model writes."""
+    """Settings of the view `pic`, after Wang et al. 2025. In the paper a chat model writes the summaries."""
 
     summary: Annotated[
-        Literal["extractive", "abstractive"], "of the document: by its own sentences, or by the chat model"
+        Literal["extractive", "abstractive"], "Summary of the document: its own sentences, or written by the chat model"
     ] = "extractive"
-    sentences: Annotated[int, Range(1, 100), "of an extractive summary"] = 5
+    sentences: Annotated[int, Range(1, 100), "Sentences of an extractive summary"] = 5
     group: Annotated[
         Literal["mean", "points"],
-        "what a chunk is: a run of sentences on one side of the mean similarity with the summary, or a run of sentences that "
-        "are nearest to the same sentence of the summary",
+        "Grouping of consecutive sentences: same side of the `mean` similarity with the summary, or same nearest sentence of "
+        "the summary (`points`)",
     ] = "mean"
     most: _Most = 2000
     prompt: PromptHash = ""
@@ -64,10 +64,9 @@ class PICSettings(CheckedFields):
 
 @dataclass(frozen=True, slots=True)
 class TextChunk:
-    """A stretch of a document. The chunks of a view tile the document: no gap, no overlap, no lost tail.
+    """A part of a document. The chunks of a view tile the document, without gaps or overlaps.
 
-    `headings` are those that all its text stands under, `body` is where it begins after these, and `cut` says how its bounds
-    were found.
+    `headings` are the headings of all its text, `body` is the offset after them, and `cut` is the rule that split it.
     """
 
     id: RowId
@@ -77,7 +76,7 @@ class TextChunk:
     start: int
     end: int
     body: int
-    tokens: int  # by the counter that ships with the package
+    tokens: int  # by the built-in tokenizer
     cut: str
     text: str  # document.text[start:end]
 
@@ -96,7 +95,7 @@ BY_EXTRACT, BY_WRITTEN = "extractive summary", "written summary"
 
 
 class ChunkReader:
-    """Of one of the three views, for the length of a question."""
+    """Access to one of the three views for the duration of a question."""
 
     def __init__(self, table: str, rows: RowReader) -> None:
         self._table = table
@@ -105,7 +104,7 @@ class ChunkReader:
     def search(
         self, question: str, k: int, by: Literal["hybrid", "vectors"] = "hybrid"
     ) -> list[tuple[TextChunk, float]]:
-        """The `k` best chunks with their scores, best first, by full text and vectors, or by vectors alone."""
+        """Return the `k` best chunks with their scores, best first. Search by full text and vectors, or by vectors only."""
         return search_rows(self._rows, self._table, TextChunk, question, k, by)
 
 
@@ -119,7 +118,7 @@ def rows_from(
     cuts: Sequence[str],
     models: Models,
 ) -> list[ViewRows]:
-    """The chunks of each document at these bounds, with `cuts` saying how they were found. All are embedded in one call."""
+    """Build the chunks of each document from bounds, and embed all of them in one call. `cuts` are the rules that split them."""
     views = [
         {table.name: Rows(_chunks(rows, parts, cut, models.count_tokens))}
         for rows, parts, cut in zip(documents, bounds, cuts, strict=True)
@@ -153,27 +152,27 @@ def _chunks(rows: DocumentRows, bounds: Sequence[Part], cut: str, count_tokens: 
 
 
 def _headings_and_body(touched: Sequence[Leaf], start: int, end: int) -> tuple[tuple[str, ...], int]:
-    """The headings that these leaves share, and where `start .. end` begins after them."""
+    """Return the shared headings of the leaves, and the start of the text after them."""
     shared = shared_path([leaf.headings for leaf in touched])
     body = max(start, touched[0].body) if shared == touched[0].headings else start
     return shared, min(body, end)
 
 
-# -- what `check` demands: chunks that tile the document, with the texts of their spans
+# -- checks: the chunks tile the document and have the texts of their spans
 
 
 def problems(table: str, rows: DocumentRows, settings: Any, dimension: int) -> Iterator[str]:
-    """What is wrong with one document's chunks in this table."""
+    """Yield the problems of one document's chunks in this table."""
     text = rows.document.text
     chunks: Sequence[TextChunk] = rows[table]
     if not chunks:
-        yield f"has no {table} chunks"
+        yield f"missing {table} chunks"
         return
     ends = [0, *(chunk.end for chunk in chunks)]
     tiling = [chunk.start for chunk in chunks] == ends[:-1] and ends[-1] == len(text)
     if not tiling or any(a >= b for a, b in pairwise(ends)):
-        yield f"the {table} chunks do not tile the document"
+        yield f"{table} chunks do not tile the document"
     if any(text[chunk.start : chunk.end] != chunk.text for chunk in chunks):
-        yield f"a {table} chunk's text is not the text of its span"
+        yield f"text of a {table} chunk differs from its span"
     if any(not chunk.start <= chunk.body <= chunk.end for chunk in chunks):
-        yield f"a {table} chunk begins outside of itself"
+        yield f"body of a {table} chunk is outside the chunk"

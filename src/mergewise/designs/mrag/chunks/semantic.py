@@ -1,16 +1,16 @@
-"""Chunks that end where the topic changes: the baseline Semantic of M-RAG (section 3.1).
+"""Chunks that end at a change of topic: the baseline Semantic of M-RAG (section 3.1).
 
-The rule is that of Greg Kamradt, "5 Levels of Text Splitting" (2023), level 4: each sentence is embedded together with its
-neighbours, and wherever the distance between two that follow each other exceeds the 95th percentile of the document's distances,
-a chunk ends. So of every twenty sentences about one ends a chunk, whatever the document.
+The rule is from Greg Kamradt, "5 Levels of Text Splitting" (2023), level 4. Each sentence is embedded together with its
+neighbours. A chunk ends if the distance to the next sentence exceeds the 95th percentile of the document's distances. So in any
+document, about one sentence in twenty ends a chunk.
 
-Where we differ, and why:
-- sentences are those that the tree cut, which know abbreviations, lists, tables and code; a heading goes with the sentence
-  below it;
-- a chunk above `most` tokens is divided between sentences: without that, a text whose distances are all the same would be one
-  chunk of any length;
-- title and headings are searched and embedded with a chunk, as for every other view. An embedder sees what its window holds:
-  `minilm` the first 254 word pieces of a chunk, where the paper's bge-m3 sees 8,192.
+Differences from the paper:
+- Sentences are split as in the tree, which handles abbreviations, lists, tables and code. A heading belongs to the sentence
+  below.
+- A chunk above `most` tokens is split between sentences. Otherwise a text with equal distances would be a single chunk of any
+  length.
+- Title and headings are searched and embedded with a chunk, as in every other view. An embedder reads only its window: `minilm`
+  reads the first 254 word pieces of a chunk, the paper's bge-m3 8,192.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from mergewise.types import DocumentRows
 
 
 def build(documents: Sequence[DocumentRows], settings: SemanticSettings, models: Models) -> list[ViewRows]:
-    """The chunks of each document. The sentences of all of them are embedded in one call."""
+    """Split each document into chunks. All sentences are embedded in one call."""
     cut = [sentences_of(rows) for rows in documents]
     windowed = [
         with_neighbours(rows.document.text, sentences, settings.neighbours)
@@ -51,7 +51,7 @@ def build(documents: Sequence[DocumentRows], settings: SemanticSettings, models:
 
 
 def with_neighbours(text: str, sentences: Sequence[Part], neighbours: int) -> list[str]:
-    """Each sentence with so many on each side of it."""
+    """Return each sentence with `neighbours` sentences on each side."""
     last = len(sentences) - 1
     return [
         text[sentences[max(0, i - neighbours)][0] : sentences[min(last, i + neighbours)][1]].strip()
@@ -60,13 +60,13 @@ def with_neighbours(text: str, sentences: Sequence[Part], neighbours: int) -> li
 
 
 def distances(vectors: FloatArray) -> FloatArray:
-    """1 - cosine of each vector with the next one."""
+    """Return 1 - cosine of each vector with the next."""
     gaps: FloatArray = np.round(1 - np.einsum("ij,ij->i", vectors[:-1], vectors[1:]), EXACT)
     return gaps
 
 
 def breakpoints(gaps: FloatArray, percentile: float) -> list[int]:
-    """The numbers of the sentences that end a chunk: those with a distance to the next one above the percentile."""
+    """Return the numbers of the sentences that end a chunk, with a distance to the next above the percentile."""
     if not len(gaps):
         return []
     ends: list[int] = np.flatnonzero(gaps > np.percentile(gaps, percentile)).tolist()
@@ -74,5 +74,5 @@ def breakpoints(gaps: FloatArray, percentile: float) -> list[int]:
 
 
 def between(ends: Sequence[int], count: int) -> list[Part]:
-    """Ranges (first, end) of `count` sentences, of which those numbered in `ends` are the last of their range."""
+    """Split `count` sentences into ranges (first, end). `ends` are the numbers of the last sentences of ranges."""
     return list(pairwise([0, *(end + 1 for end in ends), count])) if count else []

@@ -12,11 +12,11 @@ from mergewise.protocols import Embedder, TokenCounter
 from mergewise.text.spans import Part
 from mergewise.types import DocumentRows
 
-EXACT = 6  # decimals of a similarity: what lies below is the rounding of the embedder's own sums
+EXACT = 6  # reliable decimals of a similarity; the rest is rounding in the embedder
 
 
 def sentences_of(rows: DocumentRows) -> list[Part]:
-    """The sentences that the tree cut, each with what follows it up to the next one; headings go with the sentence below."""
+    """Return the sentences of the tree, each up to the start of the next. Headings belong to the sentence below."""
     starts = [
         leaf.start if number == 0 else sentence.start
         for leaf in rows["leaf"]
@@ -27,7 +27,7 @@ def sentences_of(rows: DocumentRows) -> list[Part]:
 
 
 def runs(labels: Sequence[Hashable]) -> list[Part]:
-    """Ranges (first, end) of equal labels that follow each other."""
+    """Return the ranges (first, end) of consecutive equal labels."""
     ranges, first = [], 0
     for _, group in groupby(labels):
         end = first + sum(1 for _ in group)
@@ -39,17 +39,17 @@ def runs(labels: Sequence[Hashable]) -> list[Part]:
 def bounds_of(
     text: str, sentences: Sequence[Part], ranges: Sequence[Part], most: int, count_tokens: TokenCounter
 ) -> list[Part]:
-    """Where runs of sentences stand in the text; those above `most` tokens are divided between sentences."""
+    """Return the offsets of runs of sentences. A run above `most` tokens is split between sentences."""
     sizes = count_tokens([text[start:end] for start, end in sentences])
     divided = [
         (first + a, first + b) for first, end in ranges for a, b in windows(sizes[first:end], most, 0)
-    ]  # a sentence above the limit stands alone
+    ]  # a sentence above the limit is a chunk
     return [(sentences[first][0], sentences[end - 1][1]) for first, end in divided]
 
 
 def embedder_of(models: Models, view: str) -> Embedder:
     if models.embedder is None:
         raise UsageError(
-            f"the view {view!r} needs an embedder, and this index has none", "index into another directory with one"
+            f"the view {view!r} needs an embedder, but the index has none", "create another index with an embedder"
         )
     return models.embedder

@@ -1,6 +1,6 @@
 """Summaries of whole documents by a chat model: PIC's pseudo-instructions.
 
-What is longer than the model's window is summarised in parts, and the summaries of the parts are summarised in turn.
+A document longer than the model's window is summarised in parts, and the summaries of the parts are summarised again.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from mergewise.store.views import Estimate, OnShare
 from mergewise.text.sentences import split_long
 from mergewise.types import SHIPPED, Message, Prompts, PromptTemplate, Usage
 
-MAX_TOKENS = 200  # of a summary: an embedder should see all of it
-EXPECTED = 120  # six sentences
-MOST_ROUNDS = 6  # of summaries of summaries
+MAX_TOKENS = 200  # maximum tokens of a summary, to fit into an embedder's window
+EXPECTED = 120  # expected tokens of a summary (six sentences)
+MOST_ROUNDS = 6  # maximum rounds of summaries of summaries
 PROMPT_TOKENS = 200
-LEAST_READ = 256  # tokens of a text that a window has to hold
+LEAST_READ = 256  # minimum tokens of a part
 INSTRUCTIONS = PromptTemplate(
     "document-summaries",
     "summarises a document for the view pic",
@@ -33,13 +33,13 @@ the people, things and events that it deals with. Answer with these sentences al
 
 
 def prompt(text: str, prompts: Prompts = SHIPPED) -> list[Message]:
-    """What is asked for one text."""
+    """Build the prompt for a text."""
     code = code_for([text])
     return turn(f"{prompts.fill(INSTRUCTIONS)}\n\n{warning(code, 'text')}", [quotation("text", text.strip(), code)])
 
 
 def estimate(texts: Sequence[str], models: Models) -> Estimate:
-    """Return what summaries of these texts cost. One of several parts is foreseen as one more call, which reads theirs."""
+    """Estimate the cost of the summaries. A text of several parts counts a further call, which reads their summaries."""
     chat = chat_of(models)
     parts = [_parts(text, chat, models.count_tokens) for text in texts]
     asked = [(prompt(part, models.prompts), EXPECTED) for own in parts for part in own]
@@ -50,14 +50,15 @@ def estimate(texts: Sequence[str], models: Models) -> Estimate:
 
 
 def summaries(texts: Sequence[str], models: Models, on_share: OnShare | None = None) -> list[str | None]:
-    """A summary of each text; None where the model gave nothing."""
+    """Summarise each text. Returns None for an empty answer of the model."""
     expected = estimate(texts, models).usage
     return write_each(texts, models, MAX_TOKENS, partial(_summary, chat_of(models), models), expected, on_share)
 
 
 def _parts(text: str, chat: ChatModel, count_tokens: TokenCounter) -> list[str]:
-    """The text, in as many parts as the model's window asks for."""
-    room = max(LEAST_READ, (chat.window - MAX_TOKENS - PROMPT_TOKENS) // 2)  # half: the model's tokens may be smaller
+    """Split the text into parts that fit into the model's window."""
+    # half of the window, because the model's tokens may be smaller than ours
+    room = max(LEAST_READ, (chat.window - MAX_TOKENS - PROMPT_TOKENS) // 2)
     return [text[a:b] for a, b in split_long(text, 0, len(text), room, lambda piece: count_tokens([piece])[0])]
 
 
@@ -65,7 +66,7 @@ async def _summary(chat: ChatModel, models: Models, text: str, calls: Calls) -> 
     for _ in range(MOST_ROUNDS):
         parts = _parts(text, chat, models.count_tokens)
         replies = await asyncio.gather(*(calls.ask(prompt(part, models.prompts)) for part in parts))
-        # one that was cut off says enough here
+        # a truncated summary is good enough here
         answers = [answer for reply in replies if reply is not None and (answer := reply.text.strip())]
         if len(parts) == 1 or not answers:
             return answers[0] if answers else None

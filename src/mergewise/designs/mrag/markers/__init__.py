@@ -1,4 +1,4 @@
-"""The marker view of M-RAG: keys that are searched, and values that a context gets, in place of chunks."""
+"""The marker view of M-RAG: keys to search and values for the context, instead of chunks."""
 
 from __future__ import annotations
 

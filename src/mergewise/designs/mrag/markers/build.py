@@ -1,8 +1,8 @@
-"""Markers of documents (M-RAG section 2.1): made by rules or written by a chat model, completed by copies, embedded by key.
+"""Build the markers of documents (M-RAG section 2.1): by rules or by a chat model, completed by copies, embedded by key.
 
-Coverage always ends at 1.0: what no marker names becomes a marker itself, k = v = the segment. Values that a model wrote are
-held to their paragraphs, sentence by sentence (`grounding`), which the paper leaves open. A document for which calls failed
-has copies where answers are missing; it is found and searched like any other, and taken up again when documents are next added.
+The final coverage is always 1.0: a segment without a marker becomes a marker itself, k = v = the segment. Values by a model are
+checked against their paragraphs, sentence by sentence (`grounding`). The paper does not specify this. If calls fail, segments
+without an answer get copies. Such a document is searched like any other, and retried when documents are next added.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ WRITER = DocumentWriter(lambda document, settings: settings.paragraphs(document)
 def build(
     documents: Sequence[DocumentRows], settings: MarkerSettings, models: Models, on_share: OnShare | None = None
 ) -> list[ViewRows]:
-    """Make the markers of each document. The embedder is asked once for the keys of all of them."""
+    """Make the markers of each document, and embed all keys in one call."""
     answers = WRITER.write(documents, settings, models, on_share)
     made = [
         _markers(document, written, settings, models.count_tokens)
@@ -43,7 +43,7 @@ def build(
 def _markers(
     document: DocumentRows, written: Written[RawMarker] | None, settings: MarkerSettings, count_tokens: TokenCounter
 ) -> tuple[list[Marker], MarkerExtraction]:
-    """The markers in the order of their first segments, with copies of the segments that no other marker names."""
+    """Return the markers in the order of their first segments, including copies of segments without a marker."""
     segments = settings.paragraphs(document)
     drafts, counts = (
         (drafts_by_rules(document, segments, settings.most), {}) if written is None else _drafts_of_model(written)
@@ -76,7 +76,7 @@ def _markers(
 
 
 def _drafts_of_model(written: Written[RawMarker]) -> tuple[list[Draft], dict[str, Any]]:
-    """The markers with what of their values has support, and what rows keep; those without any support are rejects."""
+    """Return the markers with their grounded values, and the statistics. Markers without any support are rejected."""
     grounded = [(marker, marker.grounded) for marker in written.items if marker.grounded is not None]
     drafts = [
         Draft(marker.key, kept.value, marker.paragraphs, kept.sentences, "model")
@@ -93,7 +93,7 @@ def _drafts_of_model(written: Written[RawMarker]) -> tuple[list[Draft], dict[str
 
 
 def _copy(text: str, segment: TextSegment) -> Draft:
-    """The conservative fallback: k = v = the segment."""
+    """Copy a segment as the conservative fallback: k = v = the segment."""
     start, end = strip_span(text, segment.start, segment.end)
     if start == end:
         start, end = segment.start, segment.end

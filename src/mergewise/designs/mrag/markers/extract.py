@@ -1,17 +1,17 @@
-"""Markers by a chat model (M-RAG section 2.1, Tables 1 and 4): the prompt, the schema, and what is taken of an answer.
+"""Markers by a chat model (M-RAG section 2.1, Tables 1 and 4): the prompt, the schema, and the checks of an answer.
 
-The prompt says every rule of the paper's tables in words of our own. Where we differ, and why:
-- a field's name is a word (value, key, paragraphs), and the key is one text; the paper's names, and a list with one key,
-  are read too;
-- values are asked for as "a few sentences" instead of 200 to 300 words: a segment has about 90, and the values of the paper's own
-  Figure 5 have 50 to 65 tokens;
-- the document is quoted between lines with a code, and what looks like a tag in it is blunted, so that no text can number itself;
-- the numbers of a marker are checked: small models copy a sentence rightly and name the wrong paragraph, or name one and the same
-  for all. A sentence that another paragraph of the window holds brings that number, and when all of a value is found, only
-  numbers of paragraphs that hold some of it stay. So coverage is what values say, and not what a model says of them;
-  `numbers=given` leaves them as they are;
-- a document longer than `MarkerSettings.window` tokens is read in overlapping windows, since answers are as long as what is read,
-  and most endpoints write a few thousand tokens at most.
+The prompt has every rule of the paper's tables in our own words. Differences:
+- Field names are words (value, key, paragraphs), and the key is a single text. The paper's names, and a list with one key, are
+  also accepted.
+- The prompt asks for values of "a few sentences" instead of 200 to 300 words. A segment has about 90 words, and the values in the
+  paper's Figure 5 have 50 to 65 tokens.
+- The document is quoted between lines with a code, and tags in its text are defused, so that a text cannot number itself.
+- The numbers of a marker are checked. Small models often copy a sentence correctly but name the wrong paragraph, or the same
+  paragraph for all markers. If another paragraph of the window holds a sentence, its number is added. If every sentence of a
+  value is found, only numbers of paragraphs that hold a part of the value stay. So coverage depends on the values, not on the
+  model's claims. `numbers=given` disables this.
+- A document of more than `MarkerSettings.window` tokens is read in overlapping windows. Answers are as long as their input, and
+  most endpoints write at most a few thousand tokens.
 """
 
 from __future__ import annotations
@@ -48,13 +48,13 @@ from mergewise.text.support.judge import Judge
 from mergewise.text.support.sources import Extract, ReadSource
 from mergewise.types import SHIPPED, Message, Prompts, PromptTemplate
 
-SAME = 0.9  # share of words that two values have in common, from which on one repeats the other
+SAME = 0.9  # minimum share of common words of duplicate values
 _LONGEST_KEY = 2_000  # characters
 _LONGEST_VALUE = 20_000
-_ASKS = ("?", "？", "؟", ";")  # the last one in Greek
-_FEW = 6  # words of a key that is no question, below which it is a mere heading
-VALUE, KEY, FORM = 60, 20, 20  # tokens that a marker mostly has: the paper's Figure 5, and the JSON around them
-OVERLAP = 1.25  # markers for each segment
+_ASKS = ("?", "？", "؟", ";")  # the last is the Greek question mark
+_FEW = 6  # minimum words of a key without a question mark; a shorter key is only a heading
+VALUE, KEY, FORM = 60, 20, 20  # typical tokens of a marker: the paper's Figure 5, and the JSON around it
+OVERLAP = 1.25  # expected markers per segment
 
 FIELDS: Fields = {
     "value": ("text", ("v",)),
@@ -65,18 +65,18 @@ FIELDS: Fields = {
 
 @dataclass(frozen=True, slots=True)
 class RawMarker:
-    """A marker as a model wrote it, and its value held to its paragraphs."""
+    """A marker as a model wrote it, and its value grounded in its paragraphs."""
 
     value: str
     key: str
     paragraphs: tuple[int, ...]
-    # it named other paragraphs than those that hold what it says
+    # true if the paragraph numbers were corrected
     renumbered: bool = False
     grounded: GroundedValue | None = field(default=None, compare=False)
 
 
 def task(settings: MarkerSettings, prompts: Prompts = SHIPPED) -> WritingTask[RawMarker]:
-    """Raises UsageError where the examples cannot be read."""
+    """Return the writing task. Raise UsageError if the file of examples is invalid."""
     examples = _examples(settings.examples)
     judge = Judge(_read_segment)
 
@@ -102,7 +102,7 @@ def policy(settings: MarkerSettings) -> Policy:
 
 
 def schema(most: int) -> dict[str, object]:
-    """Strict, with the value before the key: a model writes the fields in this order."""
+    """Return a strict schema. The value comes before the key, because a model writes the fields in this order."""
     text, numbers = {"type": "string"}, {"type": "array", "items": {"type": "integer"}, "minItems": 1, "maxItems": most}
     marker = object_schema({"value": text, "key": text, "paragraphs": numbers})
     return object_schema({"markers": {"type": "array", "items": marker}})
@@ -112,7 +112,7 @@ def schema(most: int) -> dict[str, object]:
 
 RULES = PromptTemplate(
     "markers",
-    "writes the markers of M-RAG: of `$most` paragraphs each, `$least` or more, after the `$examples`",
+    "writes the markers of M-RAG: at least `$least`, of up to `$most` paragraphs each, after the `$examples`",
     """\
 You prepare documents for a search engine (instructions, version 1).
 Your work is a list of markers. A marker takes the place of a chunk of text: its key is what a question is compared with, its
@@ -152,8 +152,7 @@ def prompt(
     examples: Sequence[Mapping[str, Any]] = (),
     prompts: Prompts = SHIPPED,
 ) -> list[Message]:
-    """What is asked about these segments of a document. The rules come first and are the same in every call: endpoints that keep
-    what they have read of a prompt read them once."""
+    """Build the prompt about some segments. The rules come first and never change, for endpoints with a prefix cache."""
     source = request.source
     least = max(1, ceil(source.tokens(request.asked) / settings.segment))
     rules = prompts.fill(
@@ -191,24 +190,24 @@ BUILT_IN: tuple[Mapping[str, Any], ...] = (
 
 
 _LONGEST = 1_000_000
-"""Bytes of a file of examples."""
+"""Maximum size of a file of examples, in bytes."""
 
 
 def _examples(chosen: str) -> Sequence[Mapping[str, Any]]:
     if chosen in ("none", "built-in"):
         return BUILT_IN if chosen == "built-in" else ()
     path = Path(chosen)
-    hint = 'a JSON list of {"value": "...", "key": "...?", "paragraphs": [0]}, each with a "text" where it helps'
+    hint = 'write a JSON list of {"value": "...", "key": "...?", "paragraphs": [0]}, each with an optional "text"'
     try:
-        # the settings of somebody else's index may name anything
+        # the path may come from the settings of an untrusted index
         examples = json.loads(regular_bytes(path, _LONGEST, follow=True).decode("utf-8"))
     except OSError as error:
-        problem = f"the examples of markers are not at {path}: {error.strerror}"
-        raise UsageError(problem, f"{hint}; or built-in, or none") from None
+        problem = f"cannot read the examples of markers: {path}: {error.strerror}"
+        raise UsageError(problem, f"{hint}, or use built-in or none") from None
     except (ValueError, RecursionError):
-        raise UsageError(f"{path} is not JSON", hint) from None
+        raise UsageError(f"invalid JSON: {path}", hint) from None
     if not isinstance(examples, list) or not examples or not all(map(_is_example, examples)):
-        raise UsageError(f"{path} holds no examples of markers", hint)
+        raise UsageError(f"invalid examples of markers: {path}", hint)
     return examples
 
 
@@ -234,9 +233,10 @@ def _examples_text(examples: Sequence[Mapping[str, Any]]) -> str:
 
 
 def marker_of(record: Mapping[str, object], request: WritingRequest, most: int) -> RawMarker:
-    """The marker that a record is. Raises `Rejected` with the reason for which it is none."""
+    """Return the marker of a record. Raise `Rejected` with the reason if the record is invalid."""
     value, key = text_of_field(record.get("value")), text_of_field(record.get("key"))
-    if not words(value):  # empty, or the dots of the form that was asked for
+    # empty, or the dots of the form in the prompt
+    if not words(value):
         raise Rejected("no value")
     if not words(key):
         raise Rejected("no key")
@@ -258,7 +258,7 @@ _SegmentKey: TypeAlias = tuple[WritingSource, int]
 
 
 def _read_segment(key: _SegmentKey) -> ReadSource:
-    """A segment as values are held to it, below the title of its document and its headings."""
+    """Read a segment as a source for grounding, with its title and headings."""
     source, number = key
     segment = source.segments[number]
     extract = Extract(source.text, segment.start, segment.end)
@@ -268,8 +268,7 @@ def _read_segment(key: _SegmentKey) -> ReadSource:
 def ground(
     marker: RawMarker, request: WritingRequest, settings: MarkerSettings, judge: Judge[_SegmentKey]
 ) -> RawMarker:
-    """The marker with the numbers of the paragraphs that hold what it says, as far as they are found among those shown, and with
-    its value held to these."""
+    """Correct the paragraph numbers of the marker by the paragraphs in the prompt, and ground its value in them."""
     grounder = _grounder(marker.paragraphs, request.source, settings, judge)
     judged = grounder.sentences(marker.value)
     checked = settings.numbers == "checked"
@@ -296,24 +295,24 @@ def _holding_paragraphs(
     lost = False
     for sentence in judged:
         if not sentence.supported:
-            elsewhere = _elsewhere(marker.value[sentence.start : sentence.end], marker, request, judge)
+            elsewhere = _other_paragraph(marker.value[sentence.start : sentence.end], marker, request, judge)
             holding.update(elsewhere)
             lost = lost or not elsewhere
     if not holding:
         return marker.paragraphs
-    standing = {n: holding[n] for n in (*(marker.paragraphs if lost else ()), *holding)}
-    best = sorted(standing, key=lambda n: (-standing[n], n))[:most]
+    counts = {n: holding[n] for n in (*(marker.paragraphs if lost else ()), *holding)}
+    best = sorted(counts, key=lambda n: (-counts[n], n))[:most]
     return tuple(sorted(best))
 
 
-def _elsewhere(stated: str, marker: RawMarker, request: WritingRequest, judge: Judge[_SegmentKey]) -> list[int]:
-    """The first paragraph shown that holds the sentence, of those that the marker does not name; nothing where none does."""
+def _other_paragraph(stated: str, marker: RawMarker, request: WritingRequest, judge: Judge[_SegmentKey]) -> list[int]:
+    """Return the first other paragraph of the prompt that holds the sentence, if any."""
     others = (n for n in request.shown if n not in marker.paragraphs)
     return list(islice((n for n in others if judge.judge(stated, [(request.source, n)]).support), 1))
 
 
 def _numbers(given: object) -> tuple[int, ...]:
-    """Numbers of paragraphs in order, each once; also one alone, and "[Paragraph 3]"."""
+    """Parse a list of paragraph numbers, or a single one. Accepts "[Paragraph 3]". Returns distinct numbers in order."""
     listed = given if isinstance(given, list) else [given]
     numbers: set[int] = set()
     for one in listed:
@@ -327,7 +326,7 @@ def _numbers(given: object) -> tuple[int, ...]:
 
 
 def repeats(marker: RawMarker, other: RawMarker) -> bool:
-    """Whether two markers say the same in nearly the same words."""
+    """Check whether two markers have nearly the same words and the same numbers."""
     mine, others = set(words(marker.value)), set(words(other.value))
     if not mine or not others:
         return marker.value == other.value

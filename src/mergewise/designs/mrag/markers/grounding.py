@@ -1,10 +1,10 @@
-"""Grounding: a value that a model wrote from some paragraphs is held to them, sentence by sentence (`mergewise.text.support`).
+"""Grounding: check a value by a model against its paragraphs, sentence by sentence (`mergewise.text.support`).
 
     grounder = Grounder(judge, [3, 4], document.text, "replace")
     grounded = grounder.ground(value)
     grounded.value, grounded.sentences
 
-What is not supported is replaced by the sentence of the paragraphs that is nearest, is dropped, or stays, marked.
+A sentence without support is replaced by the nearest sentence of the paragraphs, dropped, or kept and marked.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from mergewise.text.support.judge import Judge
 from mergewise.text.support.names import forms, in_order
 
 Ungrounded: TypeAlias = Literal["replace", "drop", "keep"]
-"""What becomes of a sentence that its paragraphs do not support: the nearest sentence of theirs, nothing, or it stays."""
+"""Treatment of a sentence without support in its paragraphs: replace it by their nearest sentence, drop it, or keep it."""
 
 Key = TypeVar("Key", bound=Hashable)
 
 _ROUNDS = 6
-MOST_SENTENCES = 400  # of a value that are judged; what comes after them counts as unsupported
+MOST_SENTENCES = 400  # maximum number of sentences of a value to judge; later ones count as unsupported
 
 
 class ValueSentence(NamedTuple):
     """A sentence of a value, `value[start:end]`.
 
-    `support` are the sentences of the document (start, end) that it rests on, none if it has no support. `replaced` says that
-    what the model wrote had none, and that the sentence of the document stands in its place. `flags` are what was wrong with
-    it, or with the sentence before it was replaced, such as "number 1990".
+    `support` are the supporting sentences of the document as (start, end). `replaced` is true if the model's sentence had no
+    support and was replaced by a sentence of the document. `flags` are the problems of the sentence (before it was replaced),
+    such as "number 1990".
     """
 
     start: int
@@ -48,7 +48,7 @@ class ValueSentence(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class GroundedValue:
-    """A value after grounding. The model wrote `judged` sentences, of which `unsupported` had no support."""
+    """A value after grounding. The model wrote `judged` sentences, and `unsupported` of them had no support."""
 
     value: str
     sentences: tuple[ValueSentence, ...]
@@ -57,7 +57,7 @@ class GroundedValue:
 
 
 class _ValuePart(NamedTuple):
-    """A sentence of the new value, and what stood between the sentence before it and its place."""
+    """A sentence of the new value, and the text between it and the sentence before."""
 
     text: str
     between: str
@@ -66,7 +66,7 @@ class _ValuePart(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Grounder(Generic[Key]):
-    """Grounds a value in the paragraphs of a document that have these keys."""
+    """Grounder of values in the paragraphs of a document with these keys."""
 
     judge: Judge[Key]
     keys: Sequence[Key]
@@ -74,10 +74,16 @@ class Grounder(Generic[Key]):
     ungrounded: Ungrounded = "replace"
 
     def ground(self, value: str, judged: Sequence[ValueSentence] | None = None) -> GroundedValue:
-        """Hold the value to the paragraphs; `judged` are its sentences if they are judged already.
+        """Ground the value in the paragraphs.
 
-        With "replace" and "drop" no sentence without support is left, and no sentence of the document is put in twice; the value
-        is empty if nothing of it has support.
+        With "replace" and "drop", every remaining sentence has support, and no sentence of the document is inserted twice.
+
+        Args:
+            value: The value to ground.
+            judged: Its judged sentences, if known.
+
+        Returns:
+            The grounded value. It is empty if no sentence has support.
         """
         judged = self.sentences(value) if judged is None else judged
         unsupported = sum(not sentence.supported for sentence in judged)
@@ -97,8 +103,8 @@ class Grounder(Generic[Key]):
         return ValueSentence(start, end, judgement.support, flags=tuple(map(" ".join, judgement.flagged)))
 
     def _mend(self, value: str, judged: Sequence[ValueSentence], *, replacing: bool) -> list[_ValuePart]:
-        """The sentences with support, and those of the paragraphs that stand for the others."""
-        standing = {_words_in_order(value[s.start : s.end]) for s in judged if s.supported}
+        """Return the sentences with support, and if `replacing`, the replacements of the others."""
+        present = {_words_in_order(value[s.start : s.end]) for s in judged if s.supported}
         parts: list[_ValuePart] = []
         end = 0
         for sentence in judged:
@@ -109,13 +115,13 @@ class Grounder(Generic[Key]):
                 continue
             near = self.judge.nearest(stated, self.keys) if replacing else None
             nearest = "" if near is None else self.text[slice(*near)]
-            if near is not None and _words_in_order(nearest) not in standing:
-                standing.add(_words_in_order(nearest))
+            if near is not None and _words_in_order(nearest) not in present:
+                present.add(_words_in_order(nearest))
                 parts.append(_ValuePart(nearest, between, sentence._replace(support=(near,), replaced=True)))
         return parts
 
     def _settle(self, parts: Sequence[_ValuePart]) -> tuple[str, tuple[ValueSentence, ...]]:
-        """The parts as one text. Read as a whole it may fall into other sentences: those without support go."""
+        """Join the parts. The joined text may split into other sentences, so drop the ones without support and repeat."""
         for number in range(_ROUNDS):
             value, placed = _in_one_text(parts, apart=number > 1)
             again = placed if [(s.start, s.end) for s in placed] == split_sentences(value) else self.sentences(value)
@@ -127,7 +133,7 @@ class Grounder(Generic[Key]):
 
 
 def _in_one_text(parts: Sequence[_ValuePart], apart: bool) -> tuple[str, list[ValueSentence]]:
-    """The parts one after the other, as they stood or as paragraphs, and where they stand now."""
+    """Join the parts, with their original gaps or as separate paragraphs (`apart`). Return the text and the new offsets."""
     texts: list[str] = []
     placed: list[ValueSentence] = []
     end = 0
@@ -140,7 +146,7 @@ def _in_one_text(parts: Sequence[_ValuePart], apart: bool) -> tuple[str, list[Va
 
 
 def _with_history(sentence: ValueSentence, placed: Sequence[ValueSentence]) -> ValueSentence:
-    """The sentence with what is known of those that it is made of."""
+    """Add the flags of the placed sentences that overlap with the sentence."""
     inside = [other for other in placed if other.start < sentence.end and sentence.start < other.end]
     flags = dict.fromkeys(flag for one in (*inside, sentence) for flag in one.flags)
     return sentence._replace(replaced=any(other.replaced for other in inside), flags=tuple(flags))

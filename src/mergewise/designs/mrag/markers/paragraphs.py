@@ -1,4 +1,4 @@
-"""The numbered paragraphs of a document that markers are made of: whole sentences, or as many tokens as the paper's have."""
+"""The numbered paragraphs of a document for markers: whole sentences, or the paper's fixed number of tokens."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from mergewise.types import DocumentRows, Sentence
 
 
 def paragraphs_of(document: DocumentRows, size: int, *, whole_sentences: bool) -> list[TextSegment]:
-    """The paragraphs of a document, of `size` tokens each, by the counter that ships with the package.
+    """Split a document into paragraphs of up to `size` tokens, by the built-in tokenizer.
 
-    Without `whole_sentences` one ends after the last whole word that it holds (M-RAG section 2.1), and what it has of a sentence
-    counts as a sentence of it.
+    Without `whole_sentences`, a paragraph ends after its last whole word (M-RAG section 2.1). A part of a sentence then counts
+    as a sentence of the paragraph.
     """
     if whole_sentences or not document["leaf"]:
         return segments_of(document, size)
@@ -39,13 +39,13 @@ def paragraphs_of(document: DocumentRows, size: int, *, whole_sentences: bool) -
 
 
 def _sentences_within(document: DocumentRows, bounds: Part) -> Iterator[Sentence]:
-    """What stands of each sentence between the bounds."""
-    for sentence in _touched(document, bounds):
+    """Yield the part of each sentence inside the bounds."""
+    for sentence in _overlapping_sentences(document, bounds):
         start, end = strip_span(document.document.text, max(sentence.start, bounds[0]), min(sentence.end, bounds[1]))
         if start < end:
             yield Sentence(start, end, count_tokens([document.document.text[start:end]])[0])
 
 
-def _touched(document: DocumentRows, bounds: Part) -> Sequence[Sentence]:
+def _overlapping_sentences(document: DocumentRows, bounds: Part) -> Sequence[Sentence]:
     leaves = [leaf for leaf in document["leaf"] if leaf.start < bounds[1] and bounds[0] < leaf.end]
     return [s for leaf in leaves for s in leaf.sentences if s.start < bounds[1] and bounds[0] < s.end]

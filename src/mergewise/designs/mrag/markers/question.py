@@ -1,20 +1,18 @@
-"""A sentence put as a question, where the grammar of English lets rules do it; None for every other sentence.
+"""Conversion of an English sentence into a question, by rules. Two forms keep the words of the sentence:
 
-Two forms, both of which keep the words of the sentence:
+- The first auxiliary moves before the subject: "The mill was built in 1850." becomes "Was the mill built in 1850?".
+- A verb of a short list gets "do": "`retries` sets how often ..." becomes "Does `retries` set how often ...?".
 
-- its first auxiliary goes before its subject: "The mill was built in 1850." is asked "Was the mill built in 1850?";
-- a verb of a short list is asked by "do": "`retries` sets how often ..." is asked "Does `retries` set how often ...?".
-
-The subject must be short and plain: without a comma, a clause or another verb that is known, and no pronoun that leaves open what
-is meant. What these rules would ask wrongly is left to salient phrases.
+The subject must be short and simple: no comma, no clause, no other known verb, and no ambiguous pronoun. For other sentences the
+rules would often give wrong questions, so keys use salient phrases instead.
 """
 
 from __future__ import annotations
 
 import re
 
-LONGEST = 400  # characters of a sentence
-_SUBJECT = 9  # words
+LONGEST = 400  # maximum characters of a sentence
+_SUBJECT = 9  # maximum words of a subject
 
 _AUXILIARIES = "is are was were has have had can could may might must shall should will would does do did"
 _HELPERS = frozenset(_AUXILIARIES.split())
@@ -69,11 +67,11 @@ _WORD = re.compile(r"[\w'’.+-]+")
 
 
 def as_question(sentence: str) -> str | None:
-    """The sentence as a question with its own words."""
-    said = " ".join(sentence.split())
-    if said.endswith("?"):
-        return said
-    match = _MAIN.match(said.rstrip(" .")) if said.endswith(".") and len(said) <= LONGEST else None
+    """Turn the sentence into a question with the same words, or return None."""
+    flat = " ".join(sentence.split())
+    if flat.endswith("?"):
+        return flat
+    match = _MAIN.match(flat.rstrip(" .")) if flat.endswith(".") and len(flat) <= LONGEST else None
     if match is None or not _is_plain_subject(match["subject"]):
         return None
     subject, verb, rest = _mid_sentence(match["subject"]), match["verb"], match["rest"]
@@ -88,21 +86,21 @@ def as_question(sentence: str) -> str | None:
 
 
 def _is_plain_subject(subject: str) -> bool:
-    said = [word.lower() for word in _WORD.findall(subject)]
-    if not said or len(said) > _SUBJECT or said[0] in _FRONTED or re.search(r"[,;:()\[\]|“”\"#>]|\.\s", subject):
+    words = [word.lower() for word in _WORD.findall(subject)]
+    if not words or len(words) > _SUBJECT or words[0] in _FRONTED or re.search(r"[,;:()\[\]|“”\"#>]|\.\s", subject):
         return False
-    if len(said) == 1 and said[0] in _OPEN:
+    if len(words) == 1 and words[0] in _OPEN:
         return False
-    return _UNPLAIN.isdisjoint(said) and _BASES.keys().isdisjoint(said) and _HELPERS.isdisjoint(said)
+    return _UNPLAIN.isdisjoint(words) and _BASES.keys().isdisjoint(words) and _HELPERS.isdisjoint(words)
 
 
 def _is_helping(rest: str) -> bool:
-    """Whether "has", "had" or "did" helps the verb that follows: only then it can go before the subject."""
+    """Check that "has", "had" or "did" is an auxiliary of the next verb, so that it can move before the subject."""
     first = rest.split(maxsplit=1)[0].lower()
     return first in ("been", "not", "become", "made", "had") or first.endswith("ed")
 
 
 def _mid_sentence(subject: str) -> str:
-    """The subject as it stands within a sentence: a determiner that opened it loses its capital."""
+    """Return the subject for the middle of a sentence, with a lowercase determiner."""
     first, _, rest = subject.partition(" ")
     return f"{first.lower()} {rest}" if rest and first.lower() in _DETERMINERS else subject

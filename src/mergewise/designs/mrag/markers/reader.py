@@ -1,4 +1,4 @@
-"""What can be asked of the marker view: markers by their keys, and how markers came to be, as `info --view marker` shows it."""
+"""Reader of the marker view: search of markers by key, and the report of `info --view marker`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mergewise.protocols import RowReader
 
 @dataclass(frozen=True, slots=True)
 class TokenLengths:
-    """Tokens of keys or values, as the boxes of Figure 5 show them."""
+    """Distribution of the tokens of keys or values, as in the boxes of Figure 5."""
 
     least: int
     quartiles: Sequence[float]
@@ -24,19 +24,19 @@ class TokenLengths:
 
     def __str__(self) -> str:
         low, middle, high = self.quartiles
-        return f"quartiles {low:.0f}, {middle:.0f}, {high:.0f}, most {self.most}"
+        return f"quartiles {low:.0f}, {middle:.0f}, {high:.0f}, maximum {self.most}"
 
 
 @dataclass(frozen=True, slots=True)
 class MarkerReport:
-    """How markers came to be, with the names that `info --view marker --json` prints.
+    """Statistics of the view, with the field names of `info --view marker --json`.
 
-    Shares lie in [0, 1]. Coverage is that before copies were made, over documents; `fallback_share` the share of segments that
-    have copies, `fallback_documents` the documents with one. Tokens are those of markers that are no copies.
+    Shares are in [0, 1]. `coverage` is measured over documents, before copies were added. `fallback_share` is the share of
+    segments with a copy, and `fallback_documents` the number of documents with a copy. Tokens exclude copies.
 
-    `unsupported_share` is the share of the model's sentences that had no support as they were written, `unsupported_left` that
-    of the sentences which stand in values now. `renumbered` markers named other paragraphs than those that hold what they say.
-    `attempts` is the mean over documents that a model read.
+    `unsupported_share` is the share of the model's sentences without support as written, and `unsupported_left` the share in the
+    stored values. `renumbered` counts the markers with corrected paragraph numbers. `attempts` is the mean over documents that a
+    model has read.
     """
 
     documents: int
@@ -47,7 +47,7 @@ class MarkerReport:
     unsupported_share: float
     key_tokens: float
     value_tokens: float
-    markers: Mapping[str, int]  # by how they came to be
+    markers: Mapping[str, int]  # by maker
     fallback_documents: int
     unsupported_left: float
     replaced: int
@@ -58,7 +58,7 @@ class MarkerReport:
 
     @classmethod
     def of(cls, extractions: Sequence[MarkerExtraction], markers: Any) -> MarkerReport:
-        """`markers` is an Arrow table with their columns made, sentences, key_tokens and value_tokens."""
+        """Compute the report. `markers` is an Arrow table with the columns made, sentences, key_tokens and value_tokens."""
         read = [one for one in extractions if one.segments]
         coverages = [one.coverage for one in read] or [1.0]
         attempts = [len(one.coverages) for one in read if one.coverages]
@@ -84,7 +84,7 @@ class MarkerReport:
         )
 
     def as_dict(self) -> dict[str, Any]:
-        """Return it as `info --view marker --json` prints it."""
+        """Return the JSON form of `info --view marker --json`."""
         return asdict(self)
 
     def lines(self) -> Iterator[str]:
@@ -93,26 +93,26 @@ class MarkerReport:
         made = ", ".join(f"{count} copies" if how == COPY else f"{count} by {how}" for how, count in counts)
         yield f"{self.documents} documents, {sum(self.markers.values())} markers: {made or 'none'}"
         yield (
-            f"  coverage: {self.coverage['mean']:.2%} on average, variance {1e4 * self.coverage['variance']:.4f} "
-            f"(of percent), least {self.coverage['least']:.2%}"
+            f"  coverage: mean {self.coverage['mean']:.2%}, variance {1e4 * self.coverage['variance']:.4f} "
+            f"(of percent), minimum {self.coverage['least']:.2%}"
         )
         yield f"  fallback: {self.fallback_share:.2%} of the segments, in {self.fallback_documents} documents"
         if self.attempts:
             yield (
-                f"  attempts: {self.attempts:.2f} on average; not taken: {rejects_text(self.rejected)}; "
+                f"  attempts: mean {self.attempts:.2f}; rejected: {rejects_text(self.rejected)}; "
                 f"{self.renumbered} renumbered"
             )
             yield (
-                f"  sentences of values without support: {self.unsupported_share:.2%} as they were written, "
-                f"{self.unsupported_left:.2%} now; {self.replaced} replaced by the document's own"
+                f"  sentences of values without support: {self.unsupported_share:.2%} as written, "
+                f"{self.unsupported_left:.2%} now; {self.replaced} replaced by sentences of the document"
             )
-        yield f"  keys: {self.key_tokens:.1f} tokens on average, {self.key_lengths}"
-        yield f"  values: {self.value_tokens:.1f} tokens on average, {self.value_lengths}"
+        yield f"  keys: mean {self.key_tokens:.1f} tokens, {self.key_lengths}"
+        yield f"  values: mean {self.value_tokens:.1f} tokens, {self.value_lengths}"
         yield from unfinished_lines(self.unfinished)
 
 
 def _token_counts(markers: Any, column: str) -> list[int]:
-    """The column of the markers that somebody made, or of copies where there are no others."""
+    """Return the column without copies, or with them if all markers are copies."""
     pairs = list(zip(markers[column].to_pylist(), markers["made"].to_pylist(), strict=True))
     return [value for value, made in pairs if made != COPY] or [value for value, _ in pairs]
 
@@ -132,24 +132,24 @@ def _lengths(tokens: Sequence[int]) -> TokenLengths:
 
 
 class MarkerReader:
-    """For the length of a question."""
+    """Access to the markers for the duration of a question."""
 
     def __init__(self, rows: RowReader) -> None:
         self._rows = rows
 
     @property
     def prompt(self) -> str:
-        """The hash of the prompt of one's own by which markers are written; empty where it is the one that ships."""
+        """Hash of the custom prompt of the markers, or an empty string for the built-in prompt."""
         return str(self._rows.settings(MARKER.name).get("prompt", ""))
 
     def search(self, question: str, k: int, by: Literal["hybrid", "vectors"] = "hybrid") -> list[tuple[Marker, float]]:
-        """Return the `k` markers whose keys fit best with their scores, best first."""
+        """Return the `k` markers with the best keys and their scores, best first."""
         return search_rows(self._rows, MARKER.name, Marker, question, k, by)
 
     # -- reports
 
     def extractions(self) -> list[MarkerExtraction]:
-        """Return how the markers of each document came to be."""
+        """Return the extraction statistics of each document."""
         return all_rows(self._rows, EXTRACTION, MarkerExtraction)
 
     def report(self) -> MarkerReport:

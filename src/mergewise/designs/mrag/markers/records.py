@@ -1,4 +1,4 @@
-"""The settings, rows and tables of the marker view, and what `check` demands of them."""
+"""Settings, rows and tables of the marker view, and their checks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mergewise.text.spans import Part
 from mergewise.types import DocumentRows, RowId, Span
 
 Made: TypeAlias = str
-"""How a marker came to be: by the chat "model", by "rules", or as a "copy" of a segment that no marker named (k = v)."""
+"""Maker of a marker: the chat "model", "rules", or "copy" for a copy of a segment without a marker (k = v)."""
 
 
 COPY = "copy"
@@ -25,43 +25,41 @@ COPY = "copy"
 
 @dataclass(frozen=True, slots=True)
 class MarkerSettings(CheckedFields):
-    """Sizes and shares as in M-RAG section 2.1. Where a chat model is named, it writes the markers."""
+    """Settings of the marker view, as in M-RAG section 2.1. If a chat model is configured, it writes the markers."""
 
-    made: Annotated[Literal["rules", "model"], "who makes the markers: rules, or the chat model"] = "rules"
-    segment: Annotated[int, Range(16, 4096), "tokens of a numbered paragraph"] = 128
+    made: Annotated[Literal["rules", "model"], "Maker of the markers: rules or the chat model"] = "rules"
+    segment: Annotated[int, Range(16, 4096), "Tokens of a numbered paragraph"] = 128
     ends: Annotated[
         Literal["sentence", "token"],
-        "where a numbered paragraph ends: after a whole sentence, as rules want it, or after so many tokens, within one too",
+        "End of a numbered paragraph: after a sentence (always with rules), or at the token limit",
     ] = "sentence"
-    most: Annotated[int, Range(1, 10), "paragraphs that a marker may name"] = 3
-    coverage: Annotated[float, SHARE, "share of the paragraphs below which the model is asked further"] = 0.95
-    attempts: Annotated[int, Range(1, 10), "times in all that the model is asked about a paragraph"] = 3
+    most: Annotated[int, Range(1, 10), "Maximum number of paragraphs of a marker"] = 3
+    coverage: Annotated[float, SHARE, "Share of paragraphs with markers that ends the retries"] = 0.95
+    attempts: Annotated[int, Range(1, 10), "Maximum number of model calls for a paragraph"] = 3
     policy: Annotated[
         Literal["rest", "again"],
-        "further attempts: about what no marker names, joined to what came, or the same once more, of which the best is kept",
+        "Further attempts: only the `rest` without markers, or all paragraphs `again`, keeping the best attempt",
     ] = "rest"
-    examples: Annotated[str, "shown to the model: built-in, none, or the path of a JSON file with a list of them"] = (
-        "none"
-    )
-    window: Annotated[
-        int,
-        Range(64, 1_000_000),
-        "tokens of a document that the model is shown at once, where its own window holds them",
-    ] = 2048
-    overlap: Annotated[int, Range(0, 100), "paragraphs that neighbouring windows share"] = 2
+    examples: Annotated[str, "Examples in the prompt: built-in, none, or the path of a JSON list"] = "none"
+    window: Annotated[int, Range(64, 1_000_000), "Document tokens of a prompt, if the model's window holds them"] = 2048
+    overlap: Annotated[int, Range(0, 100), "Paragraphs shared by neighbouring windows"] = 2
     numbers: Annotated[
         Literal["checked", "given"],
-        "the paragraphs that a marker names: held to what its value says, or as the model gave them",
+        "Paragraph numbers of a marker: checked against its value, or as given by the model",
     ] = "checked"
     ungrounded: Annotated[
         Ungrounded,
-        "what becomes of a sentence of a value that its paragraphs do not support: the nearest of their sentences stands "
-        "for it, it is left out, or it is kept and marked",
+        "Treatment of a sentence without support in its paragraphs: replace it by their nearest sentence, drop it, or keep "
+        "and mark it",
     ] = "replace"
     prompt: PromptHash = ""
 
     def paragraphs(self, document: DocumentRows) -> list[TextSegment]:
-        """The numbered paragraphs of a document."""
+        """Return the numbered paragraphs of a document.
+
+        Args:
+            document: Rows of the document.
+        """
         return paragraphs_of(document, self.segment, whole_sentences=self.ends == "sentence" or self.made == "rules")
 
 
@@ -76,12 +74,12 @@ PRESETS: Presets = {
         "ungrounded": "keep",
     }
 }
-"""`paper`: section 2.1 of M-RAG. The whole document stands in a prompt, as far as the model's own window holds it."""
+"""`paper`: section 2.1 of M-RAG. A prompt has the whole document, or as much as the model's window holds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A marker on its way: what makes markers returns these. `paragraphs` are numbers of segments."""
+    """A marker before it becomes a row. `paragraphs` are numbers of segments."""
 
     key: str
     value: str
@@ -92,15 +90,15 @@ class Draft:
 
 @dataclass(frozen=True, slots=True)
 class Marker:
-    """A key k that is searched, and a value v that a context gets (M-RAG section 2.1).
+    """A key k to search and a value v for the context (M-RAG section 2.1).
 
-    `paragraphs` are the numbers of the segments that it names, counted from 0, `spans` where they stand.
+    `paragraphs` are the numbers of its segments, from 0, and `spans` their offsets.
     """
 
     id: RowId
     doc_id: str
     title: str
-    headings: tuple[str, ...]  # above the first of its segments
+    headings: tuple[str, ...]  # of its first segment
     ordinal: int  # in the order of the first segment
     key: str
     value: str
@@ -108,35 +106,35 @@ class Marker:
     spans: tuple[Part, ...]
     made: Made
     sentences: tuple[ValueSentence, ...]
-    key_tokens: int  # by the counter that ships with the package
+    key_tokens: int  # by the built-in tokenizer
     value_tokens: int
 
     @property
     def written(self) -> bool:
-        """Whether a model wrote the value, so that it is not verbatim."""
+        """True if a model wrote the value, so that it is not verbatim."""
         return self.made == "model"
 
     @property
     def start(self) -> int:
-        """Where the first of its segments begins."""
+        """Start of its first segment."""
         return self.spans[0][0]
 
     @property
     def supports(self) -> tuple[Span, ...]:
-        """Where the document says what the value says, in the order of the value's sentences, each place once."""
+        """Distinct spans that support the value, in the order of its sentences."""
         places = dict.fromkeys(part for sentence in self.sentences for part in sentence.support)
         return tuple(Span(self.doc_id, start, end) for start, end in places)
 
 
 @dataclass(frozen=True, slots=True)
 class MarkerExtraction:
-    """How the markers of one document came to be.
+    """Statistics of the extraction for one document.
 
-    `coverages` are the shares of the segments that some marker named, after each attempt; what was left at the end has copies.
-    `rejects` with `reject_counts` are the reasons for which markers of the model's answers were not taken. `sentences` are those
-    of the values as they were written, of which `unsupported` had no support. `renumbered` are markers that named other
-    paragraphs than those that hold what they say. Calls and tokens are those that this run paid.
-    `failure` says why the model did not write all that it should have: the document is then taken up again.
+    `coverages` are the shares of segments with a marker after each attempt. The rest gets copies. `rejects` and `reject_counts`
+    are the reasons why markers of the model were rejected. `sentences` counts the sentences of values as written, and
+    `unsupported` the ones without support. `renumbered` counts the markers with corrected paragraph numbers. Calls and tokens
+    count this run only. `failure` is the error that left segments without an answer from the model. The next run then retries
+    the document.
     """
 
     id: RowId
@@ -157,7 +155,7 @@ class MarkerExtraction:
 
     @property
     def coverage(self) -> float:
-        """The share of the segments that some marker named before copies were made of the others."""
+        """Share of the segments with a marker, before copies were added."""
         return 1.0 if not self.segments else 1.0 - self.uncovered / self.segments
 
 
@@ -174,40 +172,40 @@ EXTRACTION = Table("marking", MarkerExtraction)
 
 
 def tables(settings: MarkerSettings) -> tuple[Table, Table]:
-    """Only keys are embedded and searched."""
+    """Return the tables of the view. Only keys are embedded and searched."""
     return (MARKER, EXTRACTION)
 
 
-# -- what `check` demands: coverage 1.0, segments that are those of the text, verbatim pieces
+# -- checks: coverage 1.0, valid segments, verbatim pieces
 
 
 def problems(rows: DocumentRows, settings: MarkerSettings, dimension: int) -> Iterator[str]:
-    """What is wrong with one document's markers."""
+    """Yield the problems of one document's markers."""
     markers: Sequence[Marker] = rows["marker"]
     extractions: Sequence[MarkerExtraction] = rows["marking"]
     segments = settings.paragraphs(rows)
     if len(extractions) != 1 or extractions[0].segments != len(segments):
-        yield "it is not known how the markers came to be"
+        yield "missing or wrong extraction record of the markers"
     covered = {number for marker in markers for number in marker.paragraphs}
     if covered != set(range(len(segments))):
-        yield "the markers do not cover the document"
-    if any(not _stands(marker, segments, settings.most) for marker in markers):
-        yield "a marker does not stand where its segments do"
+        yield "markers do not cover the document"
+    if any(not _has_valid_spans(marker, segments, settings.most) for marker in markers):
+        yield "marker and its segments have different spans"
     if any(not marker.key.strip() or not marker.value.strip() for marker in markers):
-        yield "a marker is empty"
-    if any(not _is_sound(marker, rows.document.text) for marker in markers):
-        yield "a marker's sentences are not those of its value, or not those of the document"
+        yield "empty marker"
+    if any(not _has_valid_sentences(marker, rows.document.text) for marker in markers):
+        yield "sentences of a marker differ from its value or the document"
 
 
-def _stands(marker: Marker, segments: Sequence[TextSegment], most: int) -> bool:
+def _has_valid_spans(marker: Marker, segments: Sequence[TextSegment], most: int) -> bool:
     numbers = marker.paragraphs
     if not 1 <= len(numbers) <= most or any(not 0 <= n < len(segments) for n in numbers):
         return False
     return marker.spans == tuple((segments[n].start, segments[n].end) for n in numbers)
 
 
-def _is_sound(marker: Marker, text: str) -> bool:
-    """Whether sentences lie in the value, supports in the segments, and what is verbatim is the text of its support."""
+def _has_valid_sentences(marker: Marker, text: str) -> bool:
+    """Check that sentences lie in the value and supports in the segments, and that a verbatim sentence equals its support."""
     for sentence in marker.sentences:
         if not 0 <= sentence.start < sentence.end <= len(marker.value):
             return False

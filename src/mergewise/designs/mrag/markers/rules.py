@@ -1,11 +1,11 @@
-"""Markers made by rules, without a model: what stands in for the paper's extractor, and says so (`made="rules"`).
+"""Markers by rules, without a model. They replace the paper's extractor and are recorded as `made="rules"`.
 
-A value is a run of neighbouring sentences of one section, verbatim, up to the length that the paper's values have (50 to 65
-tokens, Figure 5), cut where the topic changes. A run that begins with a word that points back takes the sentence before it
-along, and a list item, a row or code takes what announces it (`text.units`), so that values overlap. A key is the most telling
-of the sentences that rules can put as a question (`question`), and salient phrases of the others, or of all of them, in any
-language; the title and headings stand before both. A model's key asks what a reader would ask; these keys only repeat what the
-text says.
+A value is a verbatim run of neighbouring sentences of one section. It has at most the length of the paper's values (50 to 65
+tokens, Figure 5), and ends at a change of topic. A run that begins with a reference to earlier text includes the sentence before.
+A list item, a row or code includes the sentence that introduces it (`text.units`). So values overlap. A key is the title and
+headings, then the most informative sentence that rules can turn into a question (`question`), then salient phrases of the other
+sentences. If no sentence gives a question, a key has only phrases, in any language. A model's key asks what a reader would ask.
+These keys only repeat the text.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from mergewise.text.question import needs_previous
 from mergewise.text.terms import STOP_WORDS, content_terms
 from mergewise.types import GAP, DocumentRows
 
-TOKENS = 64  # of a value, without what it takes along
-CHANGED = 32  # tokens of a run that a change of topic may end
-LONGEST_KEY = 240  # characters of a question or of phrases
+TOKENS = 64  # maximum tokens of a run, without sentences added from outside
+CHANGED = 32  # minimum tokens of a run that a change of topic ends
+LONGEST_KEY = 240  # maximum characters of a question or of phrases
 PHRASES = 4
 _LEAD_ROUNDS = 3
 _LONGEST_PHRASE = 6  # words
@@ -41,7 +41,7 @@ _UNSPACED = re.compile(r"[぀-ヿ㐀-鿿가-힯\u0e00-\u0eff]")
 
 @dataclass(frozen=True)
 class _DocumentSentence:
-    """A sentence of a document, and the white space `after` it up to the next one."""
+    """A sentence of a document, with the white space `after` it."""
 
     start: int
     end: int
@@ -49,7 +49,7 @@ class _DocumentSentence:
     tokens: int
     headings: tuple[str, ...]
     segment: int
-    lead: int | None  # the sentence that it needs before it
+    lead: int | None  # number of the sentence that introduces it
     text: str
 
     @cached_property
@@ -58,7 +58,7 @@ class _DocumentSentence:
 
     @property
     def is_heading(self) -> bool:
-        """Whether it is the heading of its own section, which stands in the key of every marker of the section."""
+        """True if the sentence is the heading of its section, which every key of the section already has."""
         return bool(self.headings) and words(self.plain) == words(readable(self.headings[-1]))
 
     @cached_property
@@ -67,15 +67,15 @@ class _DocumentSentence:
 
 
 def drafts(document: DocumentRows, segments: Sequence[TextSegment], most: int) -> list[Draft]:
-    """Markers that together name every segment that says something; none names more than `most` of them."""
+    """Make markers that cover every segment with content, each with at most `most` segments."""
     sentences = _sentences(document, segments)
     weights = _Weights(sentences)
     title = document["leaf"][0].title if document["leaf"] else ""
     made: list[Draft] = []
     for run in _runs(sentences, most):
-        numbers = _with_needed(run, sentences)
+        numbers = _with_leads(run, sentences)
         while len({sentences[i].segment for i in numbers}) > most:
-            numbers = numbers[1:]  # what it takes along from far off
+            numbers = numbers[1:]  # drop a lead that is far away
         inside, own = [sentences[i] for i in numbers], [sentences[i] for i in run]
         if not any(says_something(sentence.plain) and not sentence.is_heading for sentence in own):
             continue
@@ -90,11 +90,11 @@ def drafts(document: DocumentRows, segments: Sequence[TextSegment], most: int) -
 
 
 def _sentences(document: DocumentRows, segments: Sequence[TextSegment]) -> list[_DocumentSentence]:
-    """Every sentence of the document with its segment and its lead."""
+    """List every sentence of the document with its segment and its lead."""
     text = document.document.text
     segment_of = {s.start: segment.number for segment in segments for s in segment.sentences}
     sentences: list[_DocumentSentence] = []
-    first: list[int] = []  # of each leaf, the number of its first sentence
+    first: list[int] = []  # number of the first sentence of each leaf
     for at, leaf in enumerate(document["leaf"]):
         first.append(len(sentences))
         leads = {lead.number: (lead.back, lead.of) for lead in leaf.leads}
@@ -111,10 +111,12 @@ def _sentences(document: DocumentRows, segments: Sequence[TextSegment]) -> list[
 
 
 def _runs(sentences: Sequence[_DocumentSentence], most: int) -> Iterator[list[int]]:
-    """Neighbouring sentences of one section that are one topic, as their numbers; of `most` segments at most."""
+    """Yield runs of neighbouring sentences on one topic in one section, as numbers. A run has at most `most` segments."""
     run: list[int] = []
     for number in range(len(sentences)):
-        if run and (sentences[number].segment - sentences[run[0]].segment >= most or _ends(run, number, sentences)):
+        if run and (
+            sentences[number].segment - sentences[run[0]].segment >= most or _is_run_end(run, number, sentences)
+        ):
             yield run
             run = []
         run.append(number)
@@ -122,8 +124,8 @@ def _runs(sentences: Sequence[_DocumentSentence], most: int) -> Iterator[list[in
         yield run
 
 
-def _ends(run: Sequence[int], number: int, sentences: Sequence[_DocumentSentence]) -> bool:
-    """Whether the run ends before this sentence: another section or topic begins, or it is full."""
+def _is_run_end(run: Sequence[int], number: int, sentences: Sequence[_DocumentSentence]) -> bool:
+    """Check whether the run ends before this sentence: a new section or topic begins, or the run is full."""
     sentence = sentences[number]
     tokens = sum(sentences[i].tokens for i in run)
     if sentences[run[-1]].headings != sentence.headings or tokens + sentence.tokens > TOKENS:
@@ -135,8 +137,8 @@ def _ends(run: Sequence[int], number: int, sentences: Sequence[_DocumentSentence
     )
 
 
-def _with_needed(run: Sequence[int], sentences: Sequence[_DocumentSentence]) -> list[int]:
-    """The run with what its sentences need: their leads, and the sentence before one that points back."""
+def _with_leads(run: Sequence[int], sentences: Sequence[_DocumentSentence]) -> list[int]:
+    """Add the leads of the run's sentences, and the sentence before a run that begins with a reference to it."""
     needed = set(run)
     fresh: list[int] = list(run)
     for _ in range(_LEAD_ROUNDS):
@@ -150,9 +152,9 @@ def _with_needed(run: Sequence[int], sentences: Sequence[_DocumentSentence]) -> 
 
 
 def _value(inside: Sequence[_DocumentSentence]) -> tuple[str, tuple[ValueSentence, ...]]:
-    """The sentences as they stand, and a mark where others stand between them.
+    """Join the sentences, with a mark for omitted sentences.
 
-    The white space after the last one is kept, so that values that stand side by side can be joined.
+    The white space after the last sentence is kept, so that adjacent values can be joined.
     """
     value = ""
     placed: list[ValueSentence] = []
@@ -169,14 +171,14 @@ def _value(inside: Sequence[_DocumentSentence]) -> tuple[str, tuple[ValueSentenc
 
 
 class _Weights:
-    """How telling words are within a document: the rarer, the more."""
+    """Weights of the words of a document. Rare words weigh more."""
 
     def __init__(self, sentences: Sequence[_DocumentSentence]) -> None:
         self._total = len(sentences)
         self._holding = Counter(term for sentence in sentences for term in sentence.terms)
 
     def key(self, run: Sequence[_DocumentSentence]) -> str:
-        """The most telling of the sentences that can be asked as a question, and salient phrases of the others."""
+        """Build a key: a question from the sentence with the highest weight, and salient phrases of the others."""
         ranked = sorted(run, key=lambda sentence: -self.of(sentence.terms))
         for sentence in ranked:
             asked = as_question(sentence.plain.strip())
@@ -189,7 +191,7 @@ class _Weights:
         return fsum(log(1 + self._total / max(1, self._holding[t])) for t in terms) / sqrt(max(1, len(terms)))
 
     def _phrases(self, ranked: Sequence[_DocumentSentence]) -> str:
-        """Stretches without stop words, the most telling first."""
+        """Choose the phrases with the highest weights."""
         found: dict[str, float] = {}
         for number, sentence in enumerate(ranked):
             for phrase in _phrases_of(sentence.plain):
@@ -209,7 +211,7 @@ class _Weights:
 
 
 def _phrases_of(text: str) -> Iterator[str]:
-    """Words side by side without a stop word or a mark between them, six at most; unspaced scripts by their clauses."""
+    """Yield runs of up to six words without a stop word or punctuation. Scripts without spaces are split by clause."""
     for clause in filter(None, map(str.strip, _PHRASE_END.split(text))):
         if _UNSPACED.search(clause):
             yield clause[:80]
