@@ -66,7 +66,7 @@ def test_a_backup_waits_for_the_job_under_way(data: Path, tmp_path: Path) -> Non
 
 
 def test_only_a_server_is_backed_up_and_only_an_empty_place_restored(data: Path, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="no server"):
+    with pytest.raises(UsageError, match="not a server's data"):
         write_backup(tmp_path, tmp_path / "backup.tar")
     write_backup(data, tmp_path / "backup.tar")
     with pytest.raises(UsageError, match="not empty"):

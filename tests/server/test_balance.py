@@ -133,5 +133,5 @@ def test_freed_memory_goes_back(monkeypatch: pytest.MonkeyPatch) -> None:
     called = threading.Event()
     monkeypatch.setattr(supervisor, "TRIM_SECONDS", 0.001)
     monkeypatch.setattr(supervisor, "allocator_trim", lambda: lambda kept: called.set())
-    supervisor.give_back_at_times()
+    supervisor.start_trimming()
     assert called.wait(20)

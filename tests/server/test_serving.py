@@ -71,7 +71,7 @@ def test_an_index_keeps_its_embedder(served: list[ServerConfig]) -> None:
     mw.open("mergewise.index", embedder="none").close()
     run("serve", "--embedder", "none")
     assert [one.embedder for one in served[0].collections.values()] == ["none"]
-    with pytest.raises(UsageError, match="no index"):
+    with pytest.raises(UsageError, match="index not found"):
         Path("mergewise.index").rename("elsewhere")
         run("serve")
 

@@ -168,7 +168,7 @@ def test_a_process_that_cannot_live_ends_the_server_with_the_reason(tmp_path: Pa
         return Died()
 
     server.children = [Child("writer", start)]
-    with pytest.raises(StoreError, match="writer died 5 times at once: no such model"):
+    with pytest.raises(StoreError, match="writer died 5 times in a row: no such model"):
         for _ in range(1000):
             server._look_after(1)
             clock[0] += 0.1
@@ -194,7 +194,7 @@ def test_a_port_in_use_is_named(tmp_path: Path) -> None:
     with listening_socket(ServerConfig(tmp_path, port=0)) as first:
         port = first.getsockname()[1]
         taken, nowhere = ServerConfig(tmp_path, port=port), ServerConfig(tmp_path, host="no.such.host.invalid")
-        for config, said in ((taken, f"port {port} is in use"), (nowhere, "cannot be had")):
+        for config, said in ((taken, f"port {port} is in use"), (nowhere, "cannot listen on")):
             with pytest.raises(UsageError, match=said), listening_socket(config):
                 pass
 

@@ -406,7 +406,7 @@ class Handler(BaseHTTPRequestHandler):
             case ["collections"]:
                 return self._list([stub.info(name) for name in stub.collections])
             case ["collections", name, *_] if name not in stub.collections:
-                return self._problem(404, "not_found", f"there is no collection {name!r}")
+                return self._problem(404, "not_found", "collection not found")
             case ["collections", name]:
                 return self._json(stub.info(name))
             case ["collections", name, "documents"] if method == "GET":
@@ -451,8 +451,8 @@ class Handler(BaseHTTPRequestHandler):
             case ["models"]:
                 return self._json(MODELS)
             case ["tokens" | "settings", *_] if "admin" not in stub.scopes:
-                lacks = "this needs a token with the scope admin"
-                return self._problem(403, "forbidden", lacks, "ask an admin for one")
+                detail, hint = "missing scope: admin", "ask an admin for a token with this scope"
+                return self._problem(403, "forbidden", detail, hint)
             case ["settings"]:
                 return self._json(SETTINGS)
             case ["tokens"] if method == "GET":
@@ -474,7 +474,7 @@ class Handler(BaseHTTPRequestHandler):
             stub.failures.pop(doc_id, None)
             return self._json({"job": {"id": "j9", "state": "queued"}}, 202)
         if doc_id not in stub.texts:
-            return self._problem(404, "not_found", "there is no such document")
+            return self._problem(404, "not_found", "document not found")
         text, _ = stub.texts[doc_id]
         if rest == ["text"]:
             start, end = int(query.get("start", ["0"])[0]), int(query.get("end", [str(len(text))])[0])

@@ -3,7 +3,7 @@
   const SHOWN = 25;
   const MOST = 4;
 
-  // -- small things
+  // -- helpers
 
   const make = (name, properties = {}, ...children) => {
     const element = document.createElement(name);
@@ -17,7 +17,7 @@
   };
 
   const blocks = new Map();
-  // what stands in the page as compressed JSON, unpacked once
+  // a block of compressed JSON in the page, unpacked once
   const block = (name) => {
     if (!blocks.has(name)) blocks.set(name, unpack(document.getElementById(`data-${name}`).textContent));
     return blocks.get(name);
@@ -154,8 +154,8 @@
     const [first, firstLabel] = choice("A", ran.map((method) => [method, method]), others[0] ?? ran[0]);
     const [second, secondLabel] = choice("B", ran.map((method) => [method, method]), ran.includes(head.reference) ? head.reference : ran[0]);
     const [show, showLabel] = choice("Show", [["all", "all"], ["missed", "missed by some"], ["differ", "A and B differ"],
-      ["onlyA", "only A holds the gold"], ["onlyB", "only B holds the gold"], ["none", "nobody holds the gold"]], "all");
-    const [sort, sortLabel] = choice("Order", [["better", "A better first"], ["worse", "B better first"], ["asked", "as asked"]], "better");
+      ["onlyA", "only A has the gold"], ["onlyB", "only B has the gold"], ["none", "no method has the gold"]], "all");
+    const [sort, sortLabel] = choice("Order", [["better", "A better first"], ["worse", "B better first"], ["asked", "original order"]], "better");
     const words = make("input", { type: "search", placeholder: "words of the question", ariaLabel: "Words of the question" });
     const count = make("p", { className: "facts", role: "status" });
     const list = make("div", { className: "list" });
@@ -202,7 +202,7 @@
         make("span", { className: "number" }, String(at + 1)), make("span", { dir: "auto" }, question.text));
       const gold = question.gold.length
         ? make("p", { className: "gold" }, "Gold: ", ...question.gold.flatMap((text, i) => [i ? " or " : "", make("q", { dir: "auto" }, text)]))
-        : make("p", { className: "gold" }, make("i", {}, question.answerable ? "no gold answer is marked" : "no answer in the documents"));
+        : make("p", { className: "gold" }, make("i", {}, question.answerable ? "no gold answer marked" : "no answer in the documents"));
       const tags = [sets.length > 1 && sets[question.set], question.kind, question.hops && `${question.hops} hops`].filter(Boolean);
       const article = make("article", { className: "question", tabIndex: -1 }, make("h3", {}, button),
         tags.length ? make("p", { className: "where" }, tags.join(" · ")) : null, gold, make("ul", { className: "verdicts" }, ...chips(at)), inside);
@@ -251,7 +251,7 @@
 
     const contexts = async (at, chosen) => {
       const question = questions[at];
-      if (question.block < 0) return make("p", { className: "notice" }, "The contexts of this question are not in the page; they are in the run.");
+      if (question.block < 0) return make("p", { className: "notice" }, "The contexts of this question are not on this page. The run folder has them.");
       const own = (await block(`q${question.block}`))[at];
       const rows = chosen.map((method) => own.rows[column(method, budget())] ?? null);
       const documents = new Set();
@@ -268,12 +268,12 @@
       const drawn = rows.map((row, i) => context(at, chosen[i], row, own.gold, texts, covered.filter((_, other) => other !== i).flat()));
       const several = rows.filter((row) => row?.passages).length > 1;
       const legend = make("ul", { className: "legend" }, make("li", {}, make("mark", { className: "k gold" }, "gold"), "a gold text"),
-        several ? make("li", {}, make("mark", { className: "k only" }, "only"), "in no other of these contexts") : null);
+        several ? make("li", {}, make("mark", { className: "k only" }, "only"), "in none of the other contexts") : null);
       return make("div", {}, rows.some((row) => row?.passages) ? legend : null, make("div", { className: "columns", style: `--columns: ${chosen.length}` }, ...drawn));
     };
 
     const piece = (texts, doc, start, end) => {
-      // stretches stand in their order; offsets count characters, not halves of them
+      // texts are sorted by offset; offsets count code points, not UTF-16 units
       const found = (texts.get(doc) ?? []).findLast(([from]) => from <= start);
       return found ? characters(found[1], start - found[0], end - found[0]) : "";
     };
@@ -295,7 +295,7 @@
       for (const [where, text] of row.found ?? []) {
         parts.push(make("div", { className: "passage" }, make("p", { className: "where" }, where), make("p", { className: "text", dir: "auto" }, text)));
       }
-      if (!row.passages && !row.found && !row.error) parts.push(make("p", { className: "where" }, row.lost ? "Nothing was found." : "Nothing is missing."));
+      if (!row.passages && !row.found && !row.error) parts.push(make("p", { className: "where" }, row.lost ? "No passages found." : "Nothing is missing."));
       return make("section", { className: "column" }, ...parts);
     };
     const known1 = (metric, method, at) => score(metric, method, budget(), at);
@@ -335,8 +335,8 @@
         const words = piece(texts, doc, cuts[i], cuts[i + 1]);
         const inside = (spans) => spans.some(([, start, end]) => start <= cuts[i] && end >= cuts[i + 1]);
         const only = others.length && !inside(elsewhere) && words.trim();
-        if (inside(marked)) found.push(make("mark", { className: "k gold", title: only ? "gold, in no other of these contexts" : "gold" }, words));
-        else if (only) found.push(make("mark", { className: "k only", title: "in no other of these contexts" }, words));
+        if (inside(marked)) found.push(make("mark", { className: "k gold", title: only ? "gold, in none of the other contexts" : "gold" }, words));
+        else if (only) found.push(make("mark", { className: "k only", title: "in none of the other contexts" }, words));
         else found.push(words);
       }
       return found;
@@ -404,6 +404,6 @@
   };
 
   start().catch((error) => {
-    place.append(make("p", { className: "notice" }, `The questions cannot be shown: ${error.message}`));
+    place.append(make("p", { className: "notice" }, `Cannot show the questions: ${error.message}`));
   });
 })();

@@ -1,4 +1,4 @@
-"""The parts of a page that are neither passage nor picture: the answer, what was left out, the trace."""
+"""The other parts of a page: header, answer, left-out candidates and trace."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ LONGEST_ANSWER = 20_000
 LONGEST_QUOTE = 600
 LONGEST_LEFT = 260
 CITATIONS = 60
-REASON = 240  # characters of a step
-SPANS = 2  # of a step that are spelt out
+REASON = 240  # longest reason of a step in characters
+SPANS = 2  # number of spans of a step to list
 _MARK = re.compile(r"\[(\d{1,3})\]")
 _PARAGRAPH_END = re.compile(r"\n[ \t]*\n\s*")
 
@@ -30,7 +30,7 @@ def page_header(question: str, facts: str, detail: Detail) -> Markup:
 
 
 def answer_part(answer: Answer, cited: Sequence[Anchor], linked: set[str], places: Places) -> Markup:
-    """The answer, its marks linked to the text that they stand for, and the list of its citations."""
+    """Draw the answer, with its marks linked to the cited text, and the list of its citations."""
     targets: dict[int, str] = {}
     for anchor in cited:
         targets.setdefault(anchor.number, anchor.id if anchor.id in linked else f"q{anchor.id}")
@@ -50,7 +50,7 @@ def answer_part(answer: Answer, cited: Sequence[Anchor], linked: set[str], place
 
 
 def _paragraphs(said: str, targets: dict[int, str]) -> list[Markup]:
-    """The answer in paragraphs, with its styles, and with links at the marks that stand in no code."""
+    """Draw the paragraphs of an answer with its styles, and with links at all marks outside of code."""
     styles = styles_of(said)
     code = [styled.span for styled in styles if styled.name == "code"]
     marks = [
@@ -77,7 +77,7 @@ def _with_links(
     styles: Sequence[Styled],
     targets: dict[int, str],
 ) -> Markup:
-    """The answer from `start` to `stop`, its marks as links."""
+    """Draw the answer from `start` to `stop` with its marks as links."""
     pieces = []
     at = start
     for first, last, number in (*marks, (stop, stop, 0)):
@@ -91,14 +91,14 @@ def _with_links(
 
 
 def _letters(words: str) -> str:
-    """A text without white space and marks, to compare it whatever its mark-up."""
+    """Remove white space and punctuation, to compare texts independent of their markup."""
     return re.sub(r"[\W_]+", "", words)
 
 
 def _citations(
     number: int, path: str, group: Sequence[tuple[Citation, Anchor]], linked: set[str], said: str, places: Places
 ) -> Markup:
-    """Where the citations of a number under one heading stand, and what they say where the answer says it in other words."""
+    """Draw the citations with one number and heading: their locations, and quotes that the answer does not repeat."""
     first = next((anchor for _, anchor in group if anchor.id in linked), None)
     shown = str(number)
     mark = tag("span", shown, class_="cite") if first is None else tag("a", shown, href=f"#{first.id}", class_="cite")
@@ -120,7 +120,7 @@ def _place(citation: Citation, places: Places) -> Markup:
 
 
 def left_out(marks: Marks, places: Places, detail: Detail) -> Markup | None:
-    """The best of what is not in the context, in grey."""
+    """Draw the best candidates that are not in the context, in grey."""
     if not marks.left_out or not detail.left:
         return None
     shown = [_candidate(out, places) for out in marks.left_out[: detail.left]]
@@ -141,7 +141,7 @@ def _candidate(out: Reason, places: Places) -> Markup:
 
 
 def steps(trace: Sequence[Step], places: Places, most: int) -> Markup | None:
-    """All that the strategy did, a line a step, in a list that opens."""
+    """Draw all steps of the strategy, one per line, in a collapsed list."""
     if not trace or not most:
         return None
     lines = [_step(step, places) for step in trace[:most]]
