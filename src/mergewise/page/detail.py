@@ -31,7 +31,7 @@ class Detail:
     def omissions(self) -> list[str]:
         """Name the parts that this page leaves out, for its reader."""
         whole = Detail()
-        around = f"surroundings beyond {self.around} characters" if self.around else "surroundings"
+        around = f"surrounding text beyond {self.around} characters" if self.around else "surrounding text"
         parts = (
             (self.around < whole.around, around),
             (self.steps < whole.steps, "steps of the trace and reasons"),
