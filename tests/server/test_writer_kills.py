@@ -1,4 +1,4 @@
-"""SIGKILL of the writer while it works: jobs end once, nothing is paid for twice, and a poisoned document fails its job alone."""
+"""SIGKILL of the writer: each job ends once, no model call is repeated, and a poisoned document fails only its job."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def is_asked_again(chat: Summarizer, before: int) -> bool:
     return len(chat.asked) > before
 
 
-def test_killed_while_it_asks_a_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kills_during_model_calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KILLS_KEY", "sk-kills")
     draw = random.Random(0)
     chat = Summarizer(tmp_path / "data")
@@ -91,7 +91,7 @@ def poisoned(config: ServerConfig) -> None:
     run_writer(config, os.getppid())
 
 
-def test_a_document_that_kills_the_writer_fails_its_job_alone(tmp_path: Path) -> None:
+def test_a_document_that_kills_the_writer_fails_only_its_job(tmp_path: Path) -> None:
     config = ServerConfig(tmp_path / "data", collections={"a": CollectionConfig(embedder="none")})
     with State(config.database) as state:
         prepare(config, state)
