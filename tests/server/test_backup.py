@@ -73,7 +73,7 @@ def test_backup_needs_a_server_and_restore_an_empty_directory(data: Path, tmp_pa
         read_backup(data, tmp_path / "backup.tar")
 
 
-def rewritten(file: Path, change: Callable[[tarfile.TarInfo, bytes], list[tuple[tarfile.TarInfo, bytes]]]) -> None:
+def rewrite(file: Path, change: Callable[[tarfile.TarInfo, bytes], list[tuple[tarfile.TarInfo, bytes]]]) -> None:
     with tarfile.open(file) as archive:
         members = [(member, archive.extractfile(member).read()) for member in archive]  # type: ignore[union-attr]
     with tarfile.open(file, "w") as archive:
@@ -82,7 +82,7 @@ def rewritten(file: Path, change: Callable[[tarfile.TarInfo, bytes], list[tuple[
             archive.addfile(member, io.BytesIO(content))
 
 
-def named(name: str, kind: bytes = tarfile.REGTYPE, target: str = "") -> tarfile.TarInfo:
+def tar_member(name: str, kind: bytes = tarfile.REGTYPE, target: str = "") -> tarfile.TarInfo:
     member = tarfile.TarInfo(name)
     member.type, member.linkname = kind, target
     return member
@@ -94,11 +94,11 @@ def named(name: str, kind: bytes = tarfile.REGTYPE, target: str = "") -> tarfile
         lambda m, c: [] if m.name == "checksums.json" else [(m, c)],
         lambda m, c: [] if m.name == "server.sqlite" else [(m, c)],
         lambda m, c: [(m, c[:-1] + b"?" if m.name == "server.sqlite" else c)],
-        lambda m, c: [(m, c), *([(named("collections/a/more"), b"x")] if m.name == "server.sqlite" else [])],
-        lambda m, c: [(named("../../escaped"), b"x"), (m, c)],
-        lambda m, c: [(named("/tmp/escaped"), b"x"), (m, c)],
-        lambda m, c: [(named("collections/a/link", tarfile.SYMTYPE, "/etc/passwd"), b""), (m, c)],
-        lambda m, c: [(named("token"), b"x"), (m, c)],
+        lambda m, c: [(m, c), *([(tar_member("collections/a/more"), b"x")] if m.name == "server.sqlite" else [])],
+        lambda m, c: [(tar_member("../../escaped"), b"x"), (m, c)],
+        lambda m, c: [(tar_member("/tmp/escaped"), b"x"), (m, c)],
+        lambda m, c: [(tar_member("collections/a/link", tarfile.SYMTYPE, "/etc/passwd"), b""), (m, c)],
+        lambda m, c: [(tar_member("token"), b"x"), (m, c)],
         lambda m, c: [(m, c), (m, c)],
     ],
     ids="cut lacking changed more above absolute link token twice".split(),
@@ -106,7 +106,7 @@ def named(name: str, kind: bytes = tarfile.REGTYPE, target: str = "") -> tarfile
 def test_an_invalid_backup_restores_nothing(data: Path, tmp_path: Path, change: object) -> None:
     file = tmp_path / "backup.tar"
     write_backup(data, file)
-    rewritten(file, change)  # type: ignore[arg-type]
+    rewrite(file, change)  # type: ignore[arg-type]
     before = {path for path in tmp_path.rglob("*") if "data" not in path.parts}
     with pytest.raises(CorruptIndex):
         read_backup(tmp_path / "new", file)

@@ -55,13 +55,13 @@ context_seconds = 2
 """
 
 
-def written(folder: Path, text: str) -> Path:
+def write_config(folder: Path, text: str) -> Path:
     (folder / "serve.toml").write_text(text)
     return folder
 
 
 def test_a_whole_configuration(tmp_path: Path) -> None:
-    config = load_config(written(tmp_path, WHOLE), environment={})
+    config = load_config(write_config(tmp_path, WHOLE), environment={})
     assert (config.port, config.workers, config.watch, config.host) == (9000, 2, True, "127.0.0.1")
     assert config.tls_certificate == tmp_path / "c.pem" and config.tls_key == Path("/k.pem")
     assert config.collections["man-ual"].folders == (tmp_path / "docs", Path("/srv/docs"))
@@ -74,7 +74,7 @@ def test_a_whole_configuration(tmp_path: Path) -> None:
 
 
 def test_flags_override_the_environment_which_overrides_the_file(tmp_path: Path) -> None:
-    written(tmp_path, '[server]\nport = 1\nhost = "a"\nworkers = 1\n[chats.x]\nspec = "hf:x"\n')
+    write_config(tmp_path, '[server]\nport = 1\nhost = "a"\nworkers = 1\n[chats.x]\nspec = "hf:x"\n')
     environment = {"MERGEWISE_SERVE_PORT": "2", "MERGEWISE_SERVE_HOST": "b", "MERGEWISE_SERVE_ALLOWED_HOSTS": "c, d"}
     flags = {"port": 3, "host": None, "chats": {"y": ModelConfig("hf:y")}}
     config = load_config(tmp_path, environment=environment, flags=flags)
@@ -86,7 +86,7 @@ def test_flags_override_the_environment_which_overrides_the_file(tmp_path: Path)
 def test_a_collection_uses_its_search_settings_and_weights(tmp_path: Path) -> None:
     (tmp_path / "w.toml").write_text("[weave]\ncosine = 3.25")
     text = "[collections.a]\nsearch = 'weight=0.5'\nweights = 'w.toml'"
-    config = load_config(written(tmp_path, text), environment={})
+    config = load_config(write_config(tmp_path, text), environment={})
     place = indexed((("a.md", "The stern is the aft part of a ship."),))
     for name, weight, cosine in (("a", 0.5, 3.25), ("b", 0.4, None)):
         collection = Collection(CollectionRecord(name, str(place), str(tmp_path)), config, Chats(config))
@@ -126,7 +126,7 @@ def test_a_collection_uses_its_search_settings_and_weights(tmp_path: Path) -> No
 )
 def test_an_invalid_setting_is_named(tmp_path: Path, text: str, named: str) -> None:
     with pytest.raises(UsageError) as caught:
-        load_config(written(tmp_path, text), environment={})
+        load_config(write_config(tmp_path, text), environment={})
     assert named in caught.value.message and caught.value.hint
 
 

@@ -52,7 +52,7 @@ def read_until(connection: socket.socket, wanted: bytes) -> bytes:
     return read
 
 
-def reached(server: LiveServer, questions: int) -> bool:
+def has_asked_model(server: LiveServer, questions: int) -> bool:
     return len(server.chat.asked) >= questions
 
 
@@ -70,7 +70,7 @@ def test_a_disconnect_frees_slot_and_model(start_server: Callable[..., LiveServe
             read_until(connection, b"event: delta")
         else:
             assert until(lambda: server.service.admission.busy[1] == 1)
-            assert until(partial(reached, server, number + 1))
+            assert until(partial(has_asked_model, server, number + 1))
         connection.close()
         assert until(lambda: is_idle(server))
     # the model's endpoint noticed the disconnects

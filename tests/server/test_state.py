@@ -137,7 +137,7 @@ def test_a_removed_upload_is_not_retried(own: State) -> None:
     add = own.enqueue("add", "a", uploads=[upload("x"), upload("y")])
     own.claim(0)
     remove = own.enqueue("remove", "a", {"ids": ["x"]})
-    own.put_back(3)
+    own.recover_jobs(3)
     assert [job.id for job in own.claim(0)] == [remove.id]
     assert [one.id for one in own.uploads(add.id)] == ["y"]
     own.finish(add.id, "done", documents={"x": None, "y": None})
@@ -165,11 +165,11 @@ def test_deaths_of_the_writer(own: State) -> None:
         assert [one.id for one in own.claim(0)] == together
         for one in together:
             own.set_progress(one, JobProgress(1, 9, document=document))
-        assert [one.state for one in own.put_back(3)] == ["queued", "queued"]
+        assert [one.state for one in own.recover_jobs(3)] == ["queued", "queued"]
     # after two deaths at one document, the jobs run one by one
     assert [one.id for one in own.claim(0)] == [job.id]
     own.set_progress(job.id, JobProgress(1, 6, document="y"))
-    assert [one.state for one in own.put_back(3)] == ["failed"]
+    assert [one.state for one in own.recover_jobs(3)] == ["failed"]
     failed = own.job(job.id)
     assert failed is not None and failed.error is not None
     assert (failed.state, failed.error["code"], failed.error["document"]) == ("failed", "writer_killed", "y")
@@ -184,7 +184,7 @@ def test_putting_a_job_aside_counts_no_kill(own: State) -> None:
     job = own.enqueue("check", "a")
     for _ in range(5):
         own.claim()
-        own.put_aside(job.id)
+        own.requeue(job.id)
     queued = own.job(job.id)
     assert queued is not None and (queued.state, queued.kills, queued.attempt) == ("queued", 0, 5)
 
@@ -205,7 +205,7 @@ def test_cancelling(own: State) -> None:
     assert again is not None and [one.id for one in own.uploads(again.id)] == ["y"]
     own.claim(0)
     own.cancel(running.id)
-    assert [one.state for one in own.put_back(3)] == ["cancelled"]
+    assert [one.state for one in own.recover_jobs(3)] == ["cancelled"]
 
 
 def test_an_indexed_document_survives_a_cancelled_upload(own: State) -> None:

@@ -184,7 +184,7 @@ def test_a_process_that_lived_long_restarts_at_once(tmp_path: Path, monkeypatch:
     for _ in range(10):
         child.begin()
         clock[0] += 60
-        child.bury()
+        child.reap()
         assert child.quick_deaths == 0 and child.reason == "signal SIGKILL" and child.not_before <= clock[0] + 0.5
     # other workers do not leave connections to a dead one
     assert connections == [ABSENT, 3] and ConnectionCounts(connections, 1).are_fewest()

@@ -84,7 +84,7 @@ def visit_address(browser: Browser, address: str, token: str, scheme: str = "lig
 
 
 @contextmanager
-def visited(browser: Browser, stub: Stub) -> Iterator[Stub]:
+def open_stub(browser: Browser, stub: Stub) -> Iterator[Stub]:
     """Serve the stub and open its page."""
     with serving(stub):
         visit(browser, stub)
@@ -173,7 +173,7 @@ def test_every_view_is_accessible_and_makes_no_foreign_requests(browser: Browser
 
 
 def test_axe_finds_faults_and_the_policy_is_in_force(browser: Browser) -> None:
-    with visited(browser, Stub()):
+    with open_stub(browser, Stub()):
         browser.js(AXE)
         browser.js("document.querySelector('main').append(document.createElement('button'))")
         assert [found[0] for found in json.loads(browser.js(RUN_AXE))] == ["button-name"]
@@ -202,7 +202,7 @@ def test_hostile_documents_stay_text(browser: Browser, width: int) -> None:
 
 
 def test_a_token_in_the_url_becomes_a_cookie(browser: Browser) -> None:
-    with visited(browser, Stub()) as stub:
+    with open_stub(browser, Stub()) as stub:
         assert "t=" not in browser.js("location.hash")
         assert TOKEN not in browser.js(
             "location.href + document.cookie + JSON.stringify(localStorage) + JSON.stringify(sessionStorage)"
@@ -220,7 +220,7 @@ def test_a_token_in_the_url_becomes_a_cookie(browser: Browser) -> None:
 
 
 def test_sources_come_before_the_answer_and_marks_link_to_them(browser: Browser) -> None:
-    with visited(browser, Stub(pause=0.02)) as stub:
+    with open_stub(browser, Stub(pause=0.02)) as stub:
         ask(browser)
         until(browser, "document.querySelectorAll('.sources .passage').length === 3")
         assert browser.js("document.querySelector('.foot')") is None
@@ -240,7 +240,7 @@ def test_sources_come_before_the_answer_and_marks_link_to_them(browser: Browser)
 
 
 def test_stopping_an_answer_and_history_of_a_follow_up(browser: Browser) -> None:
-    with visited(browser, Stub(pause=0.05)) as stub:
+    with open_stub(browser, Stub(pause=0.05)) as stub:
         ask(browser)
         click(browser, "[aria-label=Stop]")
         assert text(browser, ".answer .note") == "Stopped."
@@ -257,7 +257,7 @@ def test_stopping_an_answer_and_history_of_a_follow_up(browser: Browser) -> None
 
 
 def test_unsure_answers_have_a_note(browser: Browser) -> None:
-    with visited(browser, Stub(found=False, unverified=(), answer="It is not in the documents.")) as stub:
+    with open_stub(browser, Stub(found=False, unverified=(), answer="It is not in the documents.")) as stub:
         ask(browser)
         assert "probably do not have the answer" in text(browser, "[role=note]")
         stub.found, stub.sure = True, False
@@ -268,7 +268,7 @@ def test_unsure_answers_have_a_note(browser: Browser) -> None:
 
 def test_a_busy_server_is_retried_and_errors_show_hints(browser: Browser) -> None:
     problem = {"status": 429, "code": "queue_full", "detail": "many questions at once", "hint": "ask again"}
-    with visited(browser, Stub(refusals=[(429, {"Retry-After": "1"}, problem)])) as stub:
+    with open_stub(browser, Stub(refusals=[(429, {"Retry-After": "1"}, problem)])) as stub:
         ask(browser)
         assert "retry in 1 second" in text(browser, ".ribbon")
         until(browser, "!!document.querySelector('.foot')")
@@ -288,7 +288,7 @@ def test_a_busy_server_is_retried_and_errors_show_hints(browser: Browser) -> Non
 
 
 def test_the_page_waits_for_a_restarted_server(browser: Browser) -> None:
-    with visited(browser, Stub()) as stub:
+    with open_stub(browser, Stub()) as stub:
         until(browser, "!!document.querySelector('textarea')")
         port = int(stub.address.rpartition(":")[2])
     browser.js("location.hash = '#/c/cats/documents'")
@@ -300,7 +300,7 @@ def test_the_page_waits_for_a_restarted_server(browser: Browser) -> None:
 def test_files_are_uploaded_indexed_and_removed(browser: Browser, tmp_path: Path) -> None:
     note = tmp_path / "note 👍.txt"
     note.write_text("Cats purr. " * 40)
-    with visited(browser, Stub(texts={})) as stub:
+    with open_stub(browser, Stub(texts={})) as stub:
         go(browser, "#/c/cats/documents", ".drop.large")
         root = browser.call("DOM.getDocument")["root"]["nodeId"]
         field = browser.call("DOM.querySelector", nodeId=root, selector="#files")["nodeId"]
@@ -328,7 +328,7 @@ def test_spans_are_right_after_surrogate_pairs(browser: Browser) -> None:
 
 
 def test_a_long_document_is_read_in_windows(browser: Browser) -> None:
-    with visited(browser, Stub()) as stub:
+    with open_stub(browser, Stub()) as stub:
         name = "papers/long-report.pdf"
         words = stub.texts[name][0]
         start = words.index("Paragraph 3000.")
@@ -354,7 +354,7 @@ def test_a_long_document_is_read_in_windows(browser: Browser) -> None:
 
 
 def test_the_trace_is_a_tree_with_steps(browser: Browser) -> None:
-    with visited(browser, Stub()):
+    with open_stub(browser, Stub()):
         ask(browser)
         until(browser, "!!document.querySelector('.foot')")
         go(browser, "#/c/cats/merge", ".tree li")
@@ -371,7 +371,7 @@ def test_the_trace_is_a_tree_with_steps(browser: Browser) -> None:
 
 
 def test_missing_features_and_scopes_have_a_note(browser: Browser) -> None:
-    with visited(browser, Stub(evaluations=False, scopes=frozenset({"read"}))):
+    with open_stub(browser, Stub(evaluations=False, scopes=frozenset({"read"}))):
         go(browser, "#/c/cats/evaluate", ".panel")
         browser.js(CHOOSE_SET)
         until(browser, "!document.querySelector('.panel .primary').disabled")

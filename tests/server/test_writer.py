@@ -206,7 +206,7 @@ def test_an_evaluation(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
         failed = bench.run("evaluate", request)
         assert failed.error is not None and failed.error["code"] == "invalid" and "/" not in failed.error["detail"]
     # an evaluation checks for cancellation only through its progress reports
-    monkeypatch.setattr(writing._Watch, "cancels", lambda self: True)
+    monkeypatch.setattr(writing._Watch, "must_stop", lambda self: True)
     other = bench.state.enqueue("evaluate", "a", {"questions": questions})
     bench.writer.run_round()
     assert bench.after(other).state == "queued"

@@ -77,7 +77,7 @@ def test_kills_during_model_calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert len(set(chat.asked)) == len(bodies) and not any(chat.paid_twice)
 
 
-def poisoned(config: ServerConfig) -> None:
+def run_poisoned_writer(config: ServerConfig) -> None:
     add = mw.Index.add
 
     def die(self: mw.Index, sources: list[mw.File], **options: Any) -> mw.AddReport:
@@ -97,11 +97,11 @@ def test_a_document_that_kills_the_writer_fails_only_its_job(tmp_path: Path) -> 
         prepare(config, state)
         jobs = {one: queue(state, config.data, one, f"The text of {one}.") for one in ("before", "poison", "after")}
         for _ in range(3):
-            writer = SPAWN.Process(target=poisoned, args=(config,))
+            writer = SPAWN.Process(target=run_poisoned_writer, args=(config,))
             writer.start()
             writer.join(60)
             assert writer.exitcode == -signal.SIGKILL
-        writer = SPAWN.Process(target=poisoned, args=(config,))
+        writer = SPAWN.Process(target=run_poisoned_writer, args=(config,))
         writer.start()
         assert until(lambda: state.job(jobs["after"]).state == "done")  # type: ignore[union-attr]
         writer.terminate()

@@ -21,7 +21,7 @@ from mergewise.page.markup import Markup, join, tag
 from mergewise.page.parts import answer_part, left_out, page_header, steps
 from mergewise.page.passages import Anchor, PassageCards, anchors
 from mergewise.page.reasons import Marks
-from mergewise.page.shell import whole
+from mergewise.page.shell import html_page
 from mergewise.page.source_texts import DocumentLookup, FileLink, Places, SpanAddress
 from mergewise.page.tree import TreePicture
 from mergewise.protocols import TokenCounter
@@ -102,7 +102,7 @@ def comparison_page(
     def body(detail: Detail) -> str:
         head = page_header(question, f"{len(contexts)} strategies", detail)
         sides = comparison_part(contexts, Places(document, link), count_tokens, detail)
-        return whole(question, tag("div", head, *sides, class_="wide"), surroundings=False)
+        return html_page(question, tag("div", head, *sides, class_="wide"), surroundings=False)
 
     return fit_page(body, limit, [context for context, _ in contexts])
 
@@ -167,7 +167,7 @@ def _page(
         top = page_header(context.question, drawing.facts(answer), detail)
         answer_parts = [] if answer is None else [answer_part(answer, drawing.cited, linked, places)]
         surroundings = bool(detail.around and places.lookup)
-        return whole(context.question, join([top, *answer_parts, *parts]), surroundings=surroundings)
+        return html_page(context.question, join([top, *answer_parts, *parts]), surroundings=surroundings)
 
     return fit_page(body, limit, [context])
 

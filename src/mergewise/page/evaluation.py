@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from mergewise.page.curves import RULES, CurveFigure, figure_svg
 from mergewise.page.markup import Markup, join, shorten, tag
-from mergewise.page.shell import asset, whole
+from mergewise.page.shell import asset, html_page
 
 LONGEST = 600
 """Longest title in characters."""
@@ -173,7 +173,7 @@ def evaluation_page(report: EvaluationReport) -> str:
     blocks = [tag("script", Markup(data), type="application/gzip", id=f"data-{name}") for name, data in report.data]
     marked = "evaluation wide marked" if report.warning else "evaluation wide"
     body = tag("div", style, top, *sections, *blocks, class_=marked, data_warning=report.warning or None)
-    return whole(report.title, body, surroundings=False, script=asset("evaluation.js"))
+    return html_page(report.title, body, surroundings=False, script=asset("evaluation.js"))
 
 
 def _headline(report: EvaluationReport) -> Markup | None:

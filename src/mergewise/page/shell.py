@@ -39,7 +39,7 @@ def _policy(scripts: tuple[str, ...]) -> str:
     )
 
 
-def whole(title: str, body: Child, *, surroundings: bool, script: str = "") -> str:
+def html_page(title: str, body: Child, *, surroundings: bool, script: str = "") -> str:
     """Return a complete page with the given body, and optionally with one more script."""
     scripts = tuple(filter(None, (asset("page.js"), script)))
     head = tag(

@@ -78,7 +78,7 @@ class ReadableText:
 
 @dataclass(frozen=True)
 class Places:
-    """The documents of a page and the locations of spans. The page works without a document that cannot be loaded (None).
+    """The documents of a page and the locations of spans. The page also works if a document is missing (None).
 
     `page` returns the URL of a span on a live page, used instead of the file's URL. At most `most` documents are loaded. Styles
     and headings are found in documents of up to `longest` characters.

@@ -38,7 +38,7 @@ class VisibleDocuments:
         is_hidden = self._visible_ids is not None and doc_id not in self._visible_ids
         return None if is_hidden else self._collection.index.document(doc_id)
 
-    def of(self, context: Context) -> Context:
+    def without_hidden_steps(self, context: Context) -> Context:
         """Return the context without the trace steps on documents that the token may not see."""
         allowed = self._visible_ids
         if allowed is None:
@@ -75,7 +75,7 @@ class AnswerForms:
     def _html(self, context: Context, citations: Sequence[Citation] = ()) -> str:
         documents = self.documents
         assert documents is not None
-        shown = documents.of(context)
+        shown = documents.without_hidden_steps(context)
         return context_fragment(shown, citations, document=documents.get, address=page_address(self.url))
 
     def answer(self, answer: Answer, include: Names[str] = ()) -> dict[str, Any]:

@@ -46,7 +46,7 @@ def id_of(key: str) -> str:
 
 
 def knows_of(token: Token, collection: str) -> bool:
-    """Check if the token may know that the collection exists. The token's scopes decide what it may do there."""
+    """Check if the token may see the collection. The token's scopes decide its further rights."""
     return token.collections is None or collection in token.collections
 
 
@@ -101,7 +101,7 @@ class Collection:
         name = self._chat_name(chat)
         if name == NO_CHAT:
             return self.index
-        model, index = self._chats.named(name), self.index
+        model, index = self._chats.get(name), self.index
         with self._lock:
             return self._with_chats.setdefault(name, index.with_chat(model))
 
@@ -194,7 +194,7 @@ class Chats:
         self._lock = threading.Lock()
         self._models: dict[str, SlotReleasingChat] = {}
 
-    def named(self, name: str) -> ChatModel:
+    def get(self, name: str) -> ChatModel:
         """Return a chat model whose callers release their slot while they wait. Raises HTTPProblem 422 for an unknown name."""
         if name not in self._config.chats:
             names = [*self._config.chats, NO_CHAT]
@@ -237,17 +237,17 @@ class Collections:
     def visible(self, token: Token) -> list[Collection]:
         """Return the collections that the token may know of, ordered by name."""
         records = [record for record in self._state.collections() if knows_of(token, record.name)]
-        return [self._of(record) for record in records]
+        return [self._collection_of(record) for record in records]
 
     def get(self, name: str, token: Token) -> Collection:
         """Return the collection. Raises HTTPProblem 404 if it does not exist or is hidden from the token."""
         record = self._state.collection(name) if knows_of(token, name) else None
         if record is None:
             raise unknown("collection")
-        return self._of(record)
+        return self._collection_of(record)
 
     def all(self) -> list[Collection]:
-        return [self._of(record) for record in self._state.collections()]
+        return [self._collection_of(record) for record in self._state.collections()]
 
     def close(self) -> None:
         """Close all indexes and chat models."""
@@ -257,7 +257,7 @@ class Collections:
             collection.close()
         self._chats.close()
 
-    def _of(self, record: CollectionRecord) -> Collection:
+    def _collection_of(self, record: CollectionRecord) -> Collection:
         with self._lock:
             known = self._known.get(record.name)
             if known is not None and (known.record.path, known.record.created) == (record.path, record.created):

@@ -235,7 +235,7 @@ class Questions:
             yield QuestionEvent("context", assembly.form)
             done = assembly.answer
             if done is None:
-                async with aclosing(self._written(asked, assembly, clock, streamed)) as pieces:
+                async with aclosing(self._stream_answer(asked, assembly, clock, streamed)) as pieces:
                     async for piece in pieces:
                         if isinstance(piece, str):
                             yield QuestionEvent("delta", {"text": piece})
@@ -258,7 +258,7 @@ class Questions:
     async def context(self, question: CollectionQuery, token: Token) -> dict[str, Any]:
         """Assemble the context of a question: {id, question, context, timings, cached}."""
         clock = _Clock()
-        assembly, cached = await self._assembled(question, token)
+        assembly, cached = await self._assembly_of(question, token)
         clock.note_assembly(assembly, cached)
         timings = clock.timings()
         del timings["first_token_ms"]
@@ -303,14 +303,14 @@ class Questions:
 
     async def _run(self, question: CollectionQuery, token: Token) -> Assembly | HTTPProblem:
         try:
-            return (await self._assembled(question, token))[0]
+            return (await self._assembly_of(question, token))[0]
         except mw.MergewiseError as error:
             problem = problem_of(error)
             if problem.status == 429:
                 raise
             return problem
 
-    async def _assembled(self, question: CollectionQuery, token: Token) -> tuple[Assembly, bool]:
+    async def _assembly_of(self, question: CollectionQuery, token: Token) -> tuple[Assembly, bool]:
         """Assemble the context of a question. Return the assembly, and True if it was cached."""
         shared = self._join(await self._open(question, token), answers=False)
         async with shared as assembling:
@@ -367,7 +367,7 @@ class Questions:
         self._metrics.assembly.labels(question.options.get("strategy", "default").partition("(")[0]).observe(took)
         return Assembly(context, forms.context(context, question.include), prepared, answer, queued, took)
 
-    async def _written(
+    async def _stream_answer(
         self, asked: _OpenQuestion, assembly: Assembly, clock: _Clock, streamed: bool
     ) -> AsyncGenerator[str | Mapping[str, Any], None]:
         """Yield the pieces of the answer as the model writes them, then the whole answer as JSON."""
@@ -376,7 +376,7 @@ class Questions:
         def show(piece: str) -> None:
             self._loop.call_soon_threadsafe(pieces.put_nowait, piece)
 
-        work = partial(self._write, asked, assembly, show, streamed)
+        work = partial(self._write_answer, asked, assembly, show, streamed)
         task = asyncio.ensure_future(self._admission.wait(work))
         # an empty piece marks the end
         task.add_done_callback(lambda _: pieces.put_nowait(""))
@@ -408,7 +408,7 @@ class Questions:
             piece += more
         return piece
 
-    def _write(
+    def _write_answer(
         self, asked: _OpenQuestion, assembly: Assembly, show: Callable[[str], object], streamed: bool
     ) -> dict[str, Any]:
         """Write the answer in a thread of its own. The answer's text is always the text that was streamed."""
@@ -422,7 +422,7 @@ class Questions:
                 show(piece)
 
         answer = prepared.answer(add if streamed else None, deadline=self.limits.answer_seconds)
-        answer = _as_shown(answer, "".join(shown), add)
+        answer = _with_streamed_text(answer, "".join(shown), add)
         usage = answer.usage
         self._metrics.tokens.labels("input").inc(usage.input_tokens)
         self._metrics.tokens.labels("output").inc(usage.output_tokens)
@@ -435,7 +435,7 @@ def _may_wait(asked: _OpenQuestion) -> bool:
     return asked.index.chat is not None and (mode is None or mode.needs is not mw.designs.NO_MODEL)
 
 
-def _as_shown(answer: Answer, shown: str, show: Callable[[str], None]) -> Answer:
+def _with_streamed_text(answer: Answer, shown: str, show: Callable[[str], None]) -> Answer:
     """Return the answer with the text that was streamed, and stream the rest of its text.
 
     A mode may choose another final text than the one that the model wrote, but streamed text cannot be taken back.

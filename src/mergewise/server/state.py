@@ -205,13 +205,13 @@ class State:
 
     def collections(self) -> list[CollectionRecord]:
         """Return all collections, ordered by name."""
-        return [self._placed(row) for row in self._rows("SELECT * FROM collections ORDER BY name")]
+        return [self._with_full_paths(row) for row in self._rows("SELECT * FROM collections ORDER BY name")]
 
     def collection(self, name: str) -> CollectionRecord | None:
         rows = self._rows("SELECT * FROM collections WHERE name = ?", [name])
-        return self._placed(rows[0]) if rows else None
+        return self._with_full_paths(rows[0]) if rows else None
 
-    def _placed(self, row: sqlite3.Row) -> CollectionRecord:
+    def _with_full_paths(self, row: sqlite3.Row) -> CollectionRecord:
         """Return the record with full paths. Paths within the server's data are stored relative to it, so data can be moved."""
         record, here = record_of(CollectionRecord, row), self.path.parent
         return replace(record, path=str(here / record.path), blobs=str(here / record.blobs))
@@ -433,7 +433,7 @@ class State:
             state: JobState = job_row(rows, id)["state"]
             return state
 
-    def put_aside(self, id: str) -> None:
+    def requeue(self, id: str) -> None:
         """Queue a job again, to be restarted by this writer or by the next."""
         with self._change() as rows:
             queue_again(rows, job_row(rows, id))
@@ -464,7 +464,7 @@ class State:
                 forget_document(rows, row["collection"], doc_id)
             end_job(rows, id, state, report, error)
 
-    def put_back(self, kills: int) -> list[Job]:
+    def recover_jobs(self, kills: int) -> list[Job]:
         """Queue the jobs of a dead writer again, and fail a job at which it died `kills` times in a row. Return the jobs."""
         with self._change() as rows:
             under_way = rows.execute(

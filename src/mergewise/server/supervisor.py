@@ -81,7 +81,7 @@ class Child:
         self.process, self.began, self.is_ready, self.reason = self.start(theirs), time.monotonic(), False, ""
         theirs.close()
 
-    def listen(self) -> None:
+    def read_messages(self) -> None:
         """Read the messages of the process: "ready", or the reason of its end."""
         with suppress(EOFError, OSError):
             while self.messages is not None and self.messages.poll():
@@ -89,9 +89,9 @@ class Child:
                 self.is_ready |= what == "ready"
                 self.reason = text or self.reason
 
-    def bury(self) -> None:
+    def reap(self) -> None:
         """Clean up after the death of the process, and schedule its restart."""
-        self.listen()
+        self.read_messages()
         lived = time.monotonic() - self.began
         self.quick_deaths = self.quick_deaths + 1 if lived < QUICK_SECONDS else 0
         pause = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2**self.quick_deaths)
@@ -128,7 +128,7 @@ class Supervisor:
 
         Raises UsageError if the port is in use, IndexBusy if another server uses the data, StoreError if a process keeps dying.
         """
-        with _only_one(self.config.data), self._signals():
+        with _exclusive_use(self.config.data), self._signals():
             with State(self.config.database) as state:
                 self._secret = prepare(self.config, state)
             _begin_metrics(self.config.data / "metrics")
@@ -161,12 +161,12 @@ class Supervisor:
         now = time.monotonic()
         for child in self.children:
             if child.process is not None and not child.process.is_alive():
-                child.bury()
+                child.reap()
             if child.quick_deaths >= QUICK_DEATHS:
                 raise StoreError(f"{child.name} died {QUICK_DEATHS} times in a row: {child.reason}", "see the log")
             if child.process is None and now >= child.not_before:
                 child.begin()
-            child.listen()
+            child.read_messages()
             if not child.is_ready and child.process is not None and now - child.began > _START_SECONDS:
                 child.reason = f"not ready after {_START_SECONDS:.0f} s"
                 child.process.kill()
@@ -243,7 +243,7 @@ def token_file(data: Path) -> Path:
 
 
 @contextmanager
-def _only_one(data: Path) -> Iterator[None]:
+def _exclusive_use(data: Path) -> Iterator[None]:
     try:
         with waiting_lock(lock_file(data, "supervisor"), 0):
             yield

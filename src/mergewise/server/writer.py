@@ -76,7 +76,7 @@ class Writer:
 
     def run(self, look_seconds: float = LOOK_SECONDS) -> None:
         """Recover the jobs of a dead writer, then run jobs. Return after the round in which `stopping` is set."""
-        for job in self.state.put_back(KILLS):
+        for job in self.state.recover_jobs(KILLS):
             log.warning("%s was running when the writer died, now %s", job.id, job.state)
         self.make_indexes()
         while not self.stopping.is_set():
@@ -113,7 +113,7 @@ class Writer:
                 if index is not None:
                     watch.wait_for_lock(FileLock(index.store.directory / ".lock"))
                 try:
-                    self._do(jobs, index, watch)
+                    self._run_job(jobs, index, watch)
                     break
                 except IndexBusy:
                     # a command took the lock in between: wait for it again
@@ -126,7 +126,7 @@ class Writer:
             log.warning("%s failed: %s", jobs[0].id, error if is_expected else "a bug", exc_info=not is_expected)
             self._fail(jobs, error)
 
-    def _do(self, jobs: Sequence[Job], index: Index | None, watch: _Watch) -> None:
+    def _run_job(self, jobs: Sequence[Job], index: Index | None, watch: _Watch) -> None:
         job = jobs[0]
         if index is None:
             self._drop(job)
@@ -137,25 +137,25 @@ class Writer:
             index.remove(removed)
             self.state.finish(job.id, "done", report={"removed": len(removed)}, removed=removed)
         else:
-            report, failures = self._work(job, index, watch)
+            report, failures = self._run_other(job, index, watch)
             self.state.finish(job.id, "done", report=report, documents=failures)
 
-    def _work(
+    def _run_other(
         self, job: Job, index: Index, watch: _Watch
     ) -> tuple[Mapping[str, Any], dict[str, Mapping[str, Any] | None]]:
         """Run a job of any other kind. Return its report, and the failed documents with their errors."""
         if job.kind == "metadata":
             return {"updated": index.describe([job.request["id"]], job.request["metadata"])}, {}
         if job.kind == "sync":
-            folders = _folders(self._own(job.collection), job.request)
-            report = index.sync(*folders, progress=watch.report, cancel=watch.cancels, limits=mw.Limits())
+            folders = _folders(self._config_of(job.collection), job.request)
+            report = index.sync(*folders, progress=watch.report, cancel=watch.must_stop, limits=mw.Limits())
             return report_json(report), {failure.source: _unreadable(failure.reason) for failure in report.failed}
         if job.kind == "add_view":
             view, settings = job.request["view"], job.request.get("settings")
             index.add_views({view: None if settings is None else _complete_settings(view, settings)}, watch.report)
             return {"views": list(index.manifest.views)}, {}
         if job.kind == "embed":
-            return asdict(index.embed(progress=watch.report, cancel=watch.cancels)), {}
+            return asdict(index.embed(progress=watch.report, cancel=watch.must_stop)), {}
         if job.kind in ("check", "repair"):
             return {"problems": [problem_json(one) for one in index.check(repair=job.kind == "repair")]}, {}
         if job.kind == "evaluate":
@@ -180,7 +180,7 @@ class Writer:
         report = index.add(
             [_source(Path(record.blobs), upload) for upload in taken.values()],
             progress=watch.report,
-            cancel=watch.cancels,
+            cancel=watch.must_stop,
             limits=mw.Limits(),
         )
         for job in jobs:
@@ -232,7 +232,7 @@ class Writer:
         for job in jobs:
             current = self.state.job(job.id)
             if current is None or current.state != "cancelling":
-                self.state.put_aside(job.id)
+                self.state.requeue(job.id)
                 continue
             uploads = self.state.uploads(job.id)
             finished = _indexed_ids(self._index(job.collection), Path(self._record(job.collection).blobs), uploads)
@@ -271,7 +271,7 @@ class Writer:
     def _index(self, name: str) -> Index:
         """Return the index of a collection, open for writing. Create it if it is missing."""
         if name not in self._indexes:
-            record, own = self._record(name), self._own(name)
+            record, own = self._record(name), self._config_of(name)
             place = Path(record.path)
             place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             is_new = not state_file(place).exists()
@@ -297,7 +297,7 @@ class Writer:
             raise UsageError(f"unknown collection: {name!r}", "create the collection again: it was removed")
         return record
 
-    def _own(self, name: str) -> CollectionConfig:
+    def _config_of(self, name: str) -> CollectionConfig:
         return self.config.collections.get(name, CollectionConfig())
 
     def _sweep_at_times(self) -> None:
@@ -333,10 +333,10 @@ class _Watch:
     def report_or_end(self, done: int, total: int, document: str) -> None:
         """Report progress of work that has no `cancel` callback. Raises Cancelled."""
         self.report(done, total, document)
-        if self.cancels():
+        if self.must_stop():
             raise Cancelled("the job was cancelled", "start the job again")
 
-    def cancels(self) -> bool:
+    def must_stop(self) -> bool:
         """Check if the engine must stop: a job is being cancelled, or the writer shuts down."""
         now = time.monotonic()
         if not self._cancelled and now - self._looked >= TELL_SECONDS:
@@ -350,7 +350,7 @@ class _Watch:
         while _is_held(lock):
             self._set_states("waiting_lock")
             self._looked = -TELL_SECONDS
-            if self.cancels():
+            if self.must_stop():
                 raise Cancelled("the job was cancelled", "start the job again")
             self._stopping.wait(TELL_SECONDS)
         self._set_states("running")
@@ -493,7 +493,7 @@ def run_writer(config: ServerConfig, parent: int) -> None:
         if working.is_alive():
             log.warning("dropping the running batch")
             for job in writer.under_way:
-                state.put_aside(job.id)
+                state.requeue(job.id)
         state.beat(None)
         if faults:
             raise faults[0]
