@@ -1,4 +1,4 @@
-"""The budget bar: a segment for each passage, and the unused rest. And the legend of the marks."""
+"""The budget bar, with a segment for each passage and for the unused rest, and the legend of the marks."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@
     return value === undefined ? -Infinity : Number(value);
   };
 
-  const sortable = (table) => {
+  const makeSortable = (table) => {
     const head = table.tHead.rows[table.tHead.rows.length - 1];
     [...head.cells].forEach((cell, column) => {
       const label = [...cell.childNodes];
@@ -102,7 +102,7 @@
     }
   };
 
-  for (const table of document.querySelectorAll(".table table")) sortable(table);
+  for (const table of document.querySelectorAll(".table table")) makeSortable(table);
   for (const button of document.querySelectorAll("[data-copy]")) {
     const table = button.closest(".table").querySelector("table");
     button.addEventListener("click", async () => {
@@ -166,10 +166,10 @@
 
     const budget = () => Number(byBudget.value);
     const known = (method, at) => score(byMetric.value, method, budget(), at);
-    const holds = (method, at) => score(head.held, method, budget(), at) === 1;
+    const hasGold = (method, at) => score(head.held, method, budget(), at) === 1;
     const gain = (at) => (known(first.value, at) ?? 0) - (known(second.value, at) ?? 0);
 
-    const wanted = (question, at) => {
+    const matchesFilters = (question, at) => {
       if (bySet.value && sets[question.set] !== bySet.value) return false;
       if (byKind.value && question.kind !== byKind.value) return false;
       if (byHops.value && String(question.hops) !== byHops.value) return false;
@@ -179,9 +179,9 @@
       switch (show.value) {
         case "missed": return ran.some((method) => score(head.held, method, budget(), at) === 0 || (known(method, at) ?? 1) < 1);
         case "differ": return gain(at) !== 0;
-        case "onlyA": return holds(first.value, at) && !rest(first.value).some((method) => holds(method, at));
-        case "onlyB": return holds(second.value, at) && !rest(second.value).some((method) => holds(method, at));
-        case "none": return !ran.some((method) => holds(method, at));
+        case "onlyA": return hasGold(first.value, at) && !rest(first.value).some((method) => hasGold(method, at));
+        case "onlyB": return hasGold(second.value, at) && !rest(second.value).some((method) => hasGold(method, at));
+        case "none": return !ran.some((method) => hasGold(method, at));
         default: return true;
       }
     };
@@ -282,8 +282,8 @@
     const context = (at, method, row, gold, texts, others) => {
       const parts = [make("h4", { dir: "auto" }, method)];
       if (!row) return make("section", { className: "column" }, ...parts, make("p", { className: "where" }, `Not run at ${budget().toLocaleString("en")} tokens.`));
-      const figures = metrics.filter((metric) => known1(metric, method, at) !== null)
-        .map((metric) => `${metric.replaceAll("_", " ")} ${figure(known1(metric, method, at))}`);
+      const figures = metrics.filter((metric) => metricScore(metric, method, at) !== null)
+        .map((metric) => `${metric.replaceAll("_", " ")} ${figure(metricScore(metric, method, at))}`);
       parts.push(make("p", { className: "where" }, figures.join(" · ")));
       if (row.error) parts.push(make("p", { className: "notice" }, `Failed: ${row.error}`));
       if (row.said) parts.push(make("p", { className: "reply", dir: "auto" }, row.said));
@@ -291,19 +291,19 @@
         parts.push(make("p", { className: "lost" }, make("span", { className: "verdict bad" }, "missing"), " ", make("q", { dir: "auto" }, text),
           make("span", { className: "where" }, ` ${head.stages[stage]}`)));
       }
-      for (const passage of row.passages ?? []) parts.push(shown(passage, gold, texts, others));
+      for (const passage of row.passages ?? []) parts.push(passageBox(passage, gold, texts, others));
       for (const [where, text] of row.found ?? []) {
         parts.push(make("div", { className: "passage" }, make("p", { className: "where" }, where), make("p", { className: "text", dir: "auto" }, text)));
       }
       if (!row.passages && !row.found && !row.error) parts.push(make("p", { className: "where" }, row.lost ? "No passages found." : "Nothing is missing."));
       return make("section", { className: "column" }, ...parts);
     };
-    const known1 = (metric, method, at) => score(metric, method, budget(), at);
+    const metricScore = (metric, method, at) => score(metric, method, budget(), at);
 
-    const shown = ([value, spans, written], gold, texts, others) => {
+    const passageBox = ([value, spans, written], gold, texts, others) => {
       const box = make("div", { className: "passage" });
       if (written !== undefined) {
-        box.append(make("p", { className: "where" }, "written by a model"), make("p", { className: "text", dir: "auto" }, ...bySearch(written, gold)));
+        box.append(make("p", { className: "where" }, "written by a model"), make("p", { className: "text", dir: "auto" }, ...markGold(written, gold)));
         return box;
       }
       const [, title] = head.documents[spans[0]] ?? ["", ""];
@@ -342,7 +342,7 @@
       return found;
     };
 
-    const bySearch = (text, gold) => {
+    const markGold = (text, gold) => {
       const at = gold.map((one) => [text.indexOf(one[3]), one[3].length]).filter(([start]) => start >= 0).sort((a, b) => a[0] - b[0]);
       const found = [];
       let end = 0;
@@ -357,7 +357,7 @@
     // -- the list
 
     const draw = () => {
-      const places = questions.map((_, at) => at).filter((at) => wanted(questions[at], at));
+      const places = questions.map((_, at) => at).filter((at) => matchesFilters(questions[at], at));
       if (sort.value !== "asked") {
         const sign = sort.value === "better" ? -1 : 1;
         places.sort((a, b) => sign * (gain(a) - gain(b)) || a - b);
@@ -376,7 +376,7 @@
     more.addEventListener("click", () => { state.shown += SHOWN; draw(); });
     place.querySelector("form").addEventListener("submit", (event) => event.preventDefault());
 
-    const follow = async () => {
+    const openFromHash = async () => {
       const parts = Object.fromEntries(location.hash.slice(1).split("&").map((part) => part.split("=")));
       if (!parts.q) return;
       let asked;
@@ -397,9 +397,9 @@
       article.focus({ preventScroll: true });
       article.scrollIntoView({ block: "start" });
     };
-    addEventListener("hashchange", follow);
+    addEventListener("hashchange", openFromHash);
     draw();
-    await follow();
+    await openFromHash();
     place.dataset.ready = "";
   };
 

@@ -20,7 +20,7 @@ from mergewise.types import Document, Heading, Span
 T = TypeVar("T")
 DocumentLookup: TypeAlias = Callable[[str], Document | None]
 FileLink: TypeAlias = Callable[[str], str | None]
-"""Returns the URL of a document's file (`file:///...`) by the document's id, or None."""
+"""A function that returns the URL of a document's file (`file:///...`) by the document's id, or None."""
 SpanAddress: TypeAlias = Callable[[Span], str | None]
 
 LONG_LINE = 55  # characters from which a line of prose counts as wrapped by its author

@@ -110,7 +110,7 @@ class ConcurrencyLimiter:
     def enter(self, question: str = "", has_place: bool = False) -> Slot:
         """Return a slot, or a turn in the queue for a slot. Raises HTTPProblem 429 if the queue is full.
 
-        `question` identifies the client and the question, to recognize a retry. With `has_place`, the caller already has a place
+        `question` identifies the client and the question, to recognise a retry. With `has_place`, the caller already has a place
         in which to wait for models.
         """
         key, now = hash(question), monotonic()

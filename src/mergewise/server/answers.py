@@ -17,7 +17,7 @@ from mergewise.types import Answer, Citation, Context, Document, Location, Span
 
 Traced = TypeVar("Traced", Context, Answer)
 PageAddress: TypeAlias = Callable[[str, int, int], str | None]
-"""Returns the URL that shows a span of a document, or None."""
+"""A function that returns the URL of a document's span, or None."""
 
 
 def no_address(doc_id: str, start: int, end: int) -> None:

@@ -58,7 +58,7 @@ class Collection:
         self._config, self._chats = config, chats
         self._lock = threading.Lock()
         self._index: Index | None = None
-        self._with_chats: dict[str, Index] = {}
+        self._chat_indexes: dict[str, Index] = {}
         self._counted: tuple[str, dict[str, Any]] = ("", {})
 
     @property
@@ -103,12 +103,12 @@ class Collection:
             return self.index
         model, index = self._chats.get(name), self.index
         with self._lock:
-            return self._with_chats.setdefault(name, index.with_chat(model))
+            return self._chat_indexes.setdefault(name, index.with_chat(model))
 
     def open_index(self, chat: str | None) -> Index | None:
         """Return the index of `with_chat` if it is open already, else None. Never blocks."""
         name = self._chat_name(chat)
-        return self._index if name == NO_CHAT else self._with_chats.get(name)
+        return self._index if name == NO_CHAT else self._chat_indexes.get(name)
 
     def _chat_name(self, chat: str | None) -> str:
         return chat or self.record.defaults.get("chat") or self._config.default_chat or NO_CHAT
@@ -117,7 +117,7 @@ class Collection:
         with self._lock:
             if self._index is not None:
                 self._index.close()
-            self._index, self._with_chats = None, {}
+            self._index, self._chat_indexes = None, {}
 
     @property
     def blobs(self) -> Path:

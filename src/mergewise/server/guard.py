@@ -238,7 +238,7 @@ class _Buckets:
 
 
 class _BoundedAnswer:
-    """Sends the application's answer with the server's headers, or a problem instead if the body is refused."""
+    """A sender of the application's answer with the server's headers, or of a problem if the body is refused."""
 
     def __init__(self, send: Send, headers: Mapping[str, str]) -> None:
         self._send = send
@@ -290,7 +290,7 @@ async def _linger(scope: Scope, receive: Receive) -> None:
 
 
 class _BoundedBody:
-    """Reads a body within its limits: bytes, total seconds, and seconds without a byte."""
+    """A reader of a body within its limits: bytes, total seconds, and seconds without a byte."""
 
     def __init__(self, receive: Receive, longest: int, config: ServerConfig, answer: _BoundedAnswer) -> None:
         self._receive, self._longest, self._left, self._answer = receive, longest, longest, answer

@@ -123,7 +123,7 @@ class _Clock:
         return perf_counter() - self.began
 
     def note_assembly(self, assembly: Assembly, was_done: bool) -> None:
-        """Set the times of the assembly. A question that shares an assembly did not wait for the whole of its queue time."""
+        """Set the times of the assembly. A question that joins a running assembly waits for only a part of its queue time."""
         elapsed = self.elapsed()
         self.queued = 0.0 if was_done else min(assembly.queued, elapsed)
         self.assembled = elapsed - self.queued

@@ -46,7 +46,7 @@ APP = "mergewise.server.app"
 STREAM_SECONDS = 8.4
 """Seconds for running answers at shutdown. The application ends its streams after 8 seconds, with an event."""
 END_SECONDS = 9.7
-"""Seconds from the begin of the shutdown to the kill of remaining processes."""
+"""Seconds from the start of the shutdown until remaining processes are killed."""
 BACKLOG = 2048
 WRITER_NICE = 5
 """Nice value of the writer. With too few cores, the writer gets a third of a worker's CPU time, so questions come first."""

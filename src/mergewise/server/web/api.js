@@ -91,7 +91,7 @@ async function ask(path, options) {
       if (isAbort(error)) throw error;
       watchForReturn();
       if (!isRead) throw new Problem({ status: 0, code: "unreachable", detail: "The server does not answer.", hint: "Try again once the server is back." });
-      await returned(signal);
+      await waitForServer(signal);
       continue;
     }
     connection.set("here");
@@ -165,7 +165,7 @@ async function watchForReturn() {
 }
 
 /** Wait until the server answers again. @param {AbortSignal} [signal] @returns {Promise<void>} */
-async function returned(signal) {
+async function waitForServer(signal) {
   while (connection.value === "away") await sleep(200, signal);
 }
 

@@ -10,7 +10,7 @@ import { MergeView } from "./merge.js";
 import { Empty, ErrorNote, href, Icon, Waiting, WaitingLine } from "./parts.js";
 import { SettingsView } from "./settings.js";
 import { SourceView } from "./source.js";
-import { kept, useLoaded, useStore } from "./store.js";
+import { browserSettings, useLoaded, useStore } from "./store.js";
 import { shorten } from "./text.js";
 
 const VIEWS = /** @type {Record<string, {label: string, view: any}>} */ ({
@@ -26,7 +26,7 @@ const VIEWS = /** @type {Record<string, {label: string, view: any}>} */ ({
 /** Parse `#/c/NAME/VIEW`, `#/c/NAME/d/KEY?s=START-END` or `#/settings`. @param {string} hash @returns {Route} */
 export function routeOf(hash) {
   const [path, search = ""] = hash.replace(/^#/, "").split("?", 2);
-  const parts = path.split("/").filter(Boolean).map(unescaped);
+  const parts = path.split("/").filter(Boolean).map(decodePart);
   const query = new URLSearchParams(search);
   if (parts[0] === "settings") return { collection: "", view: "settings", key: "", query };
   if (parts[0] !== "c") return { collection: "", view: "", key: "", query };
@@ -35,7 +35,7 @@ export function routeOf(hash) {
 }
 
 /** @param {string} part */
-function unescaped(part) {
+function decodePart(part) {
   try {
     return decodeURIComponent(part);
   } catch {
@@ -44,7 +44,7 @@ function unescaped(part) {
 }
 
 /** Return the token in the URL, and remove it from the URL. */
-function tokenOfAddress() {
+function takeTokenFromUrl() {
   const token = new URLSearchParams(location.hash.replace(/^#/, "")).get("t");
   if (token) history.replaceState(null, "", location.pathname + location.search);
   return token;
@@ -56,7 +56,7 @@ function App() {
   const [error, setError] = useState(/** @type {any} */ (null));
   useEffect(() => {
     const arrive = async () => {
-      const token = tokenOfAddress();
+      const token = takeTokenFromUrl();
       setError(null);
       if (token) await signIn(token).catch((problem) => { session.set(false); setError(problem); });
       else if (session.value === null) await request("collections?limit=1").then(() => session.set(true), (problem) => problem.status === 401 || setError(problem));
@@ -76,7 +76,7 @@ function Rooms({ route }) {
   const isHere = useStore(connection) === "here";
   const { value: collections, error, reload } = useLoaded((signal) => all("collections", signal), [isHere]);
   const names = (collections ?? []).map((one) => String(one.name));
-  const last = kept.read("collection");
+  const last = browserSettings.read("collection");
   const name = route.collection || (names.includes(last) ? last : names[0]) || "";
   const summary = collections?.find((one) => one.name === name);
   const detail = useLoaded((signal) => (name && summary ? request(within(name), { signal }) : Promise.resolve(undefined)), [name, Boolean(summary), isHere]);
@@ -84,7 +84,7 @@ function Rooms({ route }) {
   const found = detail.value?.name === name ? detail.value : summary;
   const info = found && { ...found, modes: models?.modes, chats: models?.chats };
   useEffect(() => {
-    if (summary) kept.write("collection", name);
+    if (summary) browserSettings.write("collection", name);
   }, [name, Boolean(summary)]);
   const view = route.view || "ask";
   const known = { ...VIEWS, source: { label: "Source", view: SourceView }, settings: { label: "Settings", view: SettingsView } }[view];
@@ -177,7 +177,7 @@ function SignIn({ error }) {
     </div>`;
 }
 
-const scheme = kept.read("scheme");
+const scheme = browserSettings.read("scheme");
 if (scheme === "light" || scheme === "dark") document.documentElement.dataset.scheme = scheme;
 const place = document.getElementById("app");
 if (place) render(html`<${App} />`, place);

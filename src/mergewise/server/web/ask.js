@@ -5,7 +5,7 @@ import { ask, conversationOf } from "./conversation.js";
 import { finishedSentences } from "./markdown.js";
 import { focusOn, Fragment } from "./fragment.js";
 import { DEFAULT_WAYS, ErrorNote, href, Icon, Prose, QuestionField, Waiting, WayChoice } from "./parts.js";
-import { kept, useStore } from "./store.js";
+import { browserSettings, useStore } from "./store.js";
 import { counted, duration, headingPath, number, printable, shorten } from "./text.js";
 
 /** @typedef {import("./conversation.js").Turn} Turn */
@@ -15,12 +15,12 @@ export function AskView({ collection, info }) {
   const conversation = conversationOf(collection);
   const turns = useStore(conversation);
   const [question, setQuestion] = useState("");
-  const [ways, setWays] = useState({ ...DEFAULT_WAYS, ...kept.read("ways") });
+  const [ways, setWays] = useState({ ...DEFAULT_WAYS, ...browserSettings.read("ways") });
   const current = turns.at(-1);
   const isBusy = Boolean(current?.controller);
   const change = (/** @type {import("./parts.js").Ways} */ next) => {
     setWays(next);
-    kept.write("ways", next);
+    browserSettings.write("ways", next);
   };
   const send = () => {
     const asked = question.trim();

@@ -5,7 +5,7 @@ import { isAbort, Problem, request, within } from "./api.js";
 import { lastTurn } from "./conversation.js";
 import { Fragment } from "./fragment.js";
 import { DEFAULT_WAYS, Empty, ErrorNote, Icon, namesOf, QuestionField, Waiting, WayChoice, wayFields } from "./parts.js";
-import { kept } from "./store.js";
+import { browserSettings } from "./store.js";
 import { printable, shorten } from "./text.js";
 
 const FEWEST = 2;
@@ -14,7 +14,7 @@ const FIRST = ["weave", "topk", "auto-merge"]; // initial choice
 
 /** @typedef {{question: string, html: string, runs: any[], isBusy: boolean, error: any}} Comparison */
 
-/** The last comparison of each collection, kept while other views are open. @type {Map<string, Comparison>} */
+/** The last comparison of each collection, browserSettings while other views are open. @type {Map<string, Comparison>} */
 const made = new Map();
 
 /** @param {{collection: string, info: any}} props */
@@ -22,7 +22,7 @@ export function CompareView({ collection, info }) {
   const strategies = namesOf(info?.strategies);
   const [comparison, setComparison] = useState(/** @type {Comparison | null} */ (made.get(collection) ?? null));
   const [question, setQuestion] = useState(comparison?.question ?? lastTurn(collection)?.question ?? "");
-  const [chosen, setChosen] = useState(/** @type {string[] | null} */ (kept.read("compared")));
+  const [chosen, setChosen] = useState(/** @type {string[] | null} */ (browserSettings.read("compared")));
   const [ways, setWays] = useState({ ...DEFAULT_WAYS });
   const controller = useRef(/** @type {AbortController | null} */ (null));
   const known = (chosen ?? []).filter((name) => strategies.includes(name));
@@ -31,7 +31,7 @@ export function CompareView({ collection, info }) {
     const next = picked.includes(name) ? picked.filter((other) => other !== name) : [...picked, name];
     if (next.length > MOST) return;
     setChosen(next);
-    kept.write("compared", next);
+    browserSettings.write("compared", next);
   };
   const isReady = question.trim() && picked.length >= FEWEST;
   const isFull = picked.length >= MOST;

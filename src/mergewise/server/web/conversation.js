@@ -1,4 +1,4 @@
-// Conversations: the questions and answers of each collection. They are kept until the page is closed.
+// Conversations: the questions and answers of each collection. They are browserSettings until the page is closed.
 
 import { isAbort, Problem, stream, within } from "./api.js";
 import { Store } from "./store.js";

@@ -5,7 +5,7 @@ import { request, within } from "./api.js";
 import { lastTurn } from "./conversation.js";
 import { Fragment } from "./fragment.js";
 import { DEFAULT_WAYS, Empty, ErrorNote, Icon, QuestionField, Waiting, WayChoice, wayFields } from "./parts.js";
-import { kept, Store, useStore } from "./store.js";
+import { browserSettings, Store, useStore } from "./store.js";
 import { duration, number, printable, shorten } from "./text.js";
 
 /** The last context assembled in this view, by collection. @type {Map<string, Store<any>>} */
@@ -26,7 +26,7 @@ export function MergeView({ collection, info }) {
   const isOwnNewer = own && own.after === (turn?.id ?? 0);
   const shown = isOwnNewer ? own : turn ? { question: turn.question, context: turn.context, timings: turn.answer?.timings } : null;
   const [question, setQuestion] = useState(shown?.question ?? "");
-  const [ways, setWays] = useState({ ...DEFAULT_WAYS, ...kept.read("ways"), mode: "" });
+  const [ways, setWays] = useState({ ...DEFAULT_WAYS, ...browserSettings.read("ways"), mode: "" });
   const [state, setState] = useState({ isBusy: false, error: /** @type {any} */ (null) });
   const send = async () => {
     if (!question.trim() || state.isBusy) return;

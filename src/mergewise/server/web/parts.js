@@ -26,7 +26,7 @@ export function placeHref(collection, key, span) {
 }
 
 /** Render a text with its ranges marked. @param {string} text @param {number} start @param {number} end @param {Range[]} ranges */
-function marked(text, start, end, ranges) {
+function markRanges(text, start, end, ranges) {
   return pieces(start, end, ranges).map((piece) => {
     const words = printable(text.slice(piece.start, piece.end));
     if (!piece.values.length) return words;
@@ -38,9 +38,9 @@ function marked(text, start, end, ranges) {
 /** @param {string} text @param {import("./markdown.js").Inline[]} nodes @param {Range[]} ranges @param {(mark: number) => any} mark @returns {any[]} */
 function inlineNodes(text, nodes, ranges, mark) {
   return nodes.map((node) => {
-    if (node.kind === "mark") return mark(node.number) ?? marked(text, node.start, node.end, ranges);
+    if (node.kind === "mark") return mark(node.number) ?? markRanges(text, node.start, node.end, ranges);
     if (!("children" in node)) {
-      const words = marked(text, node.start, node.end, ranges);
+      const words = markRanges(text, node.start, node.end, ranges);
       return node.kind === "code" ? html`<code>${words}</code>` : words;
     }
     const inner = inlineNodes(text, node.children, ranges, mark);

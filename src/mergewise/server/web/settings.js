@@ -4,7 +4,7 @@ import { html, useState } from "./vendor/preact.js";
 import { all, request, signOut } from "./api.js";
 import { forgetConversations } from "./conversation.js";
 import { ErrorNote, href, Waiting } from "./parts.js";
-import { kept, useLoaded } from "./store.js";
+import { browserSettings, useLoaded } from "./store.js";
 import { counted, duration, moment, number, printable, shorten, size } from "./text.js";
 
 const SCOPES = ["read", "write", "admin"];
@@ -30,7 +30,7 @@ function Appearance() {
   const choose = (/** @type {string} */ value) => {
     if (value === "auto") delete document.documentElement.dataset.scheme;
     else document.documentElement.dataset.scheme = value;
-    kept.write("scheme", value);
+    browserSettings.write("scheme", value);
     setScheme(value);
   };
   return html`

@@ -56,7 +56,7 @@ export function useLoaded(load, inputs) {
 }
 
 /** Settings in the browser's storage. Frames without an origin have no storage, so settings are lost with the page. */
-export const kept = {
+export const browserSettings = {
   /** @param {string} name @returns {any} */
   read(name) {
     try {
