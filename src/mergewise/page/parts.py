@@ -34,13 +34,13 @@ def answer_part(answer: Answer, cited: Sequence[Anchor], linked: set[str], place
     targets: dict[int, str] = {}
     for anchor in cited:
         targets.setdefault(anchor.number, anchor.id if anchor.id in linked else f"q{anchor.id}")
-    said = answer.text if len(answer.text) <= LONGEST_ANSWER else answer.text[:LONGEST_ANSWER] + " …"
-    body = tag("div", *_paragraphs(said, targets), class_="said")
+    text = answer.text if len(answer.text) <= LONGEST_ANSWER else answer.text[:LONGEST_ANSWER] + " …"
+    body = tag("div", *_paragraphs(text, targets), class_="said")
     groups: dict[tuple[int, str], list[tuple[Citation, Anchor]]] = {}
     for citation, anchor in zip(answer.citations[:CITATIONS], cited, strict=False):
         path = shown_path(citation)
         groups.setdefault((citation.number, path), []).append((citation, anchor))
-    quotes = [_citations(number, path, group, linked, said, places) for (number, path), group in groups.items()]
+    quotes = [_citations(number, path, group, linked, text, places) for (number, path), group in groups.items()]
     more = len(answer.citations) - CITATIONS
     if more > 0:
         quotes.append(tag("li", f"and {more} more citations"))
@@ -49,28 +49,28 @@ def answer_part(answer: Answer, cited: Sequence[Anchor], linked: set[str], place
     return tag("section", tag("h2", "Answer"), body, listed, class_=kind, id="answer", tabindex="-1")
 
 
-def _paragraphs(said: str, targets: dict[int, str]) -> list[Markup]:
+def _paragraphs(text: str, targets: dict[int, str]) -> list[Markup]:
     """Draw the paragraphs of an answer with its styles, and with links at all marks outside of code."""
-    styles = styles_of(said)
+    styles = styles_of(text)
     code = [styled.span for styled in styles if styled.name == "code"]
     marks = [
         (mark.start(), mark.end(), int(mark[1]))
-        for mark in _MARK.finditer(said)
+        for mark in _MARK.finditer(text)
         if int(mark[1]) in targets and not any(span.start <= mark.start() < span.end for span in code)
     ]
-    ends = [match.span() for match in _PARAGRAPH_END.finditer(said)]
+    ends = [match.span() for match in _PARAGRAPH_END.finditer(text)]
     starts = [0, *(end for _, end in ends)]
-    stops = [*(start for start, _ in ends), len(said)]
+    stops = [*(start for start, _ in ends), len(text)]
     return [
         tag(
-            "p", _with_links(said, start, stop, [m for m in marks if start <= m[0] < stop], styles, targets), dir="auto"
+            "p", _with_links(text, start, stop, [m for m in marks if start <= m[0] < stop], styles, targets), dir="auto"
         )
         for start, stop in zip(starts, stops, strict=True)
     ]
 
 
 def _with_links(
-    said: str,
+    text: str,
     start: int,
     stop: int,
     marks: Sequence[tuple[int, int, int]],
@@ -81,7 +81,7 @@ def _with_links(
     pieces = []
     at = start
     for first, last, number in (*marks, (stop, stop, 0)):
-        pieces.append(with_styles(Span("", at, first), said[at:first], styles))
+        pieces.append(with_styles(Span("", at, first), text[at:first], styles))
         if number:
             pieces.append(
                 tag("a", str(number), href=f"#{targets[number]}", class_="cite", aria_label=f"Citation {number}")
@@ -96,13 +96,13 @@ def _letters(words: str) -> str:
 
 
 def _citations(
-    number: int, path: str, group: Sequence[tuple[Citation, Anchor]], linked: set[str], said: str, places: Places
+    number: int, path: str, group: Sequence[tuple[Citation, Anchor]], linked: set[str], text: str, places: Places
 ) -> Markup:
     """Draw the citations with one number and heading: their locations, and quotes that the answer does not repeat."""
     first = next((anchor for _, anchor in group if anchor.id in linked), None)
     shown = str(number)
     mark = tag("span", shown, class_="cite") if first is None else tag("a", shown, href=f"#{first.id}", class_="cite")
-    above = _letters(said)
+    above = _letters(text)
     quotes = [
         tag("q", shorten(citation.text, LONGEST_QUOTE), dir="auto")
         for citation, _ in group
