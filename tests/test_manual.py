@@ -85,7 +85,7 @@ def write_file(folder: Path, name: str, text: str) -> None:
     if name.endswith(".toml"):
         tomllib.loads(text)
     if name.endswith("serve.toml"):
-        load_config(path)
+        load_config(path.parent, path)
 
 
 @pytest.mark.parametrize("page", PAGES)

@@ -120,7 +120,7 @@ def open(
     _check_embeddable(wanted, known.embedder if known is not None else _spec_of(given))
     if known is None:
         if not create:
-            raise UsageError(f"no index at {place}", "create it: mergewise index PATH...")
+            raise UsageError(f"index not found: {place}", "create it: mergewise index PATH...")
         manifest = _new_manifest(given or EMBEDDER, wanted, own_texts)
         if shards is not None:
             store = ShardedStore(ShardedFolder(directory, shards), VIEWS, patience)

@@ -1,4 +1,4 @@
-"""Headless Chromium for tests, driven over the pipe of its own protocol: what the page logs, asks for, and shows."""
+"""Headless Chromium for tests, driven over a pipe with the DevTools protocol."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ VIRTUAL_KEYS = {"Tab": 9, "Enter": 13, "Escape": 27}
 
 
 class Browser:
-    """One tab. `events` holds all that the tab has told since it was opened."""
+    """A browser tab. `events` holds all events since the page was opened."""
 
     def __init__(self, read: int, write: int) -> None:
         self._read, self._write = read, write
@@ -47,25 +47,25 @@ class Browser:
         if self._session is not None:
             message["sessionId"] = self._session
         os.write(self._write, json.dumps(message).encode() + b"\0")
-        while (told := self._next()).get("id") != number:
-            self.events.append(told)
-        if "error" in told:
-            raise RuntimeError(f"{method}: {told['error']}")
-        result: dict[str, Any] = told["result"]
+        while (answer := self._next()).get("id") != number:
+            self.events.append(answer)
+        if "error" in answer:
+            raise RuntimeError(f"{method}: {answer['error']}")
+        result: dict[str, Any] = answer["result"]
         return result
 
     def _next(self) -> dict[str, Any]:
         while b"\0" not in self._rest:
             piece = os.read(self._read, 1 << 20)
             if not piece:
-                raise RuntimeError("Chromium has gone")
+                raise RuntimeError("Chromium has exited")
             self._rest += piece
         message, _, self._rest = self._rest.partition(b"\0")
-        told: dict[str, Any] = json.loads(message)
-        return told
+        event: dict[str, Any] = json.loads(message)
+        return event
 
     def open(self, place: Path | str, scheme: str = "light", width: int = 1000, height: int = 900) -> None:
-        """A file, or an address of a server, once it is loaded."""
+        """Open a file or a URL, and wait until it is loaded."""
         features = [
             {"name": "prefers-color-scheme", "value": scheme},
             {"name": "prefers-reduced-motion", "value": "reduce"},
@@ -78,7 +78,7 @@ class Browser:
             self.events.append(self._next())
 
     def js(self, expression: str) -> Any:
-        """The value of an expression in the page."""
+        """Evaluate an expression in the page."""
         done = self.call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
         if "exceptionDetails" in done:
             raise RuntimeError(str(done["exceptionDetails"]))
@@ -89,7 +89,7 @@ class Browser:
             pressed: dict[str, Any] = {"key": key}
             if key in VIRTUAL_KEYS:
                 pressed["windowsVirtualKeyCode"] = VIRTUAL_KEYS[key]
-                # what makes a button act, and a form send itself
+                # the text "\r" makes Enter press a button or submit a form
                 pressed |= {"text": "\r"} if key == "Enter" else {}
             else:
                 pressed["text"] = key
@@ -97,26 +97,26 @@ class Browser:
             self.call("Input.dispatchKeyEvent", type="keyUp", key=key)
 
     def picture(self, path: Path) -> None:
-        """The whole page as a PNG file."""
+        """Save a screenshot of the whole page as PNG."""
         size = self.call("Page.getLayoutMetrics")["cssContentSize"]
         clip = {"x": 0, "y": 0, "width": size["width"], "height": size["height"], "scale": 1}
         shot = self.call("Page.captureScreenshot", format="png", captureBeyondViewport=True, clip=clip)
         path.write_bytes(base64.b64decode(shot["data"]))
 
     def complaints(self) -> list[str]:
-        """What the console shows: errors, warnings, and scripts that failed."""
+        """Return the messages of the console: errors, warnings, and failed scripts."""
         noisy = {"Runtime.exceptionThrown", "Log.entryAdded", "Runtime.consoleAPICalled"}
         return [json.dumps(event["params"]) for event in self.events if event.get("method") in noisy]
 
     def requests(self) -> list[str]:
-        """The addresses that were asked for, without those that carry their own data."""
+        """Return the requested URLs, except data URLs."""
         sent = [e["params"]["request"]["url"] for e in self.events if e.get("method") == "Network.requestWillBeSent"]
         return [url for url in sent if not url.startswith("data:")]
 
 
 @contextmanager
 def browser(flags: Sequence[str] = ()) -> Iterator[Browser]:
-    """A Chromium of its own, which ends with the block."""
+    """Start a separate Chromium for the duration of the block."""
     assert PATH is not None
     to_chromium, write = os.pipe()
     read, from_chromium = os.pipe()

@@ -1,4 +1,4 @@
-"""Contexts made by hand, and a reader of pages."""
+"""Handmade contexts, and a parser of pages."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def lookup(doc_id: str) -> Document | None:
 
 
 def at(document: Document, words: str) -> Span:
-    """Where the words stand in a document."""
+    """Return the span of the words in a document."""
     start = document.text.index(words)
     return Span(document.id, start, start + len(words))
 
@@ -41,13 +41,13 @@ def context(
 
 
 def hop(number: int, name: str, evidence: Span, target: Span, score: float) -> Step:
-    """A step from evidence by a name to a section."""
+    """Return a step from evidence over a name to a section."""
     reason = f"{number}: the evidence names “{name}”"
     return Step("hop", reason, (evidence,), target, score, HopNote(number, name), Cause.LINK)
 
 
 def hopping() -> Context:
-    """A hop from what cats eat to the page on kibble, with a candidate that was left out."""
+    """Return a context with a hop from a sentence on cats to the page on kibble, and with left-out candidates."""
     eaten, made = at(CATS, "Cats eat Kibble."), at(KIBBLE, "Kibble was invented in 1860.")
     return context(
         [passage(CATS, "Cats eat Kibble.", headings=("Food",)), passage(KIBBLE, "Kibble was invented in 1860.")],
@@ -76,7 +76,7 @@ class Element:
 
 
 class Page(HTMLParser):
-    """The elements of a page, each with all text inside it. Tags that do not match fail."""
+    """The elements of a page, each with all text inside it. Raises AssertionError for tags that do not match."""
 
     def __init__(self, page: str) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""The page in headless Chromium: it asks for nothing, complains of nothing, and can be read and used in both schemes."""
+"""The page in headless Chromium: no requests, no errors, readable and usable in both colour schemes."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from tests.page.test_page import NASTY, everywhere
 pytestmark = pytest.mark.skipif(chromium.PATH is None, reason=f"none of {', '.join(chromium.NAMES)} is installed")
 
 SCHEMES = ("light", "dark")
-READABLE = 4.5  # the contrast that WCAG 2 asks of text, level AA
+READABLE = 4.5  # minimum contrast of text by WCAG 2, level AA
 
-# each text with the colour that it has, and the colours behind it, from its own element outwards
+# each text with its colour and the colours behind it, from its own element outwards
 COLOURS = """
 [...document.querySelectorAll("body *")].filter(e => e.checkVisibility() && e.tagName !== "OPTION"
     && [...e.childNodes].some(n => n.nodeType === 3 && n.data.trim())).map(e => {
@@ -55,7 +55,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 @pytest.mark.parametrize("scheme", SCHEMES)
 @pytest.mark.parametrize("name", ["answer", "context", "comparison"])
-def test_nothing_is_asked_for_and_nothing_complains(
+def test_the_page_makes_no_requests_and_logs_no_errors(
     browser: Browser, pages: dict[str, Path], name: str, scheme: str
 ) -> None:
     browser.open(pages[name], scheme)
@@ -67,7 +67,7 @@ def test_nothing_is_asked_for_and_nothing_complains(
 
 
 @pytest.mark.parametrize("nasty", NASTY)
-def test_what_documents_say_does_not_run(browser: Browser, tmp_path: Path, nasty: str) -> None:
+def test_text_of_documents_does_not_run(browser: Browser, tmp_path: Path, nasty: str) -> None:
     answer, document = everywhere(nasty)
     path = tmp_path / "nasty.html"
     path.write_text(answer_page(answer, document=lambda doc_id: document), encoding="utf-8")
@@ -80,7 +80,7 @@ def test_what_documents_say_does_not_run(browser: Browser, tmp_path: Path, nasty
 
 @pytest.mark.parametrize("scheme", SCHEMES)
 @pytest.mark.parametrize("name", ["answer", "context", "comparison"])
-def test_every_text_can_be_read(browser: Browser, pages: dict[str, Path], name: str, scheme: str) -> None:
+def test_every_text_has_enough_contrast(browser: Browser, pages: dict[str, Path], name: str, scheme: str) -> None:
     browser.open(pages[name], scheme)
     browser.js("document.querySelectorAll('details').forEach(d => d.open = true)")
     texts = browser.js(COLOURS)
@@ -89,8 +89,8 @@ def test_every_text_can_be_read(browser: Browser, pages: dict[str, Path], name: 
     assert faint == {}
 
 
-def contrast_of(told: tuple[str, str, str, list[str]]) -> tuple[str, str, float]:
-    where, words, colour, behind = told
+def contrast_of(painted: tuple[str, str, str, list[str]]) -> tuple[str, str, float]:
+    where, words, colour, behind = painted
     ground: tuple[float, ...] = (255.0, 255.0, 255.0)
     for layer in map(rgba, reversed(behind)):
         ground = over(layer, ground)
@@ -99,7 +99,7 @@ def contrast_of(told: tuple[str, str, str, list[str]]) -> tuple[str, str, float]
 
 
 def rgba(colour: str) -> tuple[float, ...]:
-    """Red, green, blue up to 255, and how opaque it is."""
+    """Parse a CSS colour to red, green, blue (0 to 255) and opacity (0 to 1)."""
     numbers = [float(number) for number in re.findall(r"[\d.]+(?:e-?\d+)?", colour.replace("srgb", ""))]
     if colour == "none":
         return 0, 0, 0, 0
@@ -113,13 +113,13 @@ def over(layer: tuple[float, ...], ground: tuple[float, ...]) -> tuple[float, ..
 
 
 def luminance(colour: tuple[float, ...]) -> float:
-    """The relative luminance of WCAG 2."""
+    """Return the relative luminance by WCAG 2."""
     parts = [c / 255 for c in colour[:3]]
     linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
-def test_contrast_is_measured_as_the_standard_says() -> None:
+def test_contrast_matches_the_standard() -> None:
     assert contrast_of(("", "", "rgb(0, 0, 0)", ["rgb(255, 255, 255)"]))[2] == pytest.approx(21)
     assert contrast_of(("", "", "rgb(119, 119, 119)", ["rgba(0, 0, 0, 0)"]))[2] == pytest.approx(4.48, abs=0.01)
 
@@ -169,7 +169,7 @@ def test_tab_reaches_links_with_a_visible_focus(browser: Browser, pages: dict[st
     assert {"answer", "bar", "tree hops", "passage", "trace"} <= reached
 
 
-def test_a_mark_of_the_answer_leads_to_the_text(browser: Browser, pages: dict[str, Path]) -> None:
+def test_a_citation_mark_links_to_the_text(browser: Browser, pages: dict[str, Path]) -> None:
     browser.open(pages["answer"], height=300)
     browser.js("document.querySelector('.said a.cite').click()")
     assert browser.js("location.hash") == "#c1"
@@ -190,12 +190,12 @@ def test_every_control_and_picture_has_a_name(browser: Browser, pages: dict[str,
 
 
 @pytest.mark.parametrize("name", ["answer", "context", "comparison"])
-def test_a_narrow_screen_needs_no_scrolling_sideways(browser: Browser, pages: dict[str, Path], name: str) -> None:
+def test_a_narrow_screen_does_not_scroll_sideways(browser: Browser, pages: dict[str, Path], name: str) -> None:
     browser.open(pages[name], width=340)
     assert browser.js("document.documentElement.scrollWidth") <= 340
 
 
-def test_print_shows_the_sources_alone(browser: Browser, pages: dict[str, Path]) -> None:
+def test_print_shows_only_the_sources(browser: Browser, pages: dict[str, Path]) -> None:
     browser.open(pages["answer"], "dark")
     browser.call(
         "Emulation.setEmulatedMedia", media="print", features=[{"name": "prefers-color-scheme", "value": "dark"}]

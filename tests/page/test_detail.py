@@ -1,4 +1,4 @@
-"""How a page is held below its limit, and what it says that it leaves out."""
+"""The size limit of a page, and the notice on omissions."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_each_detail_shows_no_more_than_the_one_before(passages: int, characters
         assert (before.passages or passages) >= (after.passages or passages)
 
 
-def test_the_richest_page_below_the_limit_is_taken() -> None:
+def test_fit_page_returns_the_most_detailed_page_below_the_limit() -> None:
     asked: list[Detail] = []
 
     def render(detail: Detail) -> str:
@@ -48,33 +48,33 @@ def test_the_richest_page_below_the_limit_is_taken() -> None:
     assert [detail.around for detail in asked[1:]] == [320, 120]
 
 
-def test_where_nothing_fits_the_last_and_smallest_is_taken() -> None:
+def test_fit_page_returns_the_smallest_page_if_none_fits() -> None:
     assert fit_page(lambda detail: f"{detail.characters} " * 1_000, 500, [context(1, 10)]).startswith(f"{LINE} ")
 
 
-def test_a_whole_page_leaves_nothing_out_and_says_nothing() -> None:
+def test_a_whole_page_has_no_notice() -> None:
     assert Detail().omissions() == []
     assert notice(Detail()) is None
 
 
 @pytest.mark.parametrize(
-    ("detail", "says"),
+    ("detail", "words"),
     [
-        (Detail(around=120), "surroundings beyond 120 characters"),
-        (Detail(around=0), "surroundings."),
-        (Detail(steps=0), "the steps of the trace, and the reasons of each piece"),
-        (Detail(left=0), "the candidates that were not taken"),
-        (Detail(characters=12_000), "what passages hold beyond 12,000 characters"),
-        (Detail(passages=1_200), "all passages after the first 1,200"),
+        (Detail(around=120), "surrounding text beyond 120 characters"),
+        (Detail(around=0), "surrounding text."),
+        (Detail(steps=0), "steps of the trace and reasons"),
+        (Detail(left=0), "candidates that were not taken"),
+        (Detail(characters=12_000), "the rest of passages beyond 12,000 characters"),
+        (Detail(passages=1_200), "passages after the first 1,200"),
     ],
 )
-def test_what_is_left_out_is_said(detail: Detail, says: str) -> None:
+def test_the_notice_names_the_omissions(detail: Detail, words: str) -> None:
     shown = notice(detail)
     assert shown is not None
-    assert says in shown and shown.count(",") == says.count(",")
+    assert words in shown and shown.count(",") == words.count(",")
 
 
-# -- surroundings
+# -- surrounding text
 
 TEXT = "# One\n\nCats sleep a lot here.\n\n# Two\n\nDogs bark."
 PLACES = Places(lambda doc_id: Document("d", TEXT, "D") if doc_id == "d" else None)
@@ -84,7 +84,7 @@ def at(words: str) -> Span:
     return Span("d", TEXT.index(words), TEXT.index(words) + len(words))
 
 
-def test_surroundings_end_at_headings_and_at_what_the_context_holds() -> None:
+def test_surrounding_text_ends_at_headings_and_at_text_of_the_context() -> None:
     floor, ceiling = bounds_around(at("sleep"), Overlaps([at("sleep")], lambda span: span), PLACES)
     assert (TEXT[floor:].lstrip()[:4], ceiling) == ("Cats", TEXT.index("# Two"))
     taken = Overlaps([at("Cats"), at("sleep"), at("here")], lambda span: span)
@@ -94,7 +94,7 @@ def test_surroundings_end_at_headings_and_at_what_the_context_holds() -> None:
 
 
 @given(st.integers(0, 40), st.integers(0, 40))
-def test_surroundings_are_as_long_as_is_allowed_and_whole_words(before: int, after: int) -> None:
+def test_surrounding_text_has_whole_words_within_the_limit(before: int, after: int) -> None:
     span = at("sleep")
     floor, ceiling = 0, len(TEXT)
     left, right = PLACES.before(span, before, floor), PLACES.after(span, after, ceiling)
@@ -104,7 +104,7 @@ def test_surroundings_are_as_long_as_is_allowed_and_whole_words(before: int, aft
     assert right.end in (ceiling, span.end) or TEXT[right.end].isspace()
 
 
-def test_a_document_that_is_gone_has_no_surroundings() -> None:
+def test_a_missing_document_has_no_surrounding_text() -> None:
     gone = Span("gone", 5, 9)
     assert PLACES.before(gone, 10, 0) == Span("gone", 5, 5)
     assert PLACES.after(gone, 10, None) == Span("gone", 9, 9)

@@ -1,4 +1,4 @@
-"""The page of an evaluation: complete in itself, safe, bounded; sorted, filtered, opened and read in a browser."""
+"""The page of an evaluation: self-contained, safe and of limited size. A browser sorts, filters, opens and reads it."""
 
 from __future__ import annotations
 
@@ -35,22 +35,22 @@ def read(report: EvaluationReport) -> Page:
     return Page(evaluation_page(report))
 
 
-def test_tables_and_figures_stand_without_a_script(report: EvaluationReport) -> None:
+def test_tables_and_figures_work_without_a_script(report: EvaluationReport) -> None:
     page = read(report)
     captions = [one.text for one in page.all("caption")]
     assert captions[:3] == ["M-RAG, Table 2: what contexts hold", "M-RAG, Table 2", "All sets: evidence"]
     text = page.one("main").text
     for part in (
         "Evaluation: 2wiki, towns", "At 128 tokens weave has the highest evidence: 0.950", "128 tokens", "6.60 ± 0.00",
-        "20 questions are few", "What contexts hold, since no model answers", "Where it comes from",
+        "20 questions are few", "What contexts hold, since no model answers", "Provenance",
     ):  # fmt: skip
         assert part in text, part
-    assert len(page.all("svg")) == 3 and "Pairs" in text and "Questions are looked through by a script" in text
+    assert len(page.all("svg")) == 3 and "Pairs" in text and "Browsing the questions needs JavaScript" in text
     ids = page.ids()
     assert len(ids) == len(set(ids)) and set(page.targets()) - {""} <= set(ids)
 
 
-def test_nothing_is_fetched_and_named_scripts_alone_run(report: EvaluationReport) -> None:
+def test_the_policy_allows_only_own_scripts_and_no_requests(report: EvaluationReport) -> None:
     page = read(report)
     scripts = [one for one in page.all("script") if one.attributes.get("type") is None]
     assert len(scripts) == 2
@@ -60,7 +60,7 @@ def test_nothing_is_fetched_and_named_scripts_alone_run(report: EvaluationReport
     assert all((link.attributes["href"] or "").startswith("#") for link in page.all("a"))
 
 
-def test_texts_of_others_stay_texts(report: EvaluationReport) -> None:
+def test_hostile_texts_are_escaped(report: EvaluationReport) -> None:
     row = replace(report.parts[1].tables[0].rows[0], name=HOSTILE, about=HOSTILE, section=HOSTILE, note=HOSTILE)
     table = replace(
         report.parts[1].tables[0], title=HOSTILE, about=HOSTILE, rows=(row,), notes=(HOSTILE,), source=HOSTILE
@@ -105,9 +105,9 @@ def file(report: EvaluationReport, tmp_path_factory: pytest.TempPathFactory) -> 
     return path
 
 
-def opened(browser: Browser, path: Path | str, scheme: str = "light", width: int = 1280) -> None:
-    """The page with its questions."""
-    # another fragment of the same page would not load it again
+def open_page(browser: Browser, path: Path | str, scheme: str = "light", width: int = 1280) -> None:
+    """Open the page and wait for its questions."""
+    # a URL that differs only in its fragment would not load the page again
     browser.open("about:blank")
     browser.open(path, scheme, width)
     wait_for(browser, "document.querySelector('#asked').dataset.ready !== undefined")
@@ -123,10 +123,10 @@ def wait_for(browser: Browser, condition: str) -> None:
 
 @in_a_browser
 @pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 1280), ("light", 320)])
-def test_it_is_shown_offline_without_complaint_and_can_be_read(
+def test_the_page_works_offline_without_errors_and_is_readable(
     browser: Browser, file: Path, scheme: str, width: int
 ) -> None:
-    opened(browser, file, scheme, width)
+    open_page(browser, file, scheme, width)
     browser.js("document.querySelectorAll('details').forEach(one => { one.open = true })")
     browser.js("document.querySelector('.ask').click()")
     wait_for(browser, "document.querySelectorAll('.column').length === 2")
@@ -144,7 +144,7 @@ NAMES = "[...document.querySelectorAll('#table-sets tbody')[0].rows].slice(1).ma
 
 @in_a_browser
 def test_tables_are_sorted_by_any_column(browser: Browser, file: Path) -> None:
-    opened(browser, file)
+    open_page(browser, file)
     assert browser.js(NAMES) == ["topk", "weave", "dos", "auto-merge"]
     press = "document.querySelectorAll('#table-sets thead .sort')[{}].click()"
     browser.js(press.format(3))
@@ -160,7 +160,7 @@ def test_tables_are_sorted_by_any_column(browser: Browser, file: Path) -> None:
 
 @in_a_browser
 def test_tables_are_copied_as_markdown(browser: Browser, file: Path) -> None:
-    opened(browser, file)
+    open_page(browser, file)
     browser.js(
         "Object.defineProperty(navigator, 'clipboard', {value: {writeText: async (text) => { window.copied = text; }}})"
     )
@@ -170,7 +170,7 @@ def test_tables_are_copied_as_markdown(browser: Browser, file: Path) -> None:
     assert "| weave | **0.950** | **0.950** | **0.950** |" in copied and "| topk | <u>0.500</u> |" in copied
 
 
-def chosen(browser: Browser, label: str, value: str) -> None:
+def choose(browser: Browser, label: str, value: str) -> None:
     """Choose a value of the control with this label."""
     labels = "[...document.querySelectorAll('.controls label')]"
     select = f"{labels}.find(one => one.firstChild.textContent === {label!r}).querySelector('select')"
@@ -179,44 +179,44 @@ def chosen(browser: Browser, label: str, value: str) -> None:
 
 @in_a_browser
 def test_questions_are_filtered_and_ordered(browser: Browser, file: Path) -> None:
-    opened(browser, file)
-    told = "document.querySelector('#asked .facts').textContent"
-    chosen(browser, "Budget", "128")
-    assert browser.js(told) == f"{2 * COUNT} questions: A better in 18, B in 0"
-    chosen(browser, "Show", "onlyA")
-    assert browser.js(told).startswith("18 questions")
-    chosen(browser, "Set", "towns")
-    assert browser.js(told).startswith("9 questions")
-    chosen(browser, "Hops", "2")
-    assert browser.js(told).startswith("0 questions")
-    chosen(browser, "Hops", "1")
-    chosen(browser, "Show", "none")
-    assert browser.js(told).startswith("1 question:")
-    chosen(browser, "Show", "all")
+    open_page(browser, file)
+    count = "document.querySelector('#asked .facts').textContent"
+    choose(browser, "Budget", "128")
+    assert browser.js(count) == f"{2 * COUNT} questions: A better in 18, B in 0"
+    choose(browser, "Show", "onlyA")
+    assert browser.js(count).startswith("18 questions")
+    choose(browser, "Set", "towns")
+    assert browser.js(count).startswith("9 questions")
+    choose(browser, "Hops", "2")
+    assert browser.js(count).startswith("0 questions")
+    choose(browser, "Hops", "1")
+    choose(browser, "Show", "none")
+    assert browser.js(count).startswith("1 question:")
+    choose(browser, "Show", "all")
     browser.js(
         "(i => { i.value = 'TOWN 7'; i.dispatchEvent(new Event('input')); })(document.querySelector('[type=search]'))"
     )
-    assert browser.js(told).startswith("0 questions")
-    chosen(browser, "Hops", "")
+    assert browser.js(count).startswith("0 questions")
+    choose(browser, "Hops", "")
     assert browser.js("document.querySelector('.question h3').textContent") == "28When was town 7 founded?"
 
 
 @in_a_browser
-def test_an_opened_question_shows_gold_and_what_lost_it_and_has_an_address(browser: Browser, file: Path) -> None:
-    opened(browser, file)
-    chosen(browser, "Budget", "128")
-    chosen(browser, "Set", "towns")
+def test_an_opened_question_shows_gold_and_losses_and_has_a_url(browser: Browser, file: Path) -> None:
+    open_page(browser, file)
+    choose(browser, "Budget", "128")
+    choose(browser, "Set", "towns")
     browser.js("document.querySelector('.ask').click()")
     wait_for(browser, "document.querySelectorAll('.column').length === 2")
     first, second = "document.querySelectorAll('.column')[0]", "document.querySelectorAll('.column')[1]"
     gold = f"{first}.querySelector('mark.gold').textContent"
-    # characters outside the first plane do not move the marks
+    # characters outside the basic plane do not shift the marks
     assert browser.js(gold) == f"Town 2 was founded in 1502 by 🏰 Ann. {HOSTILE}"
     assert "missing" in browser.js(f"{second}.querySelector('.lost').textContent")
     assert browser.js(f"{second}.querySelector('.lost .where').textContent") == " a candidate that did not fit"
     address = browser.js("location.hash")
     assert address == "#q=towns%2Fq2&m=weave,topk&b=128"
-    opened(browser, f"{file.as_uri()}#q=towns%2Fq3&m=dos,weave,topk&b=384")
+    open_page(browser, f"{file.as_uri()}#q=towns%2Fq3&m=dos,weave,topk&b=384")
     wait_for(browser, "document.querySelectorAll('.column').length === 3")
     names = "[...document.querySelectorAll('.column h4')].map(one => one.textContent)"
     assert browser.js(names) == ["dos", "weave", "topk"]
@@ -242,10 +242,10 @@ def test_rows_in_memory_have_the_same_page(browser: Browser, tmp_path: Path) -> 
     ]  # fmt: skip
     page = evaluation_page(evaluation_report(measured_runs([memory_run(rows, {"own": asked})])))
     (tmp_path / "page.html").write_text(page, encoding="utf-8")
-    opened(browser, tmp_path / "page.html")
+    open_page(browser, tmp_path / "page.html")
     browser.js("document.querySelector('.ask').click()")
     wait_for(browser, "document.querySelectorAll('.column').length === 2")
-    told = "[...document.querySelectorAll('.column')].map(one => one.textContent)"
-    weave, topk = browser.js(told)
+    columns = "[...document.querySelectorAll('.column')].map(one => one.textContent)"
+    weave, topk = browser.js(columns)
     assert "Nothing is missing." in weave and "gold text not among the candidates" in topk
     assert browser.complaints() == []

@@ -1,4 +1,4 @@
-"""The page as text: what stands in it, that nothing of a document is markup, and that it stays small."""
+"""The page as text: its content, the escaping of documents, and its size limit."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def words(texts: Sequence[str]) -> list[int]:
 
 
 def everywhere(nasty: str) -> tuple[Answer, Document]:
-    """An answer that has the text in every place where text of others can stand."""
+    """Return an answer with the text in every place for untrusted text."""
     document = Document(f"docs/{nasty}.md", f"before {nasty} after. And {nasty} more.", nasty)
     taken = Span(document.id, 7, 7 + len(nasty))
     other = Span(document.id, taken.end + 12, len(document.text))
@@ -62,7 +62,7 @@ def everywhere(nasty: str) -> tuple[Answer, Document]:
 
 
 @pytest.mark.parametrize("nasty", NASTY)
-def test_what_documents_say_is_never_markup(nasty: str) -> None:
+def test_text_of_documents_is_never_markup(nasty: str) -> None:
     plain, _ = everywhere("plain")
     hostile, document = everywhere(nasty)
     for make in (lambda a, d: answer_page(a, document=d), lambda a, d: comparison_page([(a.context, 0.1)], document=d)):
@@ -86,19 +86,19 @@ def test_elements_hold_any_text_and_attributes_any_value(inner: str, value: str)
     assert found.attributes.keys() == {"title"}
 
 
-def test_attributes_that_say_no_are_left_out() -> None:
+def test_attributes_of_false_and_none_are_left_out() -> None:
     assert tag("a", "x", hidden=False, href=None) == "<a>x</a>"
     assert tag("a", "x", hidden=True, class_="", data_number=0) == '<a hidden class="" data-number="0">x</a>'
 
 
-def test_directions_of_writing_end_where_a_document_ends() -> None:
-    """A text may be written from right to left, and may forget to end that; what stands around it does not turn."""
+def test_writing_direction_is_isolated_per_element() -> None:
+    """A text may start right-to-left writing without ending it. The text around it must not change direction."""
     page = Page(answer_page(everywhere("‮ reversed")[0]))
     for element in [*page.all("div", "text"), *page.all("h1"), *page.all("h3"), *page.all("p", "said")]:
         assert element.attributes["dir"] == "auto"
 
 
-def test_an_answer_leads_to_its_passages() -> None:
+def test_an_answer_links_to_its_passages() -> None:
     page = Page(answer_page(answered(), document=lookup, count_tokens=words))
     assert page.one("h1").text == "When was kibble invented?"
     assert page.one("div", "said").text == "“Kibble was invented in 1860.” 2"
@@ -108,7 +108,7 @@ def test_an_answer_leads_to_its_passages() -> None:
     assert [mark.attributes["href"] for mark in marks][:2] == ["#c1", "#c1"]
 
 
-def test_a_citation_that_stands_in_no_passage_leads_to_its_own_line() -> None:
+def test_a_citation_outside_of_the_passages_links_to_its_own_line() -> None:
     answer = answered()
     elsewhere = replace(answer.citations[0], span=at(CATS, "Kibble is dry."), text="Kibble is dry.")
     page = Page(answer_page(replace(answer, citations=(elsewhere,)), document=lookup))
@@ -116,7 +116,7 @@ def test_a_citation_that_stands_in_no_passage_leads_to_its_own_line() -> None:
     assert "“" not in page.one("ol", "citations").text and "Kibble is dry." in page.one("ol", "citations").text
 
 
-def test_every_link_leads_somewhere_and_every_id_is_there_once() -> None:
+def test_every_link_has_a_target_and_ids_are_unique() -> None:
     pages = [
         answer_page(answered(), document=lookup),
         context_page(hopping()),
@@ -129,7 +129,7 @@ def test_every_link_leads_somewhere_and_every_id_is_there_once() -> None:
         assert set(page.targets()) <= set(ids)
 
 
-def test_passages_say_where_they_stand_and_what_surrounds_them() -> None:
+def test_passages_show_their_location_and_surrounding_text() -> None:
     page = Page(context_page(hopping(), document=lookup, count_tokens=words))
     first, second = page.all("article")
     assert "docs/cats.md:9 · " in first.text and "Cats › Food" in first.text
@@ -139,7 +139,7 @@ def test_passages_say_where_they_stand_and_what_surrounds_them() -> None:
     assert "Why this is here" in second.text and "a hop by “kibble”; it holds invented" in second.text
 
 
-def test_surroundings_that_would_go_on_say_so() -> None:
+def test_cut_surrounding_text_has_an_ellipsis() -> None:
     words = "word " * 400
     document = Document("d", f"{words}Found. {words}")
     page = Page(context_page(context([passage(document, "Found.")]), document=lambda doc_id: document))
@@ -150,18 +150,18 @@ def test_surroundings_that_would_go_on_say_so() -> None:
     assert [element.text for element in page.all("span", "around")] == ["Before. ", " After."]
 
 
-def test_what_lies_between_two_parts_of_a_passage_is_a_gap_unless_it_is_shown() -> None:
+def test_a_gap_marks_hidden_text_between_parts_of_a_passage() -> None:
     far = Document("d", f"First. {'word ' * 400}Last.")
     page = Page(context_page(context([passage(far, "First.", "Last.")]), document=lambda doc_id: far))
     assert [element.text for element in page.all("span", "gap")] == ["\n…\n"]
     near = Document("d", "First. Between. Last.")
     page = Page(context_page(context([passage(near, "First.", "Last.")]), document=lambda doc_id: near))
     assert page.all("span", "gap") == [] and [element.text for element in page.all("span", "around")] == [" Between. "]
-    page = Page(context_page(context([passage(near, "First.", "Last.")])))  # nothing is known of what lies between
+    page = Page(context_page(context([passage(near, "First.", "Last.")])))  # the text in between is unknown
     assert len(page.all("span", "gap")) == 1
 
 
-def test_a_bar_of_a_comparison_shows_which_passages_stand_alone() -> None:
+def test_the_bar_of_a_comparison_marks_passages_that_only_one_has() -> None:
     left = context([passage(CATS, "Cats sleep a lot."), passage(CATS, "Cats eat Kibble.")])
     page = Page(comparison_page([(left, None), (context([passage(CATS, "Cats eat Kibble.")]), None)]))
     assert [e.attributes["class"] for e in page.all("a", "k")] == ["k only", "k shared", "k shared"]
@@ -174,21 +174,21 @@ def test_pages_of_a_document_are_named() -> None:
 
 
 @pytest.mark.parametrize("broken", ["missing", "changed", "raises"])
-def test_without_its_document_a_passage_stands_alone(broken: str) -> None:
+def test_a_passage_without_its_document_has_no_surrounding_text(broken: str) -> None:
     def document(doc_id: str) -> Document | None:
         if broken == "raises":
             raise UsageError("no document has this id")
-        return replace(CATS, id=doc_id, text="It was written anew.") if broken == "changed" else None
+        return replace(CATS, id=doc_id, text="It was rewritten.") if broken == "changed" else None
 
     page = Page(context_page(hopping(), document=document))
     assert len(page.all("article")) == 2
     assert not page.all("span", "around")
 
 
-def test_the_budget_is_shared_out_and_the_rest_is_visible() -> None:
+def test_the_budget_bar_shows_shares_and_the_unused_rest() -> None:
     page = Page(context_page(hopping(), document=lookup, count_tokens=words))
     style = [element.attributes["style"] for element in page.all("li") if "style" in element.attributes]
-    # "[1] Cats › Food" and three words, "[2] Kibble" and five, and 40 of 100 that nobody used
+    # "[1] Cats › Food" and three words, "[2] Kibble" and five words, and 40 of 100 tokens unused
     assert style == ["flex-grow:7", "flex-grow:7", "flex-grow:40"]
     assert page.one("figure", "budget").text.endswith("60 of 100 tokens, 40 unused")
     uncounted = Page(context_page(hopping()))
@@ -196,13 +196,13 @@ def test_the_budget_is_shared_out_and_the_rest_is_visible() -> None:
     assert sum(int(style.removeprefix("flex-grow:")) for style in styles) == pytest.approx(100, abs=1)
 
 
-def test_the_legend_has_what_the_page_has() -> None:
+def test_the_legend_lists_only_kinds_on_the_page() -> None:
     legend = Page(context_page(hopping())).one("ul", "legend").text
     assert "hop" in legend and "hit" in legend
     assert "merged" not in legend and "cited" not in legend
 
 
-def test_hops_lead_from_the_question_to_the_section() -> None:
+def test_the_tree_links_hops_to_sections() -> None:
     page = Page(context_page(hopping(), document=lookup))
     tree = page.one("figure", "tree").text
     assert tree.startswith("Questionhit Cats eat Kibble. 10.61“kibble” → Kibble 2")
@@ -213,20 +213,20 @@ def test_hops_lead_from_the_question_to_the_section() -> None:
     assert firsts == ["2", "3", "1", "1", "3"], "the bar's passages, then the tree's nodes"
 
 
-def test_a_second_hop_hangs_on_the_section_of_the_first() -> None:
+def test_a_second_hop_is_a_child_of_the_first_section() -> None:
     made = at(KIBBLE, "Kibble was invented in 1860.")
     london = Span("docs/london.md", 0, 40)
     more = hop(2, "london", made, london, 0.5)
-    told = Passage("London is a city on the Thames.", 0.5, (Span("docs/london.md", 0, 31),), True, "London")
+    thames = Passage("London is a city on the Thames.", 0.5, (Span("docs/london.md", 0, 31),), True, "London")
     shown = hopping()
     page = Page(
-        context_page(replace(shown, passages=(*shown.passages, told), trace=(*shown.trace, more)), document=lookup)
+        context_page(replace(shown, passages=(*shown.passages, thames), trace=(*shown.trace, more)), document=lookup)
     )
     outer, inner = (e.text for e in page.elements if e.name == "li" and e.text.startswith(("“kibble", "“london")))
     assert inner.startswith("“london” → London 3") and inner in outer and "Kibble was invented in 1860." in outer
 
 
-def test_a_hop_to_a_section_of_which_nothing_was_taken_is_pale() -> None:
+def test_a_hop_to_an_unused_section_is_pale() -> None:
     shown = hopping()
     lost = hop(1, "london", at(CATS, "Cats eat Kibble."), Span("docs/london.md", 0, 40), 0.9)
     page = Page(context_page(replace(shown, trace=(lost, *shown.trace)), document=lookup))
@@ -234,14 +234,14 @@ def test_a_hop_to_a_section_of_which_nothing_was_taken_is_pale() -> None:
     assert page.one("span", "section").text == "docs/london.md:0–40"
 
 
-def test_evidence_without_its_document_is_read_from_its_passage() -> None:
+def test_evidence_without_its_document_comes_from_its_passage() -> None:
     shown = hopping()
     hop = replace(shown.trace[1], inputs=(at(CATS, "eat Kibble"),))
     page = Page(context_page(replace(shown, trace=(hop, *shown.trace[2:]))))
     assert page.all("a", "evidence")[0].text == "eat Kibble"
 
 
-def test_the_parts_of_a_merge_hang_on_it() -> None:
+def test_the_parts_of_a_merge_are_its_children() -> None:
     sleeps = "Cats sleep a lot. They sleep sixteen hours a day. Kittens sleep more."
     first, last = at(CATS, "Cats sleep a lot."), at(CATS, "Kittens sleep more.")
     steps = [Step("search", "2", (first, last)), Step("merge", "2 of 3", (first, last), at(CATS, sleeps), 0.9)]
@@ -249,14 +249,14 @@ def test_the_parts_of_a_merge_hang_on_it() -> None:
     assert tree.index("merged") < tree.index("Cats sleep a lot.") < tree.index("Kittens sleep more.")
 
 
-def test_a_large_trace_is_a_tree_of_some_of_its_steps() -> None:
+def test_the_tree_of_a_large_trace_is_limited() -> None:
     taken = [Step("take", f"{n}", (Span(CATS.id, n, n + 1),)) for n in range(400)]
     page = Page(context_page(context([passage(CATS, "Cats eat Kibble.")], taken), document=lookup))
     assert "288 more" in page.one("figure", "tree").text
-    assert "100 further steps are not in the tree." in page.one("figure", "tree").text
+    assert "100 more steps are not shown." in page.one("figure", "tree").text
 
 
-def test_a_fragment_is_a_part_of_a_page_with_addresses_of_that_page() -> None:
+def test_a_fragment_has_the_urls_of_the_live_page() -> None:
     drawn = context_fragment(
         hopping(), answered().citations, document=lookup, address=lambda span: f"#/d/{span.doc_id}?s={span.start}"
     )
@@ -273,7 +273,7 @@ def test_a_fragment_is_a_part_of_a_page_with_addresses_of_that_page() -> None:
     assert Page(drawn).one("h2").text == hostile
 
 
-def test_what_was_left_out_stands_below_in_grey() -> None:
+def test_left_out_candidates_appear_below() -> None:
     page = Page(context_page(hopping(), document=lookup))
     left = page.one("ul", "leftover").text
     assert left.index("It was made in London.") < left.index("Kittens sleep more.")
@@ -282,11 +282,11 @@ def test_what_was_left_out_stands_below_in_grey() -> None:
     assert "London" not in without and "docs/kibble.md:" in without
 
 
-def test_what_was_left_out_of_a_document_without_a_title_has_no_empty_place_before_it() -> None:
+def test_a_left_out_candidate_without_a_title_has_no_empty_title() -> None:
     assert '<p class="where" title="docs/kibble.md"> · ' not in context_page(hopping())
 
 
-def test_a_comparison_marks_what_only_one_has() -> None:
+def test_a_comparison_marks_text_that_only_one_has() -> None:
     both, alone = "Cats sleep a lot.", "They sleep sixteen hours a day."
     left = context([passage(CATS, f"{both} {alone}")], strategy="weave")
     right = context([passage(CATS, both), passage(KIBBLE, "It was made in London.")], strategy="topk")
@@ -301,20 +301,20 @@ def test_a_comparison_marks_what_only_one_has() -> None:
     ]
 
 
-def test_a_passage_of_a_comparison_says_that_it_goes_on_only_where_it_does() -> None:
-    told = "The passage goes on."
+def test_only_a_cut_passage_of_a_comparison_has_a_note() -> None:
+    note = "The passage goes on."
     whole = context([passage(CATS, "Cats sleep a lot.")])
-    assert told not in comparison_page([(whole, None)], document=lookup, count_tokens=words)
+    assert note not in comparison_page([(whole, None)], document=lookup, count_tokens=words)
     long = Document("d", "word " * 200_000)
     page = comparison_page([(context([passage(long, long.text)]), None)], document=lambda doc_id: long)
-    assert told in page and len(page) < LIMIT
+    assert note in page and len(page) < LIMIT
 
 
-def test_a_page_of_nothing() -> None:
+def test_a_page_without_passages() -> None:
     nothing = Answer("Why?", "Nothing relevant was found.", (), context([], tokens=0, question="Why?"), found=False)
     page = Page(answer_page(nothing))
     assert "nothing" in (page.all("section", "answer")[0].attributes["class"] or "").split()
-    assert "Nothing was found." in page.elements[0].text
+    assert "No passages found." in page.elements[0].text
     Page(comparison_page([(nothing.context, 0.1)]))
     Page(comparison_page([]))
 
@@ -331,14 +331,14 @@ def huge(characters: int, passages: int = 40, letter: str = "ж") -> Context:
 @pytest.mark.parametrize(
     ("characters", "passages"), [(20_000, 40), (120_000, 3_000), (2_000_000, 1), (2_000_000, 3_000)]
 )
-def test_a_huge_context_stays_below_the_limit_and_says_what_is_missing(characters: int, passages: int) -> None:
+def test_a_huge_context_stays_below_the_limit_and_names_omissions(characters: int, passages: int) -> None:
     shown = huge(characters, passages)
     text = "".join(f"{p.text}" for p in shown.passages)
     page = context_page(shown, document=lambda doc_id: Document(doc_id, text, "Big"), count_tokens=words)
     assert len(page.encode()) < LIMIT
     parsed = Page(page)
     if characters == 2_000_000 or passages == 3_000:
-        assert "Left out to keep this page small: surroundings" in parsed.one("header", "top").text
+        assert "Left out to keep this page small: surrounding text" in parsed.one("header", "top").text
     compared = comparison_page([(shown, 0.1)] * 3, count_tokens=words)
     assert len(compared.encode()) < LIMIT
 
@@ -351,13 +351,13 @@ def test_a_comparison_shares_the_limit_among_its_sides() -> None:
     assert len(list(details(LIMIT, []))) > 4
 
 
-def test_surroundings_go_before_the_text() -> None:
-    shown = huge(60_000, 400, "<")  # four bytes a character once escaped
+def test_surrounding_text_is_dropped_first() -> None:
+    shown = huge(60_000, 400, "<")  # four bytes per escaped character
     text = "".join(p.text for p in shown.passages)
     whole = context_page(shown, document=lambda d: Document(d, f"{text}", "Big"), limit=10**9)
     small = context_page(shown, document=lambda d: Document(d, f"{text}", "Big"), limit=len(whole.encode()) - 1)
     assert "Left out to keep" not in whole
-    assert "Left out to keep this page small: surroundings" in small
+    assert "Left out to keep this page small: surrounding text" in small
     assert "passages" not in Page(small).one("p", "notice").text
 
 
@@ -366,7 +366,7 @@ def test_long_questions_and_answers_are_cut() -> None:
     assert len(answer_page(answer).encode()) < LIMIT
 
 
-def test_nothing_but_its_own_script_may_run_and_nothing_may_be_fetched() -> None:
+def test_the_policy_allows_only_the_own_script_and_no_requests() -> None:
     page = answer_page(answered(), document=lookup)
     parsed = Page(page)
     (policy,) = [e.attributes["content"] or "" for e in parsed.all("meta") if e.attributes.get("http-equiv")]
@@ -392,7 +392,7 @@ def test_notebooks_show_contexts_and_answers() -> None:
     assert drawn is not None and len(drawn.encode()) < LIMIT
 
 
-def test_wrapped_prose_flows_and_nothing_else_does() -> None:
+def test_only_wrapped_prose_is_unwrapped() -> None:
     line = "A line of prose that its author has wrapped after some sixty letters"
     assert unwrapped_prose(f"{line}\nand goes on\nhere.") == f"{line} and goes on\nhere."
     for next_line in (
@@ -411,7 +411,7 @@ def test_wrapped_prose_flows_and_nothing_else_does() -> None:
 
 
 @given(st.text(alphabet="ab `~:.\n#|-", max_size=400))
-def test_flowing_keeps_every_offset(text: str) -> None:
+def test_unwrapping_keeps_every_offset(text: str) -> None:
     shown = unwrapped_prose(text)
     assert [a if a != " " else b for a, b in zip(shown, text, strict=True)] == list(text)
 
@@ -430,7 +430,7 @@ def test_long_paths_keep_their_end() -> None:
     assert len(short_id("x" * 500)) < 60
 
 
-def test_documents_are_asked_for_once() -> None:
+def test_documents_are_loaded_once() -> None:
     asked: list[str] = []
 
     def document(doc_id: str) -> Document | None:
@@ -448,7 +448,7 @@ spans = st.builds(
 
 
 @given(st.lists(spans), spans)
-def test_overlaps_are_those_that_a_look_at_all_finds(others: list[Span], asked: Span) -> None:
+def test_overlaps_match_a_full_scan(others: list[Span], asked: Span) -> None:
     found = Overlaps(others, lambda span: span)
     assert sorted(found.at(asked)) == sorted(span for span in others if span.overlaps(asked))
     floor, ceiling = found.around(asked)
@@ -457,7 +457,7 @@ def test_overlaps_are_those_that_a_look_at_all_finds(others: list[Span], asked: 
     assert ceiling == min((s.start for s in own if s.start >= asked.end), default=None)
 
 
-def test_light_mark_up_is_drawn_and_nothing_else() -> None:
+def test_only_light_markup_is_rendered() -> None:
     said = "Use **bold** and `f(x)`, see [the page](javascript:alert(1)) and <b>no</b> `<i>`. [1]"
     document = Document("m.md", said, title="M")
     span = Span("m.md", 0, len(said))

@@ -1,4 +1,4 @@
-"""Why each stretch is there, from the steps that the strategies write."""
+"""Reasons of stretches, read from the steps of strategies."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ def kinds(context: Context) -> list[tuple[str, str]]:
     return [(s.kind, s.text.strip()) for span, text in parts for s in marks.stretches(span, text) if s.kind]
 
 
-def test_a_sentence_that_a_hop_led_to_is_a_hop() -> None:
+def test_a_sentence_reached_by_a_hop_is_a_hop() -> None:
     assert kinds(hopping()) == [("hit", "Cats eat Kibble."), ("hop", "Kibble was invented in 1860.")]
 
 
-def test_a_name_in_the_question_outranks_nothing_but_says_so() -> None:
+def test_named_ranks_below_hop_and_above_neighbour() -> None:
     made = at(KIBBLE, "It was made in London.")
     steps = [Step("take", "", (made,), cause=cause) for cause in (Cause.HOP, Cause.NAMED, Cause.NEIGHBOUR)]
     assert kinds(context([passage(KIBBLE, "It was made in London.")], steps[:2])) == [("hop", "It was made in London.")]
@@ -36,7 +36,7 @@ def test_a_name_in_the_question_outranks_nothing_but_says_so() -> None:
 
 @pytest.mark.parametrize("words", ["neighbour", "a hop by “kibble”", "the question names “kibble”"])
 def test_words_of_the_question_in_a_reason_mark_nothing(words: str) -> None:
-    """weave's reasons name the question's terms, whatever these are."""
+    """The reasons of weave quote terms of the question, which may look like the name of a kind."""
     taken = Step("take", f"it holds {words}", (at(KIBBLE, "It was made in London."),))
     assert kinds(context([passage(KIBBLE, "It was made in London.")], [taken])) == [("hit", "It was made in London.")]
 
@@ -49,8 +49,8 @@ def test_hits_of_a_question_about_neighbours_are_hits() -> None:
     text = "# Streets\n\nA neighbour is whoever lives beside you. Most streets have trees.\n"
     reader = reader_of(memory_store([Document("streets.md", text, "Streets")]))
     made = assemble("weave", "Who counts as a neighbour?", reader, 60, Models(count_tokens), None)
-    (told,) = (step for step in made.trace if step.action == "take" and "neighbour" in step.reason)
-    assert told.reason == "it holds neighbour"
+    (taken,) = (step for step in made.trace if step.action == "take" and "neighbour" in step.reason)
+    assert taken.reason == "it holds neighbour"
     assert ("hit", "A neighbour is whoever lives beside you.") in kinds(made)
 
 
@@ -71,12 +71,12 @@ WHOLE = at(CATS, SLEEP)
         ([Step("search", "9 leaves")], "taken"),
     ],
 )
-def test_a_section_shows_its_hits_and_what_the_rest_is(steps: list[Step], expected: str) -> None:
+def test_a_section_shows_its_hits_and_the_kind_of_the_rest(steps: list[Step], expected: str) -> None:
     found = kinds(context([passage(CATS, SLEEP)], steps))
     assert [kind for kind, _ in found] == expected.split() and " ".join(text for _, text in found) == SLEEP
 
 
-def test_a_merge_that_did_not_fit_says_nothing_of_its_parts() -> None:
+def test_a_skipped_merge_gives_its_parts_no_reason() -> None:
     hits = (FIRST, LAST)
     merging = Step("merge", "2 of 3 children found", hits, WHOLE, 0.9)
     steps = [Step("search", "2 leaves", hits), merging, Step("skip", "90 tokens, 20 left", (WHOLE,), score=0.9)]
@@ -85,7 +85,7 @@ def test_a_merge_that_did_not_fit_says_nothing_of_its_parts() -> None:
     assert [reason.why for reason in stretch.reasons] == ["found by the search"]
 
 
-def test_the_first_sentences_of_what_did_not_fit() -> None:
+def test_first_sentences_of_a_skipped_piece_are_cut() -> None:
     steps = [Step("skip", "90 tokens, 20 left", (WHOLE,)), Step("cut", "first sentences", (WHOLE,), FIRST, 0.7)]
     assert kinds(context([passage(CATS, "Cats sleep a lot.")], steps)) == [("cut", "Cats sleep a lot.")]
 
@@ -99,7 +99,7 @@ def test_an_unknown_action_keeps_its_name() -> None:
 
 @dataclass(frozen=True)
 class Kept(Note):
-    """A note that says of which text its step speaks."""
+    """A note with the spans that its step covers."""
 
     kind: ClassVar[str] = "kept"
     spans: tuple[Span, ...]
@@ -112,7 +112,7 @@ class Kept(Note):
         return {}
 
 
-def test_a_note_says_of_which_text_its_step_speaks() -> None:
+def test_a_note_decides_which_spans_its_step_covers() -> None:
     kept, other = at(CATS, "Cats sleep a lot."), at(CATS, "Kittens sleep more.")
     steps = [
         Step("search", "", (kept, other)),
@@ -123,8 +123,7 @@ def test_a_note_says_of_which_text_its_step_speaks() -> None:
     assert kinds(shown) == [("fused", "Cats sleep a lot."), ("hit", "Kittens sleep more.")]
 
 
-def test_real_strategies_leave_no_stretch_without_a_known_reason() -> None:
-    """All that a strategy of ours takes is explained: what the steps are called here is what they are called there."""
+def test_every_stretch_of_our_strategies_has_a_known_reason() -> None:
 
     from mergewise.designs import STRATEGIES, VIEWS
     from mergewise.designs.strategies import assemble
@@ -144,7 +143,7 @@ def test_real_strategies_leave_no_stretch_without_a_known_reason() -> None:
         assert "other" not in found and ("taken" not in found or name in ("sentence", "recomp")), (name, found)
 
 
-def test_left_out_is_the_best_of_what_is_not_there_each_text_once() -> None:
+def test_left_out_has_the_best_absent_candidates_without_overlaps() -> None:
     here, nested = at(CATS, "Cats eat Kibble."), at(CATS, "Kibble is dry.")
     whole = at(CATS, "Kibble is dry. It keeps.")
     steps = [

@@ -1,4 +1,4 @@
-"""A live server for tests: uvicorn in a thread on loopback, a small collection, and a chat model that follows a script."""
+"""A live server for tests: uvicorn in a thread on loopback, small collections, and a scripted chat model."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ ANSWER = "The Aurora was built in Lyme in 1871 [1]."
 
 @dataclass
 class LiveServer:
-    """A server under way, and what tests need to know of it."""
+    """A running server, with its state and its tokens."""
 
     config: ServerConfig
     state: State
@@ -61,7 +61,7 @@ class LiveServer:
     clients: list[httpx.Client] = field(default_factory=list)
 
     def client(self, token: str | None = "read", **headers: str) -> httpx.Client:
-        """A client that sends this token; None: none at all."""
+        """Return a client that sends this token, or no token for None."""
         sent = {} if token is None else {"Authorization": f"Bearer {self.tokens.get(token, token)}"}
         client = httpx.Client(base_url=self.base, headers={**sent, **headers}, timeout=30, verify=False)
         self.clients.append(client)
@@ -69,7 +69,7 @@ class LiveServer:
 
     @property
     def service(self) -> Any:
-        """What the routes work with."""
+        """The `Service` of the routes."""
         app = self.uvicorn.config.app
         while not hasattr(app, "state"):
             app = getattr(app, "_app", None) or app.app
@@ -87,7 +87,7 @@ def record_of(config: ServerConfig, name: str, **fields: Any) -> CollectionRecor
 
 
 def make_collection(config: ServerConfig, state: State, name: str, texts: dict[str, str], **fields: Any) -> None:
-    """A collection that is indexed already."""
+    """Create a collection with an index of the texts."""
     record = record_of(config, name, **fields)
     state.add_collection(record)
     shutil.copytree(indexed(tuple(texts.items())), record.path)
@@ -95,7 +95,7 @@ def make_collection(config: ServerConfig, state: State, name: str, texts: dict[s
 
 @cache
 def indexed(texts: tuple[tuple[str, str], ...]) -> Path:
-    """An index of these texts, made once."""
+    """Return an index of these texts, built once."""
     directory = Path(tempfile.mkdtemp(prefix="mergewise-served-")) / "index"
     atexit.register(shutil.rmtree, directory.parent, ignore_errors=True)
     with mw.open(directory) as index:
@@ -112,7 +112,7 @@ def live_server(
     limits: dict[str, Any] | None = None,
     **settings: Any,
 ) -> Iterator[LiveServer]:
-    """A server with the collections `ships` and `birds`, without a writer: what is queued stays queued."""
+    """Run a server with the collections `ships` and `birds`, without a writer: queued jobs stay queued."""
     import uvicorn
 
     from mergewise.server.app import create_app, uvicorn_options
@@ -161,13 +161,13 @@ def scripted_key() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory, scripted_key: None) -> Iterator[LiveServer]:
-    """The server that most tests share. Tests leave its documents alone."""
+    """The shared server of most tests. Tests must not change its documents."""
     with live_server(tmp_path_factory.mktemp("server")) as live:
         yield live
 
 
 @pytest.fixture
 def start_server(tmp_path: Path, scripted_key: None) -> Iterator[Callable[..., LiveServer]]:
-    """Starts a server of the test's own, with these settings."""
+    """A function that starts a separate server with the given settings."""
     with ExitStack() as stack:
         yield lambda **settings: stack.enter_context(live_server(tmp_path / str(time.monotonic_ns()), **settings))

@@ -1,4 +1,4 @@
-"""Parts of tests that kill processes: a chat model that notes what is paid for twice, and uploads without a server."""
+"""Helpers of tests that kill processes: a chat model that notices repeated calls, and uploads without a server."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mergewise.server.state import State
 
 @dataclass
 class Summarizer:
-    """A script of `ChatServer` for the server in `data`. It answers after a while, with a text of its own for each prompt."""
+    """A script of `ChatServer` for the server in `data`. It answers after a pause, with a different text for each prompt."""
 
     data: Path
     asked: list[str] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""Slots, the queue for them, places for those who wait for a model, and work that several want."""
+"""Slots, their queue, places for questions that wait for a model, and shared work."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def metrics(tmp_path: Path) -> Any:
 
 
 def in_loop(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
-    """A test that is run in an event loop, within a time."""
+    """Run a test in an event loop with a timeout."""
 
     @wraps(test)
     def run_test(*given: Any, **options: Any) -> None:
@@ -46,7 +46,7 @@ async def until(condition: Any) -> None:
 
 
 @in_loop
-async def test_one_works_at_a_time_in_the_order_of_coming(metrics: Metrics) -> None:
+async def test_questions_run_one_at_a_time_in_order(metrics: Metrics) -> None:
     admission = ConcurrencyLimiter(ServeLimits(queue_least=10), metrics)
     at_work, most, order = 0, 0, []
 
@@ -66,7 +66,7 @@ async def test_one_works_at_a_time_in_the_order_of_coming(metrics: Metrics) -> N
 
 
 @in_loop
-async def test_the_queue_is_as_long_as_it_can_be_served(metrics: Metrics) -> None:
+async def test_queue_length_follows_the_mean_time_of_a_slot(metrics: Metrics) -> None:
     admission = ConcurrencyLimiter(ServeLimits(), metrics)
     for mean, longest in ((0.01, 32), (0.1, 8), (5.0, 2)):
         admission._mean = mean
@@ -80,13 +80,13 @@ async def test_the_queue_is_as_long_as_it_can_be_served(metrics: Metrics) -> Non
     done.set()
     await asyncio.gather(*tasks)
     await asyncio.gather(*(admission.enter().start(lambda _: None) for _ in range(3)))
-    # what is quick makes the queue longer again
+    # quick questions make the queue longer again
     assert admission.longest_queue() >= 2 and admission._mean < 5
     admission.close()
 
 
-class Full:
-    """An `ConcurrencyLimiter` with a full queue, a tenth of a second a question, and a clock that tests set."""
+class FullQueue:
+    """A `ConcurrencyLimiter` with a full queue, 0.1 seconds per question, and a clock that tests set."""
 
     def __init__(self, metrics: Metrics, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 1000.0
@@ -95,8 +95,8 @@ class Full:
         self.admission._mean = 0.1
         self.slots = [self.admission.enter() for _ in range(1 + self.admission.longest_queue())]
 
-    def refused(self, question: str) -> float:
-        """The seconds after which the question is to come again."""
+    def refuse(self, question: str) -> float:
+        """Ask a question that is refused. Return the seconds after which it should retry."""
         with pytest.raises(HTTPProblem) as refused:
             self.admission.enter(question)
         assert refused.value.status == 429 and refused.value.retry_after is not None
@@ -104,57 +104,57 @@ class Full:
 
 
 @in_loop
-async def test_who_comes_again_when_told_is_let_in(metrics: Metrics, monkeypatch: pytest.MonkeyPatch) -> None:
-    full = Full(metrics, monkeypatch)
-    wait = full.refused("patient")
+async def test_a_retry_at_the_advised_time_is_admitted(metrics: Metrics, monkeypatch: pytest.MonkeyPatch) -> None:
+    full = FullQueue(metrics, monkeypatch)
+    wait = full.refuse("patient")
     assert wait == pytest.approx(0.8)
-    # who comes too early keeps the time from before
+    # an early retry keeps the earlier time
     full.now += wait / 2
-    full.refused("patient")
+    full.refuse("patient")
     full.now += wait / 2
-    full.refused("new")
+    full.refuse("new")
     full.admission.enter("patient")
-    # once, and as long as there is an end
-    full.refused("patient")
+    # a retry has priority only once, and the queue for retries is limited too
+    full.refuse("patient")
     for number in range(50):
-        full.refused(f"other {number}")
+        full.refuse(f"other {number}")
     full.now += 10
     for number in range(20 - 9):
         full.admission.enter(f"other {number}")
-    full.refused("other 40")
+    full.refuse("other 40")
     assert full.admission.busy[0] == 20
     full.admission.close()
 
 
 @in_loop
-async def test_clients_that_heed_the_time_are_spread_over_it(metrics: Metrics, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_retry_times_are_spread(metrics: Metrics, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(RetryLedger, "MOST", 300)
-    full = Full(metrics, monkeypatch)
-    waits = [full.refused(f"heeds {number}") for number in range(10)]
+    full = FullQueue(metrics, monkeypatch)
+    waits = [full.refuse(f"patient {number}") for number in range(10)]
     assert waits == pytest.approx([0.8 + 0.1 * number for number in range(10)])
-    assert full.refused("same") < full.refused("later") <= LONGEST_WAIT
-    # of those who never come again, fewer and fewer are expected, and few are remembered
+    assert full.refuse("same") < full.refuse("later") <= LONGEST_WAIT
+    # if clients never retry, fewer and fewer retries are expected, and the memory is limited
     for number in range(3 * RetryLedger.MOST):
         full.now += 0.01
-        full.refused(f"impatient {number}")
+        full.refuse(f"impatient {number}")
     assert len(full.admission._retries._due) <= RetryLedger.MOST + 1
-    assert full.refused("late") == pytest.approx(0.8, abs=0.01)
+    assert full.refuse("late") == pytest.approx(0.8, abs=0.01)
     full.admission.close()
 
 
 @pytest.mark.parametrize("when", ["at once", "waiting", "working"])
 @in_loop
-async def test_who_leaves_frees_the_slot(metrics: Metrics, when: str) -> None:
+async def test_a_cancelled_question_frees_its_slot(metrics: Metrics, when: str) -> None:
     admission = ConcurrencyLimiter(ServeLimits(), metrics)
     loop = asyncio.new_event_loop()
-    begun, called_off = threading.Event(), threading.Event()
+    begun, is_cancelled = threading.Event(), threading.Event()
 
     def work(waited: float) -> None:
         begun.set()
         try:
             run(asyncio.sleep(20))
         except CancelledError:
-            called_off.set()
+            is_cancelled.set()
             raise
 
     first = admission.enter().start(work)
@@ -167,10 +167,10 @@ async def test_who_leaves_frees_the_slot(metrics: Metrics, when: str) -> None:
     await asyncio.gather(leaving, return_exceptions=True)
     assert leaving.cancelled()
     if when == "waiting":
-        assert admission.busy == (0, 0) and not called_off.is_set()
+        assert admission.busy == (0, 0) and not is_cancelled.is_set()
         first.cancel()
     elif when == "working":
-        await until(called_off.is_set)
+        await until(is_cancelled.is_set)
     assert await admission.enter().start(lambda _: "next") == "next"
     await asyncio.gather(first, return_exceptions=True)
     assert await asyncio.gather(*(admission.enter().start(lambda _: 1) for _ in range(2))) == [1, 1]
@@ -179,7 +179,7 @@ async def test_who_leaves_frees_the_slot(metrics: Metrics, when: str) -> None:
 
 
 class SlowChat:
-    """A chat model that answers when it is told to."""
+    """A chat model that answers once `may_answer` is set."""
 
     spec = identity = "slow"
     window = 1000
@@ -198,7 +198,7 @@ class SlowChat:
 
 
 @in_loop
-async def test_who_waits_for_a_model_gives_up_the_slot(metrics: Metrics) -> None:
+async def test_waiting_for_a_model_releases_the_slot(metrics: Metrics) -> None:
     admission, slow = ConcurrencyLimiter(ServeLimits(streams=2), metrics), SlowChat()
     chat = SlotReleasingChat(slow)
 
@@ -208,12 +208,12 @@ async def test_who_waits_for_a_model_gives_up_the_slot(metrics: Metrics) -> None
     first, second = (admission.enter().start(work) for _ in range(2))
     await until(lambda: slow.asked == 2)
     assert admission.busy == (0, 2)
-    assert await admission.enter().start(lambda _: "meanwhile") == "meanwhile"
-    # as many wait as may
+    assert await admission.enter().start(lambda _: "in between") == "in between"
+    # all places are taken
     with pytest.raises(HTTPProblem) as refused:
         await admission.enter().start(work)
     assert refused.value.status == 429
-    # who has a place already takes no second one
+    # a caller with a place takes no second one
     third = admission.enter(has_place=True).start(work)
     await until(lambda: slow.asked == 3)
     assert admission.busy == (0, 2)
@@ -228,7 +228,7 @@ async def test_who_waits_for_a_model_gives_up_the_slot(metrics: Metrics) -> None
 
 
 @in_loop
-async def test_work_that_several_want_is_done_once() -> None:
+async def test_shared_work_is_done_once() -> None:
     shared, begun, may_end = SharedWork[str](2, 100, len), [0], asyncio.Event()
 
     async def work() -> str:
@@ -251,7 +251,7 @@ async def test_work_that_several_want_is_done_once() -> None:
 
 
 @in_loop
-async def test_the_last_who_leaves_calls_the_work_off_and_the_next_begins_anew() -> None:
+async def test_work_without_users_is_cancelled_and_starts_again() -> None:
     shared, tasks = SharedWork[str](2, 100, len), list[asyncio.Task[str]]()
 
     async def work() -> str:
@@ -276,7 +276,7 @@ async def test_the_last_who_leaves_calls_the_work_off_and_the_next_begins_anew()
 
 
 @in_loop
-async def test_what_is_kept_is_bounded_in_number_and_bytes() -> None:
+async def test_cached_results_are_limited_in_number_and_bytes() -> None:
     shared = SharedWork[str](3, 100, len)
 
     async def result(text: str) -> str:
@@ -294,7 +294,7 @@ async def test_what_is_kept_is_bounded_in_number_and_bytes() -> None:
         await want(key, 30)
     await want("a", 30)
     await want("d", 30)
-    # the one used longest ago is gone
+    # the least recently used result is gone
     assert kept() == ["a", "c", "d"]
     await want("b", 90)
     assert kept() == ["b"] and shared._bytes == 90

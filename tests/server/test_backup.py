@@ -1,4 +1,4 @@
-"""A server's data in one file, and back: whole, or refused."""
+"""Backup and restore of a server's data."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from mergewise.server.writer import Writer, lock_file, waiting_lock
 
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
-    """A server with an indexed document in its own collection, and a collection whose index stands elsewhere."""
+    """A server with an indexed document in its own collection, and a collection with an external index."""
     data = tmp_path / "data"
     collections = {"a": CollectionConfig(embedder="none"), "b": CollectionConfig(tmp_path / "b.index", embedder="none")}
     config = ServerConfig(data, collections=collections)
@@ -40,7 +40,7 @@ def data(tmp_path: Path) -> Path:
     return data
 
 
-def test_there_and_back(data: Path, tmp_path: Path) -> None:
+def test_a_restored_server_equals_the_original(data: Path, tmp_path: Path) -> None:
     file, new = tmp_path / "backup.tar", tmp_path / "sub" / "new"
     assert write_backup(data, file) == ["b"]
     assert file.stat().st_mode & 0o077 == 0
@@ -58,22 +58,22 @@ def test_there_and_back(data: Path, tmp_path: Path) -> None:
         assert index.check() == [] and index.document("cats").text == "Cats purr at night."
 
 
-def test_a_backup_waits_for_the_job_under_way(data: Path, tmp_path: Path) -> None:
+def test_a_backup_waits_for_the_running_job(data: Path, tmp_path: Path) -> None:
     with waiting_lock(lock_file(data, "changes"), 1), pytest.raises(IndexBusy):
         write_backup(data, tmp_path / "backup.tar", lock_wait=0.05)
     assert not (tmp_path / "backup.tar").exists()
     assert not list(tmp_path.glob(".backup*"))
 
 
-def test_only_a_server_is_backed_up_and_only_an_empty_place_restored(data: Path, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="no server"):
+def test_backup_needs_a_server_and_restore_an_empty_directory(data: Path, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="not a server's data"):
         write_backup(tmp_path, tmp_path / "backup.tar")
     write_backup(data, tmp_path / "backup.tar")
     with pytest.raises(UsageError, match="not empty"):
         read_backup(data, tmp_path / "backup.tar")
 
 
-def rewritten(file: Path, change: Callable[[tarfile.TarInfo, bytes], list[tuple[tarfile.TarInfo, bytes]]]) -> None:
+def rewrite(file: Path, change: Callable[[tarfile.TarInfo, bytes], list[tuple[tarfile.TarInfo, bytes]]]) -> None:
     with tarfile.open(file) as archive:
         members = [(member, archive.extractfile(member).read()) for member in archive]  # type: ignore[union-attr]
     with tarfile.open(file, "w") as archive:
@@ -82,7 +82,7 @@ def rewritten(file: Path, change: Callable[[tarfile.TarInfo, bytes], list[tuple[
             archive.addfile(member, io.BytesIO(content))
 
 
-def named(name: str, kind: bytes = tarfile.REGTYPE, target: str = "") -> tarfile.TarInfo:
+def tar_member(name: str, kind: bytes = tarfile.REGTYPE, target: str = "") -> tarfile.TarInfo:
     member = tarfile.TarInfo(name)
     member.type, member.linkname = kind, target
     return member
@@ -94,19 +94,19 @@ def named(name: str, kind: bytes = tarfile.REGTYPE, target: str = "") -> tarfile
         lambda m, c: [] if m.name == "checksums.json" else [(m, c)],
         lambda m, c: [] if m.name == "server.sqlite" else [(m, c)],
         lambda m, c: [(m, c[:-1] + b"?" if m.name == "server.sqlite" else c)],
-        lambda m, c: [(m, c), *([(named("collections/a/more"), b"x")] if m.name == "server.sqlite" else [])],
-        lambda m, c: [(named("../../escaped"), b"x"), (m, c)],
-        lambda m, c: [(named("/tmp/escaped"), b"x"), (m, c)],
-        lambda m, c: [(named("collections/a/link", tarfile.SYMTYPE, "/etc/passwd"), b""), (m, c)],
-        lambda m, c: [(named("token"), b"x"), (m, c)],
+        lambda m, c: [(m, c), *([(tar_member("collections/a/more"), b"x")] if m.name == "server.sqlite" else [])],
+        lambda m, c: [(tar_member("../../escaped"), b"x"), (m, c)],
+        lambda m, c: [(tar_member("/tmp/escaped"), b"x"), (m, c)],
+        lambda m, c: [(tar_member("collections/a/link", tarfile.SYMTYPE, "/etc/passwd"), b""), (m, c)],
+        lambda m, c: [(tar_member("token"), b"x"), (m, c)],
         lambda m, c: [(m, c), (m, c)],
     ],
     ids="cut lacking changed more above absolute link token twice".split(),
 )
-def test_what_is_no_whole_backup_restores_nothing(data: Path, tmp_path: Path, change: object) -> None:
+def test_an_invalid_backup_restores_nothing(data: Path, tmp_path: Path, change: object) -> None:
     file = tmp_path / "backup.tar"
     write_backup(data, file)
-    rewritten(file, change)  # type: ignore[arg-type]
+    rewrite(file, change)  # type: ignore[arg-type]
     before = {path for path in tmp_path.rglob("*") if "data" not in path.parts}
     with pytest.raises(CorruptIndex):
         read_backup(tmp_path / "new", file)

@@ -1,4 +1,4 @@
-"""Connections over the workers: who takes one, who leaves it, and who ends some of its own."""
+"""Distribution of connections over the workers: accepting, leaving and closing connections."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ def test_counts_are_compared(counts: list[int], fewest: bool, too_many: bool) ->
     assert (own.are_fewest(), own.are_too_many()) == (fewest, too_many)
 
 
-def test_connections_that_come_at_once_are_spread(listener: socket.socket, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By two event loops, as two workers have them: asyncio's own way gives most of them to one."""
-    # a loop on a busy machine is no hanging one
+def test_simultaneous_connections_are_spread_evenly(listener: socket.socket, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two event loops stand for two workers. Without `SharedListener`, asyncio gives most connections to one loop."""
+    # on a busy machine a slow loop must not count as hanging
     monkeypatch.setattr(balance, "LEAVING_SECONDS", 10.0)
     counts, ready = [0, 0], threading.Barrier(3)
     transports: tuple[list[Any], list[Any]] = ([], [])
@@ -75,7 +75,9 @@ def test_connections_that_come_at_once_are_spread(listener: socket.socket, monke
     assert sum(counts) == 40 and max(counts) - min(counts) <= 4 and counts == list(map(len, transports))
 
 
-def test_a_worker_that_hangs_is_not_waited_for(listener: socket.socket, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_hanging_worker_delays_connections_only_briefly(
+    listener: socket.socket, monkeypatch: pytest.MonkeyPatch
+) -> None:
     clock = [100.0]
     monkeypatch.setattr(time, "monotonic", lambda: clock[0])
     monkeypatch.setattr(time, "sleep", lambda seconds: clock.__setitem__(0, clock[0] + 10 * seconds))
@@ -93,7 +95,7 @@ def test_a_worker_that_hangs_is_not_waited_for(listener: socket.socket, monkeypa
                     assert tries < 10
             accepted.close()
             assert tries > 3
-            # long after that, another connection is left to the other worker anew
+            # a later connection is left to the other worker again
             clock[0] += 5
         with pytest.raises(BlockingIOError):
             shared.accept()
@@ -103,7 +105,7 @@ def test_a_worker_that_hangs_is_not_waited_for(listener: socket.socket, monkeypa
 
 
 @pytest.mark.parametrize(("status", "ended"), [(200, 3), (429, 0)])
-def test_a_worker_with_too_many_ends_some(status: int, ended: int) -> None:
+def test_a_worker_with_too_many_connections_closes_some(status: int, ended: int) -> None:
     counts = [8, 3]
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
@@ -127,11 +129,11 @@ def test_a_worker_with_too_many_ends_some(status: int, ended: int) -> None:
     assert counts == [8 - ended, 3]
 
 
-def test_freed_memory_goes_back(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_freed_memory_is_returned_to_the_system(monkeypatch: pytest.MonkeyPatch) -> None:
     own = supervisor.allocator_trim()
     assert own is None or own(0) in (0, 1)
     called = threading.Event()
     monkeypatch.setattr(supervisor, "TRIM_SECONDS", 0.001)
     monkeypatch.setattr(supervisor, "allocator_trim", lambda: lambda kept: called.set())
-    supervisor.give_back_at_times()
+    supervisor.start_trimming()
     assert called.wait(20)

@@ -1,4 +1,4 @@
-"""What a server is told: each source wins over the one before it, and what nobody knows is named."""
+"""The configuration of a server: precedence of its sources, and errors that name the setting."""
 
 from __future__ import annotations
 
@@ -55,13 +55,13 @@ context_seconds = 2
 """
 
 
-def written(folder: Path, text: str) -> Path:
+def write_config(folder: Path, text: str) -> Path:
     (folder / "serve.toml").write_text(text)
     return folder
 
 
 def test_a_whole_configuration(tmp_path: Path) -> None:
-    config = load_config(written(tmp_path, WHOLE), environment={})
+    config = load_config(write_config(tmp_path, WHOLE), environment={})
     assert (config.port, config.workers, config.watch, config.host) == (9000, 2, True, "127.0.0.1")
     assert config.tls_certificate == tmp_path / "c.pem" and config.tls_key == Path("/k.pem")
     assert config.collections["man-ual"].folders == (tmp_path / "docs", Path("/srv/docs"))
@@ -73,8 +73,8 @@ def test_a_whole_configuration(tmp_path: Path) -> None:
     assert config.hosts >= {"docs.example.org", "127.0.0.1", "localhost"}
 
 
-def test_flags_win_over_the_environment_and_that_over_the_file(tmp_path: Path) -> None:
-    written(tmp_path, '[server]\nport = 1\nhost = "a"\nworkers = 1\n[chats.x]\nspec = "hf:x"\n')
+def test_flags_override_the_environment_which_overrides_the_file(tmp_path: Path) -> None:
+    write_config(tmp_path, '[server]\nport = 1\nhost = "a"\nworkers = 1\n[chats.x]\nspec = "hf:x"\n')
     environment = {"MERGEWISE_SERVE_PORT": "2", "MERGEWISE_SERVE_HOST": "b", "MERGEWISE_SERVE_ALLOWED_HOSTS": "c, d"}
     flags = {"port": 3, "host": None, "chats": {"y": ModelConfig("hf:y")}}
     config = load_config(tmp_path, environment=environment, flags=flags)
@@ -83,10 +83,10 @@ def test_flags_win_over_the_environment_and_that_over_the_file(tmp_path: Path) -
     assert load_config(tmp_path / "none", environment={}).workers in range(1, 5)
 
 
-def test_a_collection_is_searched_as_the_configuration_says(tmp_path: Path) -> None:
+def test_a_collection_uses_its_search_settings_and_weights(tmp_path: Path) -> None:
     (tmp_path / "w.toml").write_text("[weave]\ncosine = 3.25")
     text = "[collections.a]\nsearch = 'weight=0.5'\nweights = 'w.toml'"
-    config = load_config(written(tmp_path, text), environment={})
+    config = load_config(write_config(tmp_path, text), environment={})
     place = indexed((("a.md", "The stern is the aft part of a ship."),))
     for name, weight, cosine in (("a", 0.5, 3.25), ("b", 0.4, None)):
         collection = Collection(CollectionRecord(name, str(place), str(tmp_path)), config, Chats(config))
@@ -124,27 +124,27 @@ def test_a_collection_is_searched_as_the_configuration_says(tmp_path: Path) -> N
         ("not toml", "serve.toml"),
     ],
 )
-def test_what_cannot_be_is_named(tmp_path: Path, text: str, named: str) -> None:
+def test_an_invalid_setting_is_named(tmp_path: Path, text: str, named: str) -> None:
     with pytest.raises(UsageError) as caught:
-        load_config(written(tmp_path, text), environment={})
+        load_config(write_config(tmp_path, text), environment={})
     assert named in caught.value.message and caught.value.hint
 
 
-def test_a_variable_that_cannot_be_is_named(tmp_path: Path) -> None:
+def test_an_invalid_environment_variable_is_named(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="MERGEWISE_SERVE_WORKERS"):
         load_config(tmp_path, environment={"MERGEWISE_SERVE_WORKERS": "many"})
-    with pytest.raises(UsageError, match="cannot be read"):
+    with pytest.raises(UsageError, match=r"named\.toml"):
         load_config(tmp_path, tmp_path / "named.toml", environment={})
 
 
 @pytest.mark.parametrize("flags", [{"host": "0.0.0.0"}, {"allowed_hosts": ["a"]}, {"public_url": "http://a"}])
-def test_without_tokens_only_on_loopback(tmp_path: Path, flags: dict[str, Any]) -> None:
+def test_no_auth_requires_loopback(tmp_path: Path, flags: dict[str, Any]) -> None:
     assert not load_config(tmp_path, environment={}, flags={"needs_token": False}).needs_token
     with pytest.raises(UsageError, match="no-auth"):
         load_config(tmp_path, environment={}, flags={"needs_token": False, **flags})
 
 
-def test_a_key_is_read_where_it_stands_and_masked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_api_key_is_read_and_masked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("openai")
     monkeypatch.setenv("LOCAL_KEY", "sk-configuration-1")
     chat = ModelConfig("openai:m", base_url="http://127.0.0.1:1/v1", window=99, key_env="LOCAL_KEY").chat()
@@ -159,18 +159,18 @@ def test_a_key_is_read_where_it_stands_and_masked(tmp_path: Path, monkeypatch: p
     assert ModelConfig("extractive").key() is None and ModelConfig("hf:m").chat() == "hf:m"
 
 
-def test_where_people_reach_it(tmp_path: Path) -> None:
+def test_url_and_hosts(tmp_path: Path) -> None:
     assert ServerConfig(tmp_path, host="0.0.0.0", port=1).url == "http://127.0.0.1:1"
     assert ServerConfig(tmp_path, host="::1", port=1, tls_certificate=tmp_path).url == "https://[::1]:1"
     assert ServerConfig(tmp_path, host="Example.org").hosts == {"example.org"}
 
 
-def test_every_limit_says_what_it_bounds() -> None:
+def test_every_limit_has_a_description() -> None:
     assert all("Annotated" in str(field.type) for field in fields(ServeLimits))
 
 
 def test_a_bucket_is_refused(tmp_path: Path) -> None:
-    """Taken for a path, it would be a new folder beside the file."""
+    """A bucket taken for a path would become a new folder next to the file."""
     (tmp_path / "serve.toml").write_text('[collections.manual]\npath = "s3://bucket/manual"\n', "utf-8")
     with pytest.raises(UsageError, match="path is on a bucket") as raised:
         load_config(tmp_path)

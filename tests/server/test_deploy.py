@@ -1,4 +1,4 @@
-"""The files in `deploy`: what they call is there, and they promise what the guide says of them."""
+"""The files in `deploy`: their commands exist, and their settings match the guide."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ DEPLOY = ROOT / "deploy"
 
 
 def check_command(words: Sequence[str]) -> None:
-    """The command line parses: its command and all its options are there."""
+    """Check that the command and all its options exist."""
     command: Any = typer.main.get_command(app)
     rest = list(words)
     while commands := getattr(command, "commands", None):
@@ -48,22 +48,22 @@ def known_extras() -> set[str]:
 
 
 def test_the_container(tmp_path: Path) -> None:
-    told: dict[str, list[str]] = {}
+    lines: dict[str, list[str]] = {}
     for name, rest in instructions():
-        told.setdefault(name, []).append(rest)
-    assert told["USER"] == ["10001:10001"] and told["VOLUME"] == ["/data"] and told["EXPOSE"] == [str(PORT)]
-    assert all("slim" in image for image in told["FROM"]) and told["STOPSIGNAL"] == ["SIGTERM"]
-    assert json.loads(told["ENTRYPOINT"][0]) == ["mergewise"]
-    check_command(json.loads(told["CMD"][0]))
-    (health,) = told["HEALTHCHECK"]
+        lines.setdefault(name, []).append(rest)
+    assert lines["USER"] == ["10001:10001"] and lines["VOLUME"] == ["/data"] and lines["EXPOSE"] == [str(PORT)]
+    assert all("slim" in image for image in lines["FROM"]) and lines["STOPSIGNAL"] == ["SIGTERM"]
+    assert json.loads(lines["ENTRYPOINT"][0]) == ["mergewise"]
+    check_command(json.loads(lines["CMD"][0]))
+    (health,) = lines["HEALTHCHECK"]
     words = json.loads(health.partition("CMD ")[2])
     compile(words[2], "health", "exec")
     assert f":{PORT}/readyz" in words[2]
-    environment = dict(pair.split("=", 1) for pair in shlex.split(told["ENV"][0]))
+    environment = dict(pair.split("=", 1) for pair in shlex.split(lines["ENV"][0]))
     assert load_config(tmp_path, environment=environment).host == "0.0.0.0"
     assert Path(environment["MERGEWISE_SERVE_DATA"]).is_relative_to("/data")
     assert Path(environment["XDG_STATE_HOME"]).is_relative_to("/data")
-    assert extras(next(run for run in told["RUN"] if "pip install" in run)) <= known_extras()
+    assert extras(next(run for run in lines["RUN"] if "pip install" in run)) <= known_extras()
 
 
 def test_the_services() -> None:
@@ -101,7 +101,7 @@ def test_the_unit() -> None:
     assert extras(comments) <= known_extras()
 
 
-def test_a_command_that_is_not_there_is_noticed() -> None:
+def test_unknown_commands_are_noticed() -> None:
     for words in (["serve", "--prot", "1"], ["serve", "--port", "many"], ["server", "nothing"], ["serv"]):
         with pytest.raises(Exception, match=r"(?i)no such|valid integer"):
             check_command(words)

@@ -1,4 +1,4 @@
-"""What every request meets first: host, origin, token, length and rate, before a byte of the body is read."""
+"""Security checks of every request: host, origin, token, length and rate, before the body is read."""
 
 from __future__ import annotations
 
@@ -65,21 +65,21 @@ def test_a_token_is_needed(server: LiveServer, path: str, token: str | None) -> 
     ["//livez", "/livez/", "/livez%2f", "/LIVEZ", "/livez;x", "/web/../api/v1/collections", "/web/%2e%2e/api/v1/collections",
      "/livez/../metrics", "/web/nothing.js", "/web/", "/api/v1/session/", "/mcp/", "/api/v1/collections/ships/documents:remove"],
 )  # fmt: skip
-def test_no_path_leads_around_the_token(server: LiveServer, path: str) -> None:
+def test_path_variants_do_not_bypass_the_token(server: LiveServer, path: str) -> None:
     for method in ("GET", "POST", "OPTIONS", "HEAD"):
         status, _ = ask_raw(server, f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n")
         assert status == 401, method
 
 
 @pytest.mark.parametrize("scheme", ["Basic {}", "bearer", "Token {}", "{}"])
-def test_only_a_bearer_is_a_token(server: LiveServer, scheme: str) -> None:
+def test_only_bearer_tokens_are_accepted(server: LiveServer, scheme: str) -> None:
     answer = server.client(None, Authorization=scheme.format(server.tokens["read"])).get("/v1/models")
     assert answer.status_code == 401
-    # OpenAI's clients read their own form of an error
+    # OpenAI's clients need OpenAI's error format
     assert answer.json()["error"]["type"] == "authentication_error"
 
 
-def test_a_token_that_is_removed_or_has_expired_ends_at_once(server: LiveServer) -> None:
+def test_a_removed_or_expired_token_is_refused_at_once(server: LiveServer) -> None:
     token, secret = server.state.add_token(["read"])
     client = server.client(secret)
     assert client.get("/api/v1/collections").status_code == 200
@@ -89,13 +89,13 @@ def test_a_token_that_is_removed_or_has_expired_ends_at_once(server: LiveServer)
     assert server.client(late).get("/api/v1/collections").status_code == 401
 
 
-def test_two_tokens_are_none(server: LiveServer) -> None:
+def test_two_tokens_are_refused(server: LiveServer) -> None:
     twice = [("Authorization", f"Bearer {server.tokens['read']}")] * 2
     assert server.client(None).get("/api/v1/collections", headers=twice).status_code == 401
 
 
 def ask_raw(server: LiveServer, sent: str | bytes) -> tuple[int, bytes]:
-    """The status and the whole of what comes back on a connection of its own; 0: it was closed without an answer."""
+    """Send bytes on a new connection. Return the status and the whole answer; status 0 if it closes without an answer."""
     with socket.create_connection(server.address, timeout=20) as connection:
         connection.sendall(sent.encode() if isinstance(sent, str) else sent)
         answer = b""
@@ -116,8 +116,8 @@ def ask_raw(server: LiveServer, sent: str | bytes) -> tuple[int, bytes]:
         ("POST /api/v1/collections/nothing/ask HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {read}\r\n", 404),
     ],
 )
-def test_nothing_of_the_body_is_read_before(server: LiveServer, head: str, status: int) -> None:
-    """The body that is declared is never sent: whoever read it would wait."""
+def test_a_refusal_does_not_read_the_body(server: LiveServer, head: str, status: int) -> None:
+    """The declared body is never sent, so reading it would block."""
     declared = "Content-Type: application/json\r\nContent-Length: 1000\r\n\r\n"
     assert ask_raw(server, head.format(**server.tokens) + declared)[0] == status
 
@@ -159,13 +159,13 @@ def test_a_body_that_does_not_come_is_not_waited_for(start_server: Callable[...,
     head = f"POST /api/v1/collections/ships/ask HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\n"
     declared = head + "Content-Type: application/json\r\nContent-Length: 1000\r\n\r\n"
     assert ask_raw(server, declared + "{")[0] == 408
-    # a byte now and then keeps neither a body nor a head alive
+    # a byte now and then does not extend the time limit of a body or a head
     for begun, status in ((declared, 408), (head, 0)):
         with socket.create_connection(server.address, timeout=20) as connection:
             connection.sendall(begun.encode())
             answer, began = b"", time.monotonic()
             connection.settimeout(0.1)
-            # a byte that crosses the server's farewell is answered by a reset, which ends the connection too
+            # the server resets the connection if a byte arrives after it has closed
             with contextlib.suppress(ConnectionResetError, BrokenPipeError):
                 while time.monotonic() < began + 15 and b"\r\n\r\n" not in answer:
                     try:
@@ -178,23 +178,23 @@ def test_a_body_that_does_not_come_is_not_waited_for(start_server: Callable[...,
             assert time.monotonic() < began + 10
 
 
-def test_a_head_that_is_too_long_is_refused(server: LiveServer) -> None:
+def test_a_long_head_is_refused(server: LiveServer) -> None:
     status, _ = ask_raw(server, "GET /livez HTTP/1.1\r\nHost: localhost\r\nX: " + "a" * 40_000 + "\r\n\r\n")
     assert status == 431
 
 
-def test_a_token_that_asks_too_often_waits(server: LiveServer) -> None:
+def test_a_token_over_its_rate_must_wait(server: LiveServer) -> None:
     _, secret = server.state.add_token(["read"], rate=2)
     answers = [server.client(secret).get("/api/v1/models") for _ in range(4)]
     assert [answer.status_code for answer in answers[:2]] == [200, 200]
     refused = next(answer for answer in answers if answer.status_code == 429)
     assert int(refused.headers["Retry-After"]) == 1 and 0 < float(refused.headers["retry-after-ms"]) <= 1000
     assert refused.json()["code"] == "rate" and refused.json()["retry_after"] <= 1
-    # another token is not held up by it
+    # another token is not affected
     assert server.client("read").get("/api/v1/models").status_code == 200
 
 
-def test_the_page_trades_its_token_for_a_cookie(server: LiveServer) -> None:
+def test_the_page_exchanges_its_token_for_a_cookie(server: LiveServer) -> None:
     page = server.client(None, Origin=server.base)
     assert page.post("/api/v1/session", json={"token": "mw_wrong"}).status_code == 401
     opened = page.post("/api/v1/session", json={"token": server.tokens["write"]})
@@ -212,7 +212,7 @@ def test_the_page_trades_its_token_for_a_cookie(server: LiveServer) -> None:
     assert no_origin.post(path, json=body).status_code == 403
     no_origin.close()
     assert page.post(path, json=body, headers=ours).status_code == 202
-    # a token that is sent goes before the cookie
+    # a token takes precedence over the cookie
     assert page.get("/api/v1/collections", headers={"Authorization": "Bearer x"}).status_code == 401
     assert page.request("DELETE", "/api/v1/session", headers=ours).status_code == 204
     left = {"Cookie": opened.headers["Set-Cookie"].partition(";")[0]}
@@ -228,7 +228,7 @@ def test_a_cookie_under_tls_is_secure(start_server: Callable[..., LiveServer]) -
     assert client.get("/api/v1/collections").status_code == 200
 
 
-def test_other_origins_only_where_they_are_named(start_server: Callable[..., LiveServer]) -> None:
+def test_cors_allows_only_configured_origins(start_server: Callable[..., LiveServer]) -> None:
     server = start_server(allowed_origins=("https://app.example",), needs_token=True)
     asks = {"Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "authorization"}
     path = "/api/v1/collections/ships/ask"
@@ -237,7 +237,7 @@ def test_other_origins_only_where_they_are_named(start_server: Callable[..., Liv
     assert server.client(None, Origin="https://evil.example", **asks).options(path).status_code == 403
     answer = server.client("read", Origin="https://app.example").get("/api/v1/collections")
     assert answer.headers["Access-Control-Allow-Origin"] == "https://app.example"
-    # no cookie of this site is sent from there, and a preflight opens nothing else
+    # cookies are not allowed from there, and preflight headers do not open other methods
     assert "Access-Control-Allow-Credentials" not in answer.headers
     assert server.client(None, Origin="https://app.example", **asks).get(path).status_code == 401
 
@@ -249,8 +249,8 @@ def test_without_tokens_everything_is_open_to_this_machine(start_server: Callabl
 
 
 @pytest.mark.parametrize("path", [*EVERYWHERE, "/api/v1/collections/nothing"])
-def test_every_answer_is_held_by_headers(server: LiveServer, path: str) -> None:
-    # `/mcp` is a stream without an end
+def test_every_answer_has_security_headers(server: LiveServer, path: str) -> None:
+    # `/mcp` is an endless stream
     with server.client("read").stream("GET", path) as answer:
         headers = answer.headers
     assert headers["Content-Security-Policy"] == POLICY
@@ -267,8 +267,8 @@ def test_what_nobody_foresaw_says_nothing(server: LiveServer, monkeypatch: pytes
     monkeypatch.setattr(server.service.collections, "visible", fail)
     answer = server.client("read").get("/api/v1/collections")
     assert answer.status_code == 500 and answer.headers["Content-Type"] == "application/problem+json"
-    told = answer.json()
-    assert told["code"] == "internal" and told["instance"] == answer.headers["X-Request-Id"]
+    problem = answer.json()
+    assert problem["code"] == "internal" and problem["instance"] == answer.headers["X-Request-Id"]
     assert "secret" not in answer.text and "SELECT" not in answer.text and "Traceback" not in answer.text
     assert answer.headers["X-Content-Type-Options"] == "nosniff"
 
@@ -280,7 +280,7 @@ def test_the_access_log_holds_no_question_and_no_key(server: LiveServer, caplog:
     def lines_of_log() -> list[Any]:
         return [vars(record)["fields"] for record in caplog.records if record.name == "mergewise.server.access"]
 
-    # the line is written behind the answer
+    # the line is written after the answer
     assert until(lambda: bool(lines_of_log()))
     lines = lines_of_log()
     assert lines[-1]["route"] == "/api/v1/collections/{c}/context" and lines[-1]["status"] == 200

@@ -1,4 +1,4 @@
-"""What a server's log says, and what it does not."""
+"""The server's log: its fields, and the texts that it must not contain."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ def line(message: str, *values: object, **more: object) -> dict[str, object]:
     record.__dict__.update(more)
     written = JSONLines().format(record)
     assert "\n" not in written
-    told: dict[str, object] = json.loads(written)
-    return told
+    fields: dict[str, object] = json.loads(written)
+    return fields
 
 
 def test_a_line_is_json_with_its_fields() -> None:
-    told = line("two\nlines of %s", "it", fields={"request": "r1", "status": 200})
-    assert (told["level"], told["logger"]) == ("warning", "mergewise.server")
-    assert (told["request"], told["status"]) == ("r1", 200)
-    assert str(told["message"]).startswith("two") and str(told["time"]).endswith("+00:00")
+    fields = line("two\nlines of %s", "it", fields={"request": "r1", "status": 200})
+    assert (fields["level"], fields["logger"]) == ("warning", "mergewise.server")
+    assert (fields["request"], fields["status"]) == ("r1", 200)
+    assert str(fields["message"]).startswith("two") and str(fields["time"]).endswith("+00:00")
 
 
-def test_no_key_and_no_text_of_an_exception() -> None:
+def test_keys_and_exception_messages_are_not_logged() -> None:
     remember_key("sk-of-the-log")
     try:
         raise ValueError("the question was: who is Ann?")
     except ValueError:
-        told = line("asked with sk-of-the-log", exc_info=sys.exc_info())
-    assert told["error"] == "ValueError" and "test_no_key" in str(told["at"])
-    assert "Ann" not in json.dumps(told) and told["message"] == "asked with ***"
+        fields = line("asked with sk-of-the-log", exc_info=sys.exc_info())
+    assert fields["error"] == "ValueError" and "test_keys" in str(fields["at"])
+    assert "Ann" not in json.dumps(fields) and fields["message"] == "asked with ***"

@@ -205,7 +205,7 @@ def test_what_cannot_be_is_told_with_what_to_do(index: mw.Index) -> None:
         assert "there is no such collection; there are: pets" in said
         assert "begin before its end" in await refusal(client, "read_document", id="cats.md", start=81)
         assert "no document has the id 'nope'" in await refusal(client, "read_document", id="nope")
-        assert "there is no such document" in await refusal(client, "fetch", id="mergewise://pets/documents/A")
+        assert "document not found" in await refusal(client, "fetch", id="mergewise://pets/documents/A")
         assert "strategy" in await refusal(client, "build_context", question="x", strategy="nope")
         assert "greater than or equal to 1" in await refusal(client, "build_context", question="x", budget=0)
         assert "Unknown tool" in await refusal(client, "add_text", id="x", text="y")
@@ -366,7 +366,7 @@ def test_a_condition_of_a_token_hides_documents(server: LiveServer) -> None:
 
     async def work(client: Client) -> None:
         assert "There are no documents in birds." in await told(client, "list_documents")
-        assert "there is no such document" in await refusal(client, "read_document", id="birds.md")
+        assert "document not found" in await refusal(client, "read_document", id="birds.md")
         assert json.loads(await told(client, "search", query="owls"))["results"] == []
 
     over_http(server, work, "blind")

@@ -152,9 +152,9 @@ def test_html_shows_no_document_that_a_token_may_not_see(server: LiveServer) -> 
     span = Span("ships/fleet.md", 0, 9)
     hidden = Context("?", "weave", 9, "", 0, (), (Step("left", "secret", (span,)), Step("search", "2 leaves")))
     assert visible.get("ships/fleet.md") is None
-    assert [step.action for step in visible.of(hidden).trace] == ["search"]
+    assert [step.action for step in visible.without_hidden_steps(hidden).trace] == ["search"]
     whole, _ = server.state.add_token(["read"])
-    assert VisibleDocuments(collection, whole).of(hidden) is hidden
+    assert VisibleDocuments(collection, whole).without_hidden_steps(hidden) is hidden
     for one in (token, whole):
         server.state.remove_token(one.id)
 

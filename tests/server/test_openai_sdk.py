@@ -407,11 +407,11 @@ def test_tools_of_mcp_write_by_jobs_where_the_token_may(live: LiveServer) -> Non
         assert await told(client, "add_text", **added) == "The text is indexed."
         assert "Crested newts bask." in await told(client, "read_document", id="newts/more.md", collection="birds")
         # a folder is no document
-        assert "there is no such document" in await refusal(client, "read_document", id="newts", collection="birds")
+        assert "document not found" in await refusal(client, "read_document", id="newts", collection="birds")
         removed = await told(client, "remove_document", id="newts/more.md", collection="birds")
         assert removed == "The document is removed."
         again = await refusal(client, "remove_document", id="newts/more.md", collection="birds")
-        assert "there is no such document" in again
+        assert "document not found" in again
 
     async def only_read(client: Any) -> None:
         said = await refusal(client, "add_text", id="x.md", text="y", collection="birds")

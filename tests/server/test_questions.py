@@ -1,4 +1,4 @@
-"""Questions under way: who goes away frees what he held, more than can be answered is refused, models are waited for apart."""
+"""Running questions: disconnects, overload, slow and failing models, shared and cached contexts, and shutdown."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ GONE = [Turn(ANSWER, pause_per_token=0.2)]
 
 
 def send(server: LiveServer, path: str, body: dict[str, Any]) -> socket.socket:
-    """A connection on which this was asked."""
+    """Send a question and return the connection."""
     connection = socket.create_connection(server.address, timeout=30)
     content = json.dumps(body).encode()
     head = (
@@ -52,7 +52,7 @@ def read_until(connection: socket.socket, wanted: bytes) -> bytes:
     return read
 
 
-def reached(server: LiveServer, questions: int) -> bool:
+def has_asked_model(server: LiveServer, questions: int) -> bool:
     return len(server.chat.asked) >= questions
 
 
@@ -62,7 +62,7 @@ def is_idle(server: LiveServer) -> bool:
 
 
 @pytest.mark.parametrize("stream", [True, False])
-def test_who_goes_away_frees_slot_and_model(start_server: Callable[..., LiveServer], stream: bool) -> None:
+def test_a_disconnect_frees_slot_and_model(start_server: Callable[..., LiveServer], stream: bool) -> None:
     server = start_server(script=GONE)
     for number in range(DISCONNECTS):
         connection = send(server, ASK, {"question": f"When was ship {number} built?", "stream": stream})
@@ -70,15 +70,15 @@ def test_who_goes_away_frees_slot_and_model(start_server: Callable[..., LiveServ
             read_until(connection, b"event: delta")
         else:
             assert until(lambda: server.service.admission.busy[1] == 1)
-            assert until(partial(reached, server, number + 1))
+            assert until(partial(has_asked_model, server, number + 1))
         connection.close()
         assert until(lambda: is_idle(server))
-    # the model's endpoint saw its clients go
+    # the model's endpoint noticed the disconnects
     assert until(lambda: server.chat.transcript._under_way <= 1 or server.chat.lost > 0)
     assert len(server.chat.asked) == DISCONNECTS
 
 
-def test_more_than_can_be_answered_is_refused_and_nothing_else(start_server: Callable[..., LiveServer]) -> None:
+def test_only_questions_over_the_limit_are_refused(start_server: Callable[..., LiveServer]) -> None:
     server = start_server(limits={"queue_least": 2, "queue_most": 2}, with_chat=False)
     clients = [server.client() for _ in range(10)]
 
@@ -94,7 +94,7 @@ def test_more_than_can_be_answered_is_refused_and_nothing_else(start_server: Cal
     assert ask(1000)[0] == 200
 
 
-def test_contexts_are_assembled_beside_streams_that_wait(start_server: Callable[..., LiveServer]) -> None:
+def test_contexts_are_assembled_while_streams_wait(start_server: Callable[..., LiveServer]) -> None:
     server = start_server(script=SLOW, limits={"streams": STREAMS})
     with ExitStack() as stack:
         waiting = []
@@ -105,7 +105,7 @@ def test_contexts_are_assembled_beside_streams_that_wait(start_server: Callable[
         assert server.service.admission.busy == (0, STREAMS)
         client = server.client()
         assert client.post(CONTEXT, json={"question": "Which ship sank near Skye?"}).status_code == 200
-        # a question that no model writes for is answered too, and one that waits for a model is one too many
+        # an extractive question needs no place and is answered; a question that waits for a model is refused
         quoted = {"question": "Which ship sank near Skye?", "chat": "extractive"}
         assert client.post(ASK, json=quoted).json()["mode"] == "extractive"
         refused = client.post(ASK, json={"question": "Which ship sank near Skye?"})
@@ -152,7 +152,7 @@ def test_a_change_of_the_index_is_seen_by_the_next_question(start_server: Callab
 
 
 @pytest.mark.parametrize("turn", [Turn(status=400), Turn(fault="nonsense"), Turn("")])
-def test_a_model_that_fails_is_a_problem(start_server: Callable[..., LiveServer], turn: Turn) -> None:
+def test_a_failing_model_is_a_problem(start_server: Callable[..., LiveServer], turn: Turn) -> None:
     server = start_server(script=[turn])
     body = {"question": "When was the Aurora built?"}
     answer = server.client().post(ASK, json=body)
@@ -164,7 +164,7 @@ def test_a_model_that_fails_is_a_problem(start_server: Callable[..., LiveServer]
     assert until(lambda: is_idle(server))
 
 
-def test_a_model_that_is_silent_is_not_waited_for_without_end(start_server: Callable[..., LiveServer]) -> None:
+def test_a_silent_model_times_out(start_server: Callable[..., LiveServer]) -> None:
     server = start_server(script=[Turn(ANSWER, pause=30)], limits={"first_token_seconds": 0.3})
     body = {"question": "When was the Aurora built?", "stream": True}
     events = list(events_of(server.client().post(ASK, json=body)))
@@ -172,7 +172,7 @@ def test_a_model_that_is_silent_is_not_waited_for_without_end(start_server: Call
     assert until(lambda: is_idle(server))
 
 
-def test_streams_end_with_an_event_where_the_server_ends(
+def test_streams_end_with_an_event_at_shutdown(
     start_server: Callable[..., LiveServer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mergewise.server.app.STREAMS_SECONDS", 0.3)
@@ -180,13 +180,13 @@ def test_streams_end_with_an_event_where_the_server_ends(
     with send(server, ASK, {"question": "When was the Aurora built?", "stream": True}) as connection:
         read_until(connection, b"event: delta")
         server.state.draining.set()
-        told = read_until(connection, b"event: error")
-        assert b"draining" in told or b"draining" in connection.recv(65536)
+        received = read_until(connection, b"event: error")
+        assert b"draining" in received or b"draining" in connection.recv(65536)
     assert until(lambda: is_idle(server))
 
 
 def test_what_was_shown_is_the_answer(start_server: Callable[..., LiveServer]) -> None:
-    """Also where the model refuses in words of its own, or names sources that there are not."""
+    """The model may also refuse in its own words, or cite missing sources."""
     refusal = "I am sorry. Nothing relevant was found in the indexed documents."
     answers = [refusal, "nothing relevant was found in the indexed documents", f"  {ANSWER}\n\n", "It was 1871 [9][1]."]
     server = start_server(script=answers)
@@ -199,7 +199,7 @@ def test_what_was_shown_is_the_answer(start_server: Callable[..., LiveServer]) -
         assert "[9]" not in shown
 
 
-def test_who_reads_no_more_is_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stalled_client_is_disconnected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mergewise.server.streams.STALLED_SECONDS", 0.02)
     closed, sent = [], []
 
@@ -213,7 +213,7 @@ def test_who_reads_no_more_is_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
     async def send(message: Any) -> None:
         sent.append(message["type"])
         if len(sent) == 4:
-            # a full buffer that nobody empties
+            # a full send buffer
             await asyncio.sleep(60)
 
     async def stream() -> None:

@@ -1,4 +1,4 @@
-"""Every route, by every scope, for every collection: made from the OpenAPI document, so that a new route is held to it too."""
+"""Access to every route by every scope. The routes come from the OpenAPI document, so new routes are tested too."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def tokens(server: LiveServer) -> Iterator[dict[str, str]]:
 
 
 def status(server: LiveServer, token: str | None, method: str, path: str, collection: str = "ships") -> tuple[int, Any]:
-    """What a request without a body is answered, sent to a document, job or token that there is not."""
+    """Send a request without a body, to a missing document, job or token. Return the status, and the text of a refusal."""
     filled = path.replace("{c}", collection)
     for name in ("{key}", "{id}", "{model}"):
         filled = filled.replace(name, "bm9uZQ")
@@ -43,7 +43,7 @@ def status(server: LiveServer, token: str | None, method: str, path: str, collec
         return answer.status_code, (answer.read(), answer.text)[1] if answer.status_code in (401, 403, 404) else ""
 
 
-def test_every_operation_says_its_scope(operations: list[tuple[str, str, str]]) -> None:
+def test_every_operation_declares_its_scope(operations: list[tuple[str, str, str]]) -> None:
     assert {scope for _, _, scope in operations} == {"none", *SCOPES}
     opened = {(method, path) for method, path, scope in operations if scope == "none"}
     assert opened == {("get", "/livez"), ("get", "/readyz"), ("post", "/api/v1/session")}
@@ -53,13 +53,13 @@ def test_every_operation_says_its_scope(operations: list[tuple[str, str, str]]) 
         ), f"{method} {path} changes something"  # fmt: skip
 
 
-def test_no_operation_is_done_without_a_token(server: LiveServer, operations: list[tuple[str, str, str]]) -> None:
+def test_operations_without_a_token_are_refused(server: LiveServer, operations: list[tuple[str, str, str]]) -> None:
     for method, path, scope in operations:
         if scope != "none":
             assert status(server, None, method, path)[0] == 401, f"{method} {path}"
 
 
-def test_every_operation_asks_for_its_scope_and_no_other(
+def test_every_operation_requires_exactly_its_scope(
     server: LiveServer, operations: list[tuple[str, str, str]], tokens: dict[str, str]
 ) -> None:
     for method, path, needed in operations:
@@ -79,7 +79,7 @@ def test_a_collection_that_is_not_the_tokens_is_not_there(
         absent = status(server, tokens[f"{needed} of birds"], method, path, "nothing")
         own = status(server, tokens[f"{needed} of birds"], method, path, "birds")
         assert hidden[0] == absent[0] == 404, f"{method} {path}"
-        # nothing but the number of the request tells them apart
+        # the two answers differ only in the request id
         assert [len(hidden[1]), "ships" in hidden[1]] == [len(absent[1]), False], f"{method} {path}"
         assert own[0] != 403 and "collection" not in own[1], f"{method} {path}: {own}"
 
@@ -87,13 +87,13 @@ def test_a_collection_that_is_not_the_tokens_is_not_there(
 def test_an_admin_of_some_collections_is_none_of_the_server(
     server: LiveServer, operations: list[tuple[str, str, str]], tokens: dict[str, str]
 ) -> None:
-    """Who could make tokens would have all collections by the next one."""
+    """A restricted admin who could create tokens would gain access to all collections."""
     for method, path, needed in operations:
         if needed == "admin" and "{c}" not in path:
             assert status(server, tokens["admin of birds"], method, path)[0] == 403, f"{method} {path}"
 
 
-def test_lists_hold_only_what_the_token_may_know(server: LiveServer, tokens: dict[str, str]) -> None:
+def test_lists_show_only_visible_collections(server: LiveServer, tokens: dict[str, str]) -> None:
     client = server.client(tokens["read of birds"])
     assert [one["name"] for one in client.get("/api/v1/collections").json()["items"]] == ["birds"]
     server.state.enqueue("check", "ships")
@@ -112,9 +112,9 @@ def test_a_forced_filter_hides_documents(server: LiveServer) -> None:
     removal = client.post("/api/v1/collections/birds/documents:remove", json={"prefix": "b", "dry_run": True})
     assert removal.json()["count"] == 0
     body = {"question": "How old do terns get?"}
-    # the same question of another token is there already, and is not handed out
+    # the same question is cached for another token, and must not be reused
     assert server.client("read").post("/api/v1/collections/birds/context", json=body).json()["context"]["passages"]
-    told = client.post("/api/v1/collections/birds/context", json=body).json()
-    assert told["context"]["passages"] == [] and not told["cached"]
+    filtered = client.post("/api/v1/collections/birds/context", json=body).json()
+    assert filtered["context"]["passages"] == [] and not filtered["cached"]
     wide = {**body, "where": {"type": "or", "filters": [{"type": "ne", "key": "kind", "value": "x"}, condition]}}
     assert client.post("/api/v1/collections/birds/context", json=wide).json()["context"]["passages"] == []

@@ -1,4 +1,4 @@
-"""The commands `serve` and `server`: what they make of their words, without starting a process."""
+"""The commands `serve` and `server`: their options, without starting a process."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ pytest.importorskip("fastapi")
 
 @pytest.fixture
 def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[ServerConfig]:
-    """The configurations that were served: the records are made, no process is started."""
+    """The configurations passed to the supervisor. Records are created, but no process starts."""
     configs: list[ServerConfig] = []
 
     def run(self: Supervisor) -> None:
@@ -43,7 +43,7 @@ def run(*words: object) -> Result:
     return CliRunner().invoke(app, [str(word) for word in words], catch_exceptions=False)
 
 
-def test_the_first_start_prints_the_token_and_no_later_one(served: list[ServerConfig], tmp_path: Path) -> None:
+def test_only_the_first_start_prints_the_token(served: list[ServerConfig], tmp_path: Path) -> None:
     first, second = run("serve", "--docs", "docs"), run("serve", "--docs", "docs")
     secret = (served[0].data / "token").read_text().strip()
     assert first.stdout.splitlines()[0] == f"http://127.0.0.1:8077/#t={secret}"
@@ -56,13 +56,13 @@ def test_the_first_start_prints_the_token_and_no_later_one(served: list[ServerCo
 def test_flags_reach_the_configuration(served: list[ServerConfig], tmp_path: Path) -> None:
     (tmp_path / "own.toml").write_text('[server]\nport = 1\n[chats.slow]\nspec = "hf:slow"\n')
     words = ["--host", "localhost", "--workers", 3, "--config", "own.toml", "--no-auth"]
-    told = run("serve", "data", *words, "-c", "openai:gpt", "-c", "fast=openai:m:2", "-c", "extractive")
+    result = run("serve", "data", *words, "-c", "openai:gpt", "-c", "fast=openai:m:2", "-c", "extractive")
     (config,) = served
     assert (config.data, config.host, config.port, config.workers) == (Path("data"), "localhost", 1, 3)
     specs = {"gpt": "openai:gpt", "fast": "openai:m:2", "slow": "hf:slow"}
     assert {name: chat.spec for name, chat in config.chats.items()} == specs
-    assert not config.needs_token and not config.watch and "#t=" not in told.output
-    assert "everybody on this machine" in " ".join(told.output.split())
+    assert not config.needs_token and not config.watch and "#t=" not in result.output
+    assert "everybody on this machine" in " ".join(result.output.split())
     with pytest.raises(UsageError, match="no-auth"):
         run("serve", "data", "--host", "0.0.0.0", "--no-auth")
 
@@ -71,12 +71,12 @@ def test_an_index_keeps_its_embedder(served: list[ServerConfig]) -> None:
     mw.open("mergewise.index", embedder="none").close()
     run("serve", "--embedder", "none")
     assert [one.embedder for one in served[0].collections.values()] == ["none"]
-    with pytest.raises(UsageError, match="no index"):
+    with pytest.raises(UsageError, match="index not found"):
         Path("mergewise.index").rename("elsewhere")
         run("serve")
 
 
-def test_tokens_are_made_listed_and_taken_back(served: list[ServerConfig]) -> None:
+def test_tokens_are_created_listed_and_removed(served: list[ServerConfig]) -> None:
     with pytest.raises(UsageError, match="no server"):
         run("server", "tokens", "data")
     run("serve", "data")
@@ -107,8 +107,8 @@ def test_backup_and_restore(served: list[ServerConfig], tmp_path: Path) -> None:
         assert [token.title for token in state.tokens()] == ["the first start"]
 
 
-def test_a_folder_may_not_open_a_server(served: list[ServerConfig], tmp_path: Path) -> None:
-    """What a file that came with a folder says of who may reach a server is ignored."""
+def test_a_folder_cannot_change_access_settings(served: list[ServerConfig], tmp_path: Path) -> None:
+    """Settings about access in a file that came with a folder are ignored."""
     (tmp_path / "mergewise.toml").write_text(
         '[serve]\nhost = "0.0.0.0"\nport = 1\nauth = false\nconfig = "evil.toml"\nchat = ["openai:evil"]\n'
         'docs = ["/etc"]\ndata = "/tmp"\nworkers = 2\n["server add-token"]\nscope = ["admin"]\n'
@@ -117,13 +117,13 @@ def test_a_folder_may_not_open_a_server(served: list[ServerConfig], tmp_path: Pa
     assert known["serve"] == {"workers": 2} and known["server add-token"] == {}
 
 
-def test_without_the_extra_the_command_says_so(served: list[ServerConfig], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_extra_is_named(served: list[ServerConfig], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "uvicorn", None)
     with pytest.raises(MissingExtra, match=r"serv"):
         serving.check_extra()
 
 
-def test_help_says_what_there_is() -> None:
-    told = run("server", "--help").stdout
-    assert all(word in told for word in ("add-token", "tokens", "remove-token", "backup", "restore"))
+def test_help_lists_the_commands() -> None:
+    text = run("server", "--help").stdout
+    assert all(word in text for word in ("add-token", "tokens", "remove-token", "backup", "restore"))
     assert "--docs" in run("serve", "--help").stdout

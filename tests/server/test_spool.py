@@ -1,4 +1,4 @@
-"""Uploads on their way to the disk: whole or not at all, under their sha256."""
+"""Storage of uploads: complete or not at all, under their sha256."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def files(folder: Path) -> list[str]:
     return sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
 
 
-def test_what_comes_is_kept_by_its_sha256(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_received_bytes_are_stored_by_their_sha256(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(spool, "_AT_ONCE", 8)
     content = b"0123456789" * 3
     blob = asyncio.run(receive(tmp_path / "s", tmp_path / "b", chunks(content[:9], b"", content[9:])))
@@ -38,44 +38,44 @@ def test_what_comes_is_kept_by_its_sha256(tmp_path: Path, monkeypatch: pytest.Mo
     assert blob_path(tmp_path / "b", blob.sha256).stat().st_mode & 0o077 == 0
 
 
-def test_what_does_not_come_whole_leaves_nothing(tmp_path: Path) -> None:
+def test_an_incomplete_upload_leaves_no_file(tmp_path: Path) -> None:
     with pytest.raises(ConnectionError):
         asyncio.run(receive(tmp_path / "s", tmp_path / "b", chunks(b"12345", then=ConnectionError("gone"))))
     assert files(tmp_path) == []
 
 
-def test_the_bytes_are_on_the_disk_before_they_have_their_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bytes_are_synced_before_they_get_their_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     done: list[str] = []
 
-    def noting(owner: Any, name: str) -> None:
+    def record_calls(owner: Any, name: str) -> None:
         call = getattr(owner, name)
 
-        def noted(*values: Any) -> Any:
+        def record_call(*values: Any) -> Any:
             done.append(name)
             return call(*values)
 
-        monkeypatch.setattr(owner, name, noted)
+        monkeypatch.setattr(owner, name, record_call)
 
-    noting(os, "fsync")
-    noting(Path, "replace")
+    record_calls(os, "fsync")
+    record_calls(Path, "replace")
     keep_bytes(tmp_path / "s", tmp_path / "b", b"x")
     assert done == ["fsync", "replace", "fsync", "fsync"]
 
 
 @pytest.mark.parametrize("name", ["", "ab", "../" * 10 + "etc/passwd", "AB" * 32, "ab" * 32 + "\n"])
-def test_a_name_that_is_no_sha256_leads_nowhere(tmp_path: Path, name: str) -> None:
+def test_an_invalid_sha256_is_refused(tmp_path: Path, name: str) -> None:
     with pytest.raises(UsageError):
         blob_path(tmp_path, name)
 
 
-def test_the_sweep_drops_what_nobody_needs_and_nothing_young(tmp_path: Path) -> None:
+def test_the_sweep_deletes_old_unreferenced_blobs(tmp_path: Path) -> None:
     needed, old, young = (keep_bytes(tmp_path / "s", tmp_path / "b", text) for text in (b"needed", b"old", b"young"))
     for blob in (needed, old):
         os.utime(blob_path(tmp_path / "b", blob.sha256), (1, 1))
     sweep_blobs(tmp_path / "b", {needed.sha256})
     assert blob_path(tmp_path / "b", needed.sha256).exists()
     assert not blob_path(tmp_path / "b", old.sha256).exists() and blob_path(tmp_path / "b", young.sha256).exists()
-    # the same bytes that come again are young, however long they have stood
+    # storing the same bytes again makes the blob young
     again = keep_bytes(tmp_path / "s", tmp_path / "b", b"needed")
     sweep_blobs(tmp_path / "b", set())
     assert again == needed and blob_path(tmp_path / "b", needed.sha256).exists()

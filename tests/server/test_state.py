@@ -1,4 +1,4 @@
-"""The state of a server: what is committed stands, whoever asks, and what contradicts it is refused."""
+"""The state of a server: tokens, jobs, documents, collections, and its file."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def states_of(own: State, job: Job) -> list[str]:
 # -- tokens
 
 
-def test_a_token_is_known_by_its_secret_alone(own: State) -> None:
+def test_only_the_secret_authenticates(own: State) -> None:
     token, secret = own.add_token(["read", "write"], collections=["a"], filter={"type": "eq"}, rate=5)
     assert own.authenticate(secret) == token and own.tokens() == [token]
     other = own.add_token(["read"])[1]
@@ -49,7 +49,7 @@ def test_a_token_is_known_by_its_secret_alone(own: State) -> None:
     assert token.id.encode() in kept and secret.encode() not in kept and secret[-43:].encode() not in kept
 
 
-def test_a_token_may_what_it_was_given(own: State) -> None:
+def test_a_token_has_only_its_scopes_and_collections(own: State) -> None:
     token, _ = own.add_token(["write"], collections=["a"])
     assert token.may("write", "a") and token.may("write")
     assert not token.may("write", "b") and not token.may("read", "a") and not token.may("admin")
@@ -60,7 +60,7 @@ def test_a_token_may_what_it_was_given(own: State) -> None:
         own.add_token([])
 
 
-def test_a_token_and_its_sessions_end(own: State, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tokens_and_sessions_expire(own: State, monkeypatch: pytest.MonkeyPatch) -> None:
     token, secret = own.add_token(["read"], expires=1000.0)
     monkeypatch.setattr(time, "time", lambda: 999.0)
     lasting = own.add_token(["read"])[0]
@@ -77,7 +77,7 @@ def test_a_token_and_its_sessions_end(own: State, monkeypatch: pytest.MonkeyPatc
 # -- jobs
 
 
-def test_a_job_goes_its_way(own: State) -> None:
+def test_the_states_of_a_job(own: State) -> None:
     job = own.enqueue("add", "a", {"on_conflict": "replace"}, uploads=[upload("x"), upload("y")], token="t")
     assert job.state == "queued" and [one.status for one in own.document_states("a")] == ["queued", "queued"]
     assert own.claim(coalesce=60) == []
@@ -89,14 +89,14 @@ def test_a_job_goes_its_way(own: State) -> None:
     own.finish(job.id, "done", report={"indexed": 1}, documents={"x": None, "y": {"code": "unreadable"}})
     x, y = own.document_states("a")
     assert (x.status, x.blob, y.status, y.error) == ("indexed", BLOB, "failed", {"code": "unreadable"})
-    # of how far it was, listeners who come late need the last one alone
+    # late listeners need only the last progress event
     assert states_of(own, job) == ["queued", "running", "running", "done"]
     after = own.events(job.id)[1].number
     assert [event.job["progress"]["done"] for event in own.events(job.id, after)] == [2, 2]
     assert own.job_counts() == {"done": 1} and own.job("none") is None
 
 
-def test_uploads_are_taken_together_and_what_stands_between_them_parts_them(own: State) -> None:
+def test_consecutive_uploads_are_grouped(own: State) -> None:
     first, second = (own.enqueue("add", "a", uploads=[upload(name)]) for name in "xy")
     other = own.enqueue("add", "b", uploads=[upload("x")])
     between = own.enqueue("metadata", "a", {"id": "x", "metadata": {}})
@@ -105,7 +105,7 @@ def test_uploads_are_taken_together_and_what_stands_between_them_parts_them(own:
     assert taken == [[first.id, second.id], [other.id], [between.id], [last.id], []]
 
 
-def test_uploads_that_do_not_cease_are_taken_at_last(own: State, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_continuous_uploads_start_after_the_longest_wait(own: State, monkeypatch: pytest.MonkeyPatch) -> None:
     own.enqueue("add", "a", uploads=[upload("x")])
     with own._change() as connection:
         connection.execute("UPDATE jobs SET created = created - 6")
@@ -113,7 +113,7 @@ def test_uploads_that_do_not_cease_are_taken_at_last(own: State, monkeypatch: py
     assert len(own.claim(coalesce=60)) == 2
 
 
-def test_what_is_removed_goes_first_and_is_not_indexed_after(own: State) -> None:
+def test_removals_go_first_and_withdraw_uploads(own: State) -> None:
     add = own.enqueue("add", "a", uploads=[upload("d/x"), upload("d/y"), upload("e")])
     remove = own.enqueue("remove", "a", {"ids": ["e"]})
     prefix = own.enqueue("remove", "a", {"prefix": "d/x"})
@@ -126,18 +126,18 @@ def test_what_is_removed_goes_first_and_is_not_indexed_after(own: State) -> None
     assert [(one.id, one.status) for one in own.document_states("a")] == [("d/y", "indexing"), ("e", "indexing")]
 
 
-def test_a_prefix_is_no_pattern(own: State) -> None:
+def test_a_prefix_is_matched_literally(own: State) -> None:
     own.enqueue("add", "a", uploads=[upload("50%_a"), upload("50xya")])
     assert [one.id for one in own.document_states("a", prefix="50%")] == ["50%_a"]
     assert [one.id for one in own.document_states("a", after="50%_a", limit=5)] == ["50xya"]
     assert own.document_states("a", ids=[]) == [] and own.document_states("b") == []
 
 
-def test_a_running_upload_that_is_removed_is_not_tried_again(own: State) -> None:
+def test_a_removed_upload_is_not_retried(own: State) -> None:
     add = own.enqueue("add", "a", uploads=[upload("x"), upload("y")])
     own.claim(0)
     remove = own.enqueue("remove", "a", {"ids": ["x"]})
-    own.put_back(3)
+    own.recover_jobs(3)
     assert [job.id for job in own.claim(0)] == [remove.id]
     assert [one.id for one in own.uploads(add.id)] == ["y"]
     own.finish(add.id, "done", documents={"x": None, "y": None})
@@ -157,7 +157,7 @@ def test_a_newer_upload_of_a_document_stays_queued(own: State) -> None:
     assert own.blobs_needed("a") == {"cd" * 32} and own.document_states("a")[0].status == "indexed"
 
 
-def test_the_writer_dies(own: State) -> None:
+def test_deaths_of_the_writer(own: State) -> None:
     job = own.enqueue("add", "a", uploads=[upload("x"), upload("y")])
     with_it = own.enqueue("add", "a", uploads=[upload("z")])
     together = [job.id, with_it.id]
@@ -165,11 +165,11 @@ def test_the_writer_dies(own: State) -> None:
         assert [one.id for one in own.claim(0)] == together
         for one in together:
             own.set_progress(one, JobProgress(1, 9, document=document))
-        assert [one.state for one in own.put_back(3)] == ["queued", "queued"]
-    # what it died at twice is found out one by one
+        assert [one.state for one in own.recover_jobs(3)] == ["queued", "queued"]
+    # after two deaths at one document, the jobs run one by one
     assert [one.id for one in own.claim(0)] == [job.id]
     own.set_progress(job.id, JobProgress(1, 6, document="y"))
-    assert [one.state for one in own.put_back(3)] == ["failed"]
+    assert [one.state for one in own.recover_jobs(3)] == ["failed"]
     failed = own.job(job.id)
     assert failed is not None and failed.error is not None
     assert (failed.state, failed.error["code"], failed.error["document"]) == ("failed", "writer_killed", "y")
@@ -180,13 +180,13 @@ def test_the_writer_dies(own: State) -> None:
     assert {one.status for one in own.document_states("a")} == {"queued"}
 
 
-def test_a_job_that_is_put_aside_was_not_killed(own: State) -> None:
+def test_putting_a_job_aside_counts_no_kill(own: State) -> None:
     job = own.enqueue("check", "a")
     for _ in range(5):
         own.claim()
-        own.put_aside(job.id)
-    standing = own.job(job.id)
-    assert standing is not None and (standing.state, standing.kills, standing.attempt) == ("queued", 0, 5)
+        own.requeue(job.id)
+    queued = own.job(job.id)
+    assert queued is not None and (queued.state, queued.kills, queued.attempt) == ("queued", 0, 5)
 
 
 def test_cancelling(own: State) -> None:
@@ -205,10 +205,10 @@ def test_cancelling(own: State) -> None:
     assert again is not None and [one.id for one in own.uploads(again.id)] == ["y"]
     own.claim(0)
     own.cancel(running.id)
-    assert [one.state for one in own.put_back(3)] == ["cancelled"]
+    assert [one.state for one in own.recover_jobs(3)] == ["cancelled"]
 
 
-def test_a_document_that_stands_outlives_a_cancelled_upload(own: State) -> None:
+def test_an_indexed_document_survives_a_cancelled_upload(own: State) -> None:
     first = own.enqueue("add", "a", uploads=[upload("x")])
     own.claim(0)
     own.finish(first.id, "done", documents={"x": None})
@@ -216,7 +216,7 @@ def test_a_document_that_stands_outlives_a_cancelled_upload(own: State) -> None:
     assert [(one.status, one.blob) for one in own.document_states("a")] == [("indexed", BLOB)]
 
 
-def test_only_what_failed_is_tried_again(own: State) -> None:
+def test_only_ended_jobs_with_unfinished_documents_can_be_retried(own: State) -> None:
     job = own.enqueue("add", "a", uploads=[upload("x")])
     with pytest.raises(Conflict):
         own.retry(job.id)
@@ -227,7 +227,7 @@ def test_only_what_failed_is_tried_again(own: State) -> None:
     assert own.retry("none") is None
 
 
-def test_the_same_key_gives_the_same_job_for_a_day(own: State, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_idempotency_key_returns_the_same_job_for_a_day(own: State, monkeypatch: pytest.MonkeyPatch) -> None:
     first = own.enqueue("check", "a", token="t", idempotency=("k", "f"))
     assert own.enqueue("check", "a", token="t", idempotency=("k", "f")).id == first.id
     assert own.enqueue("check", "a", token="u", idempotency=("k", "f")).id != first.id
@@ -238,7 +238,7 @@ def test_the_same_key_gives_the_same_job_for_a_day(own: State, monkeypatch: pyte
     assert own.enqueue("check", "a", token="t", idempotency=("k", "f")).id != first.id
 
 
-def test_dropping_a_collection_ends_what_waits_for_it(own: State) -> None:
+def test_dropping_a_collection_cancels_its_jobs(own: State) -> None:
     running, waiting, other = (own.enqueue("check", name) for name in "aab")
     own.claim(0)
     drop = own.enqueue("drop", "a")
@@ -257,7 +257,7 @@ def test_jobs_in_pages(own: State) -> None:
 # -- collections
 
 
-def test_a_collection_is_found_where_the_data_is(own: State, tmp_path: Path) -> None:
+def test_collection_paths_move_with_the_data(own: State, tmp_path: Path) -> None:
     data = own.path.parent
     record = CollectionRecord(
         "a", str(data / "collections/a/index"), str(data / "collections/a/blobs"), views=("leaf",)
@@ -279,7 +279,7 @@ def test_a_collection_is_found_where_the_data_is(own: State, tmp_path: Path) -> 
 # -- the file
 
 
-def test_threads_and_processes_share_it(own: State) -> None:
+def test_threads_and_connections_share_the_state(own: State) -> None:
     def enqueue() -> None:
         with State(own.path) as theirs:
             for _ in range(5):
@@ -294,7 +294,7 @@ def test_threads_and_processes_share_it(own: State) -> None:
     assert len(own.jobs()) == 20 and sorted(job.number for job in own.jobs()) == list(range(1, 21))
 
 
-def test_a_transaction_that_fails_leaves_nothing(own: State) -> None:
+def test_a_failed_transaction_changes_nothing(own: State) -> None:
     with pytest.raises(StoreError):
         own.enqueue("add", "a", uploads=[upload("x"), upload("y", metadata={}, title=b"\0" * 3 and object())])
     assert own.jobs() == [] and own.document_states("a") == []
@@ -308,17 +308,17 @@ def test_a_newer_file_is_refused(own: State) -> None:
         State(own.path)
 
 
-def test_a_file_that_is_no_database_is_named(tmp_path: Path) -> None:
+def test_an_invalid_database_is_named(tmp_path: Path) -> None:
     (tmp_path / "server.sqlite").write_text("nonsense " * 200)
     with pytest.raises(StoreError, match=r"server\.sqlite"):
         State(tmp_path / "server.sqlite")
 
 
-def test_the_file_is_its_owners_alone(own: State) -> None:
+def test_the_file_is_private(own: State) -> None:
     assert own.path.stat().st_mode & 0o077 == 0 and own.path.parent.stat().st_mode & 0o077 == 0
 
 
-def test_it_notices_where_it_cannot_write(own: State, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_check_writable_notices_a_full_disk_and_a_replaced_file(own: State, monkeypatch: pytest.MonkeyPatch) -> None:
     own.check_writable()
     monkeypatch.setattr(state, "_FREE_BYTES", 10**18)
     with pytest.raises(StoreError, match="full"):
@@ -343,7 +343,7 @@ def test_network_disks_are_refused(tmp_path: Path) -> None:
     check_local_disk(tmp_path, tmp_path / "none")
 
 
-def test_pruning_forgets_what_is_old(own: State, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pruning_deletes_old_events_and_uploads(own: State, monkeypatch: pytest.MonkeyPatch) -> None:
     ended = own.enqueue("add", "a", uploads=[upload("x")])
     own.claim(0)
     own.finish(ended.id, "failed", error={"code": "model"})
@@ -369,5 +369,5 @@ def test_records_as_clients_see_them(own: State) -> None:
     token = own.add_token(["write", "read"], collections=["b", "a"])[0]
     assert json.loads(json.dumps(token.as_dict()))["collections"] == ["a", "b"]
     assert token.as_dict()["scopes"] == ["read", "write"]
-    told = own.enqueue("check", "a").as_dict()
-    assert "request" not in told and "token" not in told and told["progress"]["unit"] == "characters"
+    public = own.enqueue("check", "a").as_dict()
+    assert "request" not in public and "token" not in public and public["progress"]["unit"] == "characters"

@@ -1,4 +1,4 @@
-"""The processes of a server: what dies is started again, what is to end ends in time, and one server has the data."""
+"""The processes of a server: restarts, shutdown in time, and exclusive use of the data."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ PIPES: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "
 
 
 def fetch(address: str) -> tuple[int, str]:
-    """The status and the body; 0 where nobody answers."""
+    """Return the status and the body. The status is 0 without an answer."""
     try:
         with urlopen(address, timeout=30) as answer:
             return answer.status, answer.read().decode()
@@ -78,7 +78,7 @@ def notified(tmp_path: Path) -> Iterator[tuple[str, socket.socket]]:
 
 @pytest.mark.slow
 def test_a_server_lives_and_ends(tmp_path: Path, notified: tuple[str, socket.socket]) -> None:
-    """One run for all of it, since each takes seconds of start."""
+    """Test the whole life in one run, since each start takes seconds."""
     data, script = tmp_path / "data", tmp_path / "tiny.py"
     script.write_text(TINY)
     chat = Summarizer(data)
@@ -95,12 +95,12 @@ def test_a_server_lives_and_ends(tmp_path: Path, notified: tuple[str, socket.soc
             assert token_file(data).read_text() == f"{secret}\n" and token_file(data).stat().st_mode & 0o077 == 0
             assert until(lambda: fetch(f"{url}/readyz")[0] == 200)
 
-            # another worker answers where one was killed
+            # a killed worker is replaced
             worker = fetch(url)[1]
             os.kill(int(worker), signal.SIGKILL)
             assert until(lambda: fetch(url)[1] not in ("", worker))
 
-            # the writer is killed while it asks a model: its jobs end once, and only what was under way is asked again
+            # kill the writer during a model call: each job ends once, and only the interrupted call is repeated
             with State(data / "server.sqlite") as state:
                 assert state.authenticate(secret) is not None
                 jobs = [
@@ -121,7 +121,7 @@ def test_a_server_lives_and_ends(tmp_path: Path, notified: tuple[str, socket.soc
             with pytest.raises(IndexBusy, match="another server"):
                 Supervisor(config).run()
 
-            # an answer under way is finished, while what is new is told to go elsewhere
+            # a running answer is finished, while new requests are refused
             streamed: list[tuple[int, str]] = []
             stream = threading.Thread(target=lambda: streamed.append(fetch(f"{url}/stream/2")))
             stream.start()
@@ -141,7 +141,7 @@ def test_a_server_lives_and_ends(tmp_path: Path, notified: tuple[str, socket.soc
             server.kill()
 
 
-class Died:
+class DeadProcess:
     """A process that has ended."""
 
     exitcode = -9
@@ -155,20 +155,20 @@ class Died:
         pass
 
 
-def test_a_process_that_cannot_live_ends_the_server_with_the_reason(tmp_path: Path, monkeypatch: Any) -> None:
+def test_repeated_quick_deaths_end_the_server_with_the_reason(tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.setattr(supervisor, "wait", lambda *_: None)
     server = Supervisor(ServerConfig(tmp_path))
     starts: list[float] = []
     clock = [100.0]
     monkeypatch.setattr(time, "monotonic", lambda: clock[0])
 
-    def start(told: Any) -> Died:
+    def start(messages: Any) -> DeadProcess:
         starts.append(clock[0])
-        told.send(("reason", "no such model"))
-        return Died()
+        messages.send(("reason", "no such model"))
+        return DeadProcess()
 
     server.children = [Child("writer", start)]
-    with pytest.raises(StoreError, match="writer died 5 times at once: no such model"):
+    with pytest.raises(StoreError, match="writer died 5 times in a row: no such model"):
         for _ in range(1000):
             server._look_after(1)
             clock[0] += 0.1
@@ -176,17 +176,17 @@ def test_a_process_that_cannot_live_ends_the_server_with_the_reason(tmp_path: Pa
     assert len(starts) == 5 and gaps == sorted(gaps) and gaps[-1] > 4 * gaps[0]
 
 
-def test_one_that_lived_is_started_again_at_once(tmp_path: Path, monkeypatch: Any) -> None:
+def test_a_process_that_lived_long_restarts_at_once(tmp_path: Path, monkeypatch: Any) -> None:
     connections = [7, 3]
-    child = Child("worker", lambda told: Died(), partial(ConnectionCounts(connections, 0).set, ABSENT))
+    child = Child("worker", lambda messages: DeadProcess(), partial(ConnectionCounts(connections, 0).set, ABSENT))
     clock = [100.0]
     monkeypatch.setattr(time, "monotonic", lambda: clock[0])
     for _ in range(10):
         child.begin()
         clock[0] += 60
-        child.bury()
+        child.reap()
         assert child.quick_deaths == 0 and child.reason == "signal SIGKILL" and child.not_before <= clock[0] + 0.5
-    # the others do not leave connections to it meanwhile
+    # other workers do not leave connections to a dead one
     assert connections == [ABSENT, 3] and ConnectionCounts(connections, 1).are_fewest()
 
 
@@ -194,8 +194,8 @@ def test_a_port_in_use_is_named(tmp_path: Path) -> None:
     with listening_socket(ServerConfig(tmp_path, port=0)) as first:
         port = first.getsockname()[1]
         taken, nowhere = ServerConfig(tmp_path, port=port), ServerConfig(tmp_path, host="no.such.host.invalid")
-        for config, said in ((taken, f"port {port} is in use"), (nowhere, "cannot be had")):
-            with pytest.raises(UsageError, match=said), listening_socket(config):
+        for config, message in ((taken, f"port {port} is in use"), (nowhere, "cannot listen on")):
+            with pytest.raises(UsageError, match=message), listening_socket(config):
                 pass
 
 
@@ -206,15 +206,15 @@ def test_collections_follow_the_configuration(tmp_path: Path) -> None:
         assert secret is not None and prepare(config, state) is None
         assert state.update_collection("b", title="kept", defaults={"budget": 5})
         prepare(config, state)
-        standing = [(one.name, one.title, dict(one.defaults)) for one in state.collections()]
-        assert standing == [("a", "A", {}), ("b", "kept", {"budget": 5})]
+        records = [(one.name, one.title, dict(one.defaults)) for one in state.collections()]
+        assert records == [("a", "A", {}), ("b", "kept", {"budget": 5})]
         prepare(ServerConfig(tmp_path, collections={"b": CollectionConfig()}), state)
         assert [one.name for one in state.collections()] == ["b"]
         with State(tmp_path / "open" / "server.sqlite") as other:
             assert prepare(ServerConfig(tmp_path / "open", needs_token=False), other) is None and other.tokens() == []
 
 
-def test_systemd_is_told_where_it_listens(monkeypatch: pytest.MonkeyPatch, notified: tuple[str, socket.socket]) -> None:
+def test_systemd_is_notified(monkeypatch: pytest.MonkeyPatch, notified: tuple[str, socket.socket]) -> None:
     tell_systemd("READY=1")
     monkeypatch.setenv("NOTIFY_SOCKET", "/no/such/place")
     tell_systemd("READY=1")

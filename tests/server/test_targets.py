@@ -1,4 +1,4 @@
-"""What is served where a directory, an index or a folder of documents is named."""
+"""The targets of `mergewise serve`: a server's data, an index, or folders of documents."""
 
 from __future__ import annotations
 
@@ -29,9 +29,7 @@ def test_a_folder_of_documents_makes_the_default_index(here: Path, tmp_path: Pat
 
 
 @pytest.mark.parametrize("shards", [None, 2])
-def test_an_index_that_stands_is_served_and_holds_nothing_of_the_server(
-    here: Path, tmp_path: Path, shards: int | None
-) -> None:
+def test_an_existing_index_is_served_with_its_state_elsewhere(here: Path, tmp_path: Path, shards: int | None) -> None:
     with mw.open("mergewise.index", embedder="none", shards=shards) as index:
         index.add(mw.Document("d", "A text."))
     place = served_place(None)
@@ -42,20 +40,20 @@ def test_an_index_that_stands_is_served_and_holds_nothing_of_the_server(
     assert list(other.collections) == ["birds"] and other.data != place.data
 
 
-def test_other_directories_are_a_servers_data(here: Path) -> None:
+def test_other_directories_are_server_data(here: Path) -> None:
     assert served_place(Path("data")).data == Path("data") and not served_place(Path("data")).collections
     ((name, own),) = served_place(Path("data"), [Path("docs")]).collections.items()
     assert (name, own.path, own.folders) == ("docs", None, (here / "docs",))
 
 
-def test_a_name_of_an_index_is_none_of_a_servers_data(here: Path) -> None:
+def test_a_path_with_the_suffix_of_an_index_is_an_index(here: Path) -> None:
     (own,) = served_place(Path("birds.index"), [Path("docs")]).collections.values()
     assert own.path == here / "birds.index" and own.folders == (here / "docs",)
-    with pytest.raises(UsageError, match=r"no index at birds\.index"):
+    with pytest.raises(UsageError, match=r"index not found: birds\.index"):
         served_place(Path("birds.index"))
 
 
-def test_what_cannot_be_served_is_said(here: Path) -> None:
+def test_invalid_targets_have_a_hint(here: Path) -> None:
     (here / "file").write_text("x")
     for named, docs in ((None, []), (Path("file"), []), (Path("data"), [Path("none")])):
         with pytest.raises(UsageError) as caught:

@@ -1,4 +1,4 @@
-"""The files of the page: whole, small, bound by their policy, unaltered where they are others' work; pure parts by node."""
+"""The files of the page: complete, small, with security headers and an unchanged vendored module. Node runs the unit tests."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from mergewise.server.web import POLICY, page_files
 
 WEB = Path(str(files("mergewise.server.web")))
 OWN = sorted(path for path in WEB.iterdir() if path.suffix in (".js", ".css", ".html", ".svg"))
-# preact/standalone.module.js of htm 3.1.1 on npm, byte by byte
+# sha256 of preact/standalone.module.js of htm 3.1.1 on npm
 VENDORED = "72284e8e9079c87817145df1110f74e8a2aa040b2fc384922e18dfcb46fc1fd7"
 
 
-def test_the_vendored_module_is_what_npm_has_and_its_licences_stand_beside_it() -> None:
+def test_the_vendored_module_is_unchanged_and_licensed() -> None:
     assert hashlib.sha256((WEB / "vendor" / "preact.js").read_bytes()).hexdigest() == VENDORED
     licence = (WEB / "vendor" / "LICENSE").read_text()
     assert "MIT License" in licence and "Apache License" in licence
@@ -31,7 +31,7 @@ def test_own_code_stays_small() -> None:
     assert len(gzip.compress(b"".join(path.read_bytes() for path in OWN))) <= 60_000
 
 
-def test_every_module_and_style_that_is_named_is_served() -> None:
+def test_every_imported_module_and_style_is_served() -> None:
     served = page_files()
     for path in OWN:
         source = path.read_text()
@@ -44,7 +44,7 @@ def test_every_module_and_style_that_is_named_is_served() -> None:
     assert not any("LICENSE" in path for path in served)
 
 
-def test_headers_bind_each_file_and_tags_follow_the_bytes() -> None:
+def test_files_have_security_headers_and_etags() -> None:
     for file in page_files().values():
         headers = file.headers
         assert headers["Content-Security-Policy"] == POLICY
@@ -58,7 +58,7 @@ def test_headers_bind_each_file_and_tags_follow_the_bytes() -> None:
 @pytest.mark.parametrize(
     "path", [path for path in OWN if path.suffix == ".js" and path.name != "fragment.js"], ids=lambda path: path.name
 )
-def test_nothing_of_the_page_makes_markup_or_code_of_a_text(path: Path) -> None:
+def test_the_page_makes_no_html_or_code_from_text(path: Path) -> None:
     source = path.read_text()
     assert not re.search(
         r"innerHTML|outerHTML|insertAdjacent|document\.write|dangerously|\beval\(|new Function|setTimeout\([\"'`]",
@@ -68,7 +68,7 @@ def test_nothing_of_the_page_makes_markup_or_code_of_a_text(path: Path) -> None:
 
 
 @pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed")
-def test_the_pure_parts_by_node(tmp_path: Path) -> None:
+def test_pure_modules_with_node(tmp_path: Path) -> None:
     for name in ("markdown.js", "sse.js", "text.js"):
         shutil.copy(WEB / name, tmp_path)
     shutil.copy(Path(__file__).with_name("web_units.mjs"), tmp_path)
@@ -78,7 +78,7 @@ def test_the_pure_parts_by_node(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(shutil.which("tsc") is None, reason="tsc (TypeScript 5 or later) is not installed")
-def test_the_types_in_the_comments_hold(tmp_path: Path) -> None:
+def test_types_in_comments_are_valid(tmp_path: Path) -> None:
     types = Path(__file__).with_name("web_types")
     for path in OWN:
         shutil.copy(path, tmp_path)

@@ -1,6 +1,6 @@
-"""The live page in headless Chromium, against a server that follows a script: used, attacked, and measured by axe-core.
+"""The live page in headless Chromium with a scripted server: use, attacks, and accessibility checks by axe-core.
 
-`MERGEWISE_ATTACK=1` looks at each view in both schemes at both widths; without it, each scheme and each width is looked at once.
+With `MERGEWISE_ATTACK=1`, each view is tested in both schemes at both widths, otherwise each scheme and each width once.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ pytestmark = pytest.mark.skipif(chromium.PATH is None, reason=f"none of {', '.jo
 LONG = os.environ.get("MERGEWISE_ATTACK") == "1"
 LOOKS = [("light", 1280), ("dark", 320), *([("light", 320), ("dark", 1280)] if LONG else [])]
 AXE = gzip.decompress(Path(__file__).with_name("axe.min.js.gz").read_bytes()).decode()
-# WCAG 2.2 AA, and what axe-core counts as good practice
+# WCAG 2.2 AA, and axe-core's best practices
 RUN_AXE = """
 axe.run(document, {resultTypes: ["violations"]}).then(found => JSON.stringify(
   found.violations.map(one => [one.id, one.nodes.length, one.nodes[0].html.slice(0, 300), one.nodes[0].failureSummary])))
 """
-# what no document may bring onto the page
+# elements that no document may add to the page
 FOREIGN = "#app :is(script, img, iframe, object, embed, form[action], [onerror], [onload])"
-# a question set, as if somebody had chosen its file
+# chooses the file of a question set
 CHOOSE_SET = """
 const chosen = new DataTransfer();
 chosen.items.add(new File(['{"question": "Why?"}'], "set.jsonl"));
@@ -64,7 +64,7 @@ def browser() -> Iterator[Browser]:
 
 
 def until(browser: Browser, expression: str) -> Any:
-    """The value of an expression, as soon as there is one."""
+    """Wait until an expression is truthy, and return its value."""
     end = time.monotonic() + PATIENCE
     while not (value := browser.js(expression)):
         assert time.monotonic() < end, (expression, browser.js("document.body.innerText")[:600])
@@ -73,7 +73,7 @@ def until(browser: Browser, expression: str) -> Any:
 
 
 def visit(browser: Browser, stub: Stub, scheme: str = "light", width: int = 1280, token: str = TOKEN) -> None:
-    """The page as one sees it who opens the address that the server prints."""
+    """Open the page at the address that the server prints."""
     visit_address(browser, stub.address, token, scheme, width)
 
 
@@ -84,8 +84,8 @@ def visit_address(browser: Browser, address: str, token: str, scheme: str = "lig
 
 
 @contextmanager
-def visited(browser: Browser, stub: Stub) -> Iterator[Stub]:
-    """The stub under way, with its page open."""
+def open_stub(browser: Browser, stub: Stub) -> Iterator[Stub]:
+    """Serve the stub and open its page."""
     with serving(stub):
         visit(browser, stub)
         yield stub
@@ -116,13 +116,13 @@ def text(browser: Browser, selector: str) -> str:
     return str(until(browser, f"document.querySelector({json.dumps(selector)})?.textContent"))
 
 
-def is_quiet(browser: Browser, stub: Stub) -> None:
+def assert_no_complaints(browser: Browser, stub: Stub) -> None:
     assert browser.complaints() == []
     assert [url for url in browser.requests() if not url.startswith(stub.address)] == []
 
 
 def views(browser: Browser, stub: Stub) -> Iterator[str]:
-    """Each view, one after another, with something in it."""
+    """Visit each view, filled with content."""
     name = next(iter(stub.texts))
     yield "start"
     ask(browser)
@@ -161,7 +161,7 @@ def full_stub() -> Stub:
 
 
 @pytest.mark.parametrize(("scheme", "width"), LOOKS)
-def test_every_view_can_be_used_by_everybody_and_asks_nobody_else(browser: Browser, scheme: str, width: int) -> None:
+def test_every_view_is_accessible_and_makes_no_foreign_requests(browser: Browser, scheme: str, width: int) -> None:
     with serving(full_stub()) as stub:
         visit(browser, stub, scheme, width)
         browser.js(AXE)
@@ -169,11 +169,11 @@ def test_every_view_can_be_used_by_everybody_and_asks_nobody_else(browser: Brows
             assert json.loads(browser.js(RUN_AXE)) == [], view
             assert browser.js("document.documentElement.scrollWidth") <= width, view
             assert browser.js("document.querySelectorAll('h1').length") == 1, view
-        is_quiet(browser, stub)
+        assert_no_complaints(browser, stub)
 
 
-def test_what_is_wrong_would_be_found_and_the_policy_is_in_force(browser: Browser) -> None:
-    with visited(browser, Stub()):
+def test_axe_finds_faults_and_the_policy_is_in_force(browser: Browser) -> None:
+    with open_stub(browser, Stub()):
         browser.js(AXE)
         browser.js("document.querySelector('main').append(document.createElement('button'))")
         assert [found[0] for found in json.loads(browser.js(RUN_AXE))] == ["button-name"]
@@ -181,11 +181,11 @@ def test_what_is_wrong_would_be_found_and_the_policy_is_in_force(browser: Browse
             browser.js("document.body.innerHTML = '<b>x</b>'")
         browser.js("document.body.append(Object.assign(new Image(), {src: 'http://127.0.0.1:9/x.png'}))")
         refused = "Content Security Policy"
-        assert holds(lambda: browser.js("0") == 0 and any(refused in said for said in browser.complaints()), PATIENCE)
+        assert holds(lambda: browser.js("0") == 0 and any(refused in line for line in browser.complaints()), PATIENCE)
 
 
 @pytest.mark.parametrize("width", [320, 1280] if LONG else [320])
-def test_documents_that_attack_the_page_are_texts_on_it(browser: Browser, width: int) -> None:
+def test_hostile_documents_stay_text(browser: Browser, width: int) -> None:
     stub = hostile_stub()
     stub.jobs = [evaluation_job()]
     with serving(stub):
@@ -198,11 +198,11 @@ def test_documents_that_attack_the_page_are_texts_on_it(browser: Browser, width:
             ), view
             assert "\u202e" not in browser.js("document.body.innerText"), view
             assert browser.js("document.documentElement.scrollWidth") <= width, view
-        is_quiet(browser, stub)
+        assert_no_complaints(browser, stub)
 
 
-def test_a_token_in_the_address_becomes_a_cookie_and_leaves_it(browser: Browser) -> None:
-    with visited(browser, Stub()) as stub:
+def test_a_token_in_the_url_becomes_a_cookie(browser: Browser) -> None:
+    with open_stub(browser, Stub()) as stub:
         assert "t=" not in browser.js("location.hash")
         assert TOKEN not in browser.js(
             "location.href + document.cookie + JSON.stringify(localStorage) + JSON.stringify(sessionStorage)"
@@ -210,7 +210,7 @@ def test_a_token_in_the_address_becomes_a_cookie_and_leaves_it(browser: Browser)
         until(browser, "!!document.querySelector('textarea')")
         assert not any(TOKEN in path for _, path, _, _ in stub.requests)
         visit(browser, stub, token="mw_wrong")
-        assert "does not know this token" in text(browser, "[role=alert]")
+        assert "Unknown or expired token" in text(browser, "[role=alert]")
         write(browser, "#token", TOKEN)
         browser.press("Enter")
         until(browser, "!!document.querySelector('textarea')")
@@ -219,8 +219,8 @@ def test_a_token_in_the_address_becomes_a_cookie_and_leaves_it(browser: Browser)
         until(browser, "document.querySelector('h1').textContent === 'Welcome'")
 
 
-def test_sources_come_before_the_answer_and_a_mark_leads_to_its_own(browser: Browser) -> None:
-    with visited(browser, Stub(pause=0.02)) as stub:
+def test_sources_come_before_the_answer_and_marks_link_to_them(browser: Browser) -> None:
+    with open_stub(browser, Stub(pause=0.02)) as stub:
         ask(browser)
         until(browser, "document.querySelectorAll('.sources .passage').length === 3")
         assert browser.js("document.querySelector('.foot')") is None
@@ -236,11 +236,11 @@ def test_sources_come_before_the_answer_and_a_mark_leads_to_its_own(browser: Bro
         assert "1 sentence (underlined) is not supported" in text(browser, "[role=note]")
         assert text(browser, "[aria-live=polite]").endswith("They wear parachutes.")
         until(browser, "document.querySelector('.sources h3 a').getAttribute('href').startsWith('#/c/cats/d/')")
-        is_quiet(browser, stub)
+        assert_no_complaints(browser, stub)
 
 
-def test_stopping_ends_the_answer_and_a_question_that_follows_brings_what_was_said(browser: Browser) -> None:
-    with visited(browser, Stub(pause=0.05)) as stub:
+def test_stopping_an_answer_and_history_of_a_follow_up(browser: Browser) -> None:
+    with open_stub(browser, Stub(pause=0.05)) as stub:
         ask(browser)
         click(browser, "[aria-label=Stop]")
         assert text(browser, ".answer .note") == "Stopped."
@@ -256,21 +256,21 @@ def test_stopping_ends_the_answer_and_a_question_that_follows_brings_what_was_sa
         assert forms[0]["history"] == [] and forms[0]["stream"] is True
 
 
-def test_doubts_are_told(browser: Browser) -> None:
-    with visited(browser, Stub(found=False, unverified=(), answer="It is not in the documents.")) as stub:
+def test_unsure_answers_have_a_note(browser: Browser) -> None:
+    with open_stub(browser, Stub(found=False, unverified=(), answer="It is not in the documents.")) as stub:
         ask(browser)
-        assert "probably not in the documents" in text(browser, "[role=note]")
+        assert "probably do not have the answer" in text(browser, "[role=note]")
         stub.found, stub.sure = True, False
         ask(browser, "Sure?")
         until(browser, "document.querySelectorAll('[role=note]').length === 2")
         assert browser.js("[...document.querySelectorAll('[role=note]')].at(-1).textContent").startswith("Unsure")
 
 
-def test_a_full_server_is_waited_for_and_errors_say_what_to_do(browser: Browser) -> None:
+def test_a_busy_server_is_retried_and_errors_show_hints(browser: Browser) -> None:
     problem = {"status": 429, "code": "queue_full", "detail": "many questions at once", "hint": "ask again"}
-    with visited(browser, Stub(refusals=[(429, {"Retry-After": "1"}, problem)])) as stub:
+    with open_stub(browser, Stub(refusals=[(429, {"Retry-After": "1"}, problem)])) as stub:
         ask(browser)
-        assert "going on in 1 second" in text(browser, ".ribbon")
+        assert "retry in 1 second" in text(browser, ".ribbon")
         until(browser, "!!document.querySelector('.foot')")
         assert browser.js("document.querySelector('.ribbon')") is None
         stub.refusals = [
@@ -281,14 +281,14 @@ def test_a_full_server_is_waited_for_and_errors_say_what_to_do(browser: Browser)
             )
         ]
         ask(browser, "Again?")
-        said = text(browser, "[role=alert]")
-        assert "The model does not answer." in said and "Look at its address." in said
+        alert = text(browser, "[role=alert]")
+        assert "The model does not answer." in alert and "Look at its address." in alert
         click(browser, "[role=alert] button")
         until(browser, "document.querySelectorAll('.foot').length === 2")
 
 
-def test_a_server_that_goes_and_comes_back_is_waited_for(browser: Browser) -> None:
-    with visited(browser, Stub()) as stub:
+def test_the_page_waits_for_a_restarted_server(browser: Browser) -> None:
+    with open_stub(browser, Stub()) as stub:
         until(browser, "!!document.querySelector('textarea')")
         port = int(stub.address.rpartition(":")[2])
     browser.js("location.hash = '#/c/cats/documents'")
@@ -297,10 +297,10 @@ def test_a_server_that_goes_and_comes_back_is_waited_for(browser: Browser) -> No
         until(browser, "document.querySelectorAll('.row').length === 4 && !document.querySelector('.ribbon')")
 
 
-def test_files_are_sent_indexed_and_removed(browser: Browser, tmp_path: Path) -> None:
+def test_files_are_uploaded_indexed_and_removed(browser: Browser, tmp_path: Path) -> None:
     note = tmp_path / "note 👍.txt"
     note.write_text("Cats purr. " * 40)
-    with visited(browser, Stub(texts={})) as stub:
+    with open_stub(browser, Stub(texts={})) as stub:
         go(browser, "#/c/cats/documents", ".drop.large")
         root = browser.call("DOM.getDocument")["root"]["nodeId"]
         field = browser.call("DOM.querySelector", nodeId=root, selector="#files")["nodeId"]
@@ -314,10 +314,10 @@ def test_files_are_sent_indexed_and_removed(browser: Browser, tmp_path: Path) ->
         click(browser, ".row [aria-label^=Remove]")
         click(browser, ".confirm .danger")
         until(browser, "!!document.querySelector('.drop.large')")
-        is_quiet(browser, stub)
+        assert_no_complaints(browser, stub)
 
 
-def test_spans_stand_where_they_are_behind_letters_of_two_units(browser: Browser) -> None:
+def test_spans_are_right_after_surrogate_pairs(browser: Browser) -> None:
     stub = hostile_stub()
     with serving(stub):
         visit(browser, stub)
@@ -328,7 +328,7 @@ def test_spans_stand_where_they_are_behind_letters_of_two_units(browser: Browser
 
 
 def test_a_long_document_is_read_in_windows(browser: Browser) -> None:
-    with visited(browser, Stub()) as stub:
+    with open_stub(browser, Stub()) as stub:
         name = "papers/long-report.pdf"
         words = stub.texts[name][0]
         start = words.index("Paragraph 3000.")
@@ -353,8 +353,8 @@ def test_a_long_document_is_read_in_windows(browser: Browser) -> None:
         )
 
 
-def test_a_trace_is_a_tree_that_can_be_gone_through_step_by_step(browser: Browser) -> None:
-    with visited(browser, Stub()):
+def test_the_trace_is_a_tree_with_steps(browser: Browser) -> None:
+    with open_stub(browser, Stub()):
         ask(browser)
         until(browser, "!!document.querySelector('.foot')")
         go(browser, "#/c/cats/merge", ".tree li")
@@ -370,8 +370,8 @@ def test_a_trace_is_a_tree_that_can_be_gone_through_step_by_step(browser: Browse
         assert FALLS.splitlines()[6].startswith("In a study")
 
 
-def test_what_a_server_lacks_is_said(browser: Browser) -> None:
-    with visited(browser, Stub(evaluations=False, scopes=frozenset({"read"}))):
+def test_missing_features_and_scopes_have_a_note(browser: Browser) -> None:
+    with open_stub(browser, Stub(evaluations=False, scopes=frozenset({"read"}))):
         go(browser, "#/c/cats/evaluate", ".panel")
         browser.js(CHOOSE_SET)
         until(browser, "!document.querySelector('.panel .primary').disabled")
@@ -383,10 +383,10 @@ def test_what_a_server_lacks_is_said(browser: Browser) -> None:
             "[...document.querySelectorAll('.setting .where')].filter(e => e.textContent.includes('scope admin')).length === 2",
         )
         go(browser, "#/c/nowhere/ask", ".empty")
-        assert "no such collection" in text(browser, ".empty")
+        assert "Collection not found" in text(browser, ".empty")
 
 
-def test_the_page_reads_what_the_server_itself_sends(browser: Browser, server: LiveServer) -> None:
+def test_the_page_works_with_the_real_server(browser: Browser, server: LiveServer) -> None:
     visit_address(browser, server.base, server.tokens["admin"])
     go(browser, "#/c/ships/ask", "textarea")
     ask(browser, "When was the Aurora built?")

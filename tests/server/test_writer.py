@@ -1,4 +1,4 @@
-"""The writer: each kind of job, and what happens to a job that is cancelled, locked out, poisoned or half done."""
+"""The writer: each kind of job, with cancelled, locked, failing and interrupted jobs."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ class Bench:
         return self.run("add", uploads=uploads, **fields)
 
     def run(self, kind: JobKind, request: dict[str, Any] | None = None, **fields: Any) -> Job:
-        """The job as it is after one round."""
+        """Run a job in one round, and return it."""
         job = self.state.enqueue(kind, "a", request, **fields)
         self.age()
         self.writer.run_round()
         return self.after(job)
 
     def age(self) -> None:
-        """What was uploaded just now was uploaded long ago."""
+        """Make all uploads old enough to run."""
         with self.state._change() as rows:
             rows.execute("UPDATE jobs SET created = created - 1")
 
@@ -95,7 +95,7 @@ def bench(make: Callable[..., Bench]) -> Bench:
     return make()
 
 
-def test_an_index_of_shards_is_written_and_asked(make: Callable[..., Bench], tmp_path: Path) -> None:
+def test_a_sharded_index_is_written_and_queried(make: Callable[..., Bench], tmp_path: Path) -> None:
     mw.open(tmp_path / "own", embedder="none", shards=3).close()
     bench = make(path=tmp_path / "own")
     assert bench.add(bench.upload("cats"), bench.upload("dogs", "Dogs bark.")).state == "done"
@@ -106,10 +106,10 @@ def test_an_index_of_shards_is_written_and_asked(make: Callable[..., Bench], tmp
 
 
 def test_uploads_of_every_form(bench: Bench) -> None:
-    told = {"text": "Dogs bark. Owls fly.", "title": "Dogs", "metadata": {"year": 3}, "units": [[0, 10], [11, 20]]}
+    document = {"text": "Dogs bark. Owls fly.", "title": "Dogs", "metadata": {"year": 3}, "units": [[0, 10], [11, 20]]}
     job = bench.add(
         bench.upload("x/cats", name="../../etc/cats.md", title="Cats!", metadata={"lang": "en"}),
-        bench.upload("dogs", json.dumps(told), is_document=True),
+        bench.upload("dogs", json.dumps(document), is_document=True),
         bench.upload("broken", b"%PDF-nonsense", name="b.pdf"),
     )
     assert job.state == "done" and job.report is not None
@@ -127,7 +127,7 @@ def test_uploads_of_every_form(bench: Bench) -> None:
     assert alone.state == "failed" and alone.error is not None and alone.error["document"] == "worse"
 
 
-def test_jobs_that_ran_together_are_told_apart(bench: Bench) -> None:
+def test_jobs_that_ran_together_have_separate_reports(bench: Bench) -> None:
     first = bench.state.enqueue("add", "a", uploads=[bench.upload("x"), bench.upload("bad", b"", name="b.md")])
     second = bench.run("replace", uploads=[bench.upload("x", "Newer cats purr.")])
     first = bench.after(first)
@@ -137,7 +137,7 @@ def test_jobs_that_ran_together_are_told_apart(bench: Bench) -> None:
     assert bench.index().document("x").text == "Newer cats purr." and bench.statuses()["x"] == "indexed"
 
 
-def test_what_stands_is_kept_where_that_is_asked(bench: Bench) -> None:
+def test_on_conflict_skip_and_fail_keep_existing_documents(bench: Bench) -> None:
     bench.add(bench.upload("x"))
     skipped = bench.add(bench.upload("x", "Other.", on_conflict="skip"), bench.upload("y", on_conflict="skip"))
     assert skipped.state == "done" and skipped.report is not None and skipped.report["skipped"] == ["x"]
@@ -147,7 +147,7 @@ def test_what_stands_is_kept_where_that_is_asked(bench: Bench) -> None:
     assert bench.statuses()["x"] == "indexed"
 
 
-def test_one_job_keeps_what_another_that_ran_with_it_brings(bench: Bench) -> None:
+def test_on_conflict_applies_to_jobs_that_run_together(bench: Bench) -> None:
     first = bench.state.enqueue("add", "a", uploads=[bench.upload("x")])
     second = bench.add(bench.upload("x", "Other.", on_conflict="skip"))
     assert bench.after(first).report["indexed"] == 1 and second.report["skipped"] == ["x"]  # type: ignore[index]
@@ -205,23 +205,23 @@ def test_an_evaluation(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     for request in ({}, {"questions": [3]}, unknown, {"questions": questions * 9999}):
         failed = bench.run("evaluate", request)
         assert failed.error is not None and failed.error["code"] == "invalid" and "/" not in failed.error["detail"]
-    # nobody else asks whether it is to go on
-    monkeypatch.setattr(writing._Watch, "cancels", lambda self: True)
+    # an evaluation checks for cancellation only through its progress reports
+    monkeypatch.setattr(writing._Watch, "must_stop", lambda self: True)
     other = bench.state.enqueue("evaluate", "a", {"questions": questions})
     bench.writer.run_round()
     assert bench.after(other).state == "queued"
 
 
-def test_a_collection_is_dropped_with_what_is_the_servers(bench: Bench) -> None:
+def test_dropping_a_collection_deletes_the_servers_files(bench: Bench) -> None:
     bench.add(bench.upload("x"))
     assert bench.run("drop").state == "done"
     assert not bench.path.exists() and not bench.blobs.exists() and bench.state.collections() == []
     assert bench.run("check").state == "failed"
-    # begun again after a kill between its steps
+    # a second run after a crash between the steps
     assert bench.run("drop").state == "done"
 
 
-def test_an_index_that_stands_elsewhere_is_not_dropped(make: Callable[..., Bench], tmp_path: Path) -> None:
+def test_an_external_index_is_not_dropped(make: Callable[..., Bench], tmp_path: Path) -> None:
     elsewhere = tmp_path / "own.index"
     with mw.open(elsewhere, embedder="none") as index:
         index.add(mw.Document("d", "A text."))
@@ -236,7 +236,7 @@ def test_indexes_are_made_before_the_first_document(bench: Bench) -> None:
     assert bench.ids() == []
 
 
-def test_a_model_that_fails_fails_its_job_alone(make: Callable[..., Bench], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failing_model_fails_only_its_job(make: Callable[..., Bench], monkeypatch: pytest.MonkeyPatch) -> None:
     bench = make()
     bench.state.enqueue("add", "a", uploads=[bench.upload("x")])
     broken = mw.Index.add
@@ -269,12 +269,11 @@ def test_cancelling_keeps_finished_batches(bench: Bench, monkeypatch: pytest.Mon
     monkeypatch.setattr(writing, "TELL_SECONDS", 0.0)
     uploads = [bench.upload(f"d{number}", f"Text number {number}.") for number in range(6)]
     job = bench.state.enqueue("add", "a", uploads=uploads)
-    beside = bench.state.enqueue("add", "a", uploads=[bench.upload("z", "Beside it.")])
-    tell, told = writing._Watch.report, []
+    other = bench.state.enqueue("add", "a", uploads=[bench.upload("z", "Another text.")])
+    report = writing._Watch.report
 
     def cancel_at_the_fourth(self: Any, done: int, total: int, document: str) -> None:
-        told.append(document)
-        tell(self, done, total, document)
+        report(self, done, total, document)
         if document == "d4" and bench.ids():
             bench.state.cancel(job.id)
 
@@ -288,10 +287,10 @@ def test_cancelling_keeps_finished_batches(bench: Bench, monkeypatch: pytest.Mon
     assert bench.statuses() == {**dict.fromkeys(kept, "indexed"), "z": "queued"}
     assert bench.index().check() == []
     bench.writer.run_round()
-    assert bench.after(beside).state == "done" and "z" in bench.ids()
+    assert bench.after(other).state == "done" and "z" in bench.ids()
 
 
-def test_a_writer_that_ends_leaves_its_job_to_the_next(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stopping_writer_leaves_its_job_to_the_next(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     job = bench.state.enqueue("add", "a", uploads=[bench.upload("x")])
 
     def add(self: mw.Index, *sources: Any, cancel: Callable[[], bool], **options: Any) -> None:
@@ -306,7 +305,7 @@ def test_a_writer_that_ends_leaves_its_job_to_the_next(bench: Bench, monkeypatch
     assert (left.state, left.kills) == ("queued", 0) and bench.statuses() == {"x": "queued"}
 
 
-def test_another_writer_is_waited_for(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_writer_waits_for_another_writers_lock(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(writing, "TELL_SECONDS", 0.01)
     bench.writer.make_indexes()
     for doc_id, cancels in (("x", False), ("y", True)):
@@ -325,7 +324,7 @@ def test_another_writer_is_waited_for(bench: Bench, monkeypatch: pytest.MonkeyPa
         assert [event.job["state"] for event in bench.state.events(job.id)].count("waiting_lock") == 1
 
 
-def test_rows_are_written_by_the_model_that_the_configuration_names(make: Callable[..., Bench]) -> None:
+def test_rows_are_written_by_the_configured_model(make: Callable[..., Bench]) -> None:
     pytest.importorskip("openai")
     with ChatServer(["A summary of cats."]) as endpoint:
         bench = make(views=("leaf", "slice"), chat="local")
@@ -334,7 +333,7 @@ def test_rows_are_written_by_the_model_that_the_configuration_names(make: Callab
         assert bench.add(bench.upload("x")).state == "done"
         calls = len(endpoint.asked)
         assert calls and bench.index().manifest.views["slice"].settings["summary"] == "abstractive"
-        # the same bytes again are not paid for again
+        # the same bytes cause no further calls
         assert bench.add(bench.upload("x")).report["unchanged"] == 1 and len(endpoint.asked) == calls  # type: ignore[index]
 
 
@@ -361,7 +360,7 @@ def test_folders_are_synchronised_at_start_and_after_changes(
         if len(asked) == 1:
             raise OSError("the folder is gone for a moment")
         yield
-        # a second burst before the first was looked at asks for nothing more
+        # a second burst while a sync is queued adds no job
         yield
         bench.writer.run_round()
         yield

@@ -1,4 +1,4 @@
-"""SIGKILL of the writer while it works: jobs end once, nothing is paid for twice, and a poisoned document fails its job alone."""
+"""SIGKILL of the writer: each job ends once, no model call is repeated, and a poisoned document fails only its job."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def is_asked_again(chat: Summarizer, before: int) -> bool:
     return len(chat.asked) > before
 
 
-def test_killed_while_it_asks_a_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kills_during_model_calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KILLS_KEY", "sk-kills")
     draw = random.Random(0)
     chat = Summarizer(tmp_path / "data")
@@ -77,7 +77,7 @@ def test_killed_while_it_asks_a_model(tmp_path: Path, monkeypatch: pytest.Monkey
     assert len(set(chat.asked)) == len(bodies) and not any(chat.paid_twice)
 
 
-def poisoned(config: ServerConfig) -> None:
+def run_poisoned_writer(config: ServerConfig) -> None:
     add = mw.Index.add
 
     def die(self: mw.Index, sources: list[mw.File], **options: Any) -> mw.AddReport:
@@ -91,17 +91,17 @@ def poisoned(config: ServerConfig) -> None:
     run_writer(config, os.getppid())
 
 
-def test_a_document_that_kills_the_writer_fails_its_job_alone(tmp_path: Path) -> None:
+def test_a_document_that_kills_the_writer_fails_only_its_job(tmp_path: Path) -> None:
     config = ServerConfig(tmp_path / "data", collections={"a": CollectionConfig(embedder="none")})
     with State(config.database) as state:
         prepare(config, state)
         jobs = {one: queue(state, config.data, one, f"The text of {one}.") for one in ("before", "poison", "after")}
         for _ in range(3):
-            writer = SPAWN.Process(target=poisoned, args=(config,))
+            writer = SPAWN.Process(target=run_poisoned_writer, args=(config,))
             writer.start()
             writer.join(60)
             assert writer.exitcode == -signal.SIGKILL
-        writer = SPAWN.Process(target=poisoned, args=(config,))
+        writer = SPAWN.Process(target=run_poisoned_writer, args=(config,))
         writer.start()
         assert until(lambda: state.job(jobs["after"]).state == "done")  # type: ignore[union-attr]
         writer.terminate()

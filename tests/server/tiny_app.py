@@ -1,4 +1,4 @@
-"""An application as small as can be, for tests of the processes around it: its state by /readyz, and streams that take long."""
+"""A minimal application for tests of the supervisor, with /readyz and slow streams."""
 
 from __future__ import annotations
 

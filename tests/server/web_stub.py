@@ -1,4 +1,4 @@
-"""A server that follows a script: the JSON of each route of the native API, as `mergewise serve` sends it, without an index."""
+"""A scripted server without an index: it sends the JSON of the native API's routes as `mergewise serve` does."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def outline_of(text: str) -> list[Heading]:
 
 @dataclass
 class Stub:
-    """What the server holds, and how it behaves. Tests change it while it runs."""
+    """The data and the behaviour of the server. Tests change them while it runs."""
 
     texts: dict[str, tuple[str, str]] = field(default_factory=lambda: dict(TEXTS))
     collections: list[str] = field(default_factory=lambda: ["cats"])
@@ -136,20 +136,20 @@ class Stub:
     pause: float = 0.0
     """Seconds between two words of an answer."""
     refusals: list[tuple[int, dict[str, str], JSON]] = field(default_factory=list)
-    """Responses to questions before the first that is answered: status, headers, problem."""
+    """Refusals of the next questions: status, headers, problem."""
     failures: dict[str, JSON] = field(default_factory=dict)
-    """Documents that failed, with their errors."""
+    """Failed documents with their errors."""
     jobs: list[JSON] = field(default_factory=list)
     tokens: list[JSON] = field(default_factory=list)
     evaluations: bool = True
     requests: list[tuple[str, str, Mapping[str, str], bytes]] = field(default_factory=list)
     hangups: int = 0
-    """Questions that the browser called off."""
+    """Number of questions that the browser cancelled."""
     address: str = ""
     is_gone: bool = False
 
     def span(self, doc_id: str, words: str) -> Span:
-        """Where words stand."""
+        """Return the span of the words in a document."""
         start = self.texts[doc_id][0].index(words)
         return Span(doc_id, start, start + len(words))
 
@@ -203,7 +203,7 @@ class Stub:
             Step("stop", "not worth its 19 tokens", (tail,), None, 0.33),
         )
 
-    def said(self) -> JSON:
+    def answer_body(self) -> JSON:
         citations = tuple(
             Citation(n, words, self.span(doc_id, words.split(GAP)[0]), self.texts[doc_id][1])
             for n, (doc_id, words) in enumerate(self.quotes, 1)
@@ -254,8 +254,8 @@ class Stub:
         self.jobs.append({**job, "created": time.time(), "name": name, "bytes": len(text.encode()), "text": text})
         return self.jobs[-1]
 
-    def go_on(self) -> None:
-        """Each look at the jobs lets them go on by a third."""
+    def advance_jobs(self) -> None:
+        """Advance each job by a third. Called for each poll of the jobs."""
         for job in self.jobs:
             if job["state"] == "queued":
                 job["state"], job["progress"]["document"] = "running", job["name"]
@@ -268,7 +268,7 @@ class Stub:
 
 
 def document_row(doc_id: str, status: str, size: int, **known: JSON) -> JSON:
-    """A document as the list of documents shows it; what is not known of it is null."""
+    """Return a document as in the list of documents, with null for unknown fields."""
     unknown = dict.fromkeys(("error", "job", "characters", "leaves", "indexed_at"))
     row = {"key": key_of(doc_id), "id": doc_id, "title": "", "metadata": {}, "status": status, "bytes": size}
     return {**row, "media_type": "text/markdown", **unknown, **known}
@@ -287,8 +287,8 @@ def evaluation_job(state: str = "done") -> JSON:
 
 
 def problem(status: int, code: str, detail: str, hint: str) -> JSON:
-    said = {"status": status, "code": code, "detail": detail, "hint": hint}
-    return {"type": f"urn:mergewise:problem:{code}", "title": code, **said}
+    fields = {"status": status, "code": code, "detail": detail, "hint": hint}
+    return {"type": f"urn:mergewise:problem:{code}", "title": code, **fields}
 
 
 LIMITS = {
@@ -331,7 +331,7 @@ SETTINGS = {
 
 
 def report() -> EvaluationReport:
-    """An evaluation of two strategies on two questions."""
+    """Return the report of an evaluation of two strategies on two questions."""
     asked = [
         Question("q1", "How old are cats when the righting reflex is perfected?", ("at six to nine weeks",), None),
         Question("q2", "من أين تأتي القطط؟", (), None),
@@ -387,7 +387,7 @@ class Handler(BaseHTTPRequestHandler):
         if url.path == "/livez":
             return self._json({"status": "ok"})
         if not url.path.startswith("/api/v1/"):
-            return self._problem(404, "not_found", "there is nothing here")
+            return self._problem(404, "not_found", "path not found")
         return self._api(method, url.path.removeprefix("/api/v1/").split("/"), parse_qs(url.query), body)
 
     def _api(self, method: str, path: list[str], query: dict[str, list[str]], body: bytes) -> None:
@@ -396,17 +396,17 @@ class Handler(BaseHTTPRequestHandler):
             if method == "DELETE":
                 return self._send(204, b"", {"Set-Cookie": "mw_session=; Max-Age=0; Path=/"})
             if json.loads(body).get("token") != TOKEN:
-                return self._problem(401, "unauthorized", "no such token", "ask an admin for one")
+                return self._problem(401, "unauthorized", "unknown token", "ask an admin for a token")
             return self._send(204, b"", {"Set-Cookie": "mw_session=1; HttpOnly; SameSite=Strict; Path=/"})
         if "mw_session=1" not in self.headers.get("Cookie", ""):
-            return self._problem(401, "unauthorized", "a token is needed", "sign in", **{"WWW-Authenticate": "Bearer"})
+            return self._problem(401, "unauthorized", "missing token", "sign in", **{"WWW-Authenticate": "Bearer"})
         if method != "GET" and self.headers.get("X-Mergewise") != "1":
-            return self._problem(403, "forbidden", "writes of the page carry X-Mergewise")
+            return self._problem(403, "forbidden", "missing header: X-Mergewise")
         match path:
             case ["collections"]:
                 return self._list([stub.info(name) for name in stub.collections])
             case ["collections", name, *_] if name not in stub.collections:
-                return self._problem(404, "not_found", f"there is no collection {name!r}")
+                return self._problem(404, "not_found", "collection not found")
             case ["collections", name]:
                 return self._json(stub.info(name))
             case ["collections", name, "documents"] if method == "GET":
@@ -440,7 +440,7 @@ class Handler(BaseHTTPRequestHandler):
                 stub.jobs.append(evaluation_job())
                 return self._json({"job": stub.jobs[-1]}, 202)
             case ["jobs"]:
-                stub.go_on()
+                stub.advance_jobs()
                 kind = query.get("kind", [""])[0]
                 return self._list([job for job in stub.jobs if kind in ("", job["kind"])])
             case ["jobs", job, "cancel" | "retry" as what]:
@@ -451,8 +451,8 @@ class Handler(BaseHTTPRequestHandler):
             case ["models"]:
                 return self._json(MODELS)
             case ["tokens" | "settings", *_] if "admin" not in stub.scopes:
-                lacks = "this needs a token with the scope admin"
-                return self._problem(403, "forbidden", lacks, "ask an admin for one")
+                detail, hint = "missing scope: admin", "ask an admin for a token with this scope"
+                return self._problem(403, "forbidden", detail, hint)
             case ["settings"]:
                 return self._json(SETTINGS)
             case ["tokens"] if method == "GET":
@@ -465,7 +465,7 @@ class Handler(BaseHTTPRequestHandler):
             case ["tokens", token]:
                 stub.tokens = [one for one in stub.tokens if one["id"] != token]
                 return self._send(204, b"", {})
-        return self._problem(404, "not_found", "there is nothing here")
+        return self._problem(404, "not_found", "path not found")
 
     def _document(self, method: str, doc_id: str, rest: list[str], query: dict[str, list[str]]) -> None:
         stub = self.stub
@@ -474,7 +474,7 @@ class Handler(BaseHTTPRequestHandler):
             stub.failures.pop(doc_id, None)
             return self._json({"job": {"id": "j9", "state": "queued"}}, 202)
         if doc_id not in stub.texts:
-            return self._problem(404, "not_found", "there is no such document")
+            return self._problem(404, "not_found", "document not found")
         text, _ = stub.texts[doc_id]
         if rest == ["text"]:
             start, end = int(query.get("start", ["0"])[0]), int(query.get("end", [str(len(text))])[0])
@@ -502,7 +502,7 @@ class Handler(BaseHTTPRequestHandler):
                 if stub.pause:
                     time.sleep(stub.pause)
                 send("delta", {"text": word})
-            done = stub.said()
+            done = stub.answer_body()
             send("citations", {"citations": done["citations"]})
             send("done", done)
         except (BrokenPipeError, ConnectionResetError):
@@ -553,7 +553,7 @@ class Handler(BaseHTTPRequestHandler):
 
 
 def hostile_stub() -> Stub:
-    """A server whose documents, titles, answers and errors attack the page."""
+    """Return a server whose documents, titles, answers and errors attack the page."""
     name = "evil/" + HOSTILE_WORDS[:300].replace("/", "_")
     stub = Stub({name: (HOSTILE, HOSTILE_WORDS)}, question=HOSTILE_WORDS[:900], quotes=((name, HOSTILE_WORDS),))
     stub.answer, stub.unverified = f"{HOSTILE_WORDS} [1]", (HOSTILE_WORDS[:40],)
@@ -565,7 +565,7 @@ def hostile_stub() -> Stub:
 
 @contextmanager
 def serving(stub: Stub, port: int = 0) -> Iterator[Stub]:
-    """The stub at `stub.address`, until the block ends."""
+    """Serve the stub at `stub.address` for the duration of the block."""
     server = ThreadingHTTPServer(("127.0.0.1", port), type("Handler", (Handler,), {"stub": stub}))
     server.daemon_threads = True
     stub.is_gone = False

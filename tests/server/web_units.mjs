@@ -1,4 +1,4 @@
-// The pure parts of the page: run by `node --test` from test_web_files.py, beside copies of the page's modules.
+// Tests of the page's pure modules. test_web_files.py runs them with `node --test`, next to copies of the modules.
 import assert from "node:assert/strict";
 import test from "node:test";
 import { blocks, finishedSentences, inlines } from "./markdown.js";
@@ -27,7 +27,7 @@ test("events are the same wherever the bytes are split", async () => {
   assert.deepEqual(await read([...bytes].map((byte) => Uint8Array.of(byte))), EVENTS);
 });
 
-test("an event without data is none, and its name does not go on to the next", () => {
+test("an event without data is dropped together with its name", () => {
   assert.deepEqual(new EventParser().push("event: a\n\ndata: x\n\n"), [{ event: "message", data: "x", id: "" }]);
 });
 
@@ -39,7 +39,7 @@ test("leaving the loop cancels the response", async () => {
   assert.ok(isCancelled);
 });
 
-test("code points become UTF-16 units and back, as counting one by one says", () => {
+test("offsets of code points match counting one by one", () => {
   for (const text of ["", "plain", "👍", "a👍b👩‍👧c", "👍".repeat(50), "é\u0301漢😀\udc00x\ud800"]) {
     const points = [...text];
     const offsets = new Offsets(text);
@@ -51,7 +51,7 @@ test("code points become UTF-16 units and back, as counting one by one says", ()
   assert.equal(new Offsets("ab").unit(99), 2);
 });
 
-test("what steers or hides is seen, and no offset moves", () => {
+test("control and hidden characters become visible without changing offsets", () => {
   for (const text of ["a\u202eb", "\x1b[31m", "\u{e0041}x", "\u2028", "e\u0301", "👩‍👧", "\u061c\u200f", "\x00\x7f\x9b"]) assert.equal(printable(text).length, text.length);
   assert.equal(printable("a\u202e\x1b\x7f\u{e0041}"), "a\ufffd\u241b\u2421\ufffd\ufffd");
   assert.equal(printable("👩‍👧 नहीं می‌خواهم\tx\n"), "👩‍👧 नहीं می‌خواهم\tx\n");
@@ -70,11 +70,11 @@ test("the subset of Markdown", () => {
   assert.deepEqual(drawn("[1234] [a] [12][3]"), ["p:[1234] [a] ⟦12⟧⟦3⟧"]);
 });
 
-test("links, images and HTML stay the text that they are", () => {
+test("links, images and HTML stay plain text", () => {
   for (const text of ["[x](javascript:alert(1))", "![x](http://evil/x.png)", "<b onclick=x>y</b>", "<http://evil>"]) assert.deepEqual(drawn(text), [`p:${text}`]);
 });
 
-test("every letter of any text is in at most one node, in order", () => {
+test("nodes of any text are in order and do not overlap", () => {
   let seed = 7;
   const random = (n) => (seed = (seed * 48271) % 2147483647) % n;
   const letters = ["*", "**", "_", "`", "``", "[1]", "\n", "\n\n", "- ", "1. ", "# ", "> ", "```", "\\", "a", "b c", "👍", "|"];
@@ -91,7 +91,7 @@ test("every letter of any text is in at most one node, in order", () => {
   }
 });
 
-test("long answers of any shape take a time that grows with their length", () => {
+test("long answers of any shape take linear time", () => {
   for (const shape of ["*a ", "**a*b_", "`a``b```", "[1]", "- x\n", "> ", "\\", "_a_", "[", "```\n"]) {
     const began = process.cpuUsage().user;
     blocks(shape.repeat(200_000 / shape.length));
@@ -99,7 +99,7 @@ test("long answers of any shape take a time that grows with their length", () =>
   }
 });
 
-test("pieces hold each range that covers them", () => {
+test("pieces have the values of all ranges that cover them", () => {
   assert.deepEqual(pieces(0, 10, [{ start: 2, end: 6, value: "a" }, { start: 4, end: 99, value: "b" }]), [
     { start: 0, end: 2, values: [] }, { start: 2, end: 4, values: ["a"] }, { start: 4, end: 6, values: ["a", "b"] }, { start: 6, end: 10, values: ["b"] },
   ]);

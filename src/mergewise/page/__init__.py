@@ -1,8 +1,10 @@
-"""Contexts, answers and comparisons as a page to look at: one HTML file, complete in itself, below 300 KB.
+"""HTML pages of contexts, answers and comparisons: one self-contained file below 300 KB.
 
-Every function takes `document`, which gives a document by its id (`Index.document`): with it, the page shows what surrounds
-the text that was taken, and names lines. `count_tokens` is the counter that the budget is measured by (`Index.tokens`), and
-`link` gives the address of a document's file, or None. Without them the page does with what the context holds.
+The functions share these optional arguments:
+
+- `document` returns a document by its id (`Index.document`). With it, the page shows the surrounding text and line numbers.
+- `count_tokens` counts tokens for the budget (`Index.tokens`).
+- `link` returns the URL of a document's file, or None.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from mergewise.page.markup import Markup, join, tag
 from mergewise.page.parts import answer_part, left_out, page_header, steps
 from mergewise.page.passages import Anchor, PassageCards, anchors
 from mergewise.page.reasons import Marks
-from mergewise.page.shell import whole
+from mergewise.page.shell import html_page
 from mergewise.page.source_texts import DocumentLookup, FileLink, Places, SpanAddress
 from mergewise.page.tree import TreePicture
 from mergewise.protocols import TokenCounter
@@ -54,12 +56,12 @@ __all__ = [
     "notebook_frame",
 ]
 
-FRAGMENT_LIMIT = 150_000  # bytes of a part of a live page
-_LOOKED_AT = 24  # documents that a part of a live page is drawn from
-_STYLED = 100_000  # characters of a document whose styles such a part shows
+FRAGMENT_LIMIT = 150_000  # bytes of a fragment for the live page
+_FRAGMENT_DOCUMENTS = 24  # documents that a fragment reads
+_FRAGMENT_CHARACTERS = 100_000  # longest document that a fragment shows with styles
 
-_NOTEBOOK_LIMIT = 150_000  # a page inside another one: quotes take six characters there
-_NOTEBOOK_HEIGHT = 640
+_NOTEBOOK_LIMIT = 150_000  # bytes; lower than for a file, because each quote takes six characters in `srcdoc`
+_NOTEBOOK_HEIGHT = 640  # pixels
 
 
 def context_page(
@@ -70,7 +72,7 @@ def context_page(
     link: FileLink | None = None,
     limit: int = LIMIT,
 ) -> str:
-    """The page of a context: the budget, the hops, every passage with the reason of every stretch, what was left out."""
+    """Return the page of a context: budget, trace, passages with the reason of each part, and left-out candidates."""
     return _page(context, None, Places(document, link), count_tokens, limit)
 
 
@@ -82,7 +84,7 @@ def answer_page(
     link: FileLink | None = None,
     limit: int = LIMIT,
 ) -> str:
-    """The page of an answer: its citations lead to the passages of its context."""
+    """Return the page of an answer, with citations linked to the passages of its context."""
     return _page(answer.context, answer, Places(document, link), count_tokens, limit)
 
 
@@ -94,13 +96,13 @@ def comparison_page(
     link: FileLink | None = None,
     limit: int = LIMIT,
 ) -> str:
-    """The page of several contexts for one question, each with the seconds that it took, if known."""
-    asked = contexts[0][0].question if contexts else ""
+    """Return the page that compares contexts for one question, each with its time in seconds, if known."""
+    question = contexts[0][0].question if contexts else ""
 
     def body(detail: Detail) -> str:
-        head = page_header(asked, f"{len(contexts)} strategies", detail)
+        head = page_header(question, f"{len(contexts)} strategies", detail)
         sides = comparison_part(contexts, Places(document, link), count_tokens, detail)
-        return whole(asked, tag("div", head, *sides, class_="wide"), surroundings=False)
+        return html_page(question, tag("div", head, *sides, class_="wide"), surroundings=False)
 
     return fit_page(body, limit, [context for context, _ in contexts])
 
@@ -108,7 +110,7 @@ def comparison_page(
 def comparison_fragment(
     contexts: Sequence[tuple[Context, float | None]], *, document: DocumentLookup, address: SpanAddress
 ) -> str:
-    """The columns of `comparison_page` for a page that is there already."""
+    """Return the columns of `comparison_page` as a fragment for the live page."""
     places = _live_places(document, address)
 
     def body(detail: Detail) -> str:
@@ -120,9 +122,9 @@ def comparison_fragment(
 def context_fragment(
     context: Context, citations: Sequence[Citation] = (), *, document: DocumentLookup, address: SpanAddress
 ) -> str:
-    """What `context_page` shows below its header, for a page that is there already, with what an answer cites.
+    """Return the content of `context_page` below its header as a fragment for the live page.
 
-    `address` gives where that page shows a span of a document.
+    The `citations` of an answer are marked in the passages. `address` returns the live page's URL of a span.
     """
     drawing = _Drawing(context, _live_places(document, address), None, anchors(citations))
 
@@ -133,16 +135,16 @@ def context_fragment(
 
 
 def _fit_fragment(body: Callable[[Detail], str], contexts: Sequence[Context]) -> str:
-    """Draw a part of a live page. Its policy refuses styles in attributes: a script sets those of `data-style`."""
+    """Draw a fragment. The live page's security policy forbids style attributes, so a script applies `data-style`."""
     return fit_page(body, FRAGMENT_LIMIT, contexts).replace(' style="', ' data-style="')
 
 
 def _live_places(document: DocumentLookup, address: SpanAddress) -> Places:
-    return Places(document, page=address, most=_LOOKED_AT, longest=_STYLED)
+    return Places(document, page=address, most=_FRAGMENT_DOCUMENTS, longest=_FRAGMENT_CHARACTERS)
 
 
 def notebook_frame(shown: Context | Answer) -> str:
-    """The page inside a frame, as notebooks show it: its style and the notebook's do not meet."""
+    """Return the page in an iframe for notebooks, so that its styles do not mix with the notebook's."""
     context, answer = (shown.context, shown) if isinstance(shown, Answer) else (shown, None)
     inner = _page(context, answer, Places(), None, _NOTEBOOK_LIMIT)
     return tag(
@@ -163,15 +165,15 @@ def _page(
         linked: set[str] = set()
         parts = drawing.parts(detail, linked, () if answer is None else answer.trace)
         top = page_header(context.question, drawing.facts(answer), detail)
-        said = [] if answer is None else [answer_part(answer, drawing.cited, linked, places)]
+        answer_parts = [] if answer is None else [answer_part(answer, drawing.cited, linked, places)]
         surroundings = bool(detail.around and places.lookup)
-        return whole(context.question, join([top, *said, *parts]), surroundings=surroundings)
+        return html_page(context.question, join([top, *answer_parts, *parts]), surroundings=surroundings)
 
     return fit_page(body, limit, [context])
 
 
 class _Drawing:
-    """The parts of a context's picture, in as much detail as fits."""
+    """The parts of a context's page, drawn in a given detail."""
 
     def __init__(
         self, context: Context, places: Places, count_tokens: TokenCounter | None, cited: Sequence[Anchor]
@@ -191,11 +193,11 @@ class _Drawing:
             f" of {documents} document{'' if documents == 1 else 's'}",
         ]
         if answer is not None:
-            facts += [answer.mode, *([f"{answer.usage.calls} calls of a model"] if answer.usage.calls else [])]
+            facts += [answer.mode, *([f"{answer.usage.calls} model calls"] if answer.usage.calls else [])]
         return " · ".join(facts)
 
     def parts(self, detail: Detail, linked: set[str], then: Sequence[Step] = ()) -> list[Markup]:
-        """Draw budget, tree, passages, candidates and steps. `linked` gets the anchors of citations in the passages."""
+        """Draw budget, tree, passages, candidates and steps. Add the anchors of citations in the passages to `linked`."""
         context, marks, places = self._context, self._marks, self._places
         shown = replace(context, passages=context.passages[: detail.passages])
         cards = PassageCards(marks, places, self.cited, linked, detail)
@@ -216,9 +218,9 @@ def _sources(context: Context, tokens: Sequence[int], cards: PassageCards) -> Ma
     ]
     heading = tag("h2", "Sources", id="sources")
     if not passages:
-        return tag("section", heading, tag("p", "Nothing was found.", class_="notice"), aria_labelledby="sources")
-    listed = legend(context, cards.marks, bool(cards.cited))
-    return tag("section", heading, listed, *passages, aria_labelledby="sources")
+        return tag("section", heading, tag("p", "No passages found.", class_="notice"), aria_labelledby="sources")
+    marks_legend = legend(context, cards.marks, bool(cards.cited))
+    return tag("section", heading, marks_legend, *passages, aria_labelledby="sources")
 
 
 __getattr__ = lazy_names(

@@ -1,4 +1,4 @@
-"""What the budget went to: a bar with one segment a passage, and the rest that nobody used."""
+"""The budget bar, with a segment for each passage and for the unused rest, and the legend of the marks."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from mergewise.protocols import TokenCounter
 from mergewise.text.keys import heading_path
 from mergewise.types import Context, Passage
 
-MOST = 60  # segments; the passages after these share one
+MOST = 60  # number of segments; all further passages share one
 
 
 def shares(context: Context, count_tokens: TokenCounter | None) -> list[int]:
-    """The tokens of each passage with its heading line; without a counter, its part of the whole by length."""
+    """Return the tokens of each passage with its heading line. Without a counter, estimate them from the lengths."""
     passages = context.passages
     if count_tokens is not None:
-        return count_tokens([_as_read(number, passage) for number, passage in enumerate(passages, 1)])
-    lengths = [len(_as_read(number, passage)) for number, passage in enumerate(passages, 1)]
+        return count_tokens([_rendered(number, passage) for number, passage in enumerate(passages, 1)])
+    lengths = [len(_rendered(number, passage)) for number, passage in enumerate(passages, 1)]
     return [round(context.tokens * length / max(1, sum(lengths))) for length in lengths]
 
 
-def _as_read(number: int, passage: Passage) -> str:
-    """The passage as a model reads it."""
+def _rendered(number: int, passage: Passage) -> str:
+    """Return the passage as a model reads it."""
     return f"[{number}] {heading_path(passage.title, passage.headings)}\n{passage.text}"
 
 
 def budget_bar(context: Context, tokens: Sequence[int], kinds: Sequence[str], linked: int, prefix: str = "p") -> Markup:
-    """The bar, each segment in the colour of its kind. The first `linked` ones lead to their passages, which are on the page."""
+    """Draw the bar, each segment in the colour of its kind. The first `linked` segments link to passages on the page."""
     segments = [
         tag(
             "li",
@@ -56,12 +56,12 @@ def budget_bar(context: Context, tokens: Sequence[int], kinds: Sequence[str], li
 
 
 def _segment(tokens: int, kind: str, budget: int, number: int, href: str | None) -> Markup:
-    said = f"Passage {number}: {tokens} tokens, {tokens / budget:.0%} of the budget"
-    return tag("a", str(number), href=href, title=said, aria_label=said, class_=f"k {kind}")
+    label = f"Passage {number}: {tokens} tokens, {tokens / budget:.0%} of the budget"
+    return tag("a", str(number), href=href, title=label, aria_label=label, class_=f"k {kind}")
 
 
 def main_kind(passage: Passage, marks: Marks) -> str:
-    """The kind that most characters of the passage are marked as."""
+    """Return the kind of most characters of the passage."""
     if not passage.verbatim:
         return "written"
     lengths: Counter[str] = Counter()
@@ -71,7 +71,7 @@ def main_kind(passage: Passage, marks: Marks) -> str:
 
 
 def legend(context: Context, marks: Marks, cited: bool) -> Markup:
-    """The kinds that the page has, each with its mark and how many stretches there are of it."""
+    """Draw the legend: each kind on the page with its mark and its number of stretches."""
     stretches = [stretch for passage in context.passages for stretch in stretches_of(passage, marks)]
     lines = []
     for (kind, label), count in kinds_in(stretches).items():
@@ -80,5 +80,5 @@ def legend(context: Context, marks: Marks, cited: bool) -> Markup:
     if any(not passage.verbatim for passage in context.passages):
         lines.append(tag("li", tag("mark", "written", class_="k written"), tag("span", KINDS["written"].meaning)))
     if cited:
-        lines.append(tag("li", tag("span", "cited", class_="cited"), tag("span", "the answer rests on it")))
+        lines.append(tag("li", tag("span", "cited", class_="cited"), tag("span", "cited by the answer")))
     return tag("ul", *lines, class_="legend", aria_label="Legend")

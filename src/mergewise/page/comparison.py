@@ -1,4 +1,4 @@
-"""Contexts of several strategies side by side. What only one of them has is marked."""
+"""Contexts of several strategies side by side. Text that only one of them has is marked."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from mergewise.page.budget import MOST, budget_bar, shares
 from mergewise.page.detail import Detail
 from mergewise.page.markup import Markup, join, tag
-from mergewise.page.passages import GAP_SHOWN, GOES_ON, apart, card_head, shown_path, with_styles
+from mergewise.page.passages import GAP_SHOWN, GOES_ON, card_head, shown_path, split_space, with_styles
 from mergewise.page.source_texts import Places, Styled
 from mergewise.protocols import TokenCounter
 from mergewise.text.context_diff import OtherSpans, other_spans, unshared_texts
@@ -18,7 +18,7 @@ from mergewise.types import Context, Passage, Span
 
 @dataclass(frozen=True, slots=True)
 class ContextColumn:
-    """A context beside others: its number, the seconds that it took, what the others hold; and how it is shown."""
+    """A column of the comparison: a context with its number and time in seconds, the other contexts' spans, and the rendering."""
 
     number: int
     context: Context
@@ -35,8 +35,8 @@ def comparison_part(
     """Draw the legend and a column for each context."""
     others = other_spans([context for context, _ in contexts])
     sides = [
-        _column(ContextColumn(number, context, seconds, beside, places, count_tokens, detail))
-        for number, ((context, seconds), beside) in enumerate(zip(contexts, others, strict=True), 1)
+        _column(ContextColumn(number, context, seconds, spans, places, count_tokens, detail))
+        for number, ((context, seconds), spans) in enumerate(zip(contexts, others, strict=True), 1)
     ]
     shown = tag("div", *sides, class_="columns", style=f"--columns:{max(1, len(sides))}", tabindex="0", role="group",
                 aria_label="Strategies")  # fmt: skip
@@ -54,12 +54,12 @@ def _column(side: ContextColumn) -> Markup:
         tag("p", " · ".join(_facts(side)), class_="where"),
         budget_bar(context, shares(context, side.count_tokens), kinds, len(cards), prefix),
     )
-    empty = tag("p", "Nothing was found.", class_="notice") if not cards else None
+    empty = tag("p", "No passages found.", class_="notice") if not cards else None
     return tag("section", head, empty, *cards, class_="column", aria_labelledby=f"s{side.number}")
 
 
 def _kind(passage: Passage, side: ContextColumn) -> str:
-    """Whether most of the passage stands only here."""
+    """Return "only" if most of the passage is in no other context, else "shared"."""
     if not passage.verbatim:
         return "only"
     alone = sum(len(piece) for span in passage.spans for piece, only in side.others.pieces(span) if only)
@@ -74,7 +74,8 @@ def _facts(side: ContextColumn) -> list[str]:
     own = [text for _, text in unshared_texts(side.context, side.others, lambda span: side.places.text(span) or "")]
     if side.count_tokens is None:
         return [*facts, f"{sum(map(len, own))} characters only here"]
-    return [*facts, f"{sum(side.count_tokens(own)) if own else 0} tokens only here"]
+    own_tokens = sum(side.count_tokens(own)) if own else 0
+    return [*facts, f"{own_tokens} tokens only here"]
 
 
 def _card(prefix: str, number: int, passage: Passage, side: ContextColumn) -> Markup:
@@ -108,7 +109,7 @@ def _text(passage: Passage, side: ContextColumn) -> Markup:
 
 
 def _piece(piece: Span, words: str, styles: Sequence[Styled], alone: bool) -> Markup:
-    lead, inner, tail = apart(words)
+    lead, inner, tail = split_space(words)
     body = with_styles(Span(piece.doc_id, piece.start + len(lead), piece.end - len(tail)), inner, styles)
     if alone and says_something(inner):
         body = tag("mark", body, class_="k only", title="only here")
@@ -117,8 +118,8 @@ def _piece(piece: Span, words: str, styles: Sequence[Styled], alone: bool) -> Ma
 
 _LEGEND = tag(
     "ul",
-    tag("li", tag("mark", "only here", class_="k only"), tag("span", "no other strategy has this")),
-    tag("li", tag("span", "plain", class_="plain-word"), tag("span", "another one has it too")),
+    tag("li", tag("mark", "only here", class_="k only"), tag("span", "in no other strategy's context")),
+    tag("li", tag("span", "plain", class_="plain-word"), tag("span", "also in another context")),
     class_="legend",
     aria_label="Legend",
 )

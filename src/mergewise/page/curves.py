@@ -1,4 +1,4 @@
-"""Curves as SVG, by own code: a measure over tokens, with bands, each line named at its end. The best lines have a colour."""
+"""Curves as SVG without a plotting library: a metric over tokens, with bands and a name at the end of each line."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from mergewise.page.markup import Markup, join, shorten, tag
 WIDTH, HEIGHT = 640, 380
 LEFT, RIGHT, TOP, BOTTOM = 48, 186, 30, 46
 COLOURED = 7
-"""Lines that have a colour; the others are grey."""
+"""Number of coloured lines, the best ones. The rest are grey."""
 BANDS = 2
-"""The best lines that have a band, beside the reference."""
+"""Number of the best lines with a band, besides the reference."""
 GREY = "cx"
 LINE = 15
-"""Between two names."""
+"""Smallest distance of two names in pixels."""
 NAME = 26
-"""Characters of a name."""
+"""Longest name in characters."""
 DOTS = 128
-"""Points of a curve that has a dot for each; one with more is a line."""
+"""Largest number of points drawn as dots. A curve with more points is a line only."""
 STYLE = """
 svg { font: 12px ui-sans-serif, system-ui, -apple-system, "Segoe UI", Roboto, "Noto Sans", Arial, sans-serif; background: #fff; }
 """ + "".join(
     f".c{number} {{ --c: {colour}; }}\n"
     for number, colour in enumerate(("#1f5f9e", "#b4541a", "#1a7f66", "#7650c7", "#bd3f63", "#8a6d00", "#17788c"))
 )
-"""For a file of its own; on a page the style sheet says it."""
+"""Styles for a separate SVG file. On a page the style sheet has them."""
 RULES = """
 .cx { --c: var(--faint, #8b8f96); }
 .grid { stroke: var(--line, #e3dfd7); } .axis { fill: var(--soft, #5b616a); }
@@ -39,7 +39,7 @@ RULES = """
 
 @dataclass(frozen=True, slots=True)
 class CurvePoint:
-    """`x` and `y` with the interval of `y`, at a budget if `x` has one."""
+    """A point with the interval of `y`, and the budget behind `x` if there is one."""
 
     x: float
     y: float
@@ -56,7 +56,7 @@ class Curve:
 
 @dataclass(frozen=True, slots=True)
 class CurveFigure:
-    """Curves below a title, with the labels of both axes. `reference` is the curve that keeps its colour."""
+    """Curves with a title and the labels of both axes. The curve named `reference` always has a colour."""
 
     title: str
     x_label: str
@@ -67,7 +67,7 @@ class CurveFigure:
 
 @dataclass(frozen=True, slots=True)
 class _Scale:
-    """From values to places: `start` stands at `low`."""
+    """A linear map from values to pixels: `start` maps to `low`, `end` to `high`."""
 
     start: float
     end: float
@@ -80,7 +80,7 @@ class _Scale:
 
 
 def figure_svg(figure: CurveFigure, is_file: bool = False) -> Markup:
-    """The figure as an `svg` element; as a file it brings its colours."""
+    """Draw the figure as an `svg` element. A file includes its styles."""
     points = [point for curve in figure.curves for point in curve.points] or [CurvePoint(0.0, 0.0, 0.0, 0.0)]
     xs, ys = (
         _ticks(min(p.x for p in points), max(p.x for p in points)),
@@ -114,7 +114,7 @@ def figure_svg(figure: CurveFigure, is_file: bool = False) -> Markup:
 
 
 def _classes(figure: CurveFigure) -> dict[str, str]:
-    """Colours for the best curves at their ends, and for the reference."""
+    """Assign colour classes to the reference and to the curves with the highest last values. The rest are grey."""
     best = sorted(figure.curves, key=lambda curve: (curve.name != figure.reference, -curve.points[-1].y))[:COLOURED]
     coloured = {curve.name for curve in best}
     order = [curve.name for curve in figure.curves if curve.name in coloured]
@@ -122,7 +122,7 @@ def _classes(figure: CurveFigure) -> dict[str, str]:
 
 
 def _ticks(low: float, high: float) -> list[float]:
-    """Round numbers around both ends, four to eight of them."""
+    """Return four to eight round numbers that enclose both ends."""
     if high - low < 1e-9:
         low, high = low - 0.5, high + 0.5
     rough = (high - low) / 5
@@ -182,13 +182,13 @@ def _point_text(name: str, point: CurvePoint) -> str:
 
 
 def _names(figure: CurveFigure, classes: dict[str, str], upwards: _Scale, across: _Scale) -> list[Markup]:
-    """The names of the curves at their ends, from above, none on another. What has no room is not named."""
+    """Draw the names at the ends of the curves without overlaps, from top to bottom. Curves beyond the room get no name."""
     room = int((HEIGHT - BOTTOM - TOP) // LINE) + 1
     ends = sorted(figure.curves, key=lambda curve: (classes[curve.name] == GREY, -curve.points[-1].y))[:room]
     ends.sort(key=lambda curve: -curve.points[-1].y)
     wanted = [upwards(curve.points[-1].y) for curve in ends]
-    places = _apart(wanted, TOP, HEIGHT - BOTTOM)
-    found = []
+    places = _spread(wanted, TOP, HEIGHT - BOTTOM)
+    names = []
     for curve, y, natural in zip(ends, places, wanted, strict=True):
         last = across(curve.points[-1].x)
         lead = tag("line", x1=last + 5, y1=natural, x2=WIDTH - RIGHT + 12, y2=y, class_="lead")
@@ -196,12 +196,12 @@ def _names(figure: CurveFigure, classes: dict[str, str], upwards: _Scale, across
             "text", shorten(curve.name, NAME), tag("title", curve.name), x=WIDTH - RIGHT + 16, y=y + 4, class_="end"
         )
         reference = " reference" if curve.name == figure.reference else ""
-        found.append(tag("g", lead, name, class_=classes[curve.name] + reference))
-    return found
+        names.append(tag("g", lead, name, class_=classes[curve.name] + reference))
+    return names
 
 
-def _apart(wanted: Sequence[float], top: float, bottom: float) -> list[float]:
-    """Places in their order, each at least a line below the one before, as near to the wanted ones as there is room."""
+def _spread(wanted: Sequence[float], top: float, bottom: float) -> list[float]:
+    """Move positions apart to at least a line's height, in the same order and close to the wanted ones."""
     places: list[float] = []
     for y in wanted:
         places.append(max(y, places[-1] + LINE) if places else y)

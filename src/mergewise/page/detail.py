@@ -1,4 +1,4 @@
-"""How much a page shows, and how it is held below its limit: surroundings go first, the text of the context last."""
+"""Size limit of a page: how much detail it shows. Surrounding text is dropped first, the text of the context last."""
 
 from __future__ import annotations
 
@@ -9,46 +9,46 @@ from mergewise.page.markup import Markup, tag
 from mergewise.types import Context
 
 LIMIT = 300_000  # bytes of a page
-FRAME = 500  # bytes around the text of a passage
-LINE = 80  # characters of a passage that are always shown
-PASSAGES = (200, 50, 12, 3)  # that are shown where not all can be, all contexts together
-# Shares of the limit, in characters that are then shown: markup and letters take several bytes.
+FRAME = 500  # bytes of markup around the text of a passage
+LINE = 80  # smallest number of characters that a passage shows
+PASSAGES = (200, 50, 12, 3)  # numbers of passages to try if not all fit, over all contexts
+# Shares of the limit to try as numbers of characters. Markup and non-ASCII letters take several bytes.
 SHARES = (0.7, 0.35, 0.12, 0.04)
 
 
 @dataclass(frozen=True, slots=True)
 class Detail:
-    """The most that is shown: characters around a piece, candidates left out, steps, characters a passage, passages."""
+    """The largest amounts that a page shows. None: no limit."""
 
-    around: int = 320
-    left: int = 8
-    steps: int = 80
-    reasons: int = 40  # that are told of one passage
-    nodes: int = 300  # of the tree of the trace
-    characters: int | None = None
+    around: int = 320  # characters of surrounding text
+    left: int = 8  # left-out candidates
+    steps: int = 80  # steps of the trace
+    reasons: int = 40  # reasons per passage
+    nodes: int = 300  # nodes of the tree
+    characters: int | None = None  # characters per passage
     passages: int | None = None
 
     def omissions(self) -> list[str]:
-        """What a reader is told that this page leaves out, against a whole one."""
+        """Name the parts that this page leaves out, for its reader."""
         whole = Detail()
-        around = f"surroundings beyond {self.around} characters" if self.around else "surroundings"
+        around = f"surrounding text beyond {self.around} characters" if self.around else "surrounding text"
         parts = (
             (self.around < whole.around, around),
-            (self.steps < whole.steps, "the steps of the trace, and the reasons of each piece"),
-            (self.left < whole.left, "the candidates that were not taken"),
-            (self.characters is not None, f"what passages hold beyond {self.characters or 0:,} characters"),
-            (self.passages is not None, f"all passages after the first {self.passages or 0:,}"),
+            (self.steps < whole.steps, "steps of the trace and reasons"),
+            (self.left < whole.left, "candidates that were not taken"),
+            (self.characters is not None, f"the rest of passages beyond {self.characters or 0:,} characters"),
+            (self.passages is not None, f"passages after the first {self.passages or 0:,}"),
         )
         return [part for is_omitted, part in parts if is_omitted]
 
 
 def details(limit: int, contexts: Sequence[Context]) -> Iterator[Detail]:
-    """From the whole page down to hardly any. What cannot fit, since its bare text does not, is not tried."""
+    """Yield details to try, from the whole page downwards. Skip the full texts if they alone exceed the limit."""
     whole = Detail()
     short = replace(whole, around=120)
     none = replace(short, around=0)
     bare = replace(none, left=0, steps=0, reasons=0, nodes=12)
-    # the bytes that all passages take at the least
+    # lower bound of the bytes of all passages
     least = sum(len(passage.text.encode("utf-8", "replace")) + FRAME for c in contexts for passage in c.passages)
     if least < limit:
         yield from (whole, short, none, bare)
@@ -62,7 +62,7 @@ def details(limit: int, contexts: Sequence[Context]) -> Iterator[Detail]:
 
 
 def fit_page(render: Callable[[Detail], str], limit: int, contexts: Sequence[Context]) -> str:
-    """The richest page below the limit, in bytes of UTF-8."""
+    """Return the most detailed page below the limit, in bytes of UTF-8."""
     page = ""
     for detail in details(limit, contexts):
         page = render(detail)
@@ -72,6 +72,6 @@ def fit_page(render: Callable[[Detail], str], limit: int, contexts: Sequence[Con
 
 
 def notice(detail: Detail) -> Markup | None:
-    """What was left out for the sake of the size."""
+    """Draw the note on the parts that were left out because of the size limit."""
     omitted = ", ".join(detail.omissions())
     return tag("p", f"Left out to keep this page small: {omitted}.", class_="notice", role="note") if omitted else None

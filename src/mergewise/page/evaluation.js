@@ -3,7 +3,7 @@
   const SHOWN = 25;
   const MOST = 4;
 
-  // -- small things
+  // -- helpers
 
   const make = (name, properties = {}, ...children) => {
     const element = document.createElement(name);
@@ -17,7 +17,7 @@
   };
 
   const blocks = new Map();
-  // what stands in the page as compressed JSON, unpacked once
+  // a block of compressed JSON in the page, unpacked once
   const block = (name) => {
     if (!blocks.has(name)) blocks.set(name, unpack(document.getElementById(`data-${name}`).textContent));
     return blocks.get(name);
@@ -35,7 +35,7 @@
     return value === undefined ? -Infinity : Number(value);
   };
 
-  const sortable = (table) => {
+  const makeSortable = (table) => {
     const head = table.tHead.rows[table.tHead.rows.length - 1];
     [...head.cells].forEach((cell, column) => {
       const label = [...cell.childNodes];
@@ -102,7 +102,7 @@
     }
   };
 
-  for (const table of document.querySelectorAll(".table table")) sortable(table);
+  for (const table of document.querySelectorAll(".table table")) makeSortable(table);
   for (const button of document.querySelectorAll("[data-copy]")) {
     const table = button.closest(".table").querySelector("table");
     button.addEventListener("click", async () => {
@@ -154,8 +154,8 @@
     const [first, firstLabel] = choice("A", ran.map((method) => [method, method]), others[0] ?? ran[0]);
     const [second, secondLabel] = choice("B", ran.map((method) => [method, method]), ran.includes(head.reference) ? head.reference : ran[0]);
     const [show, showLabel] = choice("Show", [["all", "all"], ["missed", "missed by some"], ["differ", "A and B differ"],
-      ["onlyA", "only A holds the gold"], ["onlyB", "only B holds the gold"], ["none", "nobody holds the gold"]], "all");
-    const [sort, sortLabel] = choice("Order", [["better", "A better first"], ["worse", "B better first"], ["asked", "as asked"]], "better");
+      ["onlyA", "only A has the gold"], ["onlyB", "only B has the gold"], ["none", "no method has the gold"]], "all");
+    const [sort, sortLabel] = choice("Order", [["better", "A better first"], ["worse", "B better first"], ["asked", "original order"]], "better");
     const words = make("input", { type: "search", placeholder: "words of the question", ariaLabel: "Words of the question" });
     const count = make("p", { className: "facts", role: "status" });
     const list = make("div", { className: "list" });
@@ -166,10 +166,10 @@
 
     const budget = () => Number(byBudget.value);
     const known = (method, at) => score(byMetric.value, method, budget(), at);
-    const holds = (method, at) => score(head.held, method, budget(), at) === 1;
+    const hasGold = (method, at) => score(head.held, method, budget(), at) === 1;
     const gain = (at) => (known(first.value, at) ?? 0) - (known(second.value, at) ?? 0);
 
-    const wanted = (question, at) => {
+    const matchesFilters = (question, at) => {
       if (bySet.value && sets[question.set] !== bySet.value) return false;
       if (byKind.value && question.kind !== byKind.value) return false;
       if (byHops.value && String(question.hops) !== byHops.value) return false;
@@ -179,9 +179,9 @@
       switch (show.value) {
         case "missed": return ran.some((method) => score(head.held, method, budget(), at) === 0 || (known(method, at) ?? 1) < 1);
         case "differ": return gain(at) !== 0;
-        case "onlyA": return holds(first.value, at) && !rest(first.value).some((method) => holds(method, at));
-        case "onlyB": return holds(second.value, at) && !rest(second.value).some((method) => holds(method, at));
-        case "none": return !ran.some((method) => holds(method, at));
+        case "onlyA": return hasGold(first.value, at) && !rest(first.value).some((method) => hasGold(method, at));
+        case "onlyB": return hasGold(second.value, at) && !rest(second.value).some((method) => hasGold(method, at));
+        case "none": return !ran.some((method) => hasGold(method, at));
         default: return true;
       }
     };
@@ -202,7 +202,7 @@
         make("span", { className: "number" }, String(at + 1)), make("span", { dir: "auto" }, question.text));
       const gold = question.gold.length
         ? make("p", { className: "gold" }, "Gold: ", ...question.gold.flatMap((text, i) => [i ? " or " : "", make("q", { dir: "auto" }, text)]))
-        : make("p", { className: "gold" }, make("i", {}, question.answerable ? "no gold answer is marked" : "no answer in the documents"));
+        : make("p", { className: "gold" }, make("i", {}, question.answerable ? "no gold answer marked" : "no answer in the documents"));
       const tags = [sets.length > 1 && sets[question.set], question.kind, question.hops && `${question.hops} hops`].filter(Boolean);
       const article = make("article", { className: "question", tabIndex: -1 }, make("h3", {}, button),
         tags.length ? make("p", { className: "where" }, tags.join(" · ")) : null, gold, make("ul", { className: "verdicts" }, ...chips(at)), inside);
@@ -251,7 +251,7 @@
 
     const contexts = async (at, chosen) => {
       const question = questions[at];
-      if (question.block < 0) return make("p", { className: "notice" }, "The contexts of this question are not in the page; they are in the run.");
+      if (question.block < 0) return make("p", { className: "notice" }, "The contexts of this question are not on this page. The run folder has them.");
       const own = (await block(`q${question.block}`))[at];
       const rows = chosen.map((method) => own.rows[column(method, budget())] ?? null);
       const documents = new Set();
@@ -268,12 +268,12 @@
       const drawn = rows.map((row, i) => context(at, chosen[i], row, own.gold, texts, covered.filter((_, other) => other !== i).flat()));
       const several = rows.filter((row) => row?.passages).length > 1;
       const legend = make("ul", { className: "legend" }, make("li", {}, make("mark", { className: "k gold" }, "gold"), "a gold text"),
-        several ? make("li", {}, make("mark", { className: "k only" }, "only"), "in no other of these contexts") : null);
+        several ? make("li", {}, make("mark", { className: "k only" }, "only"), "in none of the other contexts") : null);
       return make("div", {}, rows.some((row) => row?.passages) ? legend : null, make("div", { className: "columns", style: `--columns: ${chosen.length}` }, ...drawn));
     };
 
     const piece = (texts, doc, start, end) => {
-      // stretches stand in their order; offsets count characters, not halves of them
+      // texts are sorted by offset; offsets count code points, not UTF-16 units
       const found = (texts.get(doc) ?? []).findLast(([from]) => from <= start);
       return found ? characters(found[1], start - found[0], end - found[0]) : "";
     };
@@ -282,8 +282,8 @@
     const context = (at, method, row, gold, texts, others) => {
       const parts = [make("h4", { dir: "auto" }, method)];
       if (!row) return make("section", { className: "column" }, ...parts, make("p", { className: "where" }, `Not run at ${budget().toLocaleString("en")} tokens.`));
-      const figures = metrics.filter((metric) => known1(metric, method, at) !== null)
-        .map((metric) => `${metric.replaceAll("_", " ")} ${figure(known1(metric, method, at))}`);
+      const figures = metrics.filter((metric) => metricScore(metric, method, at) !== null)
+        .map((metric) => `${metric.replaceAll("_", " ")} ${figure(metricScore(metric, method, at))}`);
       parts.push(make("p", { className: "where" }, figures.join(" · ")));
       if (row.error) parts.push(make("p", { className: "notice" }, `Failed: ${row.error}`));
       if (row.said) parts.push(make("p", { className: "reply", dir: "auto" }, row.said));
@@ -291,19 +291,19 @@
         parts.push(make("p", { className: "lost" }, make("span", { className: "verdict bad" }, "missing"), " ", make("q", { dir: "auto" }, text),
           make("span", { className: "where" }, ` ${head.stages[stage]}`)));
       }
-      for (const passage of row.passages ?? []) parts.push(shown(passage, gold, texts, others));
+      for (const passage of row.passages ?? []) parts.push(passageBox(passage, gold, texts, others));
       for (const [where, text] of row.found ?? []) {
         parts.push(make("div", { className: "passage" }, make("p", { className: "where" }, where), make("p", { className: "text", dir: "auto" }, text)));
       }
-      if (!row.passages && !row.found && !row.error) parts.push(make("p", { className: "where" }, row.lost ? "Nothing was found." : "Nothing is missing."));
+      if (!row.passages && !row.found && !row.error) parts.push(make("p", { className: "where" }, row.lost ? "No passages found." : "Nothing is missing."));
       return make("section", { className: "column" }, ...parts);
     };
-    const known1 = (metric, method, at) => score(metric, method, budget(), at);
+    const metricScore = (metric, method, at) => score(metric, method, budget(), at);
 
-    const shown = ([value, spans, written], gold, texts, others) => {
+    const passageBox = ([value, spans, written], gold, texts, others) => {
       const box = make("div", { className: "passage" });
       if (written !== undefined) {
-        box.append(make("p", { className: "where" }, "written by a model"), make("p", { className: "text", dir: "auto" }, ...bySearch(written, gold)));
+        box.append(make("p", { className: "where" }, "written by a model"), make("p", { className: "text", dir: "auto" }, ...markGold(written, gold)));
         return box;
       }
       const [, title] = head.documents[spans[0]] ?? ["", ""];
@@ -335,14 +335,14 @@
         const words = piece(texts, doc, cuts[i], cuts[i + 1]);
         const inside = (spans) => spans.some(([, start, end]) => start <= cuts[i] && end >= cuts[i + 1]);
         const only = others.length && !inside(elsewhere) && words.trim();
-        if (inside(marked)) found.push(make("mark", { className: "k gold", title: only ? "gold, in no other of these contexts" : "gold" }, words));
-        else if (only) found.push(make("mark", { className: "k only", title: "in no other of these contexts" }, words));
+        if (inside(marked)) found.push(make("mark", { className: "k gold", title: only ? "gold, in none of the other contexts" : "gold" }, words));
+        else if (only) found.push(make("mark", { className: "k only", title: "in none of the other contexts" }, words));
         else found.push(words);
       }
       return found;
     };
 
-    const bySearch = (text, gold) => {
+    const markGold = (text, gold) => {
       const at = gold.map((one) => [text.indexOf(one[3]), one[3].length]).filter(([start]) => start >= 0).sort((a, b) => a[0] - b[0]);
       const found = [];
       let end = 0;
@@ -357,7 +357,7 @@
     // -- the list
 
     const draw = () => {
-      const places = questions.map((_, at) => at).filter((at) => wanted(questions[at], at));
+      const places = questions.map((_, at) => at).filter((at) => matchesFilters(questions[at], at));
       if (sort.value !== "asked") {
         const sign = sort.value === "better" ? -1 : 1;
         places.sort((a, b) => sign * (gain(a) - gain(b)) || a - b);
@@ -376,7 +376,7 @@
     more.addEventListener("click", () => { state.shown += SHOWN; draw(); });
     place.querySelector("form").addEventListener("submit", (event) => event.preventDefault());
 
-    const follow = async () => {
+    const openFromHash = async () => {
       const parts = Object.fromEntries(location.hash.slice(1).split("&").map((part) => part.split("=")));
       if (!parts.q) return;
       let asked;
@@ -397,13 +397,13 @@
       article.focus({ preventScroll: true });
       article.scrollIntoView({ block: "start" });
     };
-    addEventListener("hashchange", follow);
+    addEventListener("hashchange", openFromHash);
     draw();
-    await follow();
+    await openFromHash();
     place.dataset.ready = "";
   };
 
   start().catch((error) => {
-    place.append(make("p", { className: "notice" }, `The questions cannot be shown: ${error.message}`));
+    place.append(make("p", { className: "notice" }, `Cannot show the questions: ${error.message}`));
   });
 })();

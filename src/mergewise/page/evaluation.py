@@ -1,7 +1,7 @@
-"""The report of an evaluation as a record, and as a page: what came out, tables, curves, pairs, costs, and question by question.
+"""The report of an evaluation as a record and as a page: results, tables, curves, pairs, costs, and single questions.
 
-The page stands without a script; with its own one tables can be sorted and copied, and questions are looked through. Their rows
-and texts are data in the page, compressed, and unpacked when they are asked for (`page.questions`).
+The page works without a script. With its script, readers can sort and copy tables and browse questions. The rows and texts of
+questions are compressed data in the page, unpacked on demand (`page.questions`).
 """
 
 from __future__ import annotations
@@ -11,21 +11,19 @@ from dataclasses import dataclass
 
 from mergewise.page.curves import RULES, CurveFigure, figure_svg
 from mergewise.page.markup import Markup, join, shorten, tag
-from mergewise.page.shell import asset, whole
+from mergewise.page.shell import asset, html_page
 
 LONGEST = 600
-"""Characters of a text of a table."""
+"""Longest title in characters."""
 PAIRS = 24
-"""Methods of a table of pairs, at most."""
+"""Largest number of methods in a table of pairs."""
 LEVEL = 0.05
-"""Probability below which a difference counts."""
+"""Significance level: a difference counts if its p value is below."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReportColumn:
-    """A column of a table of the page. `percent` says that shares are written as percentages; `group` stands above columns that
-    belong together.
-    """
+    """A column of a table. With `percent`, shares are shown as percentages. `group` is a heading above adjacent columns."""
 
     label: str
     about: str
@@ -40,7 +38,7 @@ class ReportColumn:
         return f"{100 * value if self.percent else value:,.{self.decimals}f}"
 
     def published_figure(self, value: float) -> str:
-        """A number as its paper printed it."""
+        """Format a number as its paper printed it."""
         return f"{value:,.{self.decimals}f}"
 
     def bounds(self, interval: tuple[float, float]) -> str:
@@ -51,8 +49,9 @@ class ReportColumn:
 
 @dataclass(frozen=True, slots=True)
 class ReportCell:
-    """A figure with its interval. `mark` is "best", "second" or empty. `spread` is the deviation between repeats; what a paper
-    published is as it is printed there.
+    """A value with its interval. `mark` is "best", "second" or empty. `spread` is the standard deviation between repeats.
+
+    `published` values are as printed in their paper.
     """
 
     value: float | None
@@ -66,7 +65,7 @@ class ReportCell:
 
 @dataclass(frozen=True, slots=True)
 class ReportRow:
-    """`note` says why a row has no figures. Rows of one `section` stand together."""
+    """A row of a table. `note` is the reason why a row has no values. Rows of a `section` are grouped."""
 
     name: str
     about: str
@@ -77,7 +76,7 @@ class ReportRow:
 
 @dataclass(frozen=True, slots=True)
 class ReportTable:
-    """`key` is its name in links and files. `is_explained`: what its columns say stands below it."""
+    """A table. `key` is its name in links and files. With `is_explained`, descriptions of the columns appear below the table."""
 
     key: str
     title: str
@@ -90,15 +89,15 @@ class ReportTable:
 
     @property
     def has_figures(self) -> bool:
-        """Whether anything of it was measured."""
+        """True if any cell has a measured value."""
         return any(cell.value is not None for row in self.rows for cell in row.cells)
 
 
 @dataclass(frozen=True, slots=True)
 class ReportPair:
-    """The difference of two methods with its interval of 95 percent, and its probability, corrected for all pairs of the table.
+    """The difference of two methods with its 95 % interval, and its p value, corrected for all pairs of the table.
 
-    `better` and `worse` count questions.
+    `better` and `worse` are numbers of questions.
     """
 
     difference: float
@@ -114,7 +113,7 @@ class ReportPair:
 
 @dataclass(frozen=True, slots=True)
 class ReportPairs:
-    """All pairs of methods: in row and column the difference of row less column."""
+    """All pairs of methods: each cell is the difference of row minus column."""
 
     title: str
     names: tuple[str, ...]
@@ -123,7 +122,7 @@ class ReportPairs:
 
 @dataclass(frozen=True, slots=True)
 class ReportPart:
-    """A part of the page with tables and figures, below a heading."""
+    """A section of the page with a heading, tables and figures."""
 
     key: str
     title: str
@@ -134,8 +133,9 @@ class ReportPart:
 
 @dataclass(frozen=True, slots=True)
 class EvaluationReport:
-    """What the page tells. `about` says what the figures are, `methods` what each method is. `warning` is the page's watermark.
-    `data` are blocks of compressed rows by name (`page.questions`).
+    """The content of the page. `about` explains the values, `methods` describes each method, `warning` is the page's watermark.
+
+    `data` holds blocks of compressed rows by name (`page.questions`).
     """
 
     title: str
@@ -154,7 +154,7 @@ class EvaluationReport:
 
 
 def evaluation_page(report: EvaluationReport) -> str:
-    """The whole page, in one file."""
+    """Return the whole page, in one file."""
     title = tag("h1", shorten(report.title, LONGEST), id="question", tabindex="-1", dir="auto")
     warning = tag("p", report.warning, class_="notice plumbing") if report.warning else None
     top = tag("header", title, tag("p", report.facts, class_="facts"), warning, class_="top")
@@ -173,18 +173,18 @@ def evaluation_page(report: EvaluationReport) -> str:
     blocks = [tag("script", Markup(data), type="application/gzip", id=f"data-{name}") for name, data in report.data]
     marked = "evaluation wide marked" if report.warning else "evaluation wide"
     body = tag("div", style, top, *sections, *blocks, class_=marked, data_warning=report.warning or None)
-    return whole(report.title, body, surroundings=False, script=asset("evaluation.js"))
+    return html_page(report.title, body, surroundings=False, script=asset("evaluation.js"))
 
 
 def _headline(report: EvaluationReport) -> Markup | None:
     about = tag("p", report.about, class_="about-table") if report.about else None
     lines = [*([about] if about else []), *(tag("p", _emphasised(line)) for line in report.headline)]
     remarks = tag("ul", *(tag("li", remark) for remark in report.remarks), class_="remarks") if report.remarks else None
-    return tag("section", *lines, remarks, class_="headline", aria_label="What came out") if lines or remarks else None
+    return tag("section", *lines, remarks, class_="headline", aria_label="Results") if lines or remarks else None
 
 
 def _emphasised(line: str) -> Markup:
-    """Names stand between asterisks."""
+    """Convert `**name**` to bold text."""
     pieces = line.split("**")
     return join(tag("b", piece, dir="auto") if place % 2 else piece for place, piece in enumerate(pieces))
 
@@ -194,7 +194,7 @@ def _contents(report: EvaluationReport, parts: Sequence[ReportPart]) -> Markup |
     links += [("pairs", "Pairs")] if report.pairs else []
     links += [("sources", "Questions")] if report.data else []
     links += [("methods", "Methods")] if report.methods else []
-    links += [("origin", "Where it comes from")] if report.provenance else []
+    links += [("origin", "Provenance")] if report.provenance else []
     items = [tag("li", tag("a", title, href=f"#{key}")) for key, title in links]
     return tag("nav", tag("ul", *items), class_="contents", aria_label="Contents") if len(items) > 2 else None
 
@@ -249,13 +249,13 @@ def _legend(table: ReportTable, published: bool) -> Markup:
     marks = {cell.mark for row in table.rows for cell in row.cells}
     parts = []
     if "best" in marks:
-        parts.append(join([tag("b", "Bold"), ": the best, and all that are not worse than it at adjusted 0.05"]))
+        parts.append(join([tag("b", "Bold"), ": best, or not significantly worse than the best (adjusted 0.05)"]))
     if "second" in marks:
-        parts.append(join([tag("span", "underlined", class_="second"), ": the next"]))
+        parts.append(join([tag("span", "underlined", class_="second"), ": second best"]))
     if published:
         parts.append(join([tag("span", "grey", class_="published"), ": published"]))
     if any(cell.interval for row in table.rows for cell in row.cells):
-        parts.append(Markup("small: interval of 95 percent"))
+        parts.append(Markup("small: 95 % interval"))
     return join(parts, ", ")
 
 
@@ -330,8 +330,8 @@ def _pairs(pairs: Sequence[ReportPairs]) -> Markup | None:
     if not pairs:
         return None
     note = (
-        "Row less column, and below it p of the paired sign-flip test, corrected by Holm's method for all pairs of the table. "
-        "Blue: the row is better at 0.05; red: worse."
+        "Row minus column. Below: p value of the paired sign-flip test, corrected by Holm's method for all pairs of the table. "
+        "Blue: the row is better at 0.05. Red: the row is worse."
     )
     tables = [
         tag("details", tag("summary", one.title), _pair_table(one), class_="pair", open=place == 0)
@@ -372,7 +372,7 @@ def _questions(report: EvaluationReport) -> Markup | None:
     if not report.data:
         return None
     notice = (
-        f"{report.left_out:,} questions are here without their contexts: the page would be too large."
+        f"{report.left_out:,} questions appear without their contexts, to keep the page small."
         if report.left_out
         else ""
     )
@@ -382,7 +382,7 @@ def _questions(report: EvaluationReport) -> Markup | None:
         tag("p", notice, class_="notice") if notice else None,
         tag(
             "noscript",
-            tag("p", "Questions are looked through by a script; tables and figures need none.", class_="notice"),
+            tag("p", "Browsing the questions needs JavaScript. Tables and figures work without.", class_="notice"),
         ),
         tag("div", class_="asked", id="asked"),
         id="sources",
@@ -395,7 +395,7 @@ def _methods(report: EvaluationReport) -> Markup | None:
         return None
     lines = [tag("div", tag("dt", name, dir="auto"), tag("dd", about)) for name, about in report.methods]
     drawn = tag("dl", *lines, class_="about origin")
-    return tag("section", tag("h2", "The methods", class_="set"), drawn, id="methods", class_="part")
+    return tag("section", tag("h2", "Methods", class_="set"), drawn, id="methods", class_="part")
 
 
 def _provenance(report: EvaluationReport) -> Markup | None:
@@ -405,4 +405,4 @@ def _provenance(report: EvaluationReport) -> Markup | None:
     for label, facts in report.provenance:
         lines = [tag("div", tag("dt", name), tag("dd", tag("code", value, dir="auto"))) for name, value in facts]
         blocks.append(join([tag("h3", label) if label else "", tag("dl", *lines, class_="about origin")]))
-    return tag("section", tag("h2", "Where it comes from", class_="set"), *blocks, id="origin", class_="part")
+    return tag("section", tag("h2", "Provenance", class_="set"), *blocks, id="origin", class_="part")

@@ -1,4 +1,4 @@
-"""HTML that is safe by default: whatever is not `Markup` is escaped where it enters the page."""
+"""HTML that is safe by default: every text that is not `Markup` is escaped."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from mergewise.text.printable import printable
 
 
 class Markup(str):
-    """Text that is HTML already."""
+    """Text that is already HTML."""
 
     __slots__ = ()
 
@@ -19,7 +19,7 @@ Child: TypeAlias = "str | Iterable[str] | None"
 
 
 def text(value: str) -> Markup:
-    """Any text as HTML: escaped, and without characters that a page may not hold."""
+    """Convert a text to HTML: escape it, and remove characters that HTML does not allow."""
     if isinstance(value, Markup):
         return value
     return Markup(escape(printable(value)))
@@ -30,14 +30,14 @@ def join(children: Iterable[str], between: str = "") -> Markup:
 
 
 def tag(name: str, /, *children: Child, **attributes: object) -> Markup:
-    """An element. Of attributes, `class_` is `class`, dashes are underscores, None and False are left out."""
+    """Return an element. Attributes: `class_` is `class`, underscores become dashes, None and False are left out."""
     shown = "".join(_attribute(key, value) for key, value in attributes.items())
     inside = join(text(child) if isinstance(child, str) else join(child or ()) for child in children)
     return Markup(f"<{name}{shown}>{inside}</{name}>")
 
 
 def void(name: str, /, **attributes: object) -> Markup:
-    """An element that has no end tag."""
+    """Return an element without an end tag."""
     return Markup(tag(name, **attributes).removesuffix(f"</{name}>"))
 
 
@@ -49,7 +49,7 @@ def _attribute(key: str, value: object) -> str:
 
 
 def shorten(value: str, length: int) -> str:
-    """The text on one line, cut at a word with an ellipsis where it is longer than `length`."""
+    """Put the text on one line. If it is longer than `length`, cut it at a word and add an ellipsis."""
     line = " ".join(value.split())
     if len(line) <= length:
         return line

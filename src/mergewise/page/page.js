@@ -6,12 +6,12 @@
   const button = document.getElementById("help-button");
   const still = matchMedia("(prefers-reduced-motion: reduce)");
 
-  // a frame without an origin, and some browsers on files, have no storage
+  // storage is missing in a frame without an origin, and for files in some browsers
   const remembered = (value) => {
     try {
       if (value === undefined) return localStorage.getItem("mergewise-scheme");
       localStorage.setItem("mergewise-scheme", value);
-    } catch { /* the choice lasts as long as the page */ }
+    } catch { /* the choice is then kept for this visit only */ }
     return null;
   };
 
@@ -23,7 +23,7 @@
     element.scrollIntoView({ block: element.offsetHeight < innerHeight * 0.8 ? "nearest" : "start", behavior: still.matches ? "auto" : "smooth" });
   };
 
-  // the questions of an evaluation come later than the page
+  // looks up the elements each time, because an evaluation adds its questions later
   const step = (by) => {
     const passages = [...document.querySelectorAll(".question, .passage:not(.question .passage)")];
     const at = passages.findIndex((passage) => passage.contains(document.activeElement));

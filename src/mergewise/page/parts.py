@@ -1,4 +1,4 @@
-"""The parts of a page that are neither passage nor picture: the answer, what was left out, the trace."""
+"""The other parts of a page: header, answer, left-out candidates and trace."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ LONGEST_ANSWER = 20_000
 LONGEST_QUOTE = 600
 LONGEST_LEFT = 260
 CITATIONS = 60
-REASON = 240  # characters of a step
-SPANS = 2  # of a step that are spelt out
+REASON = 240  # longest reason of a step in characters
+SPANS = 2  # number of spans of a step to list
 _MARK = re.compile(r"\[(\d{1,3})\]")
 _PARAGRAPH_END = re.compile(r"\n[ \t]*\n\s*")
 
@@ -30,17 +30,17 @@ def page_header(question: str, facts: str, detail: Detail) -> Markup:
 
 
 def answer_part(answer: Answer, cited: Sequence[Anchor], linked: set[str], places: Places) -> Markup:
-    """The answer, its marks linked to the text that they stand for, and the list of its citations."""
+    """Draw the answer, with its marks linked to the cited text, and the list of its citations."""
     targets: dict[int, str] = {}
     for anchor in cited:
         targets.setdefault(anchor.number, anchor.id if anchor.id in linked else f"q{anchor.id}")
-    said = answer.text if len(answer.text) <= LONGEST_ANSWER else answer.text[:LONGEST_ANSWER] + " …"
-    body = tag("div", *_paragraphs(said, targets), class_="said")
+    text = answer.text if len(answer.text) <= LONGEST_ANSWER else answer.text[:LONGEST_ANSWER] + " …"
+    body = tag("div", *_paragraphs(text, targets), class_="said")
     groups: dict[tuple[int, str], list[tuple[Citation, Anchor]]] = {}
     for citation, anchor in zip(answer.citations[:CITATIONS], cited, strict=False):
         path = shown_path(citation)
         groups.setdefault((citation.number, path), []).append((citation, anchor))
-    quotes = [_citations(number, path, group, linked, said, places) for (number, path), group in groups.items()]
+    quotes = [_citations(number, path, group, linked, text, places) for (number, path), group in groups.items()]
     more = len(answer.citations) - CITATIONS
     if more > 0:
         quotes.append(tag("li", f"and {more} more citations"))
@@ -49,39 +49,39 @@ def answer_part(answer: Answer, cited: Sequence[Anchor], linked: set[str], place
     return tag("section", tag("h2", "Answer"), body, listed, class_=kind, id="answer", tabindex="-1")
 
 
-def _paragraphs(said: str, targets: dict[int, str]) -> list[Markup]:
-    """The answer in paragraphs, with its styles, and with links at the marks that stand in no code."""
-    styles = styles_of(said)
+def _paragraphs(text: str, targets: dict[int, str]) -> list[Markup]:
+    """Draw the paragraphs of an answer with its styles, and with links at all marks outside of code."""
+    styles = styles_of(text)
     code = [styled.span for styled in styles if styled.name == "code"]
     marks = [
         (mark.start(), mark.end(), int(mark[1]))
-        for mark in _MARK.finditer(said)
+        for mark in _MARK.finditer(text)
         if int(mark[1]) in targets and not any(span.start <= mark.start() < span.end for span in code)
     ]
-    ends = [match.span() for match in _PARAGRAPH_END.finditer(said)]
+    ends = [match.span() for match in _PARAGRAPH_END.finditer(text)]
     starts = [0, *(end for _, end in ends)]
-    stops = [*(start for start, _ in ends), len(said)]
+    stops = [*(start for start, _ in ends), len(text)]
     return [
         tag(
-            "p", _with_links(said, start, stop, [m for m in marks if start <= m[0] < stop], styles, targets), dir="auto"
+            "p", _with_links(text, start, stop, [m for m in marks if start <= m[0] < stop], styles, targets), dir="auto"
         )
         for start, stop in zip(starts, stops, strict=True)
     ]
 
 
 def _with_links(
-    said: str,
+    text: str,
     start: int,
     stop: int,
     marks: Sequence[tuple[int, int, int]],
     styles: Sequence[Styled],
     targets: dict[int, str],
 ) -> Markup:
-    """The answer from `start` to `stop`, its marks as links."""
+    """Draw the answer from `start` to `stop` with its marks as links."""
     pieces = []
     at = start
     for first, last, number in (*marks, (stop, stop, 0)):
-        pieces.append(with_styles(Span("", at, first), said[at:first], styles))
+        pieces.append(with_styles(Span("", at, first), text[at:first], styles))
         if number:
             pieces.append(
                 tag("a", str(number), href=f"#{targets[number]}", class_="cite", aria_label=f"Citation {number}")
@@ -91,18 +91,18 @@ def _with_links(
 
 
 def _letters(words: str) -> str:
-    """A text without white space and marks, to compare it whatever its mark-up."""
+    """Remove white space and punctuation, to compare texts independent of their markup."""
     return re.sub(r"[\W_]+", "", words)
 
 
 def _citations(
-    number: int, path: str, group: Sequence[tuple[Citation, Anchor]], linked: set[str], said: str, places: Places
+    number: int, path: str, group: Sequence[tuple[Citation, Anchor]], linked: set[str], text: str, places: Places
 ) -> Markup:
-    """Where the citations of a number under one heading stand, and what they say where the answer says it in other words."""
+    """Draw the citations with one number and heading: their locations, and quotes that the answer does not repeat."""
     first = next((anchor for _, anchor in group if anchor.id in linked), None)
     shown = str(number)
     mark = tag("span", shown, class_="cite") if first is None else tag("a", shown, href=f"#{first.id}", class_="cite")
-    above = _letters(said)
+    above = _letters(text)
     quotes = [
         tag("q", shorten(citation.text, LONGEST_QUOTE), dir="auto")
         for citation, _ in group
@@ -120,7 +120,7 @@ def _place(citation: Citation, places: Places) -> Markup:
 
 
 def left_out(marks: Marks, places: Places, detail: Detail) -> Markup | None:
-    """The best of what is not in the context, in grey."""
+    """Draw the best candidates that are not in the context, in grey."""
     if not marks.left_out or not detail.left:
         return None
     shown = [_candidate(out, places) for out in marks.left_out[: detail.left]]
@@ -141,7 +141,7 @@ def _candidate(out: Reason, places: Places) -> Markup:
 
 
 def steps(trace: Sequence[Step], places: Places, most: int) -> Markup | None:
-    """All that the strategy did, a line a step, in a list that opens."""
+    """Draw all steps of the strategy, one per line, in a collapsed list."""
     if not trace or not most:
         return None
     lines = [_step(step, places) for step in trace[:most]]

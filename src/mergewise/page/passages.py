@@ -1,4 +1,4 @@
-"""A passage as a card: where it stands, its text with the reason of every stretch, and what surrounds it, in grey."""
+"""Cards of passages: location, text with the reason of each stretch, and surrounding text in grey."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from mergewise.page.source_texts import Places, Styled, bounds_around, styles_of
 from mergewise.text.keys import heading_path
 from mergewise.types import GAP, Citation, Passage, Span
 
-QUOTED = 72  # characters of a stretch where it is named in a list
+QUOTED = 72  # longest quote of a stretch in a list, in characters
 GAP_SHOWN = tag("span", "\n…\n", class_="gap")
 GOES_ON = tag("p", "The passage goes on.", class_="notice")
 
 
 @dataclass(frozen=True, slots=True)
 class Anchor:
-    """A stretch that an answer cites: `id` is where links to it lead, `number` what the answer prints."""
+    """A stretch cited by an answer: `id` is the target of links, `number` the citation's number in the answer."""
 
     id: str
     number: int
@@ -28,13 +28,13 @@ class Anchor:
 
 @dataclass(frozen=True, slots=True)
 class ShownPiece:
-    """A piece of a document as it is shown: surroundings, or taken; a gap comes before it where it does not touch the last."""
+    """A piece of a document on the page, either `taken` or surrounding text. `gap` marks a gap to the previous piece."""
 
     span: Span
     text: str
     taken: bool
     gap: bool = False
-    cut: bool = False  # surroundings that would go on
+    cut: bool = False  # surrounding text that goes on in the document
 
 
 def anchors(citations: Sequence[Citation]) -> list[Anchor]:
@@ -47,9 +47,9 @@ def stretches_of(passage: Passage, marks: Marks) -> list[Stretch]:
 
 
 def shown_path(place: Passage | Citation) -> str:
-    """Return title and headings; a first heading that says the title again is left out."""
-    says_again = place.headings[:1] == (place.title,)
-    return heading_path(place.title, place.headings[says_again:])
+    """Return title and headings, without a first heading that repeats the title."""
+    repeats_title = place.headings[:1] == (place.title,)
+    return heading_path(place.title, place.headings[repeats_title:])
 
 
 def card_head(anchor: str, number: int, title: str, where: Markup, doc_id: str | None) -> Markup:
@@ -63,7 +63,7 @@ def card_head(anchor: str, number: int, title: str, where: Markup, doc_id: str |
 
 @dataclass(frozen=True, slots=True)
 class PassageCards:
-    """Makes the cards of a context's passages. `linked` gets the anchors of the citations that stand in them."""
+    """The renderer of a context's passages. It adds the anchors of citations in the passages to `linked`."""
 
     marks: Marks
     places: Places
@@ -72,7 +72,7 @@ class PassageCards:
     detail: Detail
 
     def card(self, number: int, passage: Passage, tokens: str) -> Markup:
-        """One passage, with its number in the context."""
+        """Draw a passage with its number in the context."""
         path = shown_path(passage)
         first = passage.spans[0] if passage.spans else None
         target = next((one.span for one in self.cited if any(map(one.span.overlaps, passage.spans))), None)
@@ -116,7 +116,7 @@ class PassageCards:
         return tag("div", *pieces, class_="text", dir="auto")
 
     def _runs(self, passage: Passage) -> Iterator[ShownPiece]:
-        """The parts of a passage in the order of the document, with their surroundings, no text twice."""
+        """Yield the parts of a passage in document order with their surrounding text, without overlaps."""
         places = self.places
         end: tuple[str, int] | None = None
         for span, part in passage.parts():
@@ -127,17 +127,17 @@ class PassageCards:
             before, after = places.before(span, reach, floor), places.after(span, reach, ceiling)
             gap = end is not None and end != (before.doc_id, before.start)
             if len(before):
-                cut = places.says(span.doc_id, floor, before.start)
+                cut = places.has_text(span.doc_id, floor, before.start)
                 yield ShownPiece(before, places.text(before) or "", taken=False, gap=gap, cut=cut)
             yield ShownPiece(span, part, taken=True, gap=gap and not len(before))
             if len(after):
-                cut = places.says(span.doc_id, after.end, ceiling)
+                cut = places.has_text(span.doc_id, after.end, ceiling)
                 yield ShownPiece(after, places.text(after) or "", taken=False, cut=cut)
             end = span.doc_id, after.end
 
     def _stretch(self, stretch: Stretch, words: str, styles: Sequence[Styled]) -> Markup:
-        """One stretch, marked; white space at its ends stays unmarked."""
-        lead, inner, tail = apart(words)
+        """Draw a stretch with its mark. White space at its ends stays unmarked."""
+        lead, inner, tail = split_space(words)
         if not inner:
             return text(words)
         start = stretch.span.start + len(lead)
@@ -162,12 +162,12 @@ class PassageCards:
         return join(pieces)
 
     def _surroundings(self, span: Span, words: str, styles: Sequence[Styled]) -> Markup:
-        """Text in which the candidates that were left out stand out a little."""
+        """Draw surrounding text with slight marks on left-out candidates."""
         left = self.marks.left.at(span)
         pieces: list[str] = []
         for piece in pieces_of(span, [out.span for out in left]):
             out = next((out for out in left if out.span.contains(piece)), None)
-            lead, inner, tail = apart(words[piece.start - span.start : piece.end - span.start])
+            lead, inner, tail = split_space(words[piece.start - span.start : piece.end - span.start])
             body = with_styles(Span(span.doc_id, piece.start + len(lead), piece.end - len(tail)), inner, styles)
             if out is not None and inner:
                 body = tag("span", body, class_="left", title=f"{out.label}: {out.why}")
@@ -176,7 +176,7 @@ class PassageCards:
 
 
 def _first_characters(passage: Passage, characters: int | None) -> Passage:
-    """The passage up to so many characters."""
+    """Return the passage cut to the given number of characters."""
     if characters is None or len(passage.text) <= characters:
         return passage
     if not passage.verbatim:
@@ -192,17 +192,17 @@ def _first_characters(passage: Passage, characters: int | None) -> Passage:
 
 
 def _written_text(passage: Passage, places: Places) -> Markup:
-    """What a model wrote, and from where."""
+    """Draw a passage that a model wrote, with its sources."""
     sources = join(tag("li", places.location(span)) for span in passage.spans[:8])
     return Markup(
         tag("div", tag("mark", styled_text(passage.text), class_="k written"), class_="text", dir="auto")
-        + tag("p", KINDS["written"].meaning.capitalize() + ". Made from:", class_="where")
+        + tag("p", KINDS["written"].meaning.capitalize() + ". Sources:", class_="where")
         + tag("ul", sources, class_="where")
     )
 
 
 def _without_outer_space(runs: Sequence[ShownPiece]) -> list[ShownPiece]:
-    """The runs without white space where the surroundings begin and end."""
+    """Trim white space at the outer ends of the surrounding text."""
     trimmed = list(runs)
     if trimmed and not (first := trimmed[0]).taken:
         words = first.text.lstrip()
@@ -213,15 +213,15 @@ def _without_outer_space(runs: Sequence[ShownPiece]) -> list[ShownPiece]:
     return [run for run in trimmed if run.text]
 
 
-def apart(words: str) -> tuple[str, str, str]:
-    """White space, text, white space."""
+def split_space(words: str) -> tuple[str, str, str]:
+    """Split a text into leading white space, the text, and trailing white space."""
     inner = words.strip()
     lead = words[: len(words) - len(words.lstrip())]
     return lead, inner, words[len(lead) + len(inner) :]
 
 
 def with_styles(span: Span, words: str, styles: Sequence[Styled]) -> Markup:
-    """The words of a span: code in its letters, emphasis as such, without the marks that say so."""
+    """Draw the text of a span with code and emphasis as elements, without their Markdown marks."""
     own = [styled for styled in styles if styled.span.overlaps(span)]
     pieces = []
     for piece in pieces_of(span, [styled.span for styled in own]):
@@ -234,7 +234,7 @@ def with_styles(span: Span, words: str, styles: Sequence[Styled]) -> Markup:
 
 
 def styled_text(words: str) -> Markup:
-    """A text that a model wrote, with its styles."""
+    """Draw a text that a model wrote, with its styles."""
     return with_styles(Span("", 0, len(words)), words, styles_of(words))
 
 
@@ -243,7 +243,7 @@ def _why(stretch: Stretch) -> str:
 
 
 def _reasons(stretches: Sequence[Stretch], most: int) -> Markup | None:
-    """The reason of each stretch, in a list that opens."""
+    """Draw the reasons of the stretches as a collapsed list."""
     explained = [stretch for stretch in stretches if stretch.kind]
     if not explained or not most:
         return None

@@ -1,8 +1,8 @@
-"""Why each stretch of a context is there, and what was left out: read from the steps of a trace.
+"""The reason of each stretch of a context, and the left-out candidates, read from the steps of a trace.
 
-A step covers spans. What a stretch is marked as is the most telling of the steps that cover it (`KINDS` in order): a
-sentence that a hop led to is a hop, a hit in a merged section is a hit, and the rest of that section is merged. A step of
-another cause keeps the name of its action.
+A step covers spans. If several steps cover a stretch, the most specific one gives the mark (the first in `KINDS`): a sentence
+reached by a hop is a hop, a hit in a merged section is a hit, and the rest of that section is merged. A step of another cause
+keeps the name of its action.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ LEFT_OUT = {
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A reason for being taken: its CSS class, its name in the legend, what it means, and the causes of steps that give it."""
+    """A reason for taking a text: its CSS class (`name`), its label and meaning in the legend, and the causes of its steps."""
 
     name: str
     label: str
@@ -37,17 +37,17 @@ class Kind:
 KINDS = {
     kind.name: kind
     for kind in (
-        Kind("hop", "hop", "a name in the evidence led here", (Cause.HOP,)),
-        Kind("named", "named", "the question names what this section defines", (Cause.NAMED,)),
-        Kind("cut", "cut", "the first sentences of a piece that did not fit whole", (Cause.CUT,)),
+        Kind("hop", "hop", "reached over a name in the evidence", (Cause.HOP,)),
+        Kind("named", "named", "defines a name in the question", (Cause.NAMED,)),
+        Kind("cut", "cut", "first sentences of a piece that did not fit", (Cause.CUT,)),
         Kind("fused", "fused", "sentences kept when chunks were fused", (Cause.FUSION,)),
         Kind("hit", "hit", "found by the search", (Cause.SEARCH, Cause.TAKE)),
-        Kind("neighbour", "neighbour", "came with what stands beside it", (Cause.NEIGHBOUR,)),
-        Kind("merged", "merged", "the rest of a section whose parts were found", (Cause.MERGE,)),
-        Kind("round", "later round", "found by a further round of search", (Cause.ROUND,)),
+        Kind("neighbour", "neighbour", "next to a hit", (Cause.NEIGHBOUR,)),
+        Kind("merged", "merged", "rest of a section with several hits", (Cause.MERGE,)),
+        Kind("round", "later round", "found in a later round of search", (Cause.ROUND,)),
         Kind("other", "other", "another step of the strategy", (Cause.OTHER,)),
-        Kind("taken", "taken", "no step of the trace says why"),
-        Kind("written", "written", "a model wrote this; it is no text of a document"),
+        Kind("taken", "taken", "not explained by the trace"),
+        Kind("written", "written", "written by a model, not quoted from a document"),
     )
 }
 RANK = {name: rank for rank, name in enumerate(KINDS)}
@@ -55,13 +55,13 @@ _KINDS_OF_CAUSES = {cause: kind.name for kind in KINDS.values() for cause in kin
 
 
 def kind_of(step: Step) -> str:
-    """Return the kind of what a step took; empty if it took nothing."""
+    """Return the kind of the text that a step took. Empty if it took nothing."""
     return _KINDS_OF_CAUSES.get(step.cause, "")
 
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """Why a step took the text that it covers, or left it out ("left"). `label` is the action where the kind does not tell."""
+    """The reason why a step took a text or left it out (kind "left"). `label` is the step's action for the kind "other"."""
 
     span: Span
     kind: str
@@ -72,7 +72,7 @@ class Reason:
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """A piece of a passage's text, marked as one kind; `kind` is empty where it is white space or marks alone."""
+    """A piece of a passage's text with one kind. `kind` is empty for a piece without letters and digits."""
 
     span: Span
     text: str
@@ -100,7 +100,7 @@ class Marks:
         self.left = Overlaps(self.left_out, lambda out: out.span)
 
     def stretches(self, span: Span, text: str) -> list[Stretch]:
-        """The text of a span in pieces, each with what is said of it."""
+        """Split the text of a span into stretches with their reasons."""
         if (span, text) in self._stretches:
             return self._stretches[span, text]
         covering = self._reasons.at(span)
@@ -113,7 +113,7 @@ class Marks:
         return self._stretches[span, text]
 
     def _left_out(self, trace: Sequence[Step]) -> list[Reason]:
-        """Candidates of which nothing is in the context, the best first, and of those that overlap the best alone."""
+        """Return candidates without any text in the context, best first. Of overlapping candidates, keep only the best."""
         out: dict[Span, Reason] = {}
         for step in trace:
             if step.cause in LEFT_OUT:
@@ -121,12 +121,12 @@ class Marks:
                     out.setdefault(span, Reason(span, "left", LEFT_OUT[step.cause], step.reason, step.score))
         absent = [left for left in out.values() if not self.taken.at(left.span)]
         ranked = sorted(absent, key=lambda left: 1.0 if left.score is None else -left.score)
-        shown: dict[str, list[Span]] = {}  # of each document, in order
-        return [left for left in ranked if _is_new(left.span, shown.setdefault(left.span.doc_id, []))]
+        shown: dict[str, list[Span]] = {}  # sorted spans by document
+        return [left for left in ranked if _insert_disjoint(left.span, shown.setdefault(left.span.doc_id, []))]
 
 
-def _is_new(span: Span, others: list[Span]) -> bool:
-    """Whether the span has text and overlaps none of the others, which do not overlap either; it then joins them."""
+def _insert_disjoint(span: Span, others: list[Span]) -> bool:
+    """Insert a span into a sorted list of disjoint spans. Return False, and leave the list, if it is empty or overlaps."""
     at = bisect_left(others, span)
     if not span or any(span.overlaps(other) for other in others[max(0, at - 1) : at + 1]):
         return False
@@ -135,7 +135,7 @@ def _is_new(span: Span, others: list[Span]) -> bool:
 
 
 def reasons(trace: Iterable[Step]) -> list[Reason]:
-    """What the steps say of the text that they cover. A merge that was later passed over as a whole says nothing."""
+    """Return the reasons of all steps, except merges whose result was later skipped or dropped as a whole."""
     steps = list(trace)
     passed = Overlaps(
         (span for step in steps if step.cause in (Cause.SKIP, Cause.DROP) for span in step.inputs), lambda span: span
@@ -153,7 +153,7 @@ def reasons(trace: Iterable[Step]) -> list[Reason]:
 
 
 def pieces_of(span: Span, bounds: Iterable[Span]) -> list[Span]:
-    """The span cut wherever one of the others begins or ends."""
+    """Split the span at the bounds of the other spans."""
     inner = {at for other in bounds for at in (other.start, other.end) if span.start < at < span.end}
     cuts = [span.start, *sorted(inner), span.end]
     return [Span(span.doc_id, start, end) for start, end in pairwise(cuts)]
@@ -165,14 +165,14 @@ def _stretch(piece: Span, text: str, covering: Sequence[Reason]) -> Stretch:
 
 
 def _with_kind(piece: Stretch, found: bool) -> Stretch:
-    """With a kind, unless it has no word: beside a hit it is a neighbour, and alone nobody says why it was taken."""
+    """Give an unexplained piece with words a kind: "neighbour" if its span has reasons elsewhere, else "taken"."""
     if not any(map(str.isalnum, piece.text)):
         return Stretch(piece.span, piece.text)
     return piece if piece.kind else Stretch(piece.span, piece.text, "neighbour" if found else "taken")
 
 
 def _unite_alike(pieces: Sequence[Stretch]) -> list[Stretch]:
-    """Neighbours of which the same is said, as one."""
+    """Join adjacent pieces with the same kind and the same explanations."""
     joined: list[Stretch] = []
     for piece in pieces:
         last = joined[-1] if joined else None
@@ -189,6 +189,6 @@ def _explanations(piece: Stretch) -> set[str]:
 
 
 def kinds_in(stretches: Iterable[Stretch]) -> dict[tuple[str, str], int]:
-    """How many stretches there are of each kind, with its label, in the order of `KINDS`."""
+    """Count the stretches by kind and label, in the order of `KINDS`."""
     counts = Counter((stretch.kind, stretch.label) for stretch in stretches if stretch.kind)
     return dict(sorted(counts.items(), key=lambda item: (RANK[item[0][0]], item[0][1])))

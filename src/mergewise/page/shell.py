@@ -1,7 +1,7 @@
-"""The frame of every page: its head with style and script, its controls. Nothing is fetched, and nothing else may run.
+"""The frame of every page: head, styles, scripts and controls.
 
-The page's own policy lets it load nothing and run its own scripts alone, named by their hashes. Text of documents is escaped
-before that; the policy holds where a mistake would not.
+The page's Content-Security-Policy forbids all requests, and allows only the page's own scripts by their hashes. All text of
+documents is escaped; the policy is a second line of defence against a mistake there.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from mergewise.page.markup import Child, Markup, shorten, tag, void
 KEYS = (
     ("j", "next passage"),
     ("k", "previous passage"),
-    ("a", "the answer, or the question"),
-    ("s", "surroundings on and off"),
-    ("c", "colours: as the system, light, dark"),
+    ("a", "answer, or question"),
+    ("s", "surrounding text on or off"),
+    ("c", "colours: system, light, dark"),
     ("?", "this help"),
 )
 _HELP = "Keyboard help"
@@ -39,8 +39,8 @@ def _policy(scripts: tuple[str, ...]) -> str:
     )
 
 
-def whole(title: str, body: Child, *, surroundings: bool, script: str = "") -> str:
-    """A page of its own, from its doctype on, with one more script of its kind."""
+def html_page(title: str, body: Child, *, surroundings: bool, script: str = "") -> str:
+    """Return a complete page with the given body, and optionally with one more script."""
     scripts = tuple(filter(None, (asset("page.js"), script)))
     head = tag(
         "head",
@@ -59,10 +59,10 @@ def whole(title: str, body: Child, *, surroundings: bool, script: str = "") -> s
 
 
 def _controls(surroundings: bool) -> Markup:
-    around = tag("label", void("input", type="checkbox", id="around", checked=True), "Surroundings")
+    around = tag("label", void("input", type="checkbox", id="around", checked=True), "Surrounding text")
     return tag(
         "nav",
-        tag("a", "To the sources", href="#sources", class_="skip"),
+        tag("a", "Skip to the sources", href="#sources", class_="skip"),
         tag("span", "mergewise", class_="brand"),
         around if surroundings else None,
         tag(

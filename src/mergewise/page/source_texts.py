@@ -1,4 +1,4 @@
-"""Where texts stand: documents by their ids, each asked for once, and what surrounds a stretch of them."""
+"""Source texts of spans: documents by id, each loaded once, and the text around a span."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from mergewise.types import Document, Heading, Span
 T = TypeVar("T")
 DocumentLookup: TypeAlias = Callable[[str], Document | None]
 FileLink: TypeAlias = Callable[[str], str | None]
-"""From the id of a document to the address of its file, `file:///...`, or None."""
+"""A function that returns the URL of a document's file (`file:///...`) by the document's id, or None."""
 SpanAddress: TypeAlias = Callable[[Span], str | None]
 
 LONG_LINE = 55  # characters from which a line of prose counts as wrapped by its author
 SHORT_ID = 44
-# the end of a long line of prose that goes on in the next one: no list item, table, heading or code begins there
+# the end of a long line of prose that continues in the next line, where no list item, table, heading or code begins
 _WRAP = re.compile(
     rf"(?m)^(?=[^\n]{{{LONG_LINE},}}$)(?![ \t]{{2}}|[#|>`~:.]|[-*+=] *[-*+=])[^\n]*(\n)(?=[\w(\[“\"'<]|[*_`]{{1,2}}\w)"
 )
 
 
 class Overlaps(Generic[T]):
-    """Things that cover spans: which of many overlap a given span is found without a look at all of them."""
+    """A lookup of things by span, which finds the things that overlap a given span without a scan of all."""
 
     def __init__(self, things: Iterable[T], span_of: Callable[[T], Span]) -> None:
         by_document: dict[str, list[tuple[Span, T]]] = {}
@@ -41,11 +41,11 @@ class Overlaps(Generic[T]):
             by_document.setdefault(span.doc_id, []).append((span, thing))
         self._things = {doc: sorted(own, key=lambda pair: pair[0].start) for doc, own in by_document.items()}
         self._starts = {doc: [span.start for span, _ in own] for doc, own in self._things.items()}
-        # how far the things up to each one reach: before the first that reaches a place, none does
+        # running maximum of the ends, so that a binary search finds the first thing that reaches a position
         self._reach = {doc: list(accumulate((s.end for s, _ in own), max)) for doc, own in self._things.items()}
 
     def at(self, span: Span) -> list[T]:
-        """The things that overlap the span, in the order of their starts."""
+        """Return the things that overlap the span, ordered by start."""
         if span.doc_id not in self._things:
             return []
         first = bisect_right(self._reach[span.doc_id], span.start)
@@ -53,7 +53,7 @@ class Overlaps(Generic[T]):
         return [thing for own, thing in self._things[span.doc_id][first:last] if own.overlaps(span)]
 
     def around(self, span: Span) -> tuple[int, int | None]:
-        """Where the things before the span end, and where the first one after it starts."""
+        """Return the end of the things before the span, and the start of the first thing after it."""
         starts, reach = self._starts.get(span.doc_id, []), self._reach.get(span.doc_id, [])
         before, after = bisect_left(starts, span.start), bisect_left(starts, span.end)
         return (min(reach[before - 1], span.start) if before else 0), (starts[after] if after < len(starts) else None)
@@ -61,7 +61,7 @@ class Overlaps(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Styled:
-    """A stretch of a text that a screen shows otherwise: code, emphasised, or left out."""
+    """A stretch of a text with a style on screen: code, emphasis, or a hidden mark."""
 
     span: Span
     name: StyleName
@@ -69,7 +69,7 @@ class Styled:
 
 @dataclass(frozen=True, slots=True)
 class ReadableText:
-    """A document as a screen shows it: lines of prose flow, and some stretches are styled."""
+    """A document as shown on screen: with unwrapped lines of prose, and with styles."""
 
     text: str
     styles: Overlaps[Styled]
@@ -78,10 +78,10 @@ class ReadableText:
 
 @dataclass(frozen=True)
 class Places:
-    """Documents where they can be had. One that cannot is None, and the page does without it.
+    """The documents of a page and the locations of spans. The page also works if a document is missing (None).
 
-    `page` gives the address of a span on a live page, in place of that of its file. At most `most` documents are looked at, and
-    styles and headings are found in documents of up to `longest` characters.
+    `page` returns the URL of a span on a live page, used instead of the file's URL. At most `most` documents are loaded. Styles
+    and headings are found in documents of up to `longest` characters.
     """
 
     lookup: DocumentLookup | None = None
@@ -105,24 +105,24 @@ class Places:
         document = self.document(span.doc_id)
         return None if document is None else document.text[span.start : span.end]
 
-    def says(self, doc_id: str, start: int, end: int | None) -> bool:
-        """Whether a document has more than white space there."""
+    def has_text(self, doc_id: str, start: int, end: int | None) -> bool:
+        """Check if a document has more than white space in a range."""
         document = self.document(doc_id)
         return document is not None and bool(document.text[start:end].strip())
 
     def holds(self, span: Span, text: str) -> bool:
-        """Whether the document is at hand and still says this at the span."""
+        """Check if the document is available and still has this text at the span."""
         return self.text(span) == text
 
     def screen_text(self, span: Span, text: str) -> tuple[str, list[Styled]]:
-        """The text of a span for a screen, as long as it was, and its styles; from its document where that is at hand."""
+        """Return the text of a span for the screen, with the same length, and its styles. Uses the document if available."""
         whole = self._whole(span.doc_id) if self.holds(span, text) else None
         if whole is None:
             return unwrapped_prose(text), styles_of(text, span.doc_id, span.start)
         return whole.text[span.start : span.end], whole.styles.at(span)
 
     def section(self, span: Span) -> tuple[int, int | None]:
-        """From where to where the text goes on without a heading."""
+        """Return the bounds of the text around the span that has no heading in between."""
         whole = self._whole(span.doc_id)
         if whole is None:
             return 0, None
@@ -146,7 +146,7 @@ class Places:
         return "" if document is None else document.title
 
     def location(self, span: Span) -> str:
-        """File and line, with the page where there are pages; offsets where the text is not at hand."""
+        """Return file and line, and the page number if known. Return file and offsets if the document is not available."""
         document = self.document(span.doc_id)
         name = short_id(span.doc_id)
         if document is None:
@@ -156,7 +156,7 @@ class Places:
         return f"{name}:{line}" + (f", page {page}" if page is not None else "")
 
     def address(self, span: Span) -> str | None:
-        """Return where a span can be read: on the live page, or in its file, at its page."""
+        """Return the URL of a span: on the live page, or in its file at the right page. None if neither exists."""
         if self.page is not None:
             return self.page(span)
         address = None if self.link is None else self.link(span.doc_id)
@@ -173,7 +173,7 @@ class Places:
         return text(shown) if address is None else tag("a", shown, href=address, class_="file")
 
     def before(self, span: Span, length: int, floor: int) -> Span:
-        """Up to `length` characters before the span, from a word's start on, and not before `floor`."""
+        """Return up to `length` characters before the span, cut at a word, and not before `floor`."""
         document = self.document(span.doc_id)
         if document is None or length <= 0:
             return Span(span.doc_id, span.start, span.start)
@@ -183,7 +183,7 @@ class Places:
         return Span(span.doc_id, start, span.start)
 
     def after(self, span: Span, length: int, ceiling: int | None) -> Span:
-        """Up to `length` characters after the span, to a word's end, and not beyond `ceiling`."""
+        """Return up to `length` characters after the span, cut at a word, and not beyond `ceiling`."""
         document = self.document(span.doc_id)
         if document is None or length <= 0:
             return Span(span.doc_id, span.end, span.end)
@@ -195,12 +195,12 @@ class Places:
 
 
 def page_number(document: Document, span: Span) -> int | None:
-    """The page on which the span begins; None in a document without pages."""
+    """Return the number of the page on which the span begins, or None in a document without pages."""
     return next((page.number for page in document.pages if page.start <= span.start < page.end), None)
 
 
 def bounds_around(span: Span, taken: Overlaps[Span], places: Places) -> tuple[int, int | None]:
-    """How far the surroundings of a span may reach: to the nearest headings, and to texts that the context holds."""
+    """Return the limits of the surrounding text of a span: the nearest headings, and other text of the context."""
     heading, next_heading = places.section(span)
     before, after = taken.around(span)
     ends = [end for end in (after, next_heading) if end is not None]
@@ -208,7 +208,7 @@ def bounds_around(span: Span, taken: Overlaps[Span], places: Places) -> tuple[in
 
 
 def short_id(doc_id: str) -> str:
-    """The id of a document, of a long path the last folders and the name."""
+    """Shorten the id of a document: for a long path, keep the name and the last folders."""
     if len(doc_id) <= SHORT_ID:
         return doc_id
     parts = doc_id.split("/")
@@ -219,13 +219,13 @@ def short_id(doc_id: str) -> str:
 
 
 def styles_of(text: str, doc_id: str = "", start: int = 0) -> list[Styled]:
-    """The styles of a text that begins at `start` of its document; without one, of an answer."""
+    """Return the styles of a text that begins at `start` of its document, or of an answer (no `doc_id`)."""
     code = code_in(text) or (() if doc_id else code_by_margin(text))
     stretches = [*styles_in(text, code), *((first, last, "code") for first, last in code)]
     return [Styled(Span(doc_id, start + first, start + last), name) for first, last, name in stretches]
 
 
 def unwrapped_prose(text: str) -> str:
-    """The text with the line breaks of wrapped prose as spaces, character for character: a narrow screen wraps anew."""
+    """Replace the line breaks of wrapped prose by spaces, so that screens can wrap it. All offsets stay the same."""
     code = Overlaps((Span("", start, end) for start, end in code_in(text)), lambda span: span)
     return _WRAP.sub(lambda line: line[0] if code.at(Span("", *line.span(1))) else f"{line[0][:-1]} ", text)

@@ -1,7 +1,7 @@
 """The trace as a tree: evidence, the names in it, the sections they lead to, and merges with their parts.
 
-A hop hangs on the evidence that names it, what it led to on the hop, the parts of a merge on the merge, and everything else on
-the question.
+The parent of a hop is the evidence with its name. The parent of a section reached by a hop is the hop. The parent of a merge's
+part is the merge. The rest has the question as its parent.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from mergewise.page.source_texts import Overlaps, Places
 from mergewise.text.markup import readable
 from mergewise.types import Cause, Context, HopNote, Span, Step
 
-BRANCHES = 12  # that are shown; the others are in a list that opens
+BRANCHES = 12  # branches shown at once; the rest are in a collapsed list
 LONGEST_EVIDENCE, LONGEST_NAME, LONGEST_REASON = 130, 60, 300  # characters
 _MERGES = ("merged", "fused")
 _TOOK_NOTHING = (Cause.LINK, Cause.MISSING, Cause.LEFT, Cause.SKIP, Cause.DROP, Cause.STOP)
@@ -24,7 +24,7 @@ _TOOK_NOTHING = (Cause.LINK, Cause.MISSING, Cause.LEFT, Cause.SKIP, Cause.DROP, 
 
 @dataclass(slots=True)
 class TraceNode:
-    """What a step says of a span. `kind` is one of `KINDS`, "link" or "evidence"; `first` is the number of the step."""
+    """A span that a step took or linked. `kind` is one of `KINDS`, "link" or "evidence"; `first` is the number of the step."""
 
     kind: str
     step: Step | None
@@ -34,7 +34,7 @@ class TraceNode:
 
 
 class TraceTree:
-    """The nodes of a trace; `more` steps have none, since there are too many."""
+    """The nodes of a trace, up to a limit. `more` counts the steps beyond the limit."""
 
     def __init__(self, trace: Sequence[Step], most: int) -> None:
         self._most = most
@@ -87,20 +87,20 @@ class TraceTree:
     def _add_taken(self, kind: str, step: Step, span: Span, number: int) -> None:
         same = next((node for node in self._nodes if node.span == span and node.kind != "link"), None)
         if same is None and len(self._nodes) < self._most:
-            above = self._last(node for node in self._nodes if _hangs_on(span, kind, node))
+            above = self._last(node for node in self._nodes if _is_child(span, kind, node))
             self._add(kind, step, span, number, above.children if above else self.roots)
         elif same is not None and (same.kind == "evidence" or RANK[kind] < RANK[same.kind]):
             same.kind, same.step = kind, step
 
 
-def _hangs_on(span: Span, kind: str, node: TraceNode) -> bool:
+def _is_child(span: Span, kind: str, node: TraceNode) -> bool:
     if node.kind == "link" and kind == "hop":
         return node.span.overlaps(span)
     return node.kind in _MERGES and node.span.contains(span)
 
 
 def first_steps(context: Context, most: int) -> list[int]:
-    """Return the number of the first step that took some of each of the first `most` passages."""
+    """Return, for each of the first `most` passages, the number of the first step that took some of its text."""
     taking = [(number, step.covers) for number, step in enumerate(context.trace) if step.cause not in _TOOK_NOTHING]
     return [
         next((number for number, covers in taking if any(_overlap(passage.spans, span) for span in covers)), 0)
@@ -113,7 +113,7 @@ def _overlap(spans: Sequence[Span], other: Span) -> bool:
 
 
 class TreePicture:
-    """Draws the tree of a context's trace."""
+    """The drawing of a context's trace as a tree."""
 
     def __init__(self, context: Context, places: Places) -> None:
         self._context, self._places = context, places
@@ -125,20 +125,20 @@ class TreePicture:
         self._parts = Overlaps(parts, lambda part: part[1])
 
     def draw(self, most: int, linked: int) -> Markup | None:
-        """Draw up to `most` nodes, the telling branches first. The first `linked` passages are on the page."""
+        """Draw up to `most` nodes, branches with text of the context first. The first `linked` passages are on the page."""
         tree = TraceTree(self._context.trace, most)
         if not tree.roots:
             return None
         ranked = sorted(tree.roots, key=lambda node: (not self._is_used(node), node.first))
         branches = [self._node(node, linked) for node in ranked]
         rest = branches[BRANCHES:]
-        further = f" {tree.more} further steps are not in the tree." if tree.more else ""
+        further = f" {tree.more} more steps are not shown." if tree.more else ""
         return tag(
             "figure",
             tag("a", "Question", href="#question", class_="hop-question"),
             tag("ul", *branches[:BRANCHES]),
             tag("details", tag("summary", f"{len(rest)} more"), tag("ul", *rest)) if rest else None,
-            tag("figcaption", f"Pale: nothing of it is in the context.{further}"),
+            tag("figcaption", f"Pale: not in the context.{further}"),
             class_="tree hops",
             aria_label="The trace as a tree",
         )
@@ -168,13 +168,13 @@ class TreePicture:
         )
 
     def _quote(self, span: Span) -> str:
-        """The text of a span: from its document, or as far as a passage holds it."""
+        """Return the text of a span from its document, or from a passage if the document is not available."""
         inside = (text[max(0, span.start - own.start) : span.end - own.start] for _, own, text in self._parts.at(span))
         whole = self._places.text(span) or next(inside, "")
         return shorten(readable(whole).strip("| \n"), LONGEST_EVIDENCE) or self._places.location(span)
 
     def _section(self, span: Span, number: int) -> str:
-        """A section by its innermost heading, its document's title, or its first line."""
+        """Name a section by its innermost heading, its document's title, or its first line."""
         passage = self._context.passages[number - 1] if number else None
         if passage is not None and (passage.headings or passage.title):
             return shorten((passage.title, *passage.headings)[-1], LONGEST_NAME)

@@ -1,1 +1,1 @@
-"""`mergewise serve`: collections of documents behind HTTP, with jobs that survive kills, and a page."""
+"""`mergewise serve`: an HTTP server for collections of documents, with a web page and jobs that survive crashes."""

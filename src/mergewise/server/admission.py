@@ -1,11 +1,11 @@
-"""Who may work now, and who waits: slots for assembling contexts, and places for those who wait for models.
+"""Concurrency limits of a worker: slots for assembling contexts, and places for questions that wait for a chat model.
 
-Assembling takes a processor, so a worker has one slot; more threads would only slow each other down. The queue for it is as
-long as it can be served in time: by the mean time that a slot was held lately. Whoever waits for a chat model within a slot gives
-the slot up meanwhile (`SlotReleasingChat`).
+Assembling a context is bound by the CPU, so a worker has one slot; more threads would only slow each other down. The length of
+the queue follows from the mean time that a slot was held recently. A question that waits for a chat model while it holds a slot
+releases the slot during the wait (`SlotReleasingChat`).
 
-A question that is refused is told when to come again (`RetryLedger`). If it does, it finds a longer queue than one that is
-asked for the first time: so all who heed the time are answered, and who asks again at once gains nothing.
+A refused question gets a time to retry (`RetryLedger`). The queue is longer for a retry at that time than for a new question.
+So clients that respect the time get their answer, and clients that retry at once gain nothing.
 """
 
 from __future__ import annotations
@@ -30,57 +30,57 @@ from mergewise.types import Message, Reply
 
 Result = TypeVar("Result")
 
-# Seconds that a slot is taken to be held before the first one was, and how much the latest counts for the mean.
+# initial estimate of the seconds that a slot is held, and weight of the latest value in the moving average
 _FIRST_MEAN, _LATEST = 0.06, 0.1
 LONGEST_WAIT = 10.0
-"""Seconds after which a refused question is told to come again, at most."""
+"""Longest time in seconds after which a refused question should retry."""
 _SHORTEST_WAIT = 0.05
 
 
 class RetryLedger:
-    """Refused questions, each with the time at which it was told to come again.
+    """Refused questions, each with its time to retry.
 
-    Clients that heed the time are spread over it: the next one is told to come after those that are expected. Clients that do
-    not heed it make nobody wait longer, since as many are expected as came lately.
+    The retries are spread over time: each question gets a later time than the retries that are expected already. The number of
+    expected retries follows from the share of questions that came back recently, so clients that never retry delay nobody.
     """
 
     GRACE = 5.0
-    """Seconds after its time for which a question is expected."""
+    """Seconds after the retry time during which a question is still expected."""
     MOST = 4096
     _LATEST = 0.05
 
     def __init__(self) -> None:
         self._due: OrderedDict[int, float] = OrderedDict()
-        self._kept = 1.0
+        self._return_share = 1.0
 
     def count_expected(self, now: float) -> float:
-        """How many questions will come again."""
+        """Estimate how many refused questions will come back."""
         while self._due:
             question, due = next(iter(self._due.items()))
             if now <= due + self.GRACE and len(self._due) <= self.MOST:
                 break
             del self._due[question]
-            self._kept -= self._LATEST * self._kept
-        return self._kept * len(self._due)
+            self._return_share -= self._LATEST * self._return_share
+        return self._return_share * len(self._due)
 
     def is_due(self, question: int, now: float) -> bool:
-        """Whether the question was told to come again, and its time has come."""
+        """Check if the question was refused earlier and its time to retry has come."""
         return self._due.get(question, inf) <= now
 
-    def keep(self, question: int) -> None:
-        """The question is let in."""
+    def note_admission(self, question: int) -> None:
+        """Record that the question was admitted."""
         if self._due.pop(question, None) is not None:
-            self._kept += self._LATEST * (1 - self._kept)
+            self._return_share += self._LATEST * (1 - self._return_share)
 
-    def make(self, question: int, now: float, wait: float) -> None:
-        """The question is refused. One that came too early has its time from before."""
+    def note_refusal(self, question: int, now: float, wait: float) -> None:
+        """Record that the question was refused. A question that came too early keeps its earlier time to retry."""
         if self._due.get(question, -inf) <= now:
             self._due.pop(question, None)
             self._due[question] = now + wait
 
 
 class ConcurrencyLimiter:
-    """The slots and places of a worker. Belongs to the event loop that it is made in."""
+    """The slots and places of a worker. Bound to the event loop that creates it."""
 
     def __init__(self, limits: ServeLimits, metrics: Metrics, slots: int = 1) -> None:
         self._limits, self._metrics = limits, metrics
@@ -97,21 +97,21 @@ class ConcurrencyLimiter:
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     def longest_queue(self, *, again: bool = False) -> int:
-        """How many questions may wait when another one comes, or comes `again` at the time that it was told."""
+        """Return the longest queue that a question may join, or that a retry may join at its time (`again`)."""
         limits = self._limits
         seconds = limits.queue_again_seconds if again else limits.queue_seconds
         return int(min(max(seconds / self._mean, limits.queue_least), limits.queue_most))
 
     @property
     def busy(self) -> tuple[int, int]:
-        """Questions that wait for a slot, and that wait for a model."""
+        """The number of questions that wait for a slot, and of those waiting for a model."""
         return len(self._queue), self._streams
 
     def enter(self, question: str = "", has_place: bool = False) -> Slot:
-        """A slot, or a turn in the queue for one. Raises HTTPProblem 429 where the queue is full.
+        """Return a slot, or a turn in the queue for a slot. Raises HTTPProblem 429 if the queue is full.
 
-        `question` says what is asked by whom; without it nobody knows it again. `has_place`: the caller waits for models in a
-        place that he has already.
+        `question` identifies the client and the question, to recognise a retry. With `has_place`, the caller already has a place
+        in which to wait for models.
         """
         key, now = hash(question), monotonic()
         again = self._retries.is_due(key, now)
@@ -120,14 +120,14 @@ class ConcurrencyLimiter:
             before = len(self._queue) + self._retries.count_expected(now)
             wait = min(max(_SHORTEST_WAIT, before * self._mean), LONGEST_WAIT)
             if question:
-                self._retries.make(key, now, wait)
-            raise HTTPProblem(429, "busy", "more is asked than can be answered", "ask again later", retry_after=wait)
-        self._retries.keep(key)
+                self._retries.note_refusal(key, now, wait)
+            raise HTTPProblem(429, "busy", "server busy: too many questions", "ask again later", retry_after=wait)
+        self._retries.note_admission(key)
         return Slot(self, has_place)
 
     @contextmanager
     def place(self) -> Iterator[None]:
-        """One of the places in which models are waited for. Raises HTTPProblem 429 where all are taken."""
+        """Hold a place in which to wait for models. Raises HTTPProblem 429 if all places are taken."""
         self.take_place()
         try:
             yield
@@ -135,10 +135,10 @@ class ConcurrencyLimiter:
             self.leave_place()
 
     async def wait(self, function: Callable[[], Result], then: Callable[[], None] = lambda: None) -> Result:
-        """The function's result, computed in a thread of ours; `then` is called once the thread is done with it.
+        """Run the function in a thread of the pool and return its result. `then` is called once the thread has finished.
 
-        Who waits outside of the slots has a place.
-        When the caller is cancelled, the work is called off, which takes until its next call of a store or a model.
+        A caller that holds no slot must hold a place. If the caller is cancelled, the work is cancelled too; it stops at its
+        next call of a store or a model.
         """
         work = CancellableWork()
         thread = self.loop.run_in_executor(self._pool, copy_context().run, work.do, function)
@@ -147,21 +147,23 @@ class ConcurrencyLimiter:
             return await asyncio.shield(thread)
         except asyncio.CancelledError:
             work.cancel()
-            # nobody asks for what it raises then
+            # nobody reads its exception after a cancellation
             thread.add_done_callback(lambda done: done.cancelled() or done.exception())
             raise
 
     def take_place(self) -> None:
         if self._streams >= self._limits.streams:
             self._metrics.rejected.labels("streams").inc()
-            raise HTTPProblem(429, "busy", "too many answers wait for a model", "ask again later", retry_after=1.0)
+            raise HTTPProblem(
+                429, "busy", "server busy: too many answers wait for a model", "ask again later", retry_after=1.0
+            )
         self._streams += 1
 
     def leave_place(self) -> None:
         self._streams -= 1
 
     def turn(self, first: bool) -> asyncio.Future[None]:
-        """Done once there is a slot: at the end of the queue, or `first` in it."""
+        """Join the queue at its end, or at its front if `first`. The future is done once a slot is free."""
         turn = self.loop.create_future()
         if self._free > 0:
             self._free -= 1
@@ -171,14 +173,14 @@ class ConcurrencyLimiter:
         return turn
 
     def drop(self, turn: asyncio.Future[None]) -> None:
-        """Nobody waits for this turn any more; if it came meanwhile, the next one has it."""
+        """Leave the queue. If the turn has already come, its slot goes to the next in the queue."""
         if turn.done():
             self.give()
         else:
             self._queue.remove(turn)
 
     def give(self) -> None:
-        """Give a slot to the first who waits."""
+        """Give a slot to the first in the queue."""
         if self._queue:
             self._queue.popleft().set_result(None)
         else:
@@ -188,31 +190,31 @@ class ConcurrencyLimiter:
         self._metrics.queue.observe(seconds)
 
     def observe(self, seconds: float) -> None:
-        """How long a slot was held."""
+        """Add the seconds that a slot was held to the moving average."""
         self._mean += _LATEST * (seconds - self._mean)
 
 
 class Slot:
-    """A slot in the hands of one question, which may give it up for a while."""
+    """A slot held by one question, which may release the slot for a while."""
 
     current: ContextVar[Slot | None] = ContextVar("mergewise-slot", default=None)
 
     def __init__(self, admission: ConcurrencyLimiter, has_place: bool) -> None:
         self._admission, self._has_place = admission, has_place
-        # what is waited for, until the slot is taken
+        # the turn in the queue, until the slot is taken
         self._turn: asyncio.Future[None] | None = admission.turn(first=False)
         self._since: float | None = None
         self._held = 0.0
         self._has_left = False
 
     def start(self, function: Callable[[float], Result]) -> asyncio.Task[Result]:
-        """The function's result, computed once the slot is there; it is given the seconds until then.
+        """Start a task that waits for the slot and calls the function with the seconds waited.
 
-        When the task is cancelled, the work is called off; the slot is free once its thread has ended.
+        If the task is cancelled, the work is cancelled too, and the slot is free once its thread has ended.
         """
         task = self._admission.loop.create_task(self._run(function))
-        # also where the task was cancelled before it began
-        task.add_done_callback(lambda _: self._forgo())
+        # a task cancelled before it began would keep its turn
+        task.add_done_callback(lambda _: self._leave_queue())
         return task
 
     async def _run(self, function: Callable[[float], Result]) -> Result:
@@ -222,7 +224,7 @@ class Slot:
         self._admission.observe_queue(waited)
 
         def work() -> Result:
-            # the thread has a context of its own
+            # context variables are per thread
             Slot.current.set(self)
             return function(waited)
 
@@ -235,8 +237,7 @@ class Slot:
         if self._has_left:
             self._release()
 
-    def _forgo(self) -> None:
-        """Nobody waits any more for the slot."""
+    def _leave_queue(self) -> None:
         if self._turn is not None:
             self._admission.drop(self._turn)
             self._turn = None
@@ -248,19 +249,19 @@ class Slot:
             self._admission.give()
 
     def _leave(self) -> None:
-        """For good. What was held in all counts for the mean."""
+        """Release the slot for good, and add the total time held to the moving average."""
         self._has_left = True
         self._release()
         self._admission.observe(self._held)
 
     @asynccontextmanager
     async def paused(self) -> AsyncIterator[None]:
-        """Gives the slot up meanwhile, for one of the places of those who wait for models. From any event loop."""
-        await self._in_its_loop(self._pause)
+        """Release the slot for the duration of the block, in exchange for a place. Works from any event loop."""
+        await self._run_in_loop(self._pause)
         try:
             yield
         finally:
-            await self._in_its_loop(self._resume)
+            await self._run_in_loop(self._resume)
 
     async def _pause(self) -> None:
         if not self._has_place:
@@ -275,15 +276,15 @@ class Slot:
             try:
                 await self._take()
             finally:
-                self._forgo()
+                self._leave_queue()
 
-    async def _in_its_loop(self, step: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    async def _run_in_loop(self, step: Callable[[], Coroutine[Any, Any, None]]) -> None:
         await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(step(), self._admission.loop))
 
 
 @dataclass(frozen=True)
 class SlotReleasingChat:
-    """A `ChatModel` whose callers give up their slot while they wait for it."""
+    """A `ChatModel` whose callers release their slot while they wait for the model."""
 
     chat: ChatModel
 
@@ -312,5 +313,5 @@ class SlotReleasingChat:
             return await self.chat.complete(messages, max_tokens=max_tokens, schema=schema)
 
     def stream(self, messages: Sequence[Message], *, max_tokens: int = 1024) -> AsyncIterator[str | Reply]:
-        """Answers are streamed outside of slots."""
+        """Stream from the model. Streaming callers hold no slot."""
         return self.chat.stream(messages, max_tokens=max_tokens)

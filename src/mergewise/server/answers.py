@@ -1,4 +1,4 @@
-"""Contexts and answers as the API sends them: the JSON of `jsonable`, with addresses on the page and the places of marks."""
+"""Contexts and answers as the API sends them: the JSON of `jsonable`, with URLs of the page and the positions of marks."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from mergewise.types import Answer, Citation, Context, Document, Location, Span
 
 Traced = TypeVar("Traced", Context, Answer)
 PageAddress: TypeAlias = Callable[[str, int, int], str | None]
-"""The address at which people see a span of a document, if there is one."""
+"""A function that returns the URL of a document's span, or None."""
 
 
 def no_address(doc_id: str, start: int, end: int) -> None:
-    """Give no address: documents have no page."""
+    """Return None: documents have no page."""
 
 
 class VisibleDocuments:
@@ -38,8 +38,8 @@ class VisibleDocuments:
         is_hidden = self._visible_ids is not None and doc_id not in self._visible_ids
         return None if is_hidden else self._collection.index.document(doc_id)
 
-    def of(self, context: Context) -> Context:
-        """Leave out the steps on documents that the token may not see."""
+    def without_hidden_steps(self, context: Context) -> Context:
+        """Return the context without the trace steps on documents that the token may not see."""
         allowed = self._visible_ids
         if allowed is None:
             return context
@@ -53,14 +53,14 @@ class VisibleDocuments:
 
 @dataclass(frozen=True, slots=True)
 class AnswerForms:
-    """Contexts and answers as JSON. An address in a document's metadata goes before that on the page."""
+    """Contexts and answers as JSON. A URL in a document's metadata takes precedence over the URL on the page."""
 
     locations: Mapping[Span, Location]
     url: PageAddress = no_address
     documents: VisibleDocuments | None = None
 
     def context(self, context: Context, include: Names[str] = ()) -> dict[str, Any]:
-        """Describe a context."""
+        """Return a context as JSON."""
         places = {
             span: place if place.url else replace(place, url=self._address(span))
             for span, place in self.locations.items()
@@ -75,11 +75,11 @@ class AnswerForms:
     def _html(self, context: Context, citations: Sequence[Citation] = ()) -> str:
         documents = self.documents
         assert documents is not None
-        shown = documents.of(context)
+        shown = documents.without_hidden_steps(context)
         return context_fragment(shown, citations, document=documents.get, address=page_address(self.url))
 
     def answer(self, answer: Answer, include: Names[str] = ()) -> dict[str, Any]:
-        """Describe an answer without its context."""
+        """Return an answer as JSON, without its context."""
         marks = places_of_marks(answer.text, answer.citations)
         citations = [self._citation(one, marks.get(one.number, [])) for one in answer.citations]
         form = {**reply_json(_without_trace(answer, include)), "citations": citations}
@@ -101,7 +101,7 @@ class AnswerForms:
 
 
 def page_address(url: PageAddress) -> Callable[[Span], str]:
-    """Return the addresses of spans within the page itself."""
+    """Return a function that maps a span to its link within the page."""
     return lambda span: "#" + (url(span.doc_id, span.start, span.end) or "").partition("#")[2]
 
 
@@ -110,7 +110,7 @@ def _without_trace(traced: Traced, include: Names[str]) -> Traced:
 
 
 def _without_parts(form: Mapping[str, Any], include: Names[str]) -> dict[str, Any]:
-    """Leave out the large parts that nobody asked for."""
+    """Drop the large parts that the client did not ask for."""
     return {name: value for name, value in form.items() if name in include or name not in ("trace", "streams")}
 
 
@@ -119,7 +119,7 @@ def document_form(doc_id: str, title: str) -> dict[str, Any]:
 
 
 def places_of_marks(text: str, citations: Sequence[Citation]) -> dict[int, list[tuple[int, int]]]:
-    """Find where the mark of each citation stands in the answer, as often as it does."""
+    """Map each citation number to the positions of its marks in the answer."""
     places: dict[int, list[tuple[int, int]]] = {}
     at = 0
     for piece in marked_texts(text, {citation.number for citation in citations}):

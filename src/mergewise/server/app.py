@@ -1,4 +1,4 @@
-"""The whole server as one ASGI application: guard, native API, OpenAI's surface, MCP and the page."""
+"""The whole server as one ASGI application: security checks, native API, OpenAI-compatible API, MCP and the page."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from mergewise.server.web import PageFile, page_files
 log = logging.getLogger("mergewise.server")
 
 STREAMS_SECONDS = 8.0
-"""How long streams may go on once the server is told to end."""
+"""Seconds for which streams may go on once the server shuts down."""
 
 
 # OpenAI's routers, each with its path prefix
@@ -45,7 +45,7 @@ _OPENAI_ROUTERS = (
 
 
 def create_app(config: ServerConfig, state: State) -> ASGIApp:
-    """The application of one worker. Its lifespan opens what it needs, and closes it."""
+    """Create the application of one worker. Its lifespan opens and closes indexes and models."""
     collections = Collections(config, state)
     metrics = Metrics(state, lambda: {one.name: one.changed_at for one in collections.all() if one.is_made})
 
@@ -58,7 +58,7 @@ def create_app(config: ServerConfig, state: State) -> ASGIApp:
         mcp = McpEndpoint(service)
         app.router.routes.extend(mcp.routes)
         async with AsyncExitStack() as stack:
-            # a mounted application has no lifespan of its own
+            # Starlette does not run the lifespan of a mounted application
             await stack.enter_async_context(mcp.running())
             stack.callback(admission.close)
             stack.callback(collections.close)
@@ -100,7 +100,7 @@ def create_api(lifespan: Lifespan[FastAPI] | None = None) -> FastAPI:
 
 
 def uvicorn_options(config: ServerConfig) -> dict[str, Any]:
-    """The options of `uvicorn.Config` that the limits of heads, connections and proxies need."""
+    """Return the options of `uvicorn.Config` for the limits of headers, shutdown and proxies."""
     limits = config.limits
     return {
         "http": type("HeadWithinLimits", (BoundedHeadProtocol,), {"head_seconds": limits.head_seconds}),
@@ -116,7 +116,7 @@ def uvicorn_options(config: ServerConfig) -> dict[str, Any]:
 
 
 async def _warm(collections: Collections) -> None:
-    """Open the indexes and load the embedder, so that the first question does not wait for them."""
+    """Open the indexes and load the embedder, so that the first question does not have to wait."""
     for collection in collections.all():
         with suppress(mw.MergewiseError):
             if collection.is_made:
@@ -128,7 +128,7 @@ def _ask_something(collection: Collection) -> None:
 
 
 async def _end_streams(state: State, ending: asyncio.Event) -> None:
-    """Streams end some time after the server is told to."""
+    """Set `ending` some seconds after the server begins to shut down, so that streams end."""
     while not state.draining.is_set():
         await asyncio.sleep(0.2)
     await asyncio.sleep(STREAMS_SECONDS)

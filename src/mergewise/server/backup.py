@@ -1,12 +1,12 @@
-"""A server's data in one file, and back: the state, the configuration, indexes and originals, with a sha256 of each file.
+"""Backup and restore of a server's data as one tar file: state, configuration, indexes and originals, with a sha256 of each file.
 
-    server.sqlite              a copy that is whole, also while the server runs
-    serve.toml                 where there is one
-    collections/NAME/...       what the server keeps of its collections
-    checksums.json             the sha256 of everything above; the last entry, so that a backup that was cut is none
+    server.sqlite              a consistent copy, also while the server runs
+    serve.toml                 if it exists
+    collections/NAME/...       the server's own files of each collection
+    checksums.json             the sha256 of every file above; the last entry, so that a truncated backup is detected
 
-Nothing is changed meanwhile: a backup waits for the job under way, and jobs wait for the backup. Indexes that the configuration
-names elsewhere are not the server's, and are not in it; nor is the file with the first token.
+A backup waits for the running job, and jobs wait for the backup, so nothing changes during a backup. Indexes outside of the data
+directory (`path` in the configuration) are not included, nor is the file with the first token.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ _LONGEST_LIST = 1_000_000_000
 
 
 def write_backup(data: Path, file: Path, lock_wait: float = 3600.0) -> list[str]:
-    """Write the backup of the server in `data` to `file`, in one step. The collections whose indexes stand elsewhere.
+    """Write a backup of the server in `data` to `file`, atomically. Return the collections whose indexes are elsewhere.
 
-    Raises UsageError where there is no server, and IndexBusy where a job takes longer than `lock_wait` seconds.
+    Raises UsageError if `data` is not a server's data, and IndexBusy if a job takes longer than `lock_wait` seconds.
     """
     if not (data / _DATABASE).exists():
-        raise UsageError(f"{data} holds no server's data", "name the directory that `mergewise serve` was given")
+        raise UsageError(f"not a server's data directory: {data}", "pass the directory given to `mergewise serve`")
     handle, temporary = new_file(file.parent, f".{file.name}.", mode=0o600)
     try:
         with (
@@ -70,12 +70,12 @@ def write_backup(data: Path, file: Path, lock_wait: float = 3600.0) -> list[str]
 
 
 def read_backup(data: Path, file: Path) -> None:
-    """Make `data`, which must not be there or be empty, what it was when the backup was written.
+    """Restore a backup into `data`, which must be missing or empty.
 
-    Raises UsageError where `data` holds something, and CorruptIndex where the backup is not whole.
+    Raises UsageError if `data` is not empty, and CorruptIndex if the backup is invalid or incomplete.
     """
     if data.exists() and (not data.is_dir() or any(data.iterdir())):
-        raise UsageError(f"{data} is not empty", "restore into a new directory, and serve that")
+        raise UsageError(f"directory not empty: {data}", "restore into a new directory, and serve that")
     data.parent.mkdir(parents=True, exist_ok=True)
     scratch = Path(tempfile.mkdtemp(dir=data.parent, prefix=f".{data.name}."))
     try:
@@ -92,13 +92,13 @@ def _files_of(data: Path) -> Iterator[Path]:
     if (data / NAME).exists():
         yield data / NAME
     for path in sorted((data / _COLLECTIONS).rglob("*")):
-        # locks are files that hold nothing
+        # lock files are empty and harmless, so they are included
         if path.is_file() and not path.is_symlink():
             yield path
 
 
 def _add(archive: tarfile.TarFile, path: Path, name: str) -> str:
-    """Add the file to the archive, and return its sha256."""
+    """Add the file to the archive and return its sha256."""
     with path.open("rb") as file:
         sha256 = hashlib.file_digest(file, "sha256").hexdigest()
         file.seek(0)
@@ -113,7 +113,7 @@ def _member(name: str, size: int) -> tarfile.TarInfo:
 
 
 def _extract(file: Path, into: Path) -> None:
-    """Only regular files, at the places where a backup has them, each with its sha256."""
+    """Extract the archive. Accept only regular files with the paths and the sha256 of a backup."""
     found: dict[str, str] = {}
     listed: dict[str, str] | None = None
     try:
@@ -121,7 +121,7 @@ def _extract(file: Path, into: Path) -> None:
             for member in archive:
                 content = archive.extractfile(member) if member.isreg() else None
                 if content is None or not _is_ours(member.name):
-                    raise CorruptIndex(f"{file} holds {member.name!r}, which no backup does", "it is no backup")
+                    raise CorruptIndex(f"not a backup: {file} contains {member.name!r}", "restore another file")
                 if member.name == _CHECKSUMS:
                     listed = json.loads(content.read(_LONGEST_LIST))
                     continue
@@ -133,9 +133,9 @@ def _extract(file: Path, into: Path) -> None:
                 with place.open("rb") as written:
                     found[member.name] = hashlib.file_digest(written, "sha256").hexdigest()
     except (tarfile.TarError, OSError, ValueError) as error:
-        raise CorruptIndex(f"{file} cannot be read: {error}", "restore another backup") from None
+        raise CorruptIndex(f"cannot read {file}: {error}", "restore another backup") from None
     if listed is None or listed != found:
-        raise CorruptIndex(f"{file} is not whole", "restore another backup")
+        raise CorruptIndex(f"incomplete or damaged backup: {file}", "restore another backup")
 
 
 def _is_ours(name: str) -> bool:

@@ -1,12 +1,12 @@
-"""Connections are spread evenly over the workers, so that no client waits in a long queue while another worker is idle.
+"""Even distribution of connections over the workers, so that no client waits in a queue while another worker is idle.
 
-All workers listen on one socket, and asyncio takes all the connections that wait there at once: of 50 clients that came together,
-one of two workers had 50, 32 or 36. Clients keep their connections, so this lasts. Hence:
+All workers listen on one socket, and asyncio accepts all waiting connections at once. When 50 clients connected together, one of
+two workers got 50, 32 or 36 of them. Clients keep their connections, so the imbalance lasts. Therefore:
 
-- Each worker tells the others how many connections it has, in memory that they share.
-- A worker takes a connection while no other one has fewer; else it leaves it to the others for a moment.
-- A worker with many more than another one, which may have been started anew, ends connections with its answers
-  (`Connection: close`): their clients come again.
+- Each worker publishes its number of connections in shared memory.
+- A worker accepts a connection if no other worker has fewer. Otherwise it leaves the connection to the others for a moment.
+- A worker with many more connections than another, for example after a restart of the other, closes connections with its
+  answers (`Connection: close`). Their clients connect again.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 ABSENT = -1
 """The count of a worker that does not listen."""
 LEAVING_SECONDS = 0.05
-"""For which a connection is left to those that have fewer: one of them may hang."""
+"""Seconds for which a worker leaves a connection to workers with fewer. One of them may hang, so this is short."""
 _LOOK_SECONDS = 0.001
 
 
 @dataclass(frozen=True)
 class ConnectionCounts:
-    """How many connections each worker has open, in shared memory, and the place of one worker there. Each writes its own."""
+    """The number of open connections of each worker, in shared memory. Each worker writes only its `own` entry."""
 
     counts: MutableSequence[int]
     own: int
@@ -40,11 +40,11 @@ class ConnectionCounts:
         self.counts[self.own] += connections
 
     def are_fewest(self) -> bool:
-        """Whether no other worker has fewer than this one."""
+        """Check that no other worker has fewer than this one."""
         return self.counts[self.own] <= self._fewest()
 
     def are_too_many(self) -> bool:
-        """Whether another worker has so many fewer that clients should come again."""
+        """Check if another worker has so few that clients of this one should reconnect."""
         own = self.counts[self.own]
         return own > self._fewest() + max(2, own // 8)
 
@@ -53,7 +53,7 @@ class ConnectionCounts:
 
 
 class SharedListener(socket.socket):
-    """The listening socket of all workers, as one of them sees it: what is left to the others is not there."""
+    """The shared listening socket as one worker sees it: connections left to other workers are hidden."""
 
     def __init__(self, listener: socket.socket, counts: ConnectionCounts) -> None:
         super().__init__(fileno=listener.detach())
@@ -61,9 +61,9 @@ class SharedListener(socket.socket):
         self._left_since = self._looked = 0.0
 
     def accept(self) -> tuple[socket.socket, Any]:
-        """The next connection. Raises BlockingIOError where there is none for this worker now."""
+        """Accept the next connection. Raises BlockingIOError if none is for this worker now."""
         if not self._counts.are_fewest() and self._leaves_it():
-            # the event loop asks again at once
+            # the event loop calls again at once
             time.sleep(_LOOK_SECONDS)
             raise BlockingIOError
         accepted = super().accept()
@@ -73,16 +73,16 @@ class SharedListener(socket.socket):
     def _leaves_it(self) -> bool:
         now = time.monotonic()
         if now - self._looked > LEAVING_SECONDS:
-            # it is another connection than the last one that was left
+            # this is another connection than the last one left to the others
             self._left_since = now
         self._looked = now
         return now - self._left_since < LEAVING_SECONDS
 
 
 def ending_connections(app: ASGIApp, counts: ConnectionCounts) -> ASGIApp:
-    """The application, whose answers end their connections where this worker has too many.
+    """Wrap the application so that its answers close their connections while this worker has too many.
 
-    Refusals do not: who was told to come again is known here.
+    Refusals keep theirs: only this worker knows the retry time of a refused question.
     """
 
     async def answer(scope: Scope, receive: Receive, send: Send) -> None:

@@ -1,4 +1,4 @@
-"""The collections of a worker: indexes that are open for questions, by name, and who may know of them."""
+"""The collections of a worker: indexes open for questions, by name, and their visibility to tokens."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ if TYPE_CHECKING:
     from mergewise.protocols import ChatModel
 
 NO_CHAT = "extractive"
-"""The name that asks for no chat model."""
+"""The name that means "without a chat model"."""
 
 
 def key_of(doc_id: str) -> str:
-    """The id of a document as it stands in paths: base64url without padding."""
+    """Encode a document id for URL paths: base64url without padding."""
     return urlsafe_b64encode(doc_id.encode("utf-8", "surrogatepass")).decode().rstrip("=")
 
 
 def id_of(key: str) -> str:
-    """The id behind a key. Raises HTTPProblem 404 for what is none."""
+    """Decode the document id of a key. Raises HTTPProblem 404 if the key is invalid."""
     try:
         doc_id = urlsafe_b64decode(key.encode("ascii") + b"=" * (-len(key) % 4)).decode("utf-8")
     except (UnicodeError, binascii.Error):
@@ -46,19 +46,19 @@ def id_of(key: str) -> str:
 
 
 def knows_of(token: Token, collection: str) -> bool:
-    """Whether the token may know that there is such a collection; what it may do there, its scopes say."""
+    """Check if the token may see the collection. The token's scopes decide its further rights."""
     return token.collections is None or collection in token.collections
 
 
 class Collection:
-    """A collection and its index, which is opened when it is first needed and then stays open."""
+    """A collection and its index, which is opened on first use and then stays open."""
 
     def __init__(self, record: CollectionRecord, config: ServerConfig, chats: Chats) -> None:
         self.record = record
         self._config, self._chats = config, chats
         self._lock = threading.Lock()
         self._index: Index | None = None
-        self._asked_by: dict[str, Index] = {}
+        self._chat_indexes: dict[str, Index] = {}
         self._counted: tuple[str, dict[str, Any]] = ("", {})
 
     @property
@@ -67,21 +67,21 @@ class Collection:
 
     @property
     def _own(self) -> CollectionConfig:
-        """What the configuration says of it."""
+        """The collection's table of the configuration."""
         return self._config.collections.get(self.name, CollectionConfig())
 
     @property
     def is_made(self) -> bool:
-        """Whether the writer has made the index; a collection without one is empty."""
+        """True once the writer has created the index. A collection without an index is empty."""
         return state_file(Path(self.record.path)).exists()
 
     @property
     def index(self) -> Index:
-        """The index, open for questions. Raises HTTPProblem 409 where it is not made yet, and what `mergewise.open` raises."""
+        """The index, open for questions. Raises HTTPProblem 409 if it does not exist yet, and all errors of `mergewise.open`."""
         with self._lock:
             if self._index is None:
                 if not self.is_made:
-                    raise HTTPProblem(409, "empty", f"{self.name} has no documents yet", "add some")
+                    raise HTTPProblem(409, "empty", f"collection {self.name} has no documents yet", "add some")
                 limits = self._config.limits
                 ceilings = mw.Ceilings(k=limits.k, candidates=limits.candidates)
                 self._index = mw.open(
@@ -93,22 +93,22 @@ class Collection:
                 )
             return self._index
 
-    def asked_by(self, chat: str | None) -> Index:
-        """The index with the chat model that the configuration calls so; None stands for the default.
+    def with_chat(self, chat: str | None) -> Index:
+        """Return the index with the chat model of this name, or with the default chat model for None.
 
         Raises HTTPProblem 422 for an unknown name.
         """
         name = self._chat_name(chat)
         if name == NO_CHAT:
             return self.index
-        model, index = self._chats.named(name), self.index
+        model, index = self._chats.get(name), self.index
         with self._lock:
-            return self._asked_by.setdefault(name, index.with_chat(model))
+            return self._chat_indexes.setdefault(name, index.with_chat(model))
 
     def open_index(self, chat: str | None) -> Index | None:
-        """What `asked_by` returns, where that is open already: it waits for nothing."""
+        """Return the index of `with_chat` if it is open already, else None. Never blocks."""
         name = self._chat_name(chat)
-        return self._index if name == NO_CHAT else self._asked_by.get(name)
+        return self._index if name == NO_CHAT else self._chat_indexes.get(name)
 
     def _chat_name(self, chat: str | None) -> str:
         return chat or self.record.defaults.get("chat") or self._config.default_chat or NO_CHAT
@@ -117,19 +117,19 @@ class Collection:
         with self._lock:
             if self._index is not None:
                 self._index.close()
-            self._index, self._asked_by = None, {}
+            self._index, self._chat_indexes = None, {}
 
     @property
     def blobs(self) -> Path:
         return Path(self.record.blobs)
 
     def url(self, doc_id: str, start: int | None = None, end: int | None = None) -> str:
-        """Where people see the document, or this span of it, on the page of this server."""
+        """Return the URL of the document, or of a span of the document, on the server's page."""
         place = "" if start is None else f"?s={start}-{end}"
         return f"{(self._config.public_url or '').rstrip('/')}/#/c/{self.name}/d/{key_of(doc_id)}{place}"
 
     def strategies(self) -> list[str]:
-        """The strategies that clients may name: those of the configuration, and whose views the index has."""
+        """Return the strategies that clients may use: allowed by the configuration, with all their views in the index."""
         allowed = self._own.strategies
         views = set(self.index.manifest.views) if self.is_made else set(self.record.views)
         return [
@@ -139,13 +139,13 @@ class Collection:
         ]
 
     def check_strategy(self, spec: str, field: str) -> None:
-        """Raises HTTPProblem 422 for a strategy that the configuration does not allow."""
+        """Check that the configuration allows the strategy. Raises HTTPProblem 422 if not."""
         allowed = self._own.strategies
         if allowed and spec.partition("(")[0].strip() not in allowed:
-            raise invalid(f"/{field}", f"{self.name} may not be asked by {spec!r}", f"one of: {', '.join(allowed)}")
+            raise invalid(f"/{field}", f"strategy not allowed here: {spec!r}", f"one of: {', '.join(allowed)}")
 
     def info(self) -> dict[str, Any]:
-        """What clients are told of the collection. The counts are kept for each state of the index."""
+        """Describe the collection for clients. The counts are cached per snapshot of the index."""
         record, made = self.record, self.is_made
         body: dict[str, Any] = {
             "name": record.name,
@@ -175,30 +175,30 @@ class Collection:
 
     @property
     def changed_at(self) -> float:
-        """When the index was changed last, in seconds since 1970; now, where there is none."""
+        """Time of the index's last change in seconds since 1970, or the current time without an index."""
         try:
             return state_file(Path(self.record.path)).stat().st_mtime
         except OSError:
             return time.time()
 
     def ids_within(self, condition: Mapping[str, Any]) -> frozenset[str]:
-        """The documents that meet a token's condition."""
+        """Return the ids of the documents that match a token's filter."""
         return frozenset(self.index.find("*", where=dict(condition))["*"]) if self.is_made else frozenset()
 
 
 class Chats:
-    """The chat models of the configuration, each made once."""
+    """The chat models of the configuration, each loaded once."""
 
     def __init__(self, config: ServerConfig) -> None:
         self._config = config
         self._lock = threading.Lock()
         self._models: dict[str, SlotReleasingChat] = {}
 
-    def named(self, name: str) -> ChatModel:
-        """The chat model, whose callers give up their slot meanwhile. Raises HTTPProblem 422 for an unknown name."""
+    def get(self, name: str) -> ChatModel:
+        """Return a chat model whose callers release their slot while they wait. Raises HTTPProblem 422 for an unknown name."""
         if name not in self._config.chats:
             names = [*self._config.chats, NO_CHAT]
-            raise invalid("/chat", f"there is no chat model {name!r}", f"one of: {', '.join(names)}")
+            raise invalid("/chat", f"unknown chat model: {name!r}", f"one of: {', '.join(names)}")
         with self._lock:
             if name not in self._models:
                 self._models[name] = SlotReleasingChat(
@@ -207,7 +207,7 @@ class Chats:
             return self._models[name]
 
     def close(self) -> None:
-        """Let go of their connections."""
+        """Close the connections of the models."""
         with self._lock:
             models, self._models = list(self._models.values()), {}
         for model in models:
@@ -215,18 +215,18 @@ class Chats:
 
 
 def _load_chat(model: ModelConfig, streams: int) -> ChatModel:
-    # who waits for it has a place already
+    # each caller holds one of the `streams` places, so more connections are never needed
     chat = model.chat(at_once=min(streams, int(AT_ONCE.high)))
     if not isinstance(chat, str):
         return chat
     loaded = load_chat(chat, model.window)
     if loaded is None:
-        raise mw.UsageError(f"{chat!r} is no chat model", "take it out of [chats] in the configuration")
+        raise mw.UsageError(f"not a chat model: {chat!r}", "remove it from [chats] in the configuration")
     return loaded
 
 
 class Collections:
-    """The collections that this worker serves. Those that another process makes or drops are noticed at once."""
+    """The collections that this worker serves. Collections that another process adds or drops are noticed at once."""
 
     def __init__(self, config: ServerConfig, state: State) -> None:
         self._config, self._state = config, state
@@ -235,29 +235,29 @@ class Collections:
         self._known: dict[str, Collection] = {}
 
     def visible(self, token: Token) -> list[Collection]:
-        """Those that the token may know of, by name."""
+        """Return the collections that the token may know of, ordered by name."""
         records = [record for record in self._state.collections() if knows_of(token, record.name)]
-        return [self._of(record) for record in records]
+        return [self._collection_of(record) for record in records]
 
     def get(self, name: str, token: Token) -> Collection:
-        """The collection. Raises HTTPProblem 404 where there is none, or the token may not know of it."""
+        """Return the collection. Raises HTTPProblem 404 if it does not exist or is hidden from the token."""
         record = self._state.collection(name) if knows_of(token, name) else None
         if record is None:
             raise unknown("collection")
-        return self._of(record)
+        return self._collection_of(record)
 
     def all(self) -> list[Collection]:
-        return [self._of(record) for record in self._state.collections()]
+        return [self._collection_of(record) for record in self._state.collections()]
 
     def close(self) -> None:
-        """Let go of indexes and chat models."""
+        """Close all indexes and chat models."""
         with self._lock:
             known, self._known = list(self._known.values()), {}
         for collection in known:
             collection.close()
         self._chats.close()
 
-    def _of(self, record: CollectionRecord) -> Collection:
+    def _collection_of(self, record: CollectionRecord) -> Collection:
         with self._lock:
             known = self._known.get(record.name)
             if known is not None and (known.record.path, known.record.created) == (record.path, record.created):

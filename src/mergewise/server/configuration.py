@@ -1,4 +1,4 @@
-"""What a server is told: `serve.toml`, the environment `MERGEWISE_SERVE_*`, and flags, each before the one that it follows.
+"""The server's configuration. Flags override the environment (`MERGEWISE_SERVE_*`), which overrides `serve.toml`.
 
     [server]
     host = "127.0.0.1"                      # MERGEWISE_SERVE_HOST, --host
@@ -10,12 +10,12 @@
     [chats.local]
     spec = "openai:qwen3"
     base_url = "http://127.0.0.1:8000/v1"
-    key_env = "LOCAL_KEY"                   # the key itself stands in the environment, or in the file of key_file
+    key_env = "LOCAL_KEY"                   # the key itself is in this environment variable, or in the file key_file
 
     [collections.manual]
     folders = ["/srv/manual"]
 
-A key that nobody knows is an error that names it. Relative paths count from the folder of the file.
+An unknown key is an error. Relative paths count from the folder of the file.
 """
 
 from __future__ import annotations
@@ -43,46 +43,46 @@ LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 COLLECTION_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 _ENVIRONMENT = "MERGEWISE_SERVE_"
 DEFAULTS = frozenset({option.name for option in options_of(AnswerQuery, ["where"])} | {"chat"})
-"""Options of a question that a collection or a profile may set for questions that say nothing."""
+"""Options of a question for which a collection or a profile may set a default."""
 _MB = 1_000_000
 _COUNT, _SECONDS, _BYTES = Range(1, 1_000_000), Range(0, 86_400, above=True), Range(1, 10**12)
 
 
 @dataclass(frozen=True, slots=True)
 class ServeLimits:
-    """The bounds of requests: bytes, counts, seconds. Rates and the model streams are those of one worker."""
+    """Limits of requests: bytes, counts, seconds. Queues, streams and caches are per worker."""
 
-    body_bytes: Annotated[int, _BYTES, "of a whole upload"] = 100 * _MB
-    json_bytes: Annotated[int, _BYTES, "of a body that is JSON"] = 2 * _MB
-    files: Annotated[int, _COUNT, "in one upload"] = 200
-    part_bytes: Annotated[int, _BYTES, "of a part of an upload that is no file"] = 64_000
-    header_bytes: Annotated[int, Range(1024, 1_000_000), "of all headers"] = 32_000
-    head_seconds: Annotated[float, _SECONDS, "until the headers have come"] = 10.0
-    body_seconds: Annotated[float, _SECONDS, "until the body has come"] = 300.0
-    idle_seconds: Annotated[float, _SECONDS, "without a byte of the body"] = 30.0
-    queue_seconds: Annotated[float, _SECONDS, "that a queue of questions may stand for"] = 0.8
-    queue_again_seconds: Annotated[float, _SECONDS, "likewise, for questions that come again when they were told"] = 2.0
-    queue_least: Annotated[int, _COUNT, "questions that may wait in any case"] = 2
-    queue_most: Annotated[int, _COUNT, "questions that may wait at most"] = 32
-    streams: Annotated[int, _COUNT, "answers under way that wait for a model"] = 64
-    context_seconds: Annotated[float, _SECONDS, "to assemble a context"] = 10.0
-    first_token_seconds: Annotated[float, _SECONDS, "until a model begins"] = 120.0
-    answer_seconds: Annotated[float, _SECONDS, "for a whole answer"] = 600.0
-    k: Annotated[int, _COUNT, "of a strategy at most"] = 500
-    candidates: Annotated[int, _COUNT, "of a search at most"] = 2000
-    budget: Annotated[int, BUDGET, "tokens of a context at most"] = 32_768
-    rounds: Annotated[int, ROUNDS, "of search at most"] = 4
-    max_tokens: Annotated[int, OUTPUT, "of an answer at most"] = 4096
-    rate: Annotated[float, Range(0, 1e6, above=True), "requests of one token in a second, over all workers"] = 20.0
-    cached_contexts: Annotated[int, Range(0, 10**6), "in number"] = 256
-    cached_bytes: Annotated[int, Range(0, 10**12), "of contexts"] = 64 * _MB
+    body_bytes: Annotated[int, _BYTES, "Size of an upload request in bytes"] = 100 * _MB
+    json_bytes: Annotated[int, _BYTES, "Size of a JSON body in bytes"] = 2 * _MB
+    files: Annotated[int, _COUNT, "Number of files in one upload"] = 200
+    part_bytes: Annotated[int, _BYTES, "Size of a form field of an upload in bytes"] = 64_000
+    header_bytes: Annotated[int, Range(1024, 1_000_000), "Size of all headers in bytes"] = 32_000
+    head_seconds: Annotated[float, _SECONDS, "Time to receive the headers"] = 10.0
+    body_seconds: Annotated[float, _SECONDS, "Time to receive the body"] = 300.0
+    idle_seconds: Annotated[float, _SECONDS, "Longest pause within the body"] = 30.0
+    queue_seconds: Annotated[float, _SECONDS, "Longest expected wait in the queue for a new question"] = 0.8
+    queue_again_seconds: Annotated[float, _SECONDS, "Longest expected wait in the queue for a retry"] = 2.0
+    queue_least: Annotated[int, _COUNT, "Number of questions that may always wait"] = 2
+    queue_most: Annotated[int, _COUNT, "Largest number of waiting questions"] = 32
+    streams: Annotated[int, _COUNT, "Number of answers that wait for a model"] = 64
+    context_seconds: Annotated[float, _SECONDS, "Time to assemble a context"] = 10.0
+    first_token_seconds: Annotated[float, _SECONDS, "Time until the first token of a model"] = 120.0
+    answer_seconds: Annotated[float, _SECONDS, "Time for a whole answer"] = 600.0
+    k: Annotated[int, _COUNT, "Largest k of a strategy"] = 500
+    candidates: Annotated[int, _COUNT, "Largest number of candidates of a search"] = 2000
+    budget: Annotated[int, BUDGET, "Largest token budget of a context"] = 32_768
+    rounds: Annotated[int, ROUNDS, "Largest number of search rounds"] = 4
+    max_tokens: Annotated[int, OUTPUT, "Largest number of tokens of an answer"] = 4096
+    rate: Annotated[float, Range(0, 1e6, above=True), "Requests per second and token, over all workers"] = 20.0
+    cached_contexts: Annotated[int, Range(0, 10**6), "Number of cached contexts"] = 256
+    cached_bytes: Annotated[int, Range(0, 10**12), "Size of all cached contexts in bytes"] = 64 * _MB
 
 
 @dataclass(frozen=True, slots=True)
 class ModelConfig:
-    """A model that clients name by its place in the configuration: a chat model, an embedder or a reranker.
+    """A chat model, an embedder or a reranker, which clients name by its key in the configuration.
 
-    The key comes from the variable `key_env` of the environment, or the first line of the file `key_file`.
+    The API key comes from the environment variable `key_env`, or from the first line of the file `key_file`.
     """
 
     spec: str
@@ -92,19 +92,19 @@ class ModelConfig:
     key_file: Path | None = None
 
     def key(self) -> str | None:
-        """The key, which is masked from now on; None where none is named. Raises UsageError where it is not there."""
+        """Return the API key, or None if none is configured. Later logs mask the key. Raises UsageError if it is missing."""
         if self.key_env is None and self.key_file is None:
             return None
         environment = os.environ
         key = environment.get(self.key_env or "", "") or _first_line(self.key_file)
         if not key:
-            place = f"the environment has no {self.key_env}" if self.key_file is None else f"{self.key_file} is empty"
-            raise UsageError(f"{place}, which holds the key of {self.spec}", "set it where the server is started")
+            place = f"{self.key_env} is not set" if self.key_file is None else f"{self.key_file} is empty"
+            raise UsageError(f"missing API key of {self.spec}: {place}", "set it in the server's environment")
         remember_key(key)
         return key
 
     def chat(self, at_once: int | None = None) -> str | ChatModel:
-        """The chat model, as `mergewise.open` takes it, for so many requests at once.
+        """Return the chat model as `mergewise.open` accepts it, for up to `at_once` concurrent requests.
 
         Raises UsageError, MissingExtra and ModelError.
         """
@@ -119,11 +119,19 @@ class ModelConfig:
 
 @dataclass(frozen=True, slots=True)
 class CollectionConfig:
-    """A collection of the configuration. `path` is the directory of its index (default: in the server's data).
+    """A collection of the configuration.
 
-    `folders` are kept in step by `sync` jobs. `strategies` are those that clients may name (none: all). `defaults` are fields of
-    a question that stand where the client says nothing. `chat` names the chat model that writes rows for its views. `search` and
-    `weights` are how it is searched, and weave's weights, as `mergewise tune` finds them.
+    Attributes:
+        path: Directory of the index. Default: within the server's data.
+        title: Title on the page.
+        folders: Folders that `sync` jobs keep in step with the index.
+        strategies: Strategies that clients may use. Empty: all.
+        defaults: Options of a question for which the client gives no value.
+        embedder: Name or spec of the embedder.
+        views: Views of the index.
+        chat: Name of the chat model that writes rows for the views.
+        search: Search settings, as `mergewise tune` writes them.
+        weights: File with the weights of `weave`, as `mergewise tune` writes it.
     """
 
     path: Path | None = None
@@ -140,10 +148,10 @@ class CollectionConfig:
 
 @dataclass(frozen=True, slots=True)
 class ProfileConfig:
-    """What a client of the OpenAI surface names as its model: a collection, and how it is asked.
+    """A model name for clients of the OpenAI-compatible API: a collection with options.
 
-    `defaults` are options of a question that stand where the client says nothing; documents must meet `filter`
-    in any case. `footer` appends the sources as text: never, always, or ("auto") for clients that read no annotations.
+    `defaults` are options of a question for which the client gives no value. Documents must always match `filter`. `footer`
+    appends the sources as text: never, always, or only for clients that do not read annotations ("auto").
     """
 
     collection: str
@@ -157,15 +165,12 @@ class ProfileConfig:
 
 @dataclass(frozen=True, slots=True)
 class ServerConfig:
-    """All that a server is told. `data` is the directory of its state; `docs` are folders of the collection that `--docs` makes.
-
-    `default_chat` is the name of the chat model that answers where a client names none: the first one; None without any.
-    """
+    """The configuration of a server. `data` is the directory of its state."""
 
     data: Path
     host: str = "127.0.0.1"
-    port: Annotated[int, Range(0, 65_535), "0 takes a free one"] = PORT
-    workers: Annotated[int, Range(1, 64), "processes that answer"] = 1
+    port: Annotated[int, Range(0, 65_535), "Port, or 0 for a free port"] = PORT
+    workers: Annotated[int, Range(1, 64), "Number of worker processes"] = 1
     public_url: str | None = None
     allowed_hosts: tuple[str, ...] = ()
     allowed_origins: tuple[str, ...] = ()
@@ -192,16 +197,16 @@ class ServerConfig:
 
     @property
     def url(self) -> str:
-        """Where people reach the server: `public_url`, else the host and the port."""
+        """The URL of the server for people: `public_url`, else host and port."""
         if self.public_url is not None:
             return self.public_url.rstrip("/")
-        # what listens everywhere is reached from here by the loopback
+        # a wildcard address is reachable from this machine by the loopback
         host = {"0.0.0.0": "127.0.0.1", "::": "[::1]", "::1": "[::1]"}.get(self.host, self.host)
         return f"{'http' if self.tls_certificate is None else 'https'}://{host}:{self.port}"
 
     @property
     def hosts(self) -> frozenset[str]:
-        """The values of the header Host that are answered, in small letters, without ports."""
+        """The accepted values of the Host header, in lower case, without ports."""
         own = {self.host} - {"0.0.0.0", "::"} | (
             {urlsplit(self.public_url).hostname or ""} if self.public_url else set()
         )
@@ -210,6 +215,7 @@ class ServerConfig:
 
     @property
     def default_chat(self) -> str | None:
+        """The first chat model, which answers if a client names none, or None without chat models."""
         return next(iter(self.chats), None)
 
 
@@ -219,10 +225,10 @@ def load_config(
     environment: Mapping[str, str] | None = None,
     flags: Mapping[str, Any] | None = None,
 ) -> ServerConfig:
-    """The configuration of the server whose state is in `data`.
+    """Load the configuration of the server whose state is in `data`.
 
-    `file` is read instead of `data/serve.toml`, and must be there then. `flags` are fields of `ServerConfig` that win over all;
-    None stands for one that was not given. Raises UsageError, which names the key.
+    `file` replaces `data/serve.toml` and must exist. `flags` are fields of `ServerConfig` and override all other sources; a value
+    of None means "not given". Raises UsageError with the key for an unknown or invalid setting.
     """
     environment = os.environ if environment is None else environment
     path = file or data / NAME
@@ -230,7 +236,7 @@ def load_config(
     unknown = tables.keys() - _TABLES.keys() - {"server", "limits"}
     if unknown:
         raise UsageError(
-            f"{path} sets {', '.join(sorted(unknown))}, which nobody knows", f"tables are {', '.join(_KNOWN_TABLES)}"
+            f"unknown table in {path}: {', '.join(sorted(unknown))}", f"use one of: {', '.join(_KNOWN_TABLES)}"
         )
     server = _flat(_check_table(f"{path}: server", tables.get("server", {})))
     wanted = {name: value for name, value in (flags or {}).items() if value is not None}
@@ -257,18 +263,20 @@ _SERVER = [f.name for f in fields(ServerConfig) if f.name not in ("data", "limit
 
 
 def _valid_config(config: ServerConfig) -> ServerConfig:
-    """Raises UsageError for what contradicts itself."""
+    """Return the configuration if its settings fit together. Raises UsageError if not."""
     is_open = not config.needs_token
     if is_open and (config.host not in LOOPBACK or config.allowed_hosts or config.public_url):
         raise UsageError(
-            "--no-auth goes with a loopback address alone, without allowed_hosts and public_url",
-            "anybody who reaches the server could read and remove everything: leave it out, and hand out tokens",
+            "--no-auth requires a loopback address, without allowed_hosts and public_url",
+            "remove --no-auth and hand out tokens: without them anybody could read and delete everything",
         )
     if (config.tls_certificate is None) != (config.tls_key is None):
-        raise UsageError("tls needs a certificate and a key", 'tls = { certificate = "cert.pem", key = "key.pem" }')
+        raise UsageError(
+            "tls requires a certificate and a key", 'write tls = { certificate = "cert.pem", key = "key.pem" }'
+        )
     for name, collection in config.collections.items():
         if not COLLECTION_NAME.fullmatch(name):
-            raise UsageError(f"a collection cannot be called {name!r}", "small letters, digits and -, at most 63")
+            raise UsageError(f"invalid collection name: {name!r}", "use up to 63 lower-case letters, digits and -")
         _check_asking(f"collections.{name}", collection, config.chats)
         _check_tuned(name, collection)
     for name, profile in config.profiles.items():
@@ -277,7 +285,7 @@ def _valid_config(config: ServerConfig) -> ServerConfig:
 
 
 def check_defaults(where: str, defaults: Mapping[str, Any]) -> None:
-    """Raises UsageError for a default of questions that is unknown or invalid. `chat` names a model of the configuration."""
+    """Check the default options of questions. Raises UsageError for an unknown or invalid option."""
     if unknown := sorted(defaults.keys() - DEFAULTS):
         raise UsageError(f"{where}: unknown default {unknown[0]!r}", f"one of: {', '.join(sorted(DEFAULTS))}")
     AnswerQuery("?", **{name: value for name, value in defaults.items() if name != "chat"})
@@ -293,9 +301,7 @@ def _check_tuned(name: str, collection: CollectionConfig) -> None:
 
 def _check_asking(where: str, own: CollectionConfig | ProfileConfig, chats: Collection[str]) -> None:
     if own.chat is not None and own.chat not in chats:
-        raise UsageError(
-            f"{where}.chat is {own.chat!r}, which the configuration does not have", f"one of: {', '.join(chats)}"
-        )
+        raise UsageError(f"{where}.chat: unknown chat model {own.chat!r}", f"one of: {', '.join(chats)}")
     check_defaults(f"{where}.defaults", own.defaults)
 
 
@@ -306,14 +312,14 @@ def _check_table(where: str, given: object) -> dict[str, Any]:
 
 
 def _flat(server: Mapping[str, Any]) -> dict[str, Any]:
-    """`tls = {certificate, key}` as the fields of `ServerConfig` that it stands for."""
+    """Expand `tls = {certificate, key}` to the fields `tls_certificate` and `tls_key`."""
     tls = server.get("tls", {})
     others = {name: value for name, value in server.items() if name != "tls"}
     return others | ({f"tls_{name}": value for name, value in tls.items()} if isinstance(tls, dict) else {"tls": tls})
 
 
 def _from_environment(environment: Mapping[str, str]) -> dict[str, object]:
-    """Return the fields of `ServerConfig` that variables set. Commas separate several values."""
+    """Return the fields of `ServerConfig` that environment variables set. Commas separate the values of a list."""
     hints = get_type_hints(ServerConfig)
     given: dict[str, object] = {}
     for name in _SERVER:
@@ -329,28 +335,28 @@ def _record(kind: type, where: str, given: object, base: Path) -> Any:
     values = _fields(kind, f"{where}.", _check_table(where, given), base)
     for f in fields(kind):
         if f.name not in values and f.default is MISSING and f.default_factory is MISSING:
-            raise UsageError(f"{where} lacks {f.name}", f"write {f.name} = ... there")
+            raise UsageError(f"missing setting: {where}.{f.name}", f"write {f.name} = ... there")
     return kind(**values)
 
 
 def _fields(
     kind: type, where: str, given: Mapping[str, Any], base: Path, among: Collection[str] | None = None
 ) -> dict[str, Any]:
-    """The values as the fields of the dataclass demand them. `where` is what stands before a name in an error."""
+    """Convert the values to the types of the dataclass's fields. `where` is the prefix of names in errors."""
     hints = get_type_hints(kind, include_extras=True)
     known = among or hints.keys()
     unknown = given.keys() - set(known)
     if unknown:
-        raise UsageError(f"{where}{sorted(unknown)[0]} is set, which nobody knows", f"one of: {', '.join(known)}")
-    # variables of the environment are written in capitals
+        raise UsageError(f"unknown setting: {where}{sorted(unknown)[0]}", f"one of: {', '.join(known)}")
+    # environment variables are in upper case
     spelled = {name: name.upper() if where == _ENVIRONMENT else name for name in given}
     return {name: _value(f"{where}{spelled[name]} is", value, hints[name], base) for name, value in given.items()}
 
 
 def _value(what: str, given: object, hint: Any, base: Path) -> Any:
-    """The value as the hint demands it. Paths count from `base`."""
+    """Convert a value to the type of the hint. Relative paths count from `base`."""
     if isinstance(hint, UnionType):
-        # a type, or None for what is not set
+        # every union here is a type or None, and a value that is given has the type
         return _value(what, given, get_args(hint)[0], base)
     if hint is Path:
         path = value_of(what, str(given) if isinstance(given, Path) else given, str)
@@ -368,11 +374,11 @@ def _value(what: str, given: object, hint: Any, base: Path) -> Any:
 
 
 def check_directory(what: str, path: str | os.PathLike[str]) -> None:
-    """Raises UsageError for what names a bucket: a server's writer, its readers and its backup go by directories."""
+    """Check that the path is a local one. Raises UsageError for a bucket, which writer, readers and backup cannot use."""
     if is_url(path):
         raise UsageError(
-            f"{what} on a bucket, and a server serves directories alone",
-            "`mergewise copy` copies an index from a bucket to a directory, and back",
+            f"{what} on a bucket (expected a local directory)",
+            "copy the index from the bucket to a directory with `mergewise copy`",
         )
 
 
@@ -382,7 +388,7 @@ def _first_line(path: Path | None) -> str:
             "" if path is None else regular_bytes(path, 10_000, follow=True).decode("utf-8").partition("\n")[0].strip()
         )
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path} cannot be read: {error}", "it holds a key, on one line") from None
+        raise UsageError(f"cannot read {path}: {error}", "write the key on the first line of the file") from None
 
 
 def _cores() -> int:

@@ -1,4 +1,4 @@
-"""`evaluate` jobs: the contexts of strategies, judged by questions whose answers are known."""
+"""`evaluate` jobs: scores of strategies' contexts on questions with known answers."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 BUDGETS = (128, 384, 640)
 MOST = 20_000
-"""Contexts of one job: questions by strategies by budgets."""
+"""Largest number of contexts of a job: questions times strategies times budgets."""
 PAGE = 2_000_000
-"""Bytes of the questions on the page of a report."""
+"""Bytes of questions on the page of a report."""
 
 
 def evaluate(index: Index, request: Mapping[str, Any], progress: Progress) -> dict[str, Any]:
@@ -51,14 +51,14 @@ def evaluate(index: Index, request: Mapping[str, Any], progress: Progress) -> di
         for one in as_list("the budgets are", request.get("budgets") or BUDGETS, "a list of numbers")
     ]
     if len(questions) * len(strategies) * len(budgets) > MOST:
-        raise UsageError(f"these are more than {MOST:,} contexts", "fewer questions, strategies or budgets")
+        raise UsageError(f"too many contexts (expected up to {MOST:,})", "use fewer questions, strategies or budgets")
     with tempfile.TemporaryDirectory(prefix="mergewise-questions-") as folder:
         file = Path(folder) / "questions.jsonl"
         file.write_text("".join(f"{json.dumps(question)}\n" for question in questions), encoding="utf-8")
         try:
             task = load_question_set(file, "table", is_strict=True)
         except UsageError as error:
-            # of the file nobody knows
+            # the client does not know the temporary file
             raise UsageError(error.message.replace(str(file), "the list of questions"), error.hint) from None
     run = evaluated_run(
         Evaluator(index, replace(task, name=text("the name is", request.get("name") or "Questions"))),

@@ -1,10 +1,17 @@
-"""What every request meets first: pure ASGI around the whole application, with its files and mounted applications.
+"""Security checks of every request: ASGI middleware around the whole application, with its files and mounted applications.
 
-In this order: the Host must be one of ours (421), an Origin one of ours (403), a token must stand (401), the declared length
-must be bearable (413), and the token must not ask too often (429). All of this is decided by the head alone, before a byte of
-the body is read. The path is `scope["path"]`, the one that is routed by: a URL that is put together from headers may say another.
+The checks, in this order:
 
-The body is then bounded too: in bytes where it comes in chunks, and in time.
+1. the Host is allowed (421)
+2. an Origin is allowed (403)
+3. the token is valid (401)
+4. the declared length is within the limit (413)
+5. the token is within its rate (429)
+
+All of them need only the head, and run before the body is read. They use `scope["path"]`, which also routes the request; a URL
+built from headers may differ.
+
+The body is then limited too: its bytes, also if it comes in chunks, and its time.
 """
 
 from __future__ import annotations
@@ -39,18 +46,18 @@ COOKIE = "mergewise_session"
 SESSION_PATH = "/api/v1/session"
 HEALTH_PATHS = frozenset({"/livez", "/readyz", "/api/v1/livez", "/api/v1/readyz"})
 _SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
-# where files are sent: everywhere else a body is JSON, and smaller
+# paths that accept file uploads; other bodies are JSON and have a smaller limit
 _UPLOADS = re.compile(r"/api/v1/collections/[^/]+/documents(?:/[^/]+)?|/v1/files")
-# tokens whose rate is remembered: more at once only forget who was quiet longest
+# number of tokens with a rate limiter in memory; the least recently used is dropped first
 _BUCKETS = 10_000
-# what is let go of a body that is refused
+# limits of reading the rest of a refused body
 _LINGER_BYTES, _LINGER_SECONDS = 1_000_000, 0.5
 NOBODY = Token("nobody", frozenset())
 EVERYBODY = Token("everybody", frozenset(SCOPES), title="no token is needed", rate=1e6)
 
 
 class SecurityMiddleware:
-    """The application behind its checks. `page` are the paths of files that need no token."""
+    """The application behind the security checks. `page` are the paths of files that need no token."""
 
     def __init__(
         self, app: ASGIApp, config: ServerConfig, state: State, metrics: Metrics, page: Collection[str]
@@ -73,7 +80,7 @@ class SecurityMiddleware:
         elif scope["type"] == "http":
             await self._handle(scope, receive, send)
         else:
-            # nothing here speaks WebSocket
+            # the server has no WebSocket routes
             await send({"type": "websocket.close", "code": 1008})
 
     async def _handle(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -89,7 +96,7 @@ class SecurityMiddleware:
         except HTTPProblem as problem:
             await answer.refuse(problem, scope, receive)
         except Exception as error:
-            # a body that was refused while it was read may have made the application fail
+            # a body refused halfway can make the application fail: that is not the server's failure
             if answer.refusal is None and not answer.status:
                 log_failure(error, problem_of(error), request_id)
             await answer.refuse(answer.refusal or problem_of(error), scope, receive)
@@ -100,38 +107,36 @@ class SecurityMiddleware:
             self._record(scope, answer, perf_counter() - began)
 
     def _check(self, scope: Scope, headers: Headers) -> None:
-        """Raises HTTPProblem for what is refused by its head."""
+        """Check the head of a request. Raises HTTPProblem if the request is refused."""
         if sum(len(name) + len(value) for name, value in scope["headers"]) > self._config.limits.header_bytes:
-            raise HTTPProblem(431, "long-head", "the headers are too long", "send fewer or shorter ones")
+            raise HTTPProblem(431, "long-head", "headers too long", "send fewer or shorter headers")
         host = _single(headers, "host") or ""
         if host_name(host) not in self._hosts:
-            raise HTTPProblem(
-                421, "wrong-host", "this server does not answer under that host", "name it in allowed_hosts"
-            )
+            raise HTTPProblem(421, "wrong-host", "host not allowed", "add the host to allowed_hosts")
         origin = _single(headers, "origin")
         if origin is not None and origin not in self._origins and urlsplit(origin).netloc != host:
             raise HTTPProblem(
-                403, "foreign-origin", "requests of other sites are not answered", "name it in allowed_origins"
+                403, "foreign-origin", "requests from other sites are refused", "add the site to allowed_origins"
             )
         path, method = scope["path"], scope["method"]
         if self._is_open(path, method, origin, headers):
             self._check_length(scope, headers)
             return
         if self._state.draining.is_set():
-            raise HTTPProblem(503, "draining", "the server is ending", "try again", retry_after=1.0)
+            raise HTTPProblem(503, "draining", "server shutting down", "try again", retry_after=1.0)
         scope["mergewise.token"] = token = self._token(headers, method, origin)
         self._check_length(scope, headers)
         rate = token.rate or self._config.limits.rate
         if (wait := self._buckets.wait(token.id, rate)) > 0:
             self._metrics.rejected.labels("rate").inc()
-            raise HTTPProblem(429, "rate", "this token asks too often", "ask more slowly", retry_after=wait)
+            raise HTTPProblem(429, "rate", "too many requests with this token", "send fewer requests", retry_after=wait)
 
     def _is_open(self, path: str, method: str, origin: str | None, headers: Headers) -> bool:
-        """Whether the request needs no token: health, the page's files, a session, and what browsers ask before."""
+        """Check if the request needs no token: health checks, the page's files, login, and CORS preflight requests."""
         if method in ("GET", "HEAD") and (path in HEALTH_PATHS or path in self._page):
             return True
-        asks_before = method == "OPTIONS" and "access-control-request-method" in headers
-        return (method == "POST" and path == SESSION_PATH) or (asks_before and origin in self._origins)
+        is_preflight = method == "OPTIONS" and "access-control-request-method" in headers
+        return (method == "POST" and path == SESSION_PATH) or (is_preflight and origin in self._origins)
 
     def _token(self, headers: Headers, method: str, origin: str | None) -> Token:
         if not self._config.needs_token:
@@ -143,14 +148,14 @@ class SecurityMiddleware:
         elif cookie := session_cookie(headers):
             token = self._state.session_token(cookie)
             if token is not None and method not in _SAFE and (_single(headers, "x-mergewise") != "1" or origin is None):
-                hint = "send the header X-Mergewise: 1 and the Origin"
-                raise HTTPProblem(403, "foreign-request", "a write by cookie must come from the page", hint)
+                hint = "send the headers X-Mergewise: 1 and Origin"
+                raise HTTPProblem(403, "foreign-request", "a write with a cookie must come from the page", hint)
         else:
             token = None
         if token is None:
             hint = "send a token: Authorization: Bearer mw_..."
             challenge = {"WWW-Authenticate": 'Bearer realm="mergewise"'}
-            raise HTTPProblem(401, "unauthorized", "this needs a token that stands", hint, headers=challenge)
+            raise HTTPProblem(401, "unauthorized", "missing, invalid or expired token", hint, headers=challenge)
         return token
 
     def _longest_body(self, scope: Scope, headers: Headers) -> int:
@@ -167,11 +172,11 @@ class SecurityMiddleware:
             raise too_large(longest)
 
     def _answer_headers(self, scope: Scope, request_id: str) -> Mapping[str, str]:
-        kept = "no-cache" if scope["path"] in self._page else "no-store"
-        return {**self._headers, "cache-control": kept, "x-request-id": request_id}
+        caching = "no-cache" if scope["path"] in self._page else "no-store"
+        return {**self._headers, "cache-control": caching, "x-request-id": request_id}
 
     def _record(self, scope: Scope, answer: _BoundedAnswer, seconds: float) -> None:
-        """Count the request, and log it: never its question, text or key."""
+        """Count and log the request, without its question, texts and keys."""
         path = getattr(scope.get("route"), "path", None)
         route = path or ("page" if scope["path"] in self._page else "none")
         self._metrics.requests.labels(route, answer.status).inc()
@@ -187,24 +192,24 @@ class SecurityMiddleware:
 
 
 def _single(headers: Headers, name: str) -> str | None:
-    """Return the value of a header, or None without one. A header that is there twice has a value that fits nothing."""
+    """Return the value of a header, or None without the header. A repeated header gets a value that no check accepts."""
     values = headers.getlist(name)
     return None if not values else values[0].strip() if len(values) == 1 else "twice"
 
 
 def host_name(host: str) -> str:
-    """The name in a Host header, in small letters, without the port: what cannot be read is empty."""
+    """Return the name in a Host header, in lower case, without the port. Empty for an invalid header."""
     match = re.fullmatch(r"(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]+)(?::\d{1,5})?", host)
     return match[1].lower().strip("[]").rstrip(".") if match else ""
 
 
 def session_cookie(headers: Headers) -> str | None:
-    """Return the cookie of the page."""
+    """Return the session cookie of the page."""
     return cookie_parser("; ".join(headers.getlist("cookie"))).get(COOKIE)
 
 
 def too_large(longest: int) -> HTTPProblem:
-    return HTTPProblem(413, "too-large", f"a body of this request has at most {longest:,} bytes", "send less at once")
+    return HTTPProblem(413, "too-large", f"body too large (expected up to {longest:,} bytes)", "send less at once")
 
 
 def _origin(url: str) -> str:
@@ -213,14 +218,14 @@ def _origin(url: str) -> str:
 
 
 class _Buckets:
-    """How often each token asked lately. The workers share the rate evenly, since none knows of the others."""
+    """Token buckets that limit the rate of each token. Workers share no counts, so each gets an even part of the rate."""
 
     def __init__(self, workers: int) -> None:
         self._workers = max(1, workers)
         self._full: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
     def wait(self, token: str, rate: float) -> float:
-        """Seconds until the token may ask again; none where it may now, which counts then. A second's worth may come at once."""
+        """Count a request and return 0, or return the seconds to wait if the token is over its rate. Allow bursts of a second."""
         rate, now = rate / self._workers, monotonic()
         most = max(1.0, rate)
         left, then = self._full.pop(token, (most, now))
@@ -233,7 +238,7 @@ class _Buckets:
 
 
 class _BoundedAnswer:
-    """Sends what the application answers, with our headers, or a problem in its stead, once the body is refused."""
+    """A sender of the application's answer with the server's headers, or of a problem if the body is refused."""
 
     def __init__(self, send: Send, headers: Mapping[str, str]) -> None:
         self._send = send
@@ -243,19 +248,19 @@ class _BoundedAnswer:
 
     async def send(self, message: Message) -> None:
         if self.refusal is not None and self.status == 0:
-            # what the application made of a body that ended early
+            # the application answers a truncated body here: drop that answer
             return
         if message["type"] == "http.response.start":
             self.status = message["status"]
             own = {name.lower() for name, _ in message.get("headers", [])}
-            # FastAPI says no-cache of a stream
+            # FastAPI sends no-cache with streams: our cache-control wins
             kept = [(name, value) for name, value in message.get("headers", []) if name.lower() != b"cache-control"]
             ours = [(name, value) for name, value in self._headers if name == b"cache-control" or name not in own]
             message = {**message, "headers": [*kept, *ours]}
         await self._send(message)
 
     async def refuse(self, problem: HTTPProblem, scope: Scope, receive: Receive) -> None:
-        """Answer with the problem; where an answer has begun, it just ends."""
+        """Answer with the problem. If an answer has begun, do nothing, so that it just ends."""
         if self.status:
             return
         self.refusal = None
@@ -270,7 +275,7 @@ class _BoundedAnswer:
 
 
 async def _linger(scope: Scope, receive: Receive) -> None:
-    """Let go of a little of the body, so that its sender reads the answer: whom a connection is closed on reads nothing."""
+    """Read and drop some of the body. A client whose connection closes while it still sends would not see the answer."""
     names = {name for name, _ in scope["headers"]}
     if b"expect" in names or not names & {b"content-length", b"transfer-encoding"}:
         return
@@ -285,7 +290,7 @@ async def _linger(scope: Scope, receive: Receive) -> None:
 
 
 class _BoundedBody:
-    """Reads a body within its bounds: bytes, seconds in all, and seconds without a byte."""
+    """A reader of a body within its limits: bytes, total seconds, and seconds without a byte."""
 
     def __init__(self, receive: Receive, longest: int, config: ServerConfig, answer: _BoundedAnswer) -> None:
         self._receive, self._longest, self._left, self._answer = receive, longest, longest, answer
@@ -301,7 +306,7 @@ class _BoundedBody:
                 message = await self._receive()
         except TimeoutError:
             raise self._note_refusal(
-                HTTPProblem(408, "slow-body", "the body did not come in time", "send it faster")
+                HTTPProblem(408, "slow-body", "body not received in time", "send the body faster")
             ) from None
         self._left -= len(message.get("body", b""))
         if self._left < 0:
@@ -315,9 +320,9 @@ class _BoundedBody:
 
 
 class BoundedHeadProtocol(H11Protocol):
-    """uvicorn's HTTP/1.1, with a bound on the time that the head of a request takes."""
+    """uvicorn's HTTP/1.1 protocol with a time limit for the head of a request."""
 
-    # set by `uvicorn_options`, in a class of its own
+    # overridden by the subclass in `uvicorn_options`
     head_seconds = 10.0
     _due: asyncio.TimerHandle | None = None
 
@@ -339,7 +344,7 @@ class BoundedHeadProtocol(H11Protocol):
             self._due.cancel()
 
     def _watch_head(self) -> None:
-        """The clock runs while a head is awaited."""
+        """Run the timer while the protocol waits for a head."""
         is_awaited = self.conn.their_state is h11.IDLE
         if is_awaited and self._due is None:
             self._due = self.loop.call_later(self.head_seconds, self.transport.close)

@@ -1,4 +1,4 @@
-"""Search for single passages, as vector stores and programs with tools want it: the best leaves, each as it stands."""
+"""Search for single passages, for the vector-store API and for MCP tools: the best leaves, unmerged."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from mergewise.server.questions import CollectionQuery, Questions
 from mergewise.server.records import Token
 
 STRATEGY = "topk"
-# more than the best leaves take; what is found is not cut
+# large enough that the best leaves are never cut
 BUDGET = 32_768
 
 
@@ -26,9 +26,10 @@ async def best_leaves(
     most: int,
     condition: Mapping[str, Any] | None = None,
 ) -> list[dict[str, Any]]:
-    """Passages of the native API, best first; none of a collection that has no documents yet.
+    """Return passages as in the native API, best first. Return none for a collection without documents.
 
-    Where clients may not name the strategy for this, the collection's own finds them. Raises what `Questions.context` raises.
+    If clients may not use the strategy `topk`, the collection's default strategy is used. Raises the errors of
+    `Questions.context`.
     """
     if not collection.is_made:
         return []

@@ -1,7 +1,7 @@
-"""The log of a server: a line of JSON for each record, without questions, texts and keys.
+"""The server's log: a line of JSON for each record, without questions, texts and keys.
 
-What a module gives beside its message (`extra={"fields": {...}}`) is written along. Of an exception its type and its places are
-written, and not its message, which may quote what somebody asked or wrote.
+The fields of a record (`extra={"fields": {...}}`) become keys of the line. An exception is logged with its type and stack, but
+without its message, which may quote a question or a document.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _FRAMES = 12
 
 
 class JSONLines(logging.Formatter):
-    """One line of JSON: time, level, logger, message, process, and the record's own fields."""
+    """A formatter that writes one line of JSON: time, level, logger, message, process, and the record's fields."""
 
     def format(self, record: logging.LogRecord) -> str:
         row = {
@@ -38,7 +38,7 @@ class JSONLines(logging.Formatter):
 
 
 def log_as_json() -> None:
-    """All loggers of this process write lines of JSON to standard error; on a terminal, only what somebody should look at."""
+    """Log JSON lines to standard error in this process. On a terminal, log only warnings and errors."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JSONLines())
     root = logging.getLogger()

@@ -1,6 +1,6 @@
-"""What is counted, for Prometheus. Questions, ids and names of documents are no labels.
+"""Metrics for Prometheus. Labels never contain questions, ids or names of documents.
 
-With PROMETHEUS_MULTIPROC_DIR in the environment, the workers of a server are added up, by prometheus_client's own means.
+If PROMETHEUS_MULTIPROC_DIR is set, prometheus_client adds up the values of all workers.
 """
 
 from __future__ import annotations
@@ -26,41 +26,41 @@ class Metrics:
         self._state, self._changed_at = state, changed_at
         self.registry = registry = CollectorRegistry()
         name = "mergewise_"
-        self.requests = Counter(name + "requests_total", "requests", ["route", "status"], registry=registry)
-        self.queue = Histogram(name + "queue_seconds", "waiting for a slot", buckets=_SECONDS, registry=registry)
+        self.requests = Counter(name + "requests_total", "Requests", ["route", "status"], registry=registry)
+        self.queue = Histogram(name + "queue_seconds", "Time waiting for a slot", buckets=_SECONDS, registry=registry)
         self.assembly = Histogram(
-            name + "assemble_seconds", "assembling a context", ["strategy"], buckets=_SECONDS, registry=registry
+            name + "assemble_seconds", "Time assembling a context", ["strategy"], buckets=_SECONDS, registry=registry
         )
         self.first_token = Histogram(
-            name + "first_token_seconds", "until a model begins", buckets=_SECONDS, registry=registry
+            name + "first_token_seconds", "Time to a model's first token", buckets=_SECONDS, registry=registry
         )
-        self.rejected = Counter(name + "rejected_total", "requests that were refused", ["reason"], registry=registry)
-        self.tokens = Counter(name + "model_tokens_total", "tokens of chat models", ["direction"], registry=registry)
-        self.cache_hits = Counter(name + "cache_hits_total", "contexts that were there already", registry=registry)
+        self.rejected = Counter(name + "rejected_total", "Refused requests", ["reason"], registry=registry)
+        self.tokens = Counter(name + "model_tokens_total", "Tokens of chat models", ["direction"], registry=registry)
+        self.cache_hits = Counter(name + "cache_hits_total", "Contexts served from the cache", registry=registry)
 
     def text(self) -> bytes:
-        """All metrics as text, those of the other workers too."""
+        """Return the metrics of all workers in Prometheus text format."""
         registry = self.registry
         if os.environ.get("PROMETHEUS_MULTIPROC_DIR"):
             registry = CollectorRegistry()
             MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
-        standing = CollectorRegistry()
-        standing.register(_Gauges(self._state, self._changed_at))
-        return generate_latest(registry) + generate_latest(standing)
+        gauges = CollectorRegistry()
+        gauges.register(_Gauges(self._state, self._changed_at))
+        return generate_latest(registry) + generate_latest(gauges)
 
 
 class _Gauges(Collector):
-    """What is the same for all processes: jobs by state, and the time since each collection was changed."""
+    """Gauges with the same value in all processes: jobs by state, and the time since each collection's last change."""
 
     def __init__(self, state: State, changed_at: Callable[[], Mapping[str, float]]) -> None:
         self._state, self._changed_at = state, changed_at
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
-        jobs = GaugeMetricFamily("mergewise_jobs", "jobs of all collections", labels=["state"])
+        jobs = GaugeMetricFamily("mergewise_jobs", "Jobs of all collections", labels=["state"])
         for state, count in self._state.job_counts().items():
             jobs.add_metric([state], count)
         yield jobs
-        ages = GaugeMetricFamily("mergewise_snapshot_age_seconds", "since the last change", labels=["collection"])
+        ages = GaugeMetricFamily("mergewise_snapshot_age_seconds", "Time since the last change", labels=["collection"])
         for name, changed in self._changed_at().items():
             ages.add_metric([name], max(0.0, time.time() - changed))
         yield ages

@@ -1,7 +1,7 @@
-"""Errors as RFC 9457 tells them, `application/problem+json`; below /v1 and /v2 in the envelope of OpenAI.
+"""Errors as `application/problem+json` (RFC 9457), or in OpenAI's format under /v1 and /v2.
 
-A problem says what `mergewise.errors` says. Errors of the store, which name paths, say their kind alone. The type of a problem is
-`urn:mergewise:problem:CODE`.
+A problem carries the message and the hint of the error from `mergewise.errors`. Store errors contain paths, so they get a fixed
+text instead. The type of a problem is `urn:mergewise:problem:CODE`.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _MOST_ERRORS = 20
 class HTTPProblem(MergewiseError):
     """A request that the server itself refuses.
 
-    `code` names the reason for programs; `fields` are {pointer, detail} of what is wrong in the request.
+    `code` is the reason for programs. `fields` lists the invalid fields of the request as {pointer, detail}.
     """
 
     def __init__(
@@ -60,23 +60,23 @@ class HTTPProblem(MergewiseError):
         self.retry_after, self.fields = retry_after, tuple(fields)
         self.headers = dict(headers or {})
         if retry_after is not None:
-            # whole seconds for all clients, and milliseconds for those of OpenAI
+            # the standard header has whole seconds; OpenAI's clients also read milliseconds
             self.headers["Retry-After"] = str(math.ceil(retry_after))
             self.headers["retry-after-ms"] = str(math.ceil(1000 * retry_after))
 
 
 def unknown(what: str, hint: str = "") -> HTTPProblem:
-    """404: there is no such thing, or the token may not know of it."""
-    return HTTPProblem(404, "not-found", f"there is no such {what}", hint)
+    """Return a 404 problem: missing, or hidden from the token."""
+    return HTTPProblem(404, "not-found", f"{what} not found", hint)
 
 
 def invalid(pointer: str, detail: str, hint: str = "") -> HTTPProblem:
-    """422: a field of the request cannot be. `pointer` is a JSON pointer into the body, or the name of a parameter."""
+    """Return a 422 problem for an invalid field. `pointer` is a JSON pointer into the body, or the name of a parameter."""
     return HTTPProblem(422, "invalid", detail, hint, fields=[{"pointer": pointer, "detail": detail}])
 
 
-# The status and code of an error, by its class or the first one above it that is here. What the store says may name paths: its
-# own sentence stands here instead.
+# Status, code and fixed text of an error, by its class or its nearest base class listed here. Messages of the store may contain
+# paths, so they get a fixed text; an empty text means the error's own message.
 _KINDS: dict[type[BaseException], tuple[int, str, str]] = {
     Conflict: (409, "conflict", ""),
     DeadlineExceeded: (504, "deadline", ""),
@@ -85,15 +85,19 @@ _KINDS: dict[type[BaseException], tuple[int, str, str]] = {
     ReadError: (422, "unreadable", ""),
     MissingExtra: (501, "missing-extra", ""),
     ModelError: (502, "model-failed", ""),
-    IndexBusy: (503, "index-busy", "the index is being written"),
-    EmbedderMismatch: (500, "index-unusable", "the index was built with another embedder than the one configured"),
-    StoreError: (500, "index-unusable", "the index of the collection cannot be read"),
+    IndexBusy: (503, "index-busy", "index busy: another process is writing it"),
+    EmbedderMismatch: (
+        500,
+        "index-unusable",
+        "embedder mismatch: the index was built with another embedder than the configured one",
+    ),
+    StoreError: (500, "index-unusable", "cannot read the index of the collection"),
 }
-_ADMIN_HINT = "an admin finds the reason in the log of the server"
+_ADMIN_HINT = "ask an admin: the server's log has the reason"
 
 
 def problem_of(error: BaseException) -> HTTPProblem:
-    """Any error as a problem. What nobody foresaw is a 500 that says nothing of it."""
+    """Convert any error to a problem. An unexpected error becomes a 500 without details."""
     if isinstance(error, HTTPProblem):
         return error
     if isinstance(error, RequestValidationError):
@@ -103,12 +107,12 @@ def problem_of(error: BaseException) -> HTTPProblem:
         code = phrase.lower().replace(" ", "-")
         return HTTPProblem(error.status_code, code, str(error.detail or phrase), headers=error.headers)
     if isinstance(error, TimeoutError):
-        return HTTPProblem(504, "deadline", "the answer took too long", "ask for less, or try again")
+        return HTTPProblem(504, "deadline", "answer timed out", "ask for less, or try again")
     if isinstance(error, MergewiseError):
         kind = next((kind for kind in type(error).__mro__ if kind in _KINDS), None)
         if kind is not None:
             return _mergewise_problem(error, *_KINDS[kind])
-    return HTTPProblem(500, "internal", "something went wrong within the server", _ADMIN_HINT)
+    return HTTPProblem(500, "internal", "internal server error", _ADMIN_HINT)
 
 
 def _mergewise_problem(error: MergewiseError, status: int, code: str, instead: str) -> HTTPProblem:
@@ -121,16 +125,16 @@ def _mergewise_problem(error: MergewiseError, status: int, code: str, instead: s
 
 
 def _validation_problem(error: RequestValidationError) -> HTTPProblem:
-    """422 with a JSON pointer for each field of the body, and the name of a parameter for others."""
+    """Return a 422 problem with a JSON pointer for each field of the body, and the name of each other parameter."""
     if any(one["type"] == "json_invalid" for one in error.errors()):
-        return HTTPProblem(400, "malformed", "the body is no JSON")
+        return HTTPProblem(400, "malformed", "invalid JSON in the body")
     body = [{"pointer": _pointer(one, error.body), "detail": str(one["msg"])[:_LONGEST]} for one in error.errors()]
-    first = body[0] if body else {"pointer": "", "detail": "the request cannot be"}
+    first = body[0] if body else {"pointer": "", "detail": "invalid request"}
     return HTTPProblem(422, "invalid", f"{first['pointer']}: {first['detail']}", fields=body[:_MOST_ERRORS])
 
 
 def _pointer(error: Mapping[str, Any], body: Any) -> str:
-    """Where a field is wrong. What pydantic names of its own, such as the kinds that a value could have, stands in no body."""
+    """Return the location of an invalid field. Steps that pydantic adds, such as the members of a union, are left out."""
     where, *steps = error["loc"]
     if where != "body":
         return ".".join(map(str, steps))
@@ -147,7 +151,7 @@ def _pointer(error: Mapping[str, Any], body: Any) -> str:
 
 
 def problem_json(problem: HTTPProblem, request_id: str) -> dict[str, Any]:
-    """The body by RFC 9457."""
+    """Return a problem as the JSON of RFC 9457."""
     body: dict[str, Any] = {
         "type": f"urn:mergewise:problem:{problem.code}",
         "title": HTTPStatus(problem.status).phrase,
@@ -166,12 +170,13 @@ def problem_json(problem: HTTPProblem, request_id: str) -> dict[str, Any]:
 
 
 def openai_error(problem: HTTPProblem, request_id: str) -> dict[str, Any]:
-    """The body as clients of OpenAI read it."""
+    """Return a problem as the JSON of OpenAI's API."""
     kinds = {401: "authentication_error", 403: "permission_error", 404: "not_found_error", 429: "rate_limit_error"}
     kind = kinds.get(problem.status, "invalid_request_error" if problem.status < 500 else "server_error")
-    said = f"{problem.message} ({problem.hint})" if problem.hint else problem.message
+    message = f"{problem.message} ({problem.hint})" if problem.hint else problem.message
     param = problem.fields[0]["pointer"].strip("/").replace("/", ".") if problem.fields else None
-    return {"error": {"message": said, "type": kind, "param": param, "code": problem.code, "request_id": request_id}}
+    error = {"message": message, "type": kind, "param": param, "code": problem.code, "request_id": request_id}
+    return {"error": error}
 
 
 _TEXT, _TEXTS = {"type": "string"}, {"type": "array", "items": {"type": "object"}}
@@ -189,14 +194,14 @@ _OPENAI_ERROR = {"type": "object", "required": ["error"], "properties": {"error"
 
 
 def documented_problems(openai: bool = False) -> dict[int | str, dict[str, Any]]:
-    """The answers of routes that have a problem, for the OpenAPI document."""
+    """Return the error responses of a route for the OpenAPI document."""
     kind, schema = ("application/json", _OPENAI_ERROR) if openai else ("application/problem+json", _PROBLEM)
-    answer = {"description": "What is wrong, and what to do", "content": {kind: {"schema": schema}}}
+    answer = {"description": "An error with a hint", "content": {kind: {"schema": schema}}}
     return {"default": answer, 422: answer}
 
 
 def problem_response(problem: HTTPProblem, path: str, request_id: str) -> Response:
-    """The answer to a request for `path` that has this problem."""
+    """Return the response to a request for `path` that has this problem."""
     openai = path.startswith(OPENAI_PATHS)
     body = openai_error(problem, request_id) if openai else problem_json(problem, request_id)
     kind = "application/json" if openai else "application/problem+json"
@@ -211,13 +216,13 @@ async def _respond(request: Request, error: Exception) -> Response:
 
 
 def log_failure(error: BaseException, problem: HTTPProblem, request_id: str) -> None:
-    """A failure of ours, with its traceback where nobody foresaw it; it goes to the log alone."""
-    foreseen = isinstance(error, MergewiseError)
-    log.error("%s failed: %s: %s", request_id, problem.code, error if foreseen else type(error).__name__,
-              exc_info=None if foreseen else error)  # fmt: skip
+    """Log a failure of the server. An unexpected error is logged with its traceback and without its message."""
+    is_expected = isinstance(error, MergewiseError)
+    detail = error if is_expected else type(error).__name__
+    log.error("%s failed: %s: %s", request_id, problem.code, detail, exc_info=None if is_expected else error)
 
 
 def install(app: FastAPI) -> None:
-    """All errors of the application become problems."""
+    """Convert all errors of the application to problem responses."""
     for kind in (MergewiseError, HTTPException, RequestValidationError, TimeoutError, Exception):
         app.add_exception_handler(kind, _respond)

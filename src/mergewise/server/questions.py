@@ -1,18 +1,18 @@
-"""One question to a collection: admitted, assembled, answered, as events that every surface sends in its own form.
+"""Questions to a collection: admission, assembly and answer, as events that each API sends in its own format.
 
-A question is a `CollectionQuery` and a token. `Questions.events` gives what happens:
+A question is a `CollectionQuery` and a token. `Questions.events` yields these events:
 
-- `started` {id, snapshot}, once it is admitted
+- `started` {id, snapshot}, after admission
 - `context` {Context}, before a model writes
-- `delta` {text}, any number of them: joined, they are the `answer`
+- `delta` {text}, any number of pieces that together are the `answer`
 - `citations` {citations: [...]}
 - `done` {Answer without context}
 
-`Questions.answer` and `Questions.context` give the whole at once. Errors are raised: those of `mergewise.errors`, and
-`HTTPProblem` where the server itself refuses.
+`Questions.answer` and `Questions.context` return the whole at once. All of them raise the errors of `mergewise.errors`, and
+`HTTPProblem` if the server itself refuses the question.
 
-Only the assembly of a context takes a slot. While a model writes, a question waits in a thread of its own, outside of them.
-Contexts are kept for as long as the index stands as it is, and questions that are the same are assembled once.
+Only the assembly of a context takes a slot. While a model writes, the question waits in its own thread and holds no slot.
+Contexts are cached until the index changes. Identical questions at the same time share one assembly.
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ EventName: TypeAlias = Literal["started", "context", "delta", "citations", "done
 class CollectionQuery:
     """A question to a collection.
 
-    `options` holds those options of `AnswerQuery` that the client gave; the collection's defaults stand in for the others.
-    `chat` is a name of the configuration; "extractive" is none.
+    `options` holds the options of `AnswerQuery` that the client gave; the rest come from the collection's defaults. `chat` is the
+    name of a chat model in the configuration, or "extractive" for none.
     """
 
     collection: str
@@ -68,12 +68,12 @@ class CollectionQuery:
     include: frozenset[Include] = frozenset()
 
     def with_defaults(self, defaults: Mapping[str, Any]) -> CollectionQuery:
-        """Fill in the collection's defaults where the client gave nothing."""
+        """Fill in the collection's defaults for options that the client did not give."""
         own = {name: value for name, value in defaults.items() if name != "chat"}
         return replace(self, options={**own, **self.options}, chat=self.chat or defaults.get("chat"))
 
     def query(self, forced: Mapping[str, Any] | None, deadline: float) -> AnswerQuery:
-        """The question for `Index.prepare`. Documents must meet the condition that is `forced`, too."""
+        """Return the question for `Index.prepare`. Documents must match `forced` too, the filter of the token."""
         options = dict(self.options)
         where = options.pop("where", None)
         parts = [part for part in (forced, *(where if isinstance(where, list) else [where])) if part]
@@ -82,7 +82,7 @@ class CollectionQuery:
 
 @dataclass(frozen=True, slots=True)
 class QuestionEvent:
-    """Something that happened to a question. `data` is what the native API sends as JSON."""
+    """An event of a question. `data` is the JSON that the native API sends."""
 
     name: EventName
     data: Mapping[str, Any]
@@ -90,9 +90,9 @@ class QuestionEvent:
 
 @dataclass(frozen=True, slots=True)
 class Assembly:
-    """A context that was assembled, as it is sent.
+    """An assembled context with its JSON.
 
-    `prepared` goes on to the answer; `answer` is there already where no model writes it. Times are in seconds.
+    `prepared` continues to the answer. `answer` is set if no model writes it. Times are in seconds.
     """
 
     context: Context
@@ -104,7 +104,7 @@ class Assembly:
 
     @property
     def size(self) -> int:
-        """About how many bytes it takes."""
+        """Approximate size in bytes."""
         context = self.context
         texts = len(context.text) + sum(len(passage.text) for passage in context.passages)
         return 4 * texts + 2000 * (len(context.passages) + len(context.trace) + len(context.evidence or ()))
@@ -119,27 +119,27 @@ class _Clock:
     assembled: float = 0.0
     first_token: float | None = None
 
-    def passed(self) -> float:
+    def elapsed(self) -> float:
         return perf_counter() - self.began
 
-    def note(self, assembly: Assembly, was_done: bool) -> None:
-        """The context is there. Who found it done, or under way, waited for no slot, or for less."""
-        passed = self.passed()
-        self.queued = 0.0 if was_done else min(assembly.queued, passed)
-        self.assembled = passed - self.queued
+    def note_assembly(self, assembly: Assembly, was_done: bool) -> None:
+        """Set the times of the assembly. A question that joins a running assembly waits for only a part of its queue time."""
+        elapsed = self.elapsed()
+        self.queued = 0.0 if was_done else min(assembly.queued, elapsed)
+        self.assembled = elapsed - self.queued
 
     def timings(self) -> dict[str, float | None]:
         seconds = {
             "queue_ms": self.queued,
             "assemble_ms": self.assembled,
             "first_token_ms": self.first_token,
-            "total_ms": self.passed(),
+            "total_ms": self.elapsed(),
         }
         return {name: None if value is None else milliseconds(value) for name, value in seconds.items()}
 
 
 class Shared(Generic[Result]):
-    """Work under way or done: `async with` it gives its result as a future. The last one to leave calls it off."""
+    """Work in progress or done. `async with` gives its result as a future. The work is cancelled when the last user leaves."""
 
     def __init__(self, task: asyncio.Future[Result], was_done: bool, forget: Callable[[], object]) -> None:
         self.was_done = was_done
@@ -158,7 +158,7 @@ class Shared(Generic[Result]):
 
 
 class SharedWork(Generic[Result]):
-    """Results by what was asked for. Those used last are kept, at most so many, and of so many bytes together."""
+    """A cache of results by key, with shared work. Keeps the most recently used results, up to a count and a total size."""
 
     def __init__(self, most: int, most_bytes: int, size_of: Callable[[Result], int]) -> None:
         self._most, self._most_bytes, self._size_of = most, most_bytes, size_of
@@ -167,7 +167,7 @@ class SharedWork(Generic[Result]):
         self._bytes = 0
 
     def join(self, key: str, begin: Callable[[], asyncio.Task[Result]]) -> Shared[Result]:
-        """The work of this key, which `begin` begins where nobody has. Raises what `begin` raises."""
+        """Return the work of this key. Call `begin` if there is no such work yet. Raises the errors of `begin`."""
         if key in self._done:
             self._done.move_to_end(key)
             done: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
@@ -176,10 +176,10 @@ class SharedWork(Generic[Result]):
         if key not in self._under_way:
             task = begin()
             self._under_way[key] = Shared(task, False, partial(self._under_way.pop, key, None))
-            task.add_done_callback(partial(self._keep, key, self._under_way[key]))
+            task.add_done_callback(partial(self._store, key, self._under_way[key]))
         return self._under_way[key]
 
-    def _keep(self, key: str, shared: Shared[Result], task: asyncio.Future[Result]) -> None:
+    def _store(self, key: str, shared: Shared[Result], task: asyncio.Future[Result]) -> None:
         if self._under_way.get(key) is shared:
             del self._under_way[key]
         if task.cancelled() or task.exception() is not None:
@@ -192,7 +192,7 @@ class SharedWork(Generic[Result]):
 
 @dataclass(frozen=True, slots=True)
 class _OpenQuestion:
-    """A question with its collection's defaults, the index with the chat model, and who asks."""
+    """A question with its collection's defaults, the index with the chat model, and the token of the client."""
 
     collection: Collection
     index: Index
@@ -204,7 +204,7 @@ class _OpenQuestion:
 
 
 class Questions:
-    """The questions of one worker. Belongs to the event loop that it is made in."""
+    """The questions of one worker. Bound to the event loop that creates it."""
 
     def __init__(
         self, collections: Collections, admission: ConcurrencyLimiter, limits: ServeLimits, metrics: Metrics
@@ -218,9 +218,9 @@ class Questions:
     async def events(
         self, question: CollectionQuery, token: Token, *, streamed: bool = True
     ) -> AsyncGenerator[QuestionEvent, None]:
-        """The events of a question. The first one comes once it is admitted; what refuses it is raised before.
+        """Yield the events of a question, the first after its admission. A refusal is raised before any event.
 
-        Unless `streamed`, the answer comes in one piece. Closing the generator calls the work off.
+        Unless `streamed`, the answer comes in one piece. Closing the generator cancels the work.
         """
         clock = _Clock()
         asked = await self._open(question, token)
@@ -231,11 +231,11 @@ class Questions:
             async with shared as assembling:
                 yield QuestionEvent("started", {"id": id, "snapshot": asked.index.snapshot})
                 assembly = await assembling
-            clock.note(assembly, shared.was_done)
+            clock.note_assembly(assembly, shared.was_done)
             yield QuestionEvent("context", assembly.form)
             done = assembly.answer
             if done is None:
-                async with aclosing(self._written(asked, assembly, clock, streamed)) as pieces:
+                async with aclosing(self._stream_answer(asked, assembly, clock, streamed)) as pieces:
                     async for piece in pieces:
                         if isinstance(piece, str):
                             yield QuestionEvent("delta", {"text": piece})
@@ -248,7 +248,7 @@ class Questions:
             yield QuestionEvent("done", {"id": id, **done, "timings": clock.timings(), "cached": shared.was_done})
 
     async def answer(self, question: CollectionQuery, token: Token) -> dict[str, Any]:
-        """The whole Answer, with its context."""
+        """Return the whole answer, with its context."""
         bodies: dict[str, Mapping[str, Any]] = {}
         async with aclosing(self.events(question, token, streamed=False)) as events:
             async for event in events:
@@ -258,8 +258,8 @@ class Questions:
     async def context(self, question: CollectionQuery, token: Token) -> dict[str, Any]:
         """Assemble the context of a question: {id, question, context, timings, cached}."""
         clock = _Clock()
-        assembly, cached = await self._assembled(question, token)
-        clock.note(assembly, cached)
+        assembly, cached = await self._assembly_of(question, token)
+        clock.note_assembly(assembly, cached)
         timings = clock.timings()
         del timings["first_token_ms"]
         return {
@@ -273,10 +273,10 @@ class Questions:
     async def compare(self, questions: Sequence[CollectionQuery], token: Token) -> dict[str, Any]:
         """Compare contexts: {question, runs, html}, each run {index, context, only, ms}.
 
-        The spans that no other of the contexts has are `only`. A run that fails is {index, problem}, and the others go on. `html`
-        is there if it is included.
+        `only` lists the spans that no other context has. A failed run is {index, problem}, and the other runs go on. `html` is
+        present if the questions include it.
         """
-        # at once, they would fill the queue
+        # concurrent runs would fill the queue
         runs = [await self._run(question, token) for question in questions]
         assemblies = [run for run in runs if isinstance(run, Assembly)]
         others = iter(other_spans([assembly.context for assembly in assemblies]))
@@ -303,23 +303,23 @@ class Questions:
 
     async def _run(self, question: CollectionQuery, token: Token) -> Assembly | HTTPProblem:
         try:
-            return (await self._assembled(question, token))[0]
+            return (await self._assembly_of(question, token))[0]
         except mw.MergewiseError as error:
             problem = problem_of(error)
             if problem.status == 429:
                 raise
             return problem
 
-    async def _assembled(self, question: CollectionQuery, token: Token) -> tuple[Assembly, bool]:
-        """The context of a question, and whether it was there already."""
+    async def _assembly_of(self, question: CollectionQuery, token: Token) -> tuple[Assembly, bool]:
+        """Assemble the context of a question. Return the assembly, and True if it was cached."""
         shared = self._join(await self._open(question, token), answers=False)
         async with shared as assembling:
             return await assembling, shared.was_done
 
     async def _open(self, question: CollectionQuery, token: Token) -> _OpenQuestion:
-        """Raises HTTPProblem 404 and 422 where it cannot be asked."""
+        """Check the question and open its index. Raises HTTPProblem 404 and 422 for an invalid question."""
         if not question.question.strip():
-            raise invalid("/question", "the question is empty", "ask something")
+            raise invalid("/question", "empty question", "send the text of a question")
         collection = self._collections.get(question.collection, token)
         question = question.with_defaults(collection.record.defaults)
         for name in ("strategy", "merge_with"):
@@ -328,15 +328,15 @@ class Questions:
         for name in ("budget", "rounds", "max_tokens"):
             value, most = question.options.get(name), getattr(self.limits, name)
             if isinstance(value, int) and value > most:
-                raise invalid(f"/{name}", f"{name} is {value}, above this server's limit", f"give at most {most}")
+                raise invalid(f"/{name}", f"invalid {name}: {value} (this server allows up to {most})", "use less")
         index = collection.open_index(question.chat)
         if index is None:
-            # the first question opens it
-            index = await in_thread(partial(collection.asked_by, question.chat))
+            # the first question opens the index, which blocks
+            index = await in_thread(partial(collection.with_chat, question.chat))
         return _OpenQuestion(collection, index, question, token)
 
     def _join(self, asked: _OpenQuestion, *, answers: bool, has_place: bool = False) -> Shared[Assembly]:
-        """The assembly that is to come, or is there. Raises HTTPProblem 429 where it cannot be admitted."""
+        """Return the cached assembly, the one in progress or a new one. Raises HTTPProblem 429 if the server is busy."""
         record, token, options = asked.collection.record, asked.token, asdict(asked.question)
         options |= {"include": sorted(asked.question.include)}
         same = json.dumps([record.name, record.created, options, token.filter, answers], sort_keys=True, default=str)
@@ -349,7 +349,7 @@ class Questions:
         return shared
 
     def _assemble(self, asked: _OpenQuestion, answers: bool, queued: float) -> Assembly:
-        """The assembly, in a thread that has a slot. Where no model writes the answer, it is made here too."""
+        """Assemble the context in a thread that holds a slot. If no model writes the answer, compose the answer too."""
         began, seconds = perf_counter(), self.limits.context_seconds
         index, question, condition = asked.index, asked.question, asked.token.filter
         if answers:
@@ -367,18 +367,18 @@ class Questions:
         self._metrics.assembly.labels(question.options.get("strategy", "default").partition("(")[0]).observe(took)
         return Assembly(context, forms.context(context, question.include), prepared, answer, queued, took)
 
-    async def _written(
+    async def _stream_answer(
         self, asked: _OpenQuestion, assembly: Assembly, clock: _Clock, streamed: bool
     ) -> AsyncGenerator[str | Mapping[str, Any], None]:
-        """The pieces of the answer as the model writes them, and the answer as it is sent."""
+        """Yield the pieces of the answer as the model writes them, then the whole answer as JSON."""
         pieces: asyncio.Queue[str] = asyncio.Queue()
 
         def show(piece: str) -> None:
             self._loop.call_soon_threadsafe(pieces.put_nowait, piece)
 
-        work = partial(self._write, asked, assembly, show, streamed)
+        work = partial(self._write_answer, asked, assembly, show, streamed)
         task = asyncio.ensure_future(self._admission.wait(work))
-        # an empty piece is the end
+        # an empty piece marks the end
         task.add_done_callback(lambda _: pieces.put_nowait(""))
         try:
             while True:
@@ -392,13 +392,13 @@ class Questions:
             await asyncio.gather(task, return_exceptions=True)
 
     async def _next_piece(self, pieces: asyncio.Queue[str], clock: _Clock) -> str:
-        """All that has come, as one piece. Raises TimeoutError where nothing comes in time."""
+        """Return all waiting pieces as one. Raises TimeoutError if none comes in time."""
         limits = self.limits
         most = limits.first_token_seconds if clock.first_token is None else limits.answer_seconds
-        async with asyncio.timeout(max(0.0, most - clock.passed())):
+        async with asyncio.timeout(max(0.0, most - clock.elapsed())):
             piece = await pieces.get()
         if clock.first_token is None:
-            clock.first_token = clock.passed()
+            clock.first_token = clock.elapsed()
             self._metrics.first_token.observe(clock.first_token)
         while piece and not pieces.empty():
             more = pieces.get_nowait()
@@ -408,10 +408,10 @@ class Questions:
             piece += more
         return piece
 
-    def _write(
+    def _write_answer(
         self, asked: _OpenQuestion, assembly: Assembly, show: Callable[[str], object], streamed: bool
     ) -> dict[str, Any]:
-        """The answer, in a thread of its own. What was shown is its text, also where the text would be another in the end."""
+        """Write the answer in a thread of its own. The answer's text is always the text that was streamed."""
         prepared = assembly.prepared
         assert prepared is not None
         shown: list[str] = []
@@ -422,7 +422,7 @@ class Questions:
                 show(piece)
 
         answer = prepared.answer(add if streamed else None, deadline=self.limits.answer_seconds)
-        answer = _as_shown(answer, "".join(shown), add)
+        answer = _with_streamed_text(answer, "".join(shown), add)
         usage = answer.usage
         self._metrics.tokens.labels("input").inc(usage.input_tokens)
         self._metrics.tokens.labels("output").inc(usage.output_tokens)
@@ -430,15 +430,15 @@ class Questions:
 
 
 def _may_wait(asked: _OpenQuestion) -> bool:
-    """Whether a model may write the answer."""
+    """Check if a model may write the answer."""
     mode = mw.MODES.get(asked.question.options.get("mode") or "")
     return asked.index.chat is not None and (mode is None or mode.needs is not mw.designs.NO_MODEL)
 
 
-def _as_shown(answer: Answer, shown: str, show: Callable[[str], None]) -> Answer:
-    """The answer with the text that was shown; what is lacking is shown now.
+def _with_streamed_text(answer: Answer, shown: str, show: Callable[[str], None]) -> Answer:
+    """Return the answer with the text that was streamed, and stream the rest of its text.
 
-    A mode may take another text in the end than the one that the model wrote: nobody can call back what was read.
+    A mode may choose another final text than the one that the model wrote, but streamed text cannot be taken back.
     """
     if answer.text.startswith(shown):
         show(answer.text[len(shown) :])

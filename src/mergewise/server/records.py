@@ -1,4 +1,4 @@
-"""The records of a server's state: jobs, their events, uploads, documents under way, collections and tokens.
+"""The records of a server's state: jobs, their events, uploads, uploaded documents, collections and tokens.
 
 All times are seconds since 1970.
 """
@@ -23,7 +23,7 @@ JobKind: TypeAlias = Literal[
     "optimize",
     "drop",
 ]
-"""`add` and `replace` index uploads, `drop` removes a whole collection; the others are methods of an index."""
+"""`add` and `replace` index uploads, `drop` removes a whole collection; the rest are methods of an index."""
 JobState: TypeAlias = Literal["queued", "waiting_lock", "running", "cancelling", "done", "failed", "cancelled"]
 DocumentStatus: TypeAlias = Literal["queued", "indexing", "indexed", "failed"]
 OnConflict: TypeAlias = Literal["replace", "skip", "fail"]
@@ -32,13 +32,13 @@ Scope: TypeAlias = Literal["read", "write", "admin"]
 KINDS: tuple[JobKind, ...] = get_args(JobKind)
 SCOPES: tuple[Scope, ...] = get_args(Scope)
 ENDED: frozenset[JobState] = frozenset({"done", "failed", "cancelled"})
-"""The states that a job does not leave (a retry is another job's beginning under the same id)."""
-_SHOWN_OF_JOBS = "id kind collection state progress report error created started finished attempt".split()
+"""The final states of a job. Only a retry queues such a job again, under the same id."""
+_PUBLIC_JOB_FIELDS = "id kind collection state progress report error created started finished attempt".split()
 
 
 @dataclass(frozen=True, slots=True)
 class JobProgress:
-    """How far a job is: `done` of `total` characters, and the document that it is at."""
+    """Progress of a job: `done` of `total` characters, and the current document."""
 
     done: int = 0
     total: int = 0
@@ -50,17 +50,17 @@ class JobProgress:
 class Job:
     """Work on one collection, done by the writer.
 
-    `request` is what the job was asked for, by kind:
+    `request` has the parameters of the job, by kind:
 
     - `add`, `replace`: {on_conflict}; the documents are the job's uploads (`State.uploads`)
     - `remove`: {ids} or {prefix} or {filter}
     - `metadata`: {id, metadata}
-    - `sync`: {} for all folders that the configuration names, or {folders}, some of them
+    - `sync`: {} for all folders of the configuration, or {folders} for some of them
     - `add_view`: {view, settings}; `evaluate`: {questions, strategies, budgets, name}
     - `check`, `repair`, `optimize`, `embed`, `drop`: {}
 
-    `report` is what it did, once it is done; `error` is {code, detail, hint, document}. `attempt` counts how often it was begun,
-    `kills` how often in a row the writer died at it without getting any further. `number` orders jobs as they came.
+    `report` is the result of a job that is done; `error` is {code, detail, hint, document}. `attempt` counts the job's starts,
+    `kills` the deaths of the writer in a row at the same document. `number` orders jobs by time of arrival.
     """
 
     id: str
@@ -84,19 +84,19 @@ class Job:
         return self.state in ENDED
 
     def as_dict(self) -> dict[str, Any]:
-        """The job as clients are told of it. What an evaluation found, row by row, is asked for by itself."""
-        report = None if self.report is None else {k: v for k, v in self.report.items() if k not in _ASKED_FOR}
-        shown = {name: getattr(self, name) for name in _SHOWN_OF_JOBS}
+        """Return the job as clients see it. The results of an evaluation have endpoints of their own."""
+        report = None if self.report is None else {k: v for k, v in self.report.items() if k not in _SEPARATE_RESULTS}
+        public = {name: getattr(self, name) for name in _PUBLIC_JOB_FIELDS}
         error = None if self.error is None else dict(self.error)
-        return {**shown, "progress": asdict(self.progress), "report": report, "error": error}
+        return {**public, "progress": asdict(self.progress), "report": report, "error": error}
 
 
-_ASKED_FOR = ("rows", "report", "page")
+_SEPARATE_RESULTS = ("rows", "report", "page")
 
 
 @dataclass(frozen=True, slots=True)
 class JobEvent:
-    """A change of a job, for its stream: `number` grows within the job and is the id to resume behind. `job` is it then."""
+    """A change of a job, for its event stream. `number` grows within the job; streams resume after it. `job` is the new state."""
 
     number: int
     job: Mapping[str, Any]
@@ -107,8 +107,8 @@ class JobEvent:
 class Upload:
     """One document of an `add` or `replace` job. `blob` is the sha256 of its bytes, in the collection's blobs.
 
-    `name` is the file's name as the client said it: a label that chooses the reader, never a path. With `is_document`, the bytes
-    are JSON of {id, text, title, metadata, units} instead of a file.
+    `name` is the file's name from the client: a label that chooses the reader, never a path. With `is_document`, the bytes are
+    JSON of {id, text, title, metadata, units} instead of a file.
     """
 
     id: str
@@ -124,10 +124,10 @@ class Upload:
 
 @dataclass(frozen=True, slots=True)
 class DocumentState:
-    """What the server knows of a document that was uploaded, or that failed: the index knows the rest.
+    """The server's record of a document that was uploaded or that failed. The index has the rest.
 
-    `blob`, `name`, `bytes` and `media_type` are those of the bytes that are indexed, or, before the first time, of those that
-    wait. `error` is {code, detail, hint}. `job` is the last one that touched it.
+    `blob`, `name`, `bytes` and `media_type` describe the indexed bytes, or the waiting bytes of a document not indexed yet.
+    `error` is {code, detail, hint}. `job` is the last job on this document.
     """
 
     collection: str
@@ -147,10 +147,10 @@ class DocumentState:
 
 @dataclass(frozen=True, slots=True)
 class CollectionRecord:
-    """A collection that the server has: those of the configuration (`configured`), and those that clients made.
+    """A collection of the server, either from the configuration (`configured`) or created by a client.
 
-    `path` is the directory of its index, `blobs` that of its originals. `embedder` is a name or spec of the configuration; None
-    for an index that stands. `defaults` are parameters of questions; `settings` those of views.
+    `path` is the directory of its index, `blobs` the directory of its originals. `embedder` is a name from the configuration or a
+    spec; None for an index that exists already. `defaults` are options of questions, `settings` are settings of views.
     """
 
     name: str
@@ -167,10 +167,10 @@ class CollectionRecord:
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """Who may do what. The secret is not kept, only its sha256, which does not leave `State`.
+    """The permissions of a client. The secret is stored only as sha256, which never leaves `State`.
 
-    `collections` are names, or None for all. `filter` is a condition, as JSON, that every question and listing of this token must
-    meet. `rate` is in requests a second.
+    `collections` are names, or None for all. `filter` is a JSON condition on documents for every question and listing of this
+    token. `rate` is in requests per second.
     """
 
     id: str
@@ -183,7 +183,7 @@ class Token:
     created: float = 0.0
 
     def may(self, scope: Scope, collection: str | None = None) -> bool:
-        """Whether the token has the scope, and the collection where one is named. No scope holds another."""
+        """Check if the token has the scope, and access to the collection if given. No scope includes another."""
         return scope in self.scopes and (
             collection is None or self.collections is None or collection in self.collections
         )

@@ -1,4 +1,4 @@
-"""What the routes of every surface share: the service behind them, who calls, and the scope that a route asks for."""
+"""Shared parts of all routes: the service behind them, the token of the caller, and the scope that a route requires."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from mergewise.server.state import State
 
 @dataclass
 class Service:
-    """What routes work with: `request.app.state.service`."""
+    """The objects that routes use: `request.app.state.service`."""
 
     config: ServerConfig
     state: State
@@ -31,9 +31,9 @@ class Service:
     questions: Questions
     admission: ConcurrencyLimiter
     metrics: Metrics
-    # set when streams are to end, since the server does
+    # set when streams must end, because the server shuts down
     ending: asyncio.Event
-    # when the server was found ready last, by the monotonic clock
+    # time of the last successful readiness check, by the monotonic clock
     was_ready: float = -inf
 
 
@@ -43,7 +43,7 @@ def service_of(request: Request) -> Service:
 
 
 def token_of(request: Request) -> Token:
-    """The token that the guard has checked."""
+    """Return the token, which `SecurityMiddleware` has checked."""
     token: Token = request.scope["mergewise.token"]
     return token
 
@@ -52,12 +52,12 @@ def request_id_of(request: Request) -> str:
     return str(request.scope["mergewise.request_id"])
 
 
-# what a route asks for: `service: Server, token: Caller`
+# dependencies of a route: `service: Server, token: Caller`
 Server = Annotated[Service, Depends(service_of)]
 Caller = Annotated[Token, Depends(token_of)]
 
-# The scope that a route asks for, as `openapi_extra=READ`; a route without one is for admins. Paths with `{c}` are held to the
-# collections of the token.
+# The scope that a route requires, as `openapi_extra=READ`; a route without one requires admin. Paths with `{c}` are limited to
+# the collections of the token.
 READ: dict[str, Any] = {"x-scope": "read"}
 WRITE: dict[str, Any] = {"x-scope": "write"}
 ADMIN: dict[str, Any] = {"x-scope": "admin"}
@@ -65,7 +65,7 @@ OPEN: dict[str, Any] = {"x-scope": "none"}
 
 
 class ScopedRoute(APIRoute):
-    """A route that looks at the token's scope and collections before the body is read: `APIRouter(route_class=ScopedRoute)`."""
+    """A route that checks the token's scope and collections before the body is read: `APIRouter(route_class=ScopedRoute)`."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         handler = super().get_route_handler()
@@ -80,11 +80,11 @@ class ScopedRoute(APIRoute):
 
 
 def check_scope(request: Request, scope: Scope) -> None:
-    """Raises HTTPProblem 403 where the token lacks the scope, and 404 for a collection that it may not know of."""
+    """Check the token. Raises HTTPProblem 403 if the scope is missing, and 404 for a collection hidden from the token."""
     token, name = token_of(request), request.path_params.get("c")
     if name is not None:
         service_of(request).collections.get(name, token)
-    # what concerns all collections is for those who may have all of them
+    # admin routes without a collection affect all collections, so a restricted token may not use them
     is_partial = scope == "admin" and name is None and (token.collections is not None or token.filter is not None)
     if not token.may(scope) or is_partial:
-        raise HTTPProblem(403, "forbidden", f"this needs a token with the scope {scope}", "ask an admin for one")
+        raise HTTPProblem(403, "forbidden", f"missing scope: {scope}", "ask an admin for a token with this scope")

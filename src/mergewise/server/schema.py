@@ -1,4 +1,4 @@
-"""The tables of a server's state, by versions: each script takes the file of one version to the next."""
+"""The tables of a server's state. Each migration script upgrades the file from one version to the next."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ _BUSY_SECONDS = 20.0
 
 
 def connect(path: Path) -> sqlite3.Connection:
-    """A connection that any thread may use, one at a time. What is committed by it is on the disk."""
+    """Open a connection that any thread may use, one at a time. Committed changes survive a power failure."""
     connection = sqlite3.connect(path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False)
     connection.row_factory = sqlite3.Row
     connection.execute("PRAGMA journal_mode=WAL")
@@ -70,12 +70,14 @@ def connect(path: Path) -> sqlite3.Connection:
 
 
 def migrate(connection: sqlite3.Connection, path: Path) -> None:
-    """Bring the tables up to date. Raises UsageError where a newer mergewise made them."""
+    """Upgrade the tables to the current version. Raises UsageError if a newer mergewise created them."""
     with connection:
         connection.execute("BEGIN IMMEDIATE")
         version = int(connection.execute("PRAGMA user_version").fetchone()[0])
         if version > len(MIGRATIONS):
-            raise UsageError(f"{path} was written by a newer mergewise", "upgrade, or restore a backup of before")
+            raise UsageError(
+                f"{path} was written by a newer mergewise", "upgrade mergewise, or restore an older backup"
+            )
         for script in MIGRATIONS[version:]:
             for statement in script.split(";"):
                 connection.execute(statement)
@@ -83,11 +85,11 @@ def migrate(connection: sqlite3.Connection, path: Path) -> None:
 
 
 def check_local_disk(folder: Path, mounts: Path = Path("/proc/self/mounts")) -> None:
-    """Raises UsageError where the folder is known to lie on a network disk, on which SQLite's locks do not hold."""
+    """Check that the folder is not on a network disk, where SQLite's locks fail. Raises UsageError if it is."""
     kind = _kind_of_disk(folder, mounts)
     if kind in NETWORK_DISKS:
         raise UsageError(
-            f"{folder} lies on a network disk ({kind}), where a server's state could be lost", "choose a local disk"
+            f"{folder} is on a network disk ({kind}), which could lose the server's state", "choose a local disk"
         )
 
 
@@ -103,7 +105,7 @@ def _kind_of_disk(folder: Path, mounts: Path) -> str:
     for line in lines:
         parts = line.split(" ")
         place = parts[1].replace("\\040", " ") if len(parts) > 2 else ""
-        # of mounts at one place the last one is seen
+        # the last of several mounts at one place hides the others
         if place and len(place) >= len(best) and (real + "/").startswith(place.rstrip("/") + "/"):
             best, kind = place, parts[2]
     return kind

@@ -1,7 +1,7 @@
-"""Bytes that were received: hashed and on the disk in the spool, then in a collection's blobs, by their sha256.
+"""Storage of uploaded bytes: first a file in the spool, then a blob of the collection under its sha256.
 
-DATA/spool/RANDOM                      what is being received; what a kill left is swept
-DATA/collections/NAME/blobs/ab/ab12..  what was received whole
+DATA/spool/RANDOM                      an upload in progress; files left by a crash are swept
+DATA/collections/NAME/blobs/ab/ab12..  a complete upload
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from mergewise.files import new_file
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 UNNEEDED_SECONDS = 3600.0
-"""How long a blob that no row names is kept: its upload may not have been accepted yet."""
+"""Seconds for which an unreferenced blob is kept: its upload may not have been accepted yet."""
 _AT_ONCE = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class Blob:
-    """Received bytes: their sha256 in hexadecimal, and how many there are."""
+    """Received bytes: their sha256 in hexadecimal, and their number."""
 
     sha256: str
     bytes: int
 
 
 class _Receiving:
-    """A file in the spool that grows, and its sha256."""
+    """A growing file in the spool, and its sha256."""
 
     def __init__(self, spool: Path) -> None:
         spool.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -56,13 +56,13 @@ class _Receiving:
         self._file.write(content)
 
     def keep(self, blobs: Path) -> Blob:
-        """Give the bytes their name. When this returns, the bytes and the name are on the disk."""
+        """Move the file to its name among the blobs. When this returns, bytes and name are on the disk."""
         self._file.flush()
         os.fsync(self._file.fileno())
         blob = Blob(self._hash.hexdigest(), self._file.tell())
         place = blob_path(blobs, blob.sha256)
         place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        # the same bytes may exist already: they are replaced, and are young again for the sweep
+        # replaces an older blob with the same bytes, so that the sweep sees a young file
         self._path.replace(place)
         for folder in (place.parent, blobs):
             _sync_folder(folder)
@@ -72,7 +72,7 @@ class _Receiving:
 async def receive(spool: Path, blobs: Path, chunks: AsyncIterator[bytes]) -> Blob:
     """Store the chunks. When this returns, the bytes are on the disk under their name in `blobs`.
 
-    If the sender goes away, nothing remains. `SecurityMiddleware` bounds the number of bytes.
+    If the client disconnects, nothing remains. `SecurityMiddleware` limits the number of bytes.
     """
     with _Receiving(spool) as receiving:
         waiting = bytearray()
@@ -86,26 +86,26 @@ async def receive(spool: Path, blobs: Path, chunks: AsyncIterator[bytes]) -> Blo
 
 
 def keep_bytes(spool: Path, blobs: Path, content: bytes) -> Blob:
-    """Store bytes at hand in the same way."""
+    """Store bytes that are already in memory, as `receive` does."""
     with _Receiving(spool) as receiving:
         receiving.write(content)
         return receiving.keep(blobs)
 
 
 def blob_path(blobs: Path, sha256: str) -> Path:
-    """Return the place of a blob. Raises UsageError for an invalid sha256."""
+    """Return the path of a blob. Raises UsageError for an invalid sha256."""
     if not _SHA256.fullmatch(sha256):
-        raise UsageError("that is no sha256", "64 hexadecimal digits")
+        raise UsageError("invalid sha256 (expected 64 hexadecimal digits)", "use the sha256 of a blob")
     return blobs / sha256[:2] / sha256
 
 
 def sweep_blobs(blobs: Path, needed: Collection[str]) -> None:
-    """Delete the blobs that nobody needs, unless they are young."""
+    """Delete unreferenced blobs, except young ones."""
     _drop_old(path for path in blobs.glob("??/*") if path.name not in needed)
 
 
 def sweep_spool(spool: Path) -> None:
-    """Delete the files that kills left behind."""
+    """Delete files left behind by crashes."""
     _drop_old(spool.glob("*"))
 
 
@@ -118,7 +118,7 @@ def _drop_old(paths: Iterable[Path]) -> None:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Bring the names in a folder to the disk, if the system can do that."""
+    """Sync the folder's entries to the disk, if the system supports it."""
     if hasattr(os, "O_DIRECTORY"):
         handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
         try:

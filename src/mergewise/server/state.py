@@ -1,7 +1,7 @@
 """A server's state in one SQLite file: tokens, sessions, collections, jobs with their events and uploads, documents.
 
-The file is in write-ahead mode, so that workers read while the writer writes. A row that was committed is on the disk
-(`synchronous=FULL`): a job that was accepted is not lost with the power. Every method is one transaction of a few milliseconds,
+The file uses write-ahead logging, so that workers can read while the writer writes. Commits are synced to the disk
+(`synchronous=FULL`), so an accepted job survives a power failure. Every method is one transaction of a few milliseconds, and is
 safe from any thread and any process.
 """
 
@@ -64,33 +64,33 @@ from mergewise.server.transactions import (
     record_of,
     settle,
     store_errors,
-    take_back,
     token_unless_expired,
     update,
     withdraw,
+    withdraw_uploads,
 )
 from mergewise.server.transactions import Conflict as Conflict
 
 _TOKEN = re.compile(r"mw_([0-9a-f]{12})_([A-Za-z0-9_-]{43})")
 KEPT_SECONDS = 7 * 86_400.0
-"""How long the events of a job that has ended are kept, and what it would need to be tried again."""
+"""Seconds for which the events and uploads of an ended job are kept, for streams and retries."""
 _FREE_BYTES = 16_000_000
 
 
 class State:
-    """The state in the file `path`, which is made or brought up to date. Raises UsageError on a network disk."""
+    """The state in the file `path`, which is created or upgraded. Raises UsageError on a network disk."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        # set in a process that is to end: /readyz answers 503, and nothing new is begun
+        # set while this process shuts down: /readyz answers 503, and new requests are refused
         self.draining = Event()
         self._beat = path.with_name("writer.beat")
-        # reading never waits for a change that another process commits
+        # two connections, so that reads never wait for another process's commit
         self._reading, self._changing = Lock(), Lock()
         with store_errors(path):
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             check_local_disk(path.parent)
-            # nobody else may read tokens and questions of jobs
+            # other users must not read tokens and the requests of jobs
             os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
             self._changes = connect(path)
             try:
@@ -108,22 +108,22 @@ class State:
         self.close()
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         with self._reading, self._changing:
             self._reads.close()
             self._changes.close()
 
     def check_writable(self) -> None:
-        """Raises StoreError where nothing could be written now (a full disk, a directory that is gone)."""
+        """Check that the state is writable. Raises StoreError if not, such as for a full disk or a missing directory."""
         with self._change(), store_errors(self.path):
             if not os.path.samestat(self._file, self.path.stat()):
-                raise StoreError("the server's state has been replaced", "start the server again")
+                raise StoreError("the server's state was replaced", "restart the server")
             if shutil.disk_usage(self.path.parent).free < _FREE_BYTES:
-                raise StoreError("the disk of the server's state is full", "make room")
+                raise StoreError("disk full: cannot write the server's state", "free some disk space")
 
     @contextmanager
     def _change(self, *, lasting: bool = True) -> Iterator[sqlite3.Connection]:
-        """One transaction, whole or not at all. One that is not `lasting` survives a kill, but not the loss of power."""
+        """Open a transaction. Without `lasting`, its changes survive a crash of the process but not a power failure."""
         with self._changing, store_errors(self.path):
             self._changes.execute(f"PRAGMA synchronous={'FULL' if lasting else 'NORMAL'}")
             with self._changes:
@@ -135,7 +135,7 @@ class State:
             return self._reads.execute(query, values).fetchall()
 
     def snapshot_into(self, path: Path) -> None:
-        """Copy the state as it is now into the file `path`, which is whole then."""
+        """Write a consistent copy of the current state to the file `path`."""
         with self._reading, store_errors(self.path), closing(sqlite3.connect(path)) as copy:
             self._reads.backup(copy)
 
@@ -151,10 +151,10 @@ class State:
         expires: float | None = None,
         rate: float | None = None,
     ) -> tuple[Token, str]:
-        """A new token, and its secret form `mw_ID_SECRET`, which nobody can learn again."""
+        """Create a token. Return it with its secret form `mw_ID_SECRET`, which cannot be read again later."""
         own = frozenset(cast(Scope, choice("a scope is", scope, SCOPES)) for scope in scopes)
         if not own:
-            raise UsageError("the token has no scope", f"one of: {', '.join(SCOPES)}")
+            raise UsageError("missing scope of the token", f"one of: {', '.join(SCOPES)}")
         among = None if collections is None else frozenset(collections)
         token = Token(token_hex(6), own, among, title, filter, expires, rate, time.time())
         secret = token_urlsafe(32)
@@ -166,12 +166,12 @@ class State:
         return [record_of(Token, row) for row in self._rows("SELECT * FROM tokens ORDER BY created, id")]
 
     def remove_token(self, id: str) -> bool:
-        """Whether there was one. Its sessions end with it."""
+        """Remove a token and end its sessions. Return True if the token existed."""
         with self._change() as rows:
             return rows.execute("DELETE FROM tokens WHERE id = ?", [id]).rowcount > 0
 
     def authenticate(self, presented: str) -> Token | None:
-        """The token of `mw_ID_SECRET`, compared in constant time; None where there is none, or it has expired."""
+        """Return the token of `mw_ID_SECRET`, or None if it is unknown or expired. Compares in constant time."""
         match = _TOKEN.fullmatch(presented)
         if match is None:
             return None
@@ -180,7 +180,7 @@ class State:
         return token_unless_expired(rows[0]) if rows and is_right else None
 
     def open_session(self, token: Token, seconds: float) -> str:
-        """An opaque value for a cookie; it ends after so many seconds, with the token, or by `close_session`."""
+        """Return an opaque cookie value. It expires after the given seconds, with the token, or by `close_session`."""
         cookie, now = token_urlsafe(32), time.time()
         with self._change() as rows:
             rows.execute("DELETE FROM sessions WHERE expires <= ?", [now])
@@ -188,8 +188,8 @@ class State:
         return cookie
 
     def session_token(self, cookie: str) -> Token | None:
-        """The token of a session that stands."""
-        # the sha256 of 32 random bytes is looked up: how long that takes tells nothing of them
+        """Return the token of an open session, or None."""
+        # safe from timing attacks: the lookup is by the sha256 of 32 random bytes
         rows = self._rows(
             "SELECT tokens.* FROM sessions JOIN tokens ON tokens.id = token "
             "WHERE cookie_sha256 = ? AND sessions.expires > ?",
@@ -204,37 +204,37 @@ class State:
     # -- collections
 
     def collections(self) -> list[CollectionRecord]:
-        """By name."""
-        return [self._placed(row) for row in self._rows("SELECT * FROM collections ORDER BY name")]
+        """Return all collections, ordered by name."""
+        return [self._with_full_paths(row) for row in self._rows("SELECT * FROM collections ORDER BY name")]
 
     def collection(self, name: str) -> CollectionRecord | None:
         rows = self._rows("SELECT * FROM collections WHERE name = ?", [name])
-        return self._placed(rows[0]) if rows else None
+        return self._with_full_paths(rows[0]) if rows else None
 
-    def _placed(self, row: sqlite3.Row) -> CollectionRecord:
-        """The record with its places. Those within the server's data are kept as seen from there: data can be moved."""
+    def _with_full_paths(self, row: sqlite3.Row) -> CollectionRecord:
+        """Return the record with full paths. Paths within the server's data are stored relative to it, so data can be moved."""
         record, here = record_of(CollectionRecord, row), self.path.parent
         return replace(record, path=str(here / record.path), blobs=str(here / record.blobs))
 
     def add_collection(self, collection: CollectionRecord) -> CollectionRecord:
-        """Raises Conflict where there is one of this name. A configured one takes the place of its older record.
+        """Add a collection. A configured collection replaces its older record. Raises Conflict if the name is taken.
 
-        Its index is made by the writer, soon: until then there is no manifest at `path`, and the collection is empty.
+        The writer creates the index soon after. Until then `path` has no manifest, and the collection is empty.
         """
         with self._change() as rows:
-            standing = rows.execute("SELECT * FROM collections WHERE name = ?", [collection.name]).fetchone()
-            if standing is not None and not collection.configured:
-                raise Conflict(f"there is a collection {collection.name!r}", "choose another name")
-            created = time.time() if standing is None else standing["created"]
+            existing = rows.execute("SELECT * FROM collections WHERE name = ?", [collection.name]).fetchone()
+            if existing is not None and not collection.configured:
+                raise Conflict(f"collection {collection.name!r} already exists", "choose another name")
+            created = time.time() if existing is None else existing["created"]
             collection = replace(collection, created=created)
-            path, blobs = (_seen_from(self.path.parent, place) for place in (collection.path, collection.blobs))
+            path, blobs = (_relative_within(self.path.parent, place) for place in (collection.path, collection.blobs))
             insert(rows, "collections", columns(replace(collection, path=path, blobs=blobs)), "REPLACE")
         return collection
 
     def update_collection(
         self, name: str, *, title: str | None = None, defaults: Mapping[str, Any] | None = None
     ) -> CollectionRecord | None:
-        """The record with another title or other defaults; None where there is none."""
+        """Change the title or the defaults. Return the new record, or None if the collection does not exist."""
         with self._change() as rows:
             rows.execute(
                 "UPDATE collections SET title = coalesce(?, title), defaults = coalesce(?, defaults) WHERE name = ?",
@@ -243,12 +243,12 @@ class State:
         return self.collection(name)
 
     def forget_collection(self, name: str) -> None:
-        """No record of it, nor of its documents, is left; its jobs are."""
+        """Delete the records of a collection and of its documents. Its jobs remain."""
         with self._change() as rows:
             rows.execute("DELETE FROM collections WHERE name = ?", [name])
             rows.execute("DELETE FROM documents WHERE collection = ?", [name])
 
-    # -- jobs, for those who ask
+    # -- jobs, for the workers
 
     def enqueue(
         self,
@@ -260,10 +260,10 @@ class State:
         token: str | None = None,
         idempotency: tuple[str, str] | None = None,
     ) -> Job:
-        """A new job, on the disk when this returns. The documents of `uploads` are queued.
+        """Create a job, which is on the disk when this returns, and queue the documents of `uploads`.
 
-        `idempotency` is the client's key and a fingerprint of its request: within 24 hours the same token and key give the same
-        job, and Conflict with another fingerprint. What is to be removed leaves the uploads that still wait for it.
+        `idempotency` is the client's key and a fingerprint of its request. Within 24 hours the same token and key return the same
+        job, or raise Conflict for another fingerprint. A `remove` job also withdraws waiting uploads of its documents.
         """
         choice("the kind of a job is", kind, KINDS)
         asked = dict(request or {})
@@ -273,14 +273,15 @@ class State:
                 known = known_request(rows, token or "", *idempotency, now)
                 if known is not None:
                     return record_of(Job, known)
-            # what waits is taken back at once, so that it may go before what came earlier; a filter must see that first
+            # Waiting uploads are withdrawn at once, so the job may overtake earlier ones. A filter cannot be urgent: it must see
+            # the documents of earlier jobs.
             is_urgent = kind == "drop" or (kind == "remove" and "filter" not in asked)
             job = Job(f"job_{token_hex(8)}", kind, collection, "queued", now, asked, token=token)
             insert(rows, "jobs", {**columns(job), "urgent": is_urgent})
             if kind == "drop":
                 cancel_all(rows, collection, but=job.id)
             elif is_urgent:
-                take_back(rows, collection, asked)
+                withdraw_uploads(rows, collection, asked)
             for position, upload in enumerate(uploads):
                 insert(rows, "uploads", {"job": job.id, "position": position, **columns(upload)})
                 queue_document(rows, job, upload)
@@ -301,7 +302,7 @@ class State:
         before: int | None = None,
         limit: int = 50,
     ) -> list[Job]:
-        """The newest first; those before the number `before`, to page on."""
+        """Return jobs, newest first. `before` is the number of the last job of the previous page."""
         where, values = conditions(
             ("collection", collections), ("state", states), more=[("number < ?", before)] if before is not None else []
         )
@@ -311,16 +312,19 @@ class State:
         ]
 
     def job_counts(self) -> dict[JobState, int]:
-        """How many jobs are in each state."""
+        """Return the number of jobs in each state."""
         return {row[0]: row[1] for row in self._rows("SELECT state, count(*) FROM jobs GROUP BY state")}
 
     def events(self, id: str, after: int = 0) -> list[JobEvent]:
-        """What happened to a job behind the event of this number. A stream asks again until one shows a state of `ENDED`."""
+        """Return the events of a job after this number. A stream polls until an event has a state of `ENDED`."""
         rows = self._rows("SELECT * FROM events WHERE job = ? AND number > ? ORDER BY number", [id, after])
         return [JobEvent(row["number"], json.loads(row["data"]), row["time"]) for row in rows]
 
     def cancel(self, id: str) -> Job | None:
-        """Cancelled at once where it waits, `cancelling` where it runs, unchanged where it has ended; None: no such job."""
+        """Cancel a job and return it, or None if it does not exist.
+
+        A queued job is cancelled at once, a running job becomes `cancelling`, and an ended job stays as it is.
+        """
         with self._change() as rows:
             row = job_row(rows, id)
             if row is None:
@@ -332,16 +336,16 @@ class State:
             return record_of(Job, job_row(rows, id))
 
     def retry(self, id: str) -> Job | None:
-        """Queued once more, for what it has not done. Raises Conflict where it neither failed nor was cancelled."""
+        """Queue a job again for its unfinished documents. Raises Conflict if it neither failed nor was cancelled."""
         with self._change() as rows:
             row = job_row(rows, id)
             if row is None:
                 return None
             waiting = rows.execute("SELECT * FROM uploads WHERE job = ? ORDER BY position", [id]).fetchall()
             if row["state"] not in ENDED or (row["state"] == "done" and not waiting):
-                raise Conflict(f"the job is {row['state']}", "a job that failed or was cancelled can be tried again")
+                raise Conflict(f"cannot retry a job in state {row['state']}", "retry only failed or cancelled jobs")
             if row["kind"] in ("add", "replace") and not waiting:
-                raise Conflict("what the job would index is no longer kept", "upload it again")
+                raise Conflict("the uploads of the job have expired", "upload the documents again")
             cleared = dict.fromkeys(("report", "error", "finished", "killed_at"))
             change_job(rows, id, "queued", {**cleared, "kills": 0})
             for upload in waiting:
@@ -349,7 +353,7 @@ class State:
             return record_of(Job, job_row(rows, id))
 
     def uploads(self, id: str) -> list[Upload]:
-        """The documents of an `add` or `replace` job that are not indexed yet, in order."""
+        """Return the documents of an `add` or `replace` job that are not indexed yet, in order."""
         rows = self._rows("SELECT * FROM uploads WHERE job = ? ORDER BY position", [id])
         return [record_of(Upload, row) for row in rows]
 
@@ -365,7 +369,7 @@ class State:
         after: str | None = None,
         limit: int | None = None,
     ) -> list[DocumentState]:
-        """By id. What the index has and the server did not receive (folders, an index that stood before) has no state here."""
+        """Return the states of uploaded documents, ordered by id. Documents from folders, or from an older index, have none."""
         where, values = conditions(
             ("collection", [collection]),
             ("id", ids),
@@ -379,23 +383,23 @@ class State:
     # -- the writer's side
 
     def beat(self, pid: int | None) -> None:
-        """The writer is alive; None: it has ended."""
+        """Record that the writer is alive, or that it has ended (None)."""
         if pid is None:
             self._beat.unlink(missing_ok=True)
         else:
             self._beat.write_text(str(pid), encoding="ascii")
 
     def writer_is_alive(self, within: float = 15.0) -> bool:
-        """Whether the writer said so in the last seconds."""
+        """Check if the writer's last sign of life is at most `within` seconds old."""
         try:
             return time.time() - self._beat.stat().st_mtime <= within
         except OSError:
             return False
 
     def claim(self, coalesce: float = 0.5) -> list[Job]:
-        """The jobs that are to be run next, together, now `running`; none where nothing waits.
+        """Return the jobs to run next as one group, now in state `running`. Empty if no job is ready.
 
-        Removing goes first. Uploads of one collection are taken together, once the newest is so many seconds old.
+        Removals go first. Uploads to one collection run together once the newest is `coalesce` seconds old.
         """
         if not self._rows("SELECT 1 FROM jobs WHERE state = 'queued' LIMIT 1"):
             return []
@@ -412,16 +416,16 @@ class State:
             return [record_of(Job, job_row(rows, row["id"])) for row in taken]
 
     def set_state(self, id: str, state: JobState) -> JobState:
-        """Give a job that has not ended a state, except that one that is to be cancelled stays `cancelling`. The state then."""
+        """Set the state of a job, unless it has ended or is `cancelling`. Return its state."""
         with self._change() as rows:
-            standing: JobState = job_row(rows, id)["state"]
-            if standing in ENDED or standing in (state, "cancelling"):
-                return standing
+            current: JobState = job_row(rows, id)["state"]
+            if current in ENDED or current in (state, "cancelling"):
+                return current
             change_job(rows, id, state)
             return state
 
     def set_progress(self, id: str, progress: JobProgress, *, is_event: bool = True) -> JobState:
-        """Tell how far a job is, its listeners too if it `is_event`. The state that it has, which may be `cancelling`."""
+        """Record the progress of a job, with an event for listeners if `is_event`. Return its state, maybe `cancelling`."""
         with self._change(lasting=False) as rows:
             update(rows, "jobs", {"id": id}, {"progress": progress})
             if is_event:
@@ -429,8 +433,8 @@ class State:
             state: JobState = job_row(rows, id)["state"]
             return state
 
-    def put_aside(self, id: str) -> None:
-        """Queue a job again that the writer begins anew, or leaves to the next writer."""
+    def requeue(self, id: str) -> None:
+        """Queue a job again, to be restarted by this writer or by the next."""
         with self._change() as rows:
             queue_again(rows, job_row(rows, id))
 
@@ -445,9 +449,9 @@ class State:
         removed: Iterable[str] = (),
         kept: Iterable[str] = (),
     ) -> None:
-        """End a job. `documents` are those that are settled: None for indexed, an error for failed.
+        """End a job. `documents` maps each finished document to None if it is indexed, or to its error.
 
-        `removed` are gone, `kept` are as they were before the job.
+        `removed` documents are gone from the index, `kept` documents are as before the job.
         """
         now = time.time()
         with self._change() as rows:
@@ -460,8 +464,8 @@ class State:
                 forget_document(rows, row["collection"], doc_id)
             end_job(rows, id, state, report, error)
 
-    def put_back(self, kills: int) -> list[Job]:
-        """After a death of the writer: its jobs are queued again, and those that it died at so often have failed."""
+    def recover_jobs(self, kills: int) -> list[Job]:
+        """Queue the jobs of a dead writer again, and fail a job at which it died `kills` times in a row. Return the jobs."""
         with self._change() as rows:
             under_way = rows.execute(
                 f"SELECT * FROM jobs WHERE state IN ({marks(UNDER_WAY)}) ORDER BY number", UNDER_WAY
@@ -479,7 +483,7 @@ class State:
             return [record_of(Job, job_row(rows, row["id"])) for row in under_way]
 
     def blobs_needed(self, collection: str) -> set[str]:
-        """The blobs that documents, and uploads that could still be indexed, need."""
+        """Return the blobs of documents, and of uploads that may still be indexed."""
         rows = self._rows(
             "SELECT blob FROM documents WHERE collection = ? AND blob IS NOT NULL UNION "
             "SELECT blob FROM uploads JOIN jobs ON jobs.id = job WHERE jobs.collection = ?",
@@ -488,7 +492,7 @@ class State:
         return {row[0] for row in rows}
 
     def prune(self) -> None:
-        """Forget what is too old: keys of requests, sessions, and what belongs to jobs that have ended long ago."""
+        """Delete old idempotency keys and sessions, and the events and uploads of jobs that ended long ago."""
         now = time.time()
         ended = f"SELECT id FROM jobs WHERE state IN ({marks(ENDED)}) AND finished < ?"
         with self._change() as rows:
@@ -498,5 +502,5 @@ class State:
                 rows.execute(f"DELETE FROM {table} WHERE job IN ({ended})", [*ENDED, now - KEPT_SECONDS])
 
 
-def _seen_from(folder: Path, place: str) -> str:
+def _relative_within(folder: Path, place: str) -> str:
     return os.path.relpath(place, folder) if Path(place).is_relative_to(folder) else str(Path(place).absolute())

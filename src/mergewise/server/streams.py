@@ -1,4 +1,4 @@
-"""Answers that take their time: events as they come, and work that ends when its client goes away."""
+"""Long-running responses: event streams, and work that is cancelled when its client disconnects."""
 
 from __future__ import annotations
 
@@ -17,36 +17,36 @@ Result = TypeVar("Result")
 
 PING_SECONDS = 15.0
 STALLED_SECONDS = 60.0
-"""How long a client may leave unread what is sent."""
-DRAINED = HTTPProblem(503, "draining", "the server is ending", "ask again", retry_after=1.0)
+"""Seconds for which a client may leave sent data unread."""
+DRAINED = HTTPProblem(503, "draining", "server shutting down", "ask again", retry_after=1.0)
 
 
 async def until_disconnect(request: Request, work: Awaitable[Result]) -> Result:
-    """The result of the work, which is cancelled once the client is gone. The body must have been read."""
+    """Return the result of the work. Cancel the work if the client disconnects. The body must have been read."""
     task = asyncio.ensure_future(work)
-    gone = asyncio.ensure_future(_disconnected(request.receive))
+    gone = asyncio.ensure_future(_wait_for_disconnect(request.receive))
     try:
         await asyncio.wait({task, gone}, return_when=asyncio.FIRST_COMPLETED)
         if not task.done():
-            raise HTTPProblem(408, "gone", "the client went away")
+            raise HTTPProblem(408, "gone", "client disconnected")
         return task.result()
     finally:
-        await _cancelled(task, gone)
+        await _cancel(task, gone)
 
 
-async def _disconnected(receive: Receive) -> None:
+async def _wait_for_disconnect(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
 
 
-async def _cancelled(*tasks: asyncio.Future[Any]) -> None:
+async def _cancel(*tasks: asyncio.Future[Any]) -> None:
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
 
 
 class _Stalled(Exception):
-    """The client reads no more."""
+    """The client has stopped reading."""
 
 
 async def _send_in_time(send: Send, message: Message) -> None:
@@ -58,10 +58,10 @@ async def _send_in_time(send: Send, message: Message) -> None:
 
 
 class EventStream(EventSourceResponse):
-    """Bytes of events as they come, with a sign of life where none does for a while.
+    """A stream of encoded events, with keep-alive comments during pauses.
 
-    An error becomes the event that `failure` makes of it. When the client goes away, the generator is closed; when the server
-    ends, it is closed too, and the client is told.
+    `failure` encodes an error as the last event. The generator is closed when the client disconnects, and when the server shuts
+    down; then the client gets an error event.
     """
 
     def __init__(
@@ -78,25 +78,25 @@ class EventStream(EventSourceResponse):
         failure: Callable[[HTTPProblem], bytes],
         ending: asyncio.Event,
     ) -> EventStream:
-        """The stream, once its first event is there: what is raised before that is an ordinary answer of its own status."""
+        """Return the stream once it has its first event. An earlier error becomes an ordinary response with its own status."""
         try:
             first = await until_disconnect(request, anext(events, b""))
         except BaseException:
             await events.aclose()
             raise
-        return cls(_behind(first, events), failure, ending)
+        return cls(_prepend(first, events), failure, ending)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         sending = asyncio.ensure_future(self._send(send))
-        gone = asyncio.ensure_future(_disconnected(receive))
+        gone = asyncio.ensure_future(_wait_for_disconnect(receive))
         try:
             await asyncio.wait({sending, gone}, return_when=asyncio.FIRST_COMPLETED)
             if sending.done():
-                # the connection of whom reads no more is closed, since the answer has no end
+                # a response without an end makes uvicorn close the connection of a stalled client
                 with suppress(_Stalled):
                     sending.result()
         finally:
-            await _cancelled(sending, gone)
+            await _cancel(sending, gone)
             await self._events.aclose()
 
     async def _send(self, send: Send) -> None:
@@ -133,11 +133,11 @@ class EventStream(EventSourceResponse):
                 else:
                     yield KEEPALIVE_COMMENT
         finally:
-            await _cancelled(ending, *([] if coming is None else [coming]))
+            await _cancel(ending, *([] if coming is None else [coming]))
 
 
-async def _behind(first: bytes, events: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
-    """The events, with the first one that was taken already. Closing this closes them."""
+async def _prepend(first: bytes, events: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
+    """Yield the first event, then the rest. Closing this generator closes the events too."""
     try:
         yield first
         async for event in events:

@@ -1,10 +1,10 @@
-"""The parent of a server's processes: workers that answer on one socket, and the one writer.
+"""The parent of a server's processes: workers that answer on one socket, and a single writer.
 
-All of them are spawned, never forked: an index cannot be used in the child of a fork. One that dies is started again, after a
-pause that doubles; one that dies again and again at once ends the server, with the reason.
+All processes are spawned, never forked: an index does not work in a forked child. A process that dies is restarted after a pause
+that doubles each time. If a process repeatedly dies at its start, the server ends with the reason.
 
-    SIGTERM, Ctrl-C   workers refuse what is new (503), answers under way have 8 seconds, then all is ended: 10 seconds at most
-    NOTIFY_SOCKET     systemd is told when the server is ready, and when it ends
+    SIGTERM, Ctrl-C   workers refuse new requests (503), running answers get 8 seconds, and all ends within 10 seconds
+    NOTIFY_SOCKET     systemd is notified when the server is ready, and when it ends
 """
 
 from __future__ import annotations
@@ -42,20 +42,20 @@ from mergewise.server.writer import collection_directory, lock_file, run_writer,
 log = logging.getLogger("mergewise.server")
 
 APP = "mergewise.server.app"
-"""The module of the application: `create_app(config, state)`, and the `uvicorn_options(config)` that go with it."""
+"""The module of the application, with `create_app(config, state)` and optionally `uvicorn_options(config)`."""
 STREAM_SECONDS = 8.4
-"""For answers under way, once the server is to end: the application ends its streams after 8 seconds, with an event."""
+"""Seconds for running answers at shutdown. The application ends its streams after 8 seconds, with an event."""
 END_SECONDS = 9.7
-"""After which what has not ended is killed."""
+"""Seconds from the start of the shutdown until remaining processes are killed."""
 BACKLOG = 2048
 WRITER_NICE = 5
-"""Where there are too few cores, questions come before changes: the writer gets a third of what a worker gets."""
+"""Nice value of the writer. With too few cores, the writer gets a third of a worker's CPU time, so questions come first."""
 QUICK_SECONDS = 10.0
-"""A process that lives shorter died at once."""
+"""Lifetime in seconds below which a death counts as quick."""
 QUICK_DEATHS = 5
-"""Deaths at once, one after the other, with which the server gives up."""
+"""Number of quick deaths in a row after which the server gives up."""
 TRIM_SECONDS = 10.0
-"""After which a process gives freed memory back to the system, again and again."""
+"""Interval in seconds at which a process returns freed memory to the system."""
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 15.0
 _LOOK_SECONDS = 0.2
 _START_SECONDS = 120.0
@@ -63,7 +63,7 @@ _START_SECONDS = 120.0
 
 @dataclass
 class Child:
-    """A process that is kept alive."""
+    """A process that the supervisor keeps alive."""
 
     name: str
     start: Callable[[Connection], Any]
@@ -81,24 +81,24 @@ class Child:
         self.process, self.began, self.is_ready, self.reason = self.start(theirs), time.monotonic(), False, ""
         theirs.close()
 
-    def listen(self) -> None:
-        """Read the messages of the process: that it is ready, or why it ends."""
+    def read_messages(self) -> None:
+        """Read the messages of the process: "ready", or the reason of its end."""
         with suppress(EOFError, OSError):
             while self.messages is not None and self.messages.poll():
                 what, text = self.messages.recv()
                 self.is_ready |= what == "ready"
                 self.reason = text or self.reason
 
-    def bury(self) -> None:
-        """It has died: when it may be started again."""
-        self.listen()
+    def reap(self) -> None:
+        """Clean up after the death of the process, and schedule its restart."""
+        self.read_messages()
         lived = time.monotonic() - self.began
         self.quick_deaths = self.quick_deaths + 1 if lived < QUICK_SECONDS else 0
         pause = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2**self.quick_deaths)
         self.not_before = time.monotonic() + pause
         code = self.process.exitcode
         self.reason = self.reason or (f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}")
-        log.warning("the %s died after %.1f s (%s); starting it again in %.1f s", self.name, lived, self.reason, pause)
+        log.warning("%s died after %.1f s (%s), restarting in %.1f s", self.name, lived, self.reason, pause)
         _end_metrics(self.process.pid)
         self.on_death()
         self.process.join()
@@ -110,9 +110,9 @@ class Child:
 
 @dataclass
 class Supervisor:
-    """Starts, watches and ends the processes of a server. `run` returns once all have ended.
+    """The parent that starts, watches and ends the processes of a server.
 
-    `on_ready` is told where people reach the server, and at the first start the token that was made.
+    `on_ready` is called with the URL of the server, and with the new token at the first start.
     """
 
     config: ServerConfig
@@ -124,9 +124,11 @@ class Supervisor:
     _secret: str | None = None
 
     def run(self) -> None:
-        """Raises UsageError where the port is in use, IndexBusy where another server has the data, and StoreError where a
-        process cannot live."""
-        with _only_one(self.config.data), self._signals():
+        """Run the server until it is ended, and all its processes too.
+
+        Raises UsageError if the port is in use, IndexBusy if another server uses the data, StoreError if a process keeps dying.
+        """
+        with _exclusive_use(self.config.data), self._signals():
             with State(self.config.database) as state:
                 self._secret = prepare(self.config, state)
             _begin_metrics(self.config.data / "metrics")
@@ -159,14 +161,14 @@ class Supervisor:
         now = time.monotonic()
         for child in self.children:
             if child.process is not None and not child.process.is_alive():
-                child.bury()
+                child.reap()
             if child.quick_deaths >= QUICK_DEATHS:
-                raise StoreError(f"the {child.name} died {QUICK_DEATHS} times at once: {child.reason}", "see the log")
+                raise StoreError(f"{child.name} died {QUICK_DEATHS} times in a row: {child.reason}", "see the log")
             if child.process is None and now >= child.not_before:
                 child.begin()
-            child.listen()
+            child.read_messages()
             if not child.is_ready and child.process is not None and now - child.began > _START_SECONDS:
-                child.reason = f"it was not ready within {_START_SECONDS:.0f} s"
+                child.reason = f"not ready after {_START_SECONDS:.0f} s"
                 child.process.kill()
         if not self._is_ready and all(child.is_ready for child in self.children):
             self._is_ready = True
@@ -184,7 +186,7 @@ class Supervisor:
             process.join(max(0.0, until - time.monotonic()))
         for process in running:
             if process.is_alive():
-                log.warning("a process did not end in time: it is killed")
+                log.warning("process did not end in time, killing it")
                 process.kill()
                 process.join()
 
@@ -205,26 +207,26 @@ class Supervisor:
 
 
 def prepare(config: ServerConfig, state: State) -> str | None:
-    """Make the records of the configured collections, and the first token, in a file that its owner alone may read.
+    """Create the records of the configured collections, and the first token in a file that only its owner may read.
 
-    The token, where it was made now.
+    Return the token if it was created now.
     """
     for known in state.collections():
         if known.configured and known.name not in config.collections:
             state.forget_collection(known.name)
     for name, own in config.collections.items():
         place = collection_directory(config.data, name)
-        standing = state.collection(name)
+        existing = state.collection(name)
         state.add_collection(
             CollectionRecord(
                 name,
                 str(own.path or place / "index"),
                 str(place / "blobs"),
-                own.title or (standing.title if standing is not None else ""),
+                own.title or (existing.title if existing is not None else ""),
                 own.embedder,
                 own.views or ("leaf",),
                 {},
-                own.defaults or (standing.defaults if standing is not None else {}),
+                own.defaults or (existing.defaults if existing is not None else {}),
                 configured=True,
             )
         )
@@ -236,22 +238,22 @@ def prepare(config: ServerConfig, state: State) -> str | None:
 
 
 def token_file(data: Path) -> Path:
-    """Where the token of the first start stands."""
+    """Return the path of the file with the token of the first start."""
     return data / "token"
 
 
 @contextmanager
-def _only_one(data: Path) -> Iterator[None]:
+def _exclusive_use(data: Path) -> Iterator[None]:
     try:
         with waiting_lock(lock_file(data, "supervisor"), 0):
             yield
     except IndexBusy:
-        raise IndexBusy(f"another server runs on {data}", "end it first, or serve other data") from None
+        raise IndexBusy(f"another server is running on {data}", "stop it first, or serve other data") from None
 
 
 @contextmanager
 def listening_socket(config: ServerConfig) -> Iterator[socket.socket]:
-    """The socket that all workers share. Raises UsageError where the address cannot be had."""
+    """Open the socket that all workers share. Raises UsageError if the address is in use or invalid."""
     try:
         family, _, _, _, address = socket.getaddrinfo(
             config.host, config.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -260,24 +262,24 @@ def listening_socket(config: ServerConfig) -> Iterator[socket.socket]:
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
             raise UsageError(
-                f"port {config.port} is in use", "end what listens there, or name another --port"
+                f"port {config.port} is in use", "stop the program that listens there, or choose another --port"
             ) from None
         raise UsageError(
-            f"{config.host}:{config.port} cannot be had: {error.strerror}", "name another --host"
+            f"cannot listen on {config.host}:{config.port}: {error.strerror}", "choose another --host"
         ) from None
     with listener:
         yield listener
 
 
 def _begin_metrics(folder: Path) -> None:
-    """Where the workers of this run add up their figures."""
+    """Create an empty folder in which the workers of this run share their metrics."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(mode=0o700)
     os.environ["PROMETHEUS_MULTIPROC_DIR"] = str(folder.absolute())
 
 
 def _end_metrics(pid: int) -> None:
-    """What a process that has died measured at the moment does not count any more."""
+    """Drop the live gauges of a dead process from the metrics."""
     folder = os.environ.get("PROMETHEUS_MULTIPROC_DIR")
     with suppress(ImportError):
         from prometheus_client.multiprocess import mark_process_dead
@@ -287,12 +289,12 @@ def _end_metrics(pid: int) -> None:
 
 
 def tell_systemd(message: str) -> None:
-    """Where systemd waits for word, say so; where nobody listens, nothing happens."""
+    """Send a message to systemd. Do nothing if systemd does not listen."""
     place = os.environ.get("NOTIFY_SOCKET", "")
     if not place or not hasattr(socket, "AF_UNIX"):
         return
     with suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notifier:
-        # a name that begins with @ is no file
+        # a leading @ marks a socket in the abstract namespace
         notifier.sendto(message.encode(), "\0" + place[1:] if place.startswith("@") else place)
 
 
@@ -302,9 +304,9 @@ def tell_systemd(message: str) -> None:
 def _run_process(
     main: Callable[..., None], parent: int, config: ServerConfig, messages: Connection, *more: Any
 ) -> None:
-    """Run a process, and tell the supervisor the reason of its end. Only an unforeseen one is logged with its traceback."""
+    """Run a process, and report the reason of its end to the supervisor. Log a traceback for unexpected errors only."""
     log_as_json()
-    give_back_at_times()
+    start_trimming()
     try:
         main(parent, config, messages, *more)
     except MergewiseError as error:
@@ -312,7 +314,7 @@ def _run_process(
         _send(messages, "reason", str(error))
         raise SystemExit(1) from None
     except Exception as error:
-        log.exception("a process ends")
+        log.exception("process failed")
         _send(messages, "reason", f"{type(error).__name__}: {error}")
         raise SystemExit(1) from None
 
@@ -349,9 +351,9 @@ def _worker(
 def draining_server(
     config: Any, state: State, parent: int, connections: ConnectionCounts, on_started: Callable[[], None]
 ) -> Any:
-    """A uvicorn server that goes on answering for a while once it is to end: what is new gets a 503 from the application.
+    """Return a uvicorn server that finishes its answers at shutdown, while the application refuses new requests with 503.
 
-    It counts its `connections`.
+    The server keeps `connections` up to date.
     """
     import uvicorn
 
@@ -360,7 +362,7 @@ def draining_server(
 
         @contextmanager
         def capture_signals(self) -> Any:
-            # Ctrl-C comes to all processes of a terminal: the supervisor passes it on
+            # the terminal sends Ctrl-C to all processes; the supervisor forwards it as SIGTERM
             signal.signal(signal.SIGINT, signal.SIG_IGN)
             signal.signal(signal.SIGTERM, lambda *_: state.draining.set())
             yield
@@ -377,7 +379,7 @@ def draining_server(
             if state.draining.is_set():
                 self._since = self._since or time.monotonic()
                 waited = time.monotonic() - self._since
-                # an idle server shows its 503 for a moment, too
+                # an idle server too answers 503 for a moment, for health checks
                 is_idle = not self.server_state.tasks and waited > 0.5
                 self.should_exit |= is_idle or waited > STREAM_SECONDS
             return await super().on_tick(counter)
@@ -386,16 +388,16 @@ def draining_server(
 
 
 def _send(messages: Connection, what: str, text: str = "") -> None:
-    # a supervisor that was killed does not listen
+    # fails if the supervisor was killed
     with suppress(OSError):
         messages.send((what, text))
 
 
-def give_back_at_times() -> None:
-    """Give freed memory back to the system every few seconds from now on, if the allocator can do so.
+def start_trimming() -> None:
+    """Start a thread that returns freed memory to the system every few seconds, if the allocator supports it.
 
-    Questions and changes leave many small gaps in glibc's heaps, of which each thread may have one of its own. With a change a
-    second, a worker grew by 30 MB and the writer by 100 MB in some minutes, while their use stayed the same.
+    Questions and changes leave many small gaps in glibc's heaps, and each thread may have its own heap. With a change per second,
+    a worker grew by 30 MB and the writer by 100 MB within minutes, although they used the same amount of memory.
     """
     if (trim := allocator_trim()) is None:
         return
@@ -409,7 +411,7 @@ def give_back_at_times() -> None:
 
 
 def allocator_trim() -> Callable[[int], object] | None:
-    """glibc's `malloc_trim`, which keeps so many bytes at the end of the heap; None with another allocator."""
+    """Return glibc's `malloc_trim(pad)`, or None with another allocator. `pad` is the number of free bytes to keep."""
     if sys.platform != "linux":
         return None
     trim: Callable[[int], object] | None = getattr(ctypes.CDLL(None), "malloc_trim", None)

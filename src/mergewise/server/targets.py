@@ -1,7 +1,7 @@
-"""What `mergewise serve PATH` means: a server's data, an index that stands, or a folder of documents that is to be served.
+"""Interpretation of `mergewise serve PATH`: a server's data, an existing index, or an index of folders of documents.
 
-An index may have come with a folder from anywhere. What lies beside it is not believed to be this user's server: the state of an
-index that is served as it stands (tokens, jobs) lies below the user's own state directory, and the index holds nothing of it.
+An index may come from an untrusted place, so files next to the index are never read as server state. The state for serving a
+single index (tokens, jobs) is in the user's state directory, never in the index.
 """
 
 from __future__ import annotations
@@ -20,42 +20,42 @@ from mergewise.server.configuration import CollectionConfig
 from mergewise.store import state_file
 
 DEFAULT_INDEX = Path("mergewise.index")
-_TELL_NOTHING = frozenset({"index", "mergewise", "mergewise-index", ""})
+_GENERIC_NAMES = frozenset({"index", "mergewise", "mergewise-index", ""})
 
 
 @dataclass(frozen=True, slots=True)
 class ServedPlace:
-    """The directory of a server's state, and the collections that follow from what was named."""
+    """The directory of a server's state, and the collections that follow from the arguments."""
 
     data: Path
     collections: Mapping[str, CollectionConfig] = field(default_factory=dict)
 
 
 def served_place(named: Path | None, docs: Sequence[Path] = ()) -> ServedPlace:
-    """What is served where `named` (default: `mergewise.index` here) and folders of documents are given.
+    """Interpret the path `named` (default: `mergewise.index` in the working directory) and the folders of documents.
 
-    - an index, or a place for one (the default, or a name such as `my.index`) and `docs`: this index, as one collection
-    - else a server's data, with a collection for `docs`
+    - An index, or `docs` and the path of a new index (the default, or a name such as `my.index`): one collection for the index.
+    - Otherwise a server's data, with a collection for `docs`.
 
-    Raises UsageError where there is nothing that could be served.
+    Raises UsageError if the path does not exist or a folder is invalid.
     """
     path = named or DEFAULT_INDEX
     for folder in docs:
         if not folder.is_dir():
-            raise UsageError(f"{folder} is not a folder", "name a folder of documents")
+            raise UsageError(f"not a folder: {folder}", "pass a folder of documents")
     folders = tuple(Path(os.path.realpath(folder)) for folder in docs)
     is_for_index = named is None or (path.suffix == DEFAULT_INDEX.suffix and not path.exists())
     if state_file(path).exists() or (is_for_index and docs):
-        title = folders[0].name if folders else _telling_name(path)
+        title = folders[0].name if folders else _descriptive_name(path)
         own = CollectionConfig(Path(os.path.realpath(path)), title, folders)
         return ServedPlace(_state_of(path), {collection_name(title): own})
     if is_for_index:
         raise UsageError(
-            f"there is no index at {path}",
-            "mergewise serve --docs FOLDER indexes one and serves it; mergewise serve DATA serves a directory of data",
+            f"index not found: {path}",
+            "run `mergewise serve --docs FOLDER` to index a folder, or `mergewise serve DATA` for a server's data directory",
         )
     if path.exists() and not path.is_dir():
-        raise UsageError(f"{path} is not a directory", "name a directory for the server's data, or an index")
+        raise UsageError(f"not a directory: {path}", "pass a directory for the server's data, or an index")
     if folders:
         own = CollectionConfig(None, folders[0].name, folders)
         return ServedPlace(path, {collection_name(own.title): own})
@@ -63,23 +63,21 @@ def served_place(named: Path | None, docs: Sequence[Path] = ()) -> ServedPlace:
 
 
 def collection_name(text: str) -> str:
-    """A name of a collection that reminds of a text: "My Docs (2024)" becomes "my-docs-2024"."""
+    """Turn a text into a name of a collection: "My Docs (2024)" becomes "my-docs-2024"."""
     plain = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode().lower()
     return re.sub(r"[^a-z0-9]+", "-", plain).strip("-")[:63].rstrip("-") or "documents"
 
 
-def _telling_name(index: Path) -> str:
-    """The name of an index; that of its folder where it tells nothing."""
+def _descriptive_name(index: Path) -> str:
+    """Return the name of an index, or of its folder if the index has a generic name."""
     real = Path(os.path.realpath(index))
-    return real.parent.name if collection_name(real.name) in _TELL_NOTHING else real.name.removesuffix(".index")
+    return real.parent.name if collection_name(real.name) in _GENERIC_NAMES else real.name.removesuffix(".index")
 
 
 def _state_of(index: Path) -> Path:
     real = os.path.realpath(index)
     digest = sha256(os.fsencode(real)).hexdigest()[:16]
     try:
-        return state_directory() / "serve" / f"{collection_name(_telling_name(index))}-{digest}"
+        return state_directory() / "serve" / f"{collection_name(_descriptive_name(index))}-{digest}"
     except (OSError, RuntimeError) as error:
-        raise UsageError(
-            f"nobody knows where this user's programs keep their state: {error}", "set XDG_STATE_HOME, or HOME"
-        ) from None
+        raise UsageError(f"cannot find the user's state directory: {error}", "set XDG_STATE_HOME or HOME") from None

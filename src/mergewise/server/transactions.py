@@ -1,4 +1,4 @@
-"""The steps of the transactions of a server's state, and the rows of its tables as records."""
+"""The steps of the transactions on a server's state, and the conversion of table rows to records."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ from mergewise.server.records import (
 Record = TypeVar("Record", CollectionRecord, DocumentState, Job, Token, Upload)
 
 KEY_SECONDS = 86_400.0
-"""How long an idempotency key gives the same job."""
+"""Seconds for which an idempotency key returns the same job."""
 MOST_TOGETHER = 500
-"""Documents of uploads that are taken together."""
+"""Largest number of documents in a group of uploads."""
 LONGEST_WAIT = 5.0
-"""Seconds after which uploads that do not cease are taken as they are."""
+"""Seconds after which a group of uploads starts even if more uploads keep coming."""
 ALONE_AFTER = 2
-"""Deaths of the writer at one document after which the jobs that were under way are run one by one."""
+"""Deaths of the writer at one document after which its jobs run one by one."""
 _OF_UPLOADS = ("name", "title", "metadata", "blob", "bytes", "media_type", "is_document")
 UNDER_WAY = ("waiting_lock", "running", "cancelling")
 WAITS_FOR_WRITER = ("queued", *UNDER_WAY)
 
 
 class Conflict(MergewiseError):
-    """What is asked contradicts what stands: a collection of that name, another request under the same key, a job that ended."""
+    """A request in conflict with the current state: a name in use, a reused idempotency key, or a job that has ended."""
 
 
 @contextmanager
@@ -48,9 +48,9 @@ def store_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except sqlite3.Error as error:
-        raise StoreError(f"the server's state cannot be used: {error}", f"look at {path}") from error
+        raise StoreError(f"cannot use the server's state: {error}", f"check {path}") from error
     except OSError as error:
-        raise StoreError(f"the server's state cannot be used: {error.strerror}", f"look at {path}") from error
+        raise StoreError(f"cannot use the server's state: {error.strerror}", f"check {path}") from error
 
 
 def digest(secret: str) -> str:
@@ -76,12 +76,12 @@ _FROM_JSON: Mapping[str, Callable[[Any], Any]] = {
 
 
 def columns(record: Any) -> dict[str, Any]:
-    """Return the fields of a record without `number`, which SQLite counts."""
+    """Return the fields of a record without `number`, which SQLite assigns."""
     return {f.name: getattr(record, f.name) for f in fields(record) if f.name != "number"}
 
 
 def _column(value: Any) -> Any:
-    """Return a value as SQLite takes it: collections and records as JSON."""
+    """Convert a value for SQLite: collections and records to JSON."""
     if isinstance(value, JobProgress):
         value = asdict(value)
     if isinstance(value, frozenset | tuple):
@@ -92,13 +92,13 @@ def _column(value: Any) -> Any:
 
 
 def record_of(kind: type[Record], row: sqlite3.Row) -> Record:
-    """Return a row as a record of this kind."""
+    """Convert a row to a record of this kind."""
     values: dict[str, Any] = {}
     for f in fields(kind):
         value = row[f.name]
         if value is not None and f.name in _FROM_JSON:
             value = _FROM_JSON[f.name](json.loads(value))
-        # annotations are texts here
+        # f.type is a string because of postponed annotations
         values[f.name] = bool(value) if f.type == "bool" else value
     return kind(**values)
 
@@ -130,7 +130,7 @@ def job_row(rows: sqlite3.Connection, id: str) -> Any:
 def conditions(
     *among: tuple[str, Collection[object] | None], more: Sequence[tuple[object, ...]] = ()
 ) -> tuple[str, list[object]]:
-    """A WHERE clause with its values: columns that are one of several values, where these are given, and further conditions."""
+    """Return a WHERE clause and its values, from columns with their allowed values (None: any) and further conditions."""
     given = [(f"{name} IN ({marks(values)})", *values) for name, values in among if values is not None]
     parts = [*given, *more]
     where = " AND ".join(str(part[0]) for part in parts)
@@ -146,12 +146,12 @@ def known_request(rows: sqlite3.Connection, token: str, key: str, fingerprint: s
     if known is None:
         return None
     if known["fingerprint"] != fingerprint:
-        raise Conflict("this Idempotency-Key came with another request", "use a new key for a new request")
+        raise Conflict("Idempotency-Key already used for another request", "use a new key for a new request")
     return job_row(rows, known["job"])
 
 
 def add_event(rows: sqlite3.Connection, id: str, *, is_progress: bool = False) -> None:
-    """Write the event. Only the last one on progress is kept."""
+    """Write an event. Only the last progress event is kept."""
     if is_progress:
         rows.execute("DELETE FROM events WHERE job = ? AND is_progress", [id])
     rows.execute("UPDATE jobs SET event = event + 1 WHERE id = ?", [id])
@@ -161,7 +161,7 @@ def add_event(rows: sqlite3.Connection, id: str, *, is_progress: bool = False) -
 
 
 def change_job(rows: sqlite3.Connection, id: str, state: JobState, values: Mapping[str, Any] | None = None) -> None:
-    """Give a job a state and other values, and write the event."""
+    """Set the state and other values of a job, and write an event."""
     update(rows, "jobs", {"id": id}, {"state": state, **(values or {})})
     add_event(rows, id)
 
@@ -173,7 +173,7 @@ def end_job(
     report: Mapping[str, Any] | None = None,
     error: Mapping[str, Any] | None = None,
 ) -> None:
-    """End a job, with the documents that it did not come to."""
+    """End a job, and its unfinished documents."""
     waits = "job = ? AND status IN ('queued', 'indexing')"
     if state == "failed":
         rows.execute(f"UPDATE documents SET status = 'failed', error = ? WHERE {waits}", [_column(error), id])
@@ -183,7 +183,7 @@ def end_job(
 
 
 def withdraw(rows: sqlite3.Connection, where: str, values: Sequence[object]) -> None:
-    """Documents that are not to be indexed after all: those that the index has stay as they are there."""
+    """Cancel the indexing of documents. Documents that the index already has stay as they are."""
     rows.execute(f"DELETE FROM documents WHERE {where} AND indexed_at IS NULL", values)
     rows.execute(f"UPDATE documents SET status = 'indexed' WHERE {where}", values)
 
@@ -197,7 +197,7 @@ def queue_again(rows: sqlite3.Connection, row: sqlite3.Row) -> None:
 
 
 def queue_document(rows: sqlite3.Connection, job: Job, upload: Upload) -> None:
-    """Let the document wait for the job. Its record describes the bytes that are indexed, if there are any."""
+    """Mark the document as waiting for the job. The record of an indexed document keeps describing the indexed bytes."""
     known = document_row(rows, job.collection, upload.id)
     if known is not None and known["indexed_at"] is not None:
         key = {"collection": job.collection, "id": upload.id}
@@ -218,15 +218,15 @@ def put_document(rows: sqlite3.Connection, document: DocumentState) -> None:
 def settle(
     rows: sqlite3.Connection, row: sqlite3.Row, doc_id: str, problem: Mapping[str, Any] | None, now: float
 ) -> None:
-    """A document of a job is indexed, or has failed. One that was taken back meanwhile is no longer the job's."""
+    """Record that a document of a job is indexed or has failed. Ignore a document withdrawn during the job."""
     upload = rows.execute("SELECT * FROM uploads WHERE job = ? AND id = ?", [row["id"], doc_id]).fetchone()
     if upload is None:
         if problem is not None:
-            # a file of a folder
+            # a file of a folder has no upload
             put_document(rows, DocumentState(row["collection"], doc_id, "failed", row["id"], problem))
         return
-    standing = document_row(rows, row["collection"], doc_id)
-    is_newest = standing is None or standing["job"] == row["id"]
+    current = document_row(rows, row["collection"], doc_id)
+    is_newest = current is None or current["job"] == row["id"]
     if problem is not None:
         if is_newest:
             key = {"collection": row["collection"], "id": doc_id}
@@ -234,14 +234,14 @@ def settle(
         return
     indexed = _document(record_of(Job, row), record_of(Upload, upload), "indexed", now)
     if not is_newest:
-        # a later upload waits already
-        indexed = replace(indexed, status=standing["status"], job=standing["job"])
+        # a later upload is already waiting
+        indexed = replace(indexed, status=current["status"], job=current["job"])
     put_document(rows, indexed)
     rows.execute("DELETE FROM uploads WHERE job = ? AND id = ?", [row["id"], doc_id])
 
 
 def forget_document(rows: sqlite3.Connection, collection: str, doc_id: str) -> None:
-    """It is not in the index any more; one that was uploaded again since still waits."""
+    """Delete the record of a removed document. If it was uploaded again since, it still waits."""
     rows.execute(
         "DELETE FROM documents WHERE collection = ? AND id = ? AND status NOT IN ('queued', 'indexing')",
         [collection, doc_id],
@@ -249,8 +249,8 @@ def forget_document(rows: sqlite3.Connection, collection: str, doc_id: str) -> N
     rows.execute("UPDATE documents SET indexed_at = NULL WHERE collection = ? AND id = ?", [collection, doc_id])
 
 
-def take_back(rows: sqlite3.Connection, collection: str, asked: Mapping[str, Any]) -> None:
-    """What is to be removed is not indexed by jobs that came before, nor when they are tried again."""
+def withdraw_uploads(rows: sqlite3.Connection, collection: str, asked: Mapping[str, Any]) -> None:
+    """Withdraw the uploads of removed documents from earlier jobs and from their retries."""
     jobs = "SELECT id FROM jobs WHERE collection = ?"
     for doc_id in asked.get("ids", ()):
         rows.execute(f"DELETE FROM uploads WHERE id = ? AND job IN ({jobs})", [doc_id, collection])
@@ -274,7 +274,7 @@ def cancel_all(rows: sqlite3.Connection, collection: str, but: str) -> None:
 
 
 def groups_to_run(rows: sqlite3.Connection, queue: Sequence[sqlite3.Row]) -> Iterator[list[sqlite3.Row]]:
-    """The jobs that may be run next, for each collection: one, or uploads that follow one another."""
+    """Yield the next group of jobs for each collection: a single job, or consecutive uploads."""
     begun: set[str] = set()
     for row in queue:
         if row["collection"] in begun:
@@ -292,7 +292,7 @@ def groups_to_run(rows: sqlite3.Connection, queue: Sequence[sqlite3.Row]) -> Ite
 
 
 def _may_be_joined(row: sqlite3.Row) -> bool:
-    """Uploads, unless the writer died at them twice: which one it was is then found out one by one."""
+    """Check for uploads at which the writer did not die repeatedly. After deaths, uploads run alone to find the culprit."""
     return row["kind"] in ("add", "replace") and row["kills"] < ALONE_AFTER
 
 
@@ -308,7 +308,7 @@ def death_error(deaths: int, document: str | None) -> dict[str, Any]:
     at = "at this job" if document is None else f"at the document {document}"
     return {
         "code": "writer_killed",
-        "detail": f"the process that indexes died {deaths} times {at}",
-        "hint": "the log says why; leave the document out, or give the server more memory",
+        "detail": f"the writer process died {deaths} times {at}",
+        "hint": "see the log for the reason; leave the document out, or give the server more memory",
         "document": document,
     }

@@ -1,11 +1,11 @@
-"""The one process that writes: it takes jobs from the state, opens their collections' indexes, and does the work.
+"""The single process that writes: it takes jobs from the state, opens the indexes of their collections, and runs the jobs.
 
-A job is settled in the state after its documents are in the index. Where the process dies between the two, the job is begun
-again, and what the index has already is skipped: nothing is paid for twice. A document at which the process dies again and again
-fails its job.
+A job is recorded as done after its documents are in the index. If the process dies between the two, the job starts again and
+skips documents that the index already has, so no work is done twice. A document at which the process dies repeatedly fails its
+job.
 
-    stopping   batches under way are finished, or dropped after `STOP_SECONDS`: the job then waits for the next writer
-    locks      `writer`: this process, as long as it lives; `changes`: held for each round of jobs, and by a backup
+    stopping   the running batch is finished, or dropped after `STOP_SECONDS`; the job then waits for the next writer
+    locks      `writer`: held while this process lives; `changes`: held for each round of jobs, and by a backup
 """
 
 from __future__ import annotations
@@ -43,26 +43,26 @@ if TYPE_CHECKING:
 log = logging.getLogger("mergewise.server")
 
 KILLS = 3
-"""Deaths of the writer at one document after which its job has failed."""
+"""Number of deaths of the writer at one document after which the job fails."""
 STOP_SECONDS = 8.5
-"""For the batch under way, once the writer is to end."""
+"""Seconds for the running batch at shutdown."""
 WAIT_SECONDS = 30.0
-"""For a writer before, which ends with its parent."""
+"""Seconds to wait for the end of a previous writer, which ends with its parent."""
 BEAT_SECONDS = 0.5
 LOOK_AT_FOLDERS_SECONDS = 3.0
 LOOK_SECONDS = 0.2
-"""Between two looks for jobs."""
+"""Seconds between two polls for jobs."""
 TELL_SECONDS = 0.5
-"""Between two messages on how far a job is, and between two looks whether it is to be cancelled."""
+"""Seconds between two progress reports of a job, and between two checks for its cancellation."""
 SWEEP_SECONDS = 600.0
 AGAIN_SECONDS = 60.0
-"""After which an index that could not be made is tried again."""
+"""Seconds after which a failed creation of an index is retried."""
 _LOCK_SECONDS = 60.0
 _OPTIMIZED = {"optimized": True}
 
 
 class Writer:
-    """Runs jobs, a round at a time, until `stopping` is set."""
+    """The runner of jobs, in rounds, until `stopping` is set."""
 
     def __init__(self, config: ServerConfig, state: State) -> None:
         self.config, self.state = config, state
@@ -75,9 +75,9 @@ class Writer:
         self._swept = time.monotonic()
 
     def run(self, look_seconds: float = LOOK_SECONDS) -> None:
-        """Begin with what a writer before left. Returns once `stopping` is set and the round under way is over."""
-        for job in self.state.put_back(KILLS):
-            log.warning("%s was under way when the writer died: now %s", job.id, job.state)
+        """Recover the jobs of a dead writer, then run jobs. Return after the round in which `stopping` is set."""
+        for job in self.state.recover_jobs(KILLS):
+            log.warning("%s was running when the writer died, now %s", job.id, job.state)
         self.make_indexes()
         while not self.stopping.is_set():
             if not self.run_round():
@@ -86,7 +86,7 @@ class Writer:
                 self.stopping.wait(look_seconds)
 
     def run_round(self) -> bool:
-        """Run the jobs that are next. Whether there were any."""
+        """Run the next group of jobs. Return False if no job was ready."""
         with self._changes:
             jobs = self.state.claim()
             self.under_way = jobs
@@ -105,7 +105,7 @@ class Writer:
     # -- jobs
 
     def _run_together(self, jobs: Sequence[Job]) -> None:
-        """One job, or uploads into one collection. Where one of several is cancelled, the others are begun again."""
+        """Run one job, or several uploads to one collection. If one of several is cancelled, the others start again."""
         watch = _Watch(self.state, jobs, self.stopping)
         try:
             index = self._index(jobs[0].collection) if jobs[0].kind != "drop" else None
@@ -113,49 +113,49 @@ class Writer:
                 if index is not None:
                     watch.wait_for_lock(FileLock(index.store.directory / ".lock"))
                 try:
-                    self._do(jobs, index, watch)
+                    self._run_job(jobs, index, watch)
                     break
                 except IndexBusy:
-                    # a command line has begun to write meanwhile
+                    # a command took the lock in between: wait for it again
                     continue
         except Cancelled:
             self._settle_cancelled(jobs)
         except Exception as error:
-            # a model that is gone, a full disk, a damaged index, a defect: the next job may fare better
-            foreseen = isinstance(error, MergewiseError)
-            log.warning("%s failed: %s", jobs[0].id, error if foreseen else "a defect", exc_info=not foreseen)
+            # a missing model, a full disk, a damaged index or a bug: the next job may still succeed
+            is_expected = isinstance(error, MergewiseError)
+            log.warning("%s failed: %s", jobs[0].id, error if is_expected else "a bug", exc_info=not is_expected)
             self._fail(jobs, error)
 
-    def _do(self, jobs: Sequence[Job], index: Index | None, watch: _Watch) -> None:
+    def _run_job(self, jobs: Sequence[Job], index: Index | None, watch: _Watch) -> None:
         job = jobs[0]
         if index is None:
             self._drop(job)
         elif job.kind in ("add", "replace"):
             self._add(jobs, index, watch)
         elif job.kind == "remove":
-            removed = _ids_to_remove(index, job.request)
+            removed = _find_ids_to_remove(index, job.request)
             index.remove(removed)
             self.state.finish(job.id, "done", report={"removed": len(removed)}, removed=removed)
         else:
-            report, failures = self._work(job, index, watch)
+            report, failures = self._run_other(job, index, watch)
             self.state.finish(job.id, "done", report=report, documents=failures)
 
-    def _work(
+    def _run_other(
         self, job: Job, index: Index, watch: _Watch
     ) -> tuple[Mapping[str, Any], dict[str, Mapping[str, Any] | None]]:
-        """The report of a job of one of the other kinds, and the documents that failed, with their errors."""
+        """Run a job of any other kind. Return its report, and the failed documents with their errors."""
         if job.kind == "metadata":
             return {"updated": index.describe([job.request["id"]], job.request["metadata"])}, {}
         if job.kind == "sync":
-            folders = _folders(self._own(job.collection), job.request)
-            report = index.sync(*folders, progress=watch.report, cancel=watch.cancels, limits=mw.Limits())
+            folders = _folders(self._config_of(job.collection), job.request)
+            report = index.sync(*folders, progress=watch.report, cancel=watch.must_stop, limits=mw.Limits())
             return report_json(report), {failure.source: _unreadable(failure.reason) for failure in report.failed}
         if job.kind == "add_view":
             view, settings = job.request["view"], job.request.get("settings")
-            index.add_views({view: None if settings is None else _kept_settings(view, settings)}, watch.report)
+            index.add_views({view: None if settings is None else _complete_settings(view, settings)}, watch.report)
             return {"views": list(index.manifest.views)}, {}
         if job.kind == "embed":
-            return asdict(index.embed(progress=watch.report, cancel=watch.cancels)), {}
+            return asdict(index.embed(progress=watch.report, cancel=watch.must_stop)), {}
         if job.kind in ("check", "repair"):
             return {"problems": [problem_json(one) for one in index.check(repair=job.kind == "repair")]}, {}
         if job.kind == "evaluate":
@@ -163,24 +163,24 @@ class Writer:
         if job.kind == "optimize":
             index.store.optimize()
             return _OPTIMIZED, {}
-        raise UsageError(f"nobody does jobs of the kind {job.kind}", "ask for another")
+        raise UsageError(f"unknown kind of job: {job.kind}", "upgrade the server")
 
     def _add(self, jobs: Sequence[Job], index: Index, watch: _Watch) -> None:
         uploads = {job.id: self.state.uploads(job.id) for job in jobs}
         record = self._record(jobs[0].collection)
-        standing = _standing(index, [upload for own in uploads.values() for upload in own])
+        existing = _existing_ids(index, [upload for own in uploads.values() for upload in own])
         taken: dict[str, Upload] = {}
         kept: dict[str, dict[str, str]] = {job.id: {} for job in jobs}
         for job_id, own in uploads.items():
             for upload in own:
-                if upload.on_conflict != "replace" and (upload.id in standing or upload.id in taken):
+                if upload.on_conflict != "replace" and (upload.id in existing or upload.id in taken):
                     kept[job_id][upload.id] = upload.on_conflict
                 else:
                     taken[upload.id] = upload
         report = index.add(
             [_source(Path(record.blobs), upload) for upload in taken.values()],
             progress=watch.report,
-            cancel=watch.cancels,
+            cancel=watch.must_stop,
             limits=mw.Limits(),
         )
         for job in jobs:
@@ -189,13 +189,13 @@ class Writer:
     def _settle(
         self, job: Job, uploads: Sequence[Upload], kept: Mapping[str, str], report: mw.AddReport, *, counts: bool
     ) -> None:
-        """End one of the jobs that ran together. It has failed where none of its documents is in the index.
+        """End one of the jobs that ran together. The job fails if none of its documents is in the index.
 
-        `counts` are those of the whole report: they are told where the job ran alone.
+        With `counts`, the summary includes the counts of the report. They are valid only for a job that ran alone.
         """
         errors = {failure.source: _unreadable(failure.reason) for failure in report.failed}
         settled = {upload.id: errors.get(upload.id) for upload in uploads if upload.id not in kept}
-        refused = {upload.id: _standing_error(upload.id) for upload in uploads if kept.get(upload.id) == "fail"}
+        refused = {upload.id: _exists_error(upload.id) for upload in uploads if kept.get(upload.id) == "fail"}
         failed = [
             {"id": doc_id, **problem} for doc_id, problem in {**settled, **refused}.items() if problem is not None
         ]
@@ -208,17 +208,17 @@ class Writer:
             "textless": [asdict(one) for one in report.textless if one.source in settled],
             **({name: getattr(report, name) for name in ("added", "replaced", "unchanged")} if counts else {}),
         }
-        lost = bool(failed) and len(failed) == len(uploads)
-        error = {**failed[0], "document": failed[0]["id"]} if lost else None
-        state: JobState = "failed" if lost else "done"
+        has_failed = bool(failed) and len(failed) == len(uploads)
+        error = {**failed[0], "document": failed[0]["id"]} if has_failed else None
+        state: JobState = "failed" if has_failed else "done"
         self.state.finish(job.id, state, report=summary, error=error, documents=settled, kept=kept)
 
     def _drop(self, job: Job) -> None:
-        """The collection with all that it holds. An index that the configuration names stays: it is not the server's."""
+        """Delete a collection with all its files. An index outside of the server's data stays."""
         index = self._indexes.pop(job.collection, None)
         if index is not None:
             index.close()
-        # each step may have been taken before a kill
+        # every step can be repeated: an earlier run may have died between them
         own = collection_directory(self.config.data, job.collection)
         gone = own.with_name(f".{own.name}.{job.id}")
         if own.exists():
@@ -228,19 +228,19 @@ class Writer:
         self.state.finish(job.id, "done", report={"dropped": job.collection})
 
     def _settle_cancelled(self, jobs: Sequence[Job]) -> None:
-        """Those that are to be cancelled end; what the index has of them by now is indexed. The others wait again."""
+        """End the jobs to cancel, with their documents that the index already has. Queue the other jobs again."""
         for job in jobs:
-            standing = self.state.job(job.id)
-            if standing is None or standing.state != "cancelling":
-                self.state.put_aside(job.id)
+            current = self.state.job(job.id)
+            if current is None or current.state != "cancelling":
+                self.state.requeue(job.id)
                 continue
             uploads = self.state.uploads(job.id)
-            finished = _finished(self._index(job.collection), Path(self._record(job.collection).blobs), uploads)
+            finished = _indexed_ids(self._index(job.collection), Path(self._record(job.collection).blobs), uploads)
             report = {"documents": len(uploads), "finished": len(finished)} if uploads else None
             self.state.finish(job.id, "cancelled", report=report, documents=dict.fromkeys(finished))
 
     def _fail(self, jobs: Sequence[Job], error: Exception) -> None:
-        """Several jobs that ran together are tried one by one before they fail: the fault may be one's alone."""
+        """Fail a job. Run several jobs one by one first, since a single one of them may be the cause."""
         if len(jobs) > 1:
             for job in jobs:
                 if self.state.set_state(job.id, "running") != "cancelling":
@@ -250,14 +250,14 @@ class Writer:
             return
         name = jobs[0].collection
         record = self.state.collection(name)
-        # the longest first: an index may stand in the server's data
+        # the collection's path first: it may be within the server's data
         places = {} if record is None else {record.path: name, os.path.realpath(record.path): name}
         self.state.finish(jobs[0].id, "failed", error=error_json(error, places | {str(self.config.data): "the server"}))
 
     # -- indexes
 
     def make_indexes(self) -> None:
-        """Make the indexes of collections that have none yet."""
+        """Create the missing indexes of collections."""
         for record in self.state.collections():
             known = record.name in self._indexes or state_file(Path(record.path)).exists()
             if known or time.monotonic() < self._not_before.get(record.name, 0):
@@ -266,12 +266,12 @@ class Writer:
                 self._index(record.name)
             except (MergewiseError, OSError) as error:
                 self._not_before[record.name] = time.monotonic() + AGAIN_SECONDS
-                log.warning("the index of %s cannot be made: %s", record.name, error)
+                log.warning("cannot create the index of %s: %s", record.name, error)
 
     def _index(self, name: str) -> Index:
-        """The index of a collection, open for writing; made where there is none."""
+        """Return the index of a collection, open for writing. Create it if it is missing."""
         if name not in self._indexes:
-            record, own = self._record(name), self._own(name)
+            record, own = self._record(name), self._config_of(name)
             place = Path(record.path)
             place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             is_new = not state_file(place).exists()
@@ -294,10 +294,10 @@ class Writer:
     def _record(self, name: str) -> CollectionRecord:
         record = self.state.collection(name)
         if record is None:
-            raise UsageError(f"there is no collection {name!r}", "it was removed meanwhile")
+            raise UsageError(f"unknown collection: {name!r}", "create the collection again: it was removed")
         return record
 
-    def _own(self, name: str) -> CollectionConfig:
+    def _config_of(self, name: str) -> CollectionConfig:
         return self.config.collections.get(name, CollectionConfig())
 
     def _sweep_at_times(self) -> None:
@@ -311,7 +311,7 @@ class Writer:
 
 
 class _Watch:
-    """Tells the state how far jobs are, and knows whether they are to go on."""
+    """Progress reports of running jobs to the state, and checks for their cancellation."""
 
     def __init__(self, state: State, jobs: Sequence[Job], stopping: Event) -> None:
         self._state, self._jobs, self._stopping = state, jobs, stopping
@@ -320,7 +320,7 @@ class _Watch:
         self._cancelled = False
 
     def report(self, done: int, total: int, document: str) -> None:
-        """A `Progress` of the engine. A document that is begun is told at once: at it the process may die."""
+        """Report progress (a `Progress` of the engine). A new document is recorded at once, because the process may die at it."""
         now = time.monotonic()
         is_event = now - self._reported >= TELL_SECONDS
         if not is_event and (document or None) == self._document:
@@ -331,31 +331,31 @@ class _Watch:
             self._cancelled |= self._state.set_progress(job.id, progress, is_event=is_event) == "cancelling"
 
     def report_or_end(self, done: int, total: int, document: str) -> None:
-        """The same for work that asks nobody whether it is to go on. Raises Cancelled."""
+        """Report progress of work that has no `cancel` callback. Raises Cancelled."""
         self.report(done, total, document)
-        if self.cancels():
-            raise Cancelled("the job was cancelled", "ask for it again")
+        if self.must_stop():
+            raise Cancelled("the job was cancelled", "start the job again")
 
-    def cancels(self) -> bool:
-        """Whether the engine is to end here: one of the jobs is to be cancelled, or the writer is to end."""
+    def must_stop(self) -> bool:
+        """Check if the engine must stop: a job is being cancelled, or the writer shuts down."""
         now = time.monotonic()
         if not self._cancelled and now - self._looked >= TELL_SECONDS:
             self._looked = now
-            standing = [self._state.job(job.id) for job in self._jobs]
-            self._cancelled = any(job is not None and job.state == "cancelling" for job in standing)
+            current = [self._state.job(job.id) for job in self._jobs]
+            self._cancelled = any(job is not None and job.state == "cancelling" for job in current)
         return self._cancelled or self._stopping.is_set()
 
     def wait_for_lock(self, lock: FileLock) -> None:
-        """Wait until nobody else writes to the index, before any work is done. Raises Cancelled where the jobs are to end."""
+        """Wait until no other process writes to the index. Raises Cancelled if the jobs must end."""
         while _is_held(lock):
-            self._give("waiting_lock")
+            self._set_states("waiting_lock")
             self._looked = -TELL_SECONDS
-            if self.cancels():
-                raise Cancelled("the job was cancelled", "ask for it again")
+            if self.must_stop():
+                raise Cancelled("the job was cancelled", "start the job again")
             self._stopping.wait(TELL_SECONDS)
-        self._give("running")
+        self._set_states("running")
 
-    def _give(self, state: JobState) -> None:
+    def _set_states(self, state: JobState) -> None:
         for job in self._jobs:
             self._state.set_state(job.id, state)
 
@@ -382,15 +382,15 @@ def _source(blobs: Path, upload: Upload) -> mw.File | mw.Document:
     return mw.Document(upload.id, content["text"], title, metadata, units=units)
 
 
-def _standing(index: Index, uploads: Sequence[Upload]) -> set[str]:
-    """Those of the documents that must not be replaced which the index has."""
+def _existing_ids(index: Index, uploads: Sequence[Upload]) -> set[str]:
+    """Return the ids of uploads that must not replace a document and that the index already has."""
     careful = {upload.id for upload in uploads if upload.on_conflict != "replace"}
     found = index.find(*careful) if careful else {}
     return {doc_id for doc_id, ids in found.items() if doc_id in ids}
 
 
-def _finished(index: Index, blobs: Path, uploads: Sequence[Upload]) -> list[str]:
-    """Those of the uploads that the index has, as they came: a dry run of adding them again."""
+def _indexed_ids(index: Index, blobs: Path, uploads: Sequence[Upload]) -> list[str]:
+    """Return the ids of uploads that the index has unchanged, by a dry run of adding them again."""
     if not uploads:
         return []
     report = index.add([_source(blobs, upload) for upload in uploads], dry_run=True)
@@ -398,7 +398,7 @@ def _finished(index: Index, blobs: Path, uploads: Sequence[Upload]) -> list[str]
     return [upload.id for upload in uploads if upload.id not in waiting]
 
 
-def _ids_to_remove(index: Index, request: Mapping[str, Any]) -> list[str]:
+def _find_ids_to_remove(index: Index, request: Mapping[str, Any]) -> list[str]:
     if "filter" in request:
         return index.find("*", where=request["filter"])["*"]
     if "prefix" in request:
@@ -407,11 +407,11 @@ def _ids_to_remove(index: Index, request: Mapping[str, Any]) -> list[str]:
 
 
 def _folders(own: CollectionConfig, request: Mapping[str, Any]) -> list[Path]:
-    """The folders that the configuration names, or those of them that the request names."""
+    """Return the folders of the configuration, or the part of them in the request."""
     known = {str(folder): folder for folder in own.folders}
     wanted = request.get("folders") or list(known)
     if not known or not set(wanted) <= known.keys():
-        raise UsageError("only folders that the configuration names are read", "write folders = [...] into serve.toml")
+        raise UsageError("folder not in the configuration", "add folders = [...] to serve.toml")
     return [known[name] for name in wanted]
 
 
@@ -419,19 +419,19 @@ def _folders(own: CollectionConfig, request: Mapping[str, Any]) -> list[Path]:
 
 
 def _settings(view: str, record: CollectionRecord, own: CollectionConfig) -> Any:
-    """The settings of a view of a new index: the collection's own, else those that go with a chat model where one is named."""
+    """Return the settings of a view for a new index: defaults, changed by a chat model, then the collection's own settings."""
     kind = mw.VIEWS[view]
     chosen = kind.with_chat if own.chat is not None else {}
     return kind.load({**kind.dump(), **chosen, **record.settings.get(view, {})})
 
 
-def _kept_settings(view: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+def _complete_settings(view: str, settings: Mapping[str, Any]) -> dict[str, Any]:
     kind = mw.VIEWS[view]
     return kind.dump(kind.load({**kind.dump(), **settings}))
 
 
 def _embedder_spec(config: ServerConfig, name: str | None, *, is_new: bool) -> str | None:
-    """The spec of an embedder of the configuration, or of one that ships."""
+    """Return the spec of an embedder of the configuration, or the name itself if it is a spec."""
     if name is None:
         return "minilm" if is_new else None
     return config.embedders[name].spec if name in config.embedders else name
@@ -441,7 +441,7 @@ def _embedder_spec(config: ServerConfig, name: str | None, *, is_new: bool) -> s
 
 
 def error_json(error: Exception, places: Mapping[str, str]) -> dict[str, Any]:
-    """An error as clients are told of it. `places` are directories, and what is said instead of them."""
+    """Return an error as clients see it. `places` maps directories to the texts that replace them."""
     from mergewise.server.problems import problem_of
 
     problem = problem_of(error)
@@ -455,24 +455,25 @@ def _unreadable(reason: str) -> dict[str, Any]:
     return {"code": "unreadable", "detail": reason, "hint": "change the file, or leave it out"}
 
 
-def _standing_error(doc_id: str) -> dict[str, Any]:
-    return {"code": "conflict", "detail": f"there is a document {doc_id!r}", "hint": "on_conflict=replace replaces it"}
+def _exists_error(doc_id: str) -> dict[str, Any]:
+    hint = "send on_conflict=replace to replace it"
+    return {"code": "conflict", "detail": f"document {doc_id!r} already exists", "hint": hint}
 
 
 # -- the process
 
 
 def lock_file(data: Path, name: str) -> Path:
-    """A lock of a server's data: `supervisor`, `writer` or `changes`."""
+    """Return the path of a lock file: `supervisor`, `writer` or `changes`."""
     folder = data / "locks"
-    # of the folders that are made, only the last one gets the mode
+    # two steps, since mkdir applies the mode only to the last folder
     data.mkdir(parents=True, exist_ok=True, mode=0o700)
     folder.mkdir(exist_ok=True, mode=0o700)
     return folder / name
 
 
 def run_writer(config: ServerConfig, parent: int) -> None:
-    """The process: it ends by SIGTERM, or with the process `parent`. Raises what ends it too early."""
+    """Run the writer until SIGTERM, or until the process `parent` ends. Raises the error that ends it early."""
     state = State(config.database)
     with waiting_lock(lock_file(config.data, "writer"), WAIT_SECONDS):
         writer = Writer(config, state)
@@ -490,14 +491,14 @@ def run_writer(config: ServerConfig, parent: int) -> None:
         writer.stopping.set()
         working.join(STOP_SECONDS)
         if working.is_alive():
-            log.warning("the batch under way is dropped")
+            log.warning("dropping the running batch")
             for job in writer.under_way:
-                state.put_aside(job.id)
+                state.requeue(job.id)
         state.beat(None)
         if faults:
             raise faults[0]
         if working.is_alive():
-            # threads of native code would be waited for
+            # a normal exit would wait for threads in native code
             os._exit(0)
         writer.close()
         state.close()
@@ -511,7 +512,7 @@ def _keep_fault(function: Callable[[], None], faults: list[BaseException]) -> No
 
 
 def _follow(config: ServerConfig, state: State, name: str, stop: Event) -> None:
-    """Ask for a `sync` of a collection's folders now, and after every burst of changes in them."""
+    """Queue a `sync` of a collection's folders now, and after every burst of changes in them."""
     record = state.collection(name)
     left_out = [config.data, *([Path(record.path)] if record is not None else [])]
     while not stop.is_set():
@@ -521,19 +522,19 @@ def _follow(config: ServerConfig, state: State, name: str, stop: Event) -> None:
                 if not any(job.kind == "sync" for job in waiting):
                     state.enqueue("sync", name)
         except Exception as error:
-            # a folder that is gone may come back
-            log.warning("the folders of %s cannot be watched: %s", name, error)
+            # a missing folder may come back
+            log.warning("cannot watch the folders of %s: %s", name, error)
             stop.wait(LOOK_AT_FOLDERS_SECONDS)
 
 
 @contextmanager
 def waiting_lock(path: Path, seconds: float) -> Iterator[None]:
-    """Hold the lock. Raises IndexBusy where another process holds it for longer."""
+    """Hold the lock. Raises IndexBusy if it is not free within the given seconds."""
     lock = FileLock(path)
     try:
         lock.acquire(timeout=seconds)
     except Timeout:
-        raise IndexBusy(f"another process holds {path}", "end it first") from None
+        raise IndexBusy(f"locked by another process: {path}", "end that process first") from None
     try:
         yield
     finally:
@@ -541,5 +542,5 @@ def waiting_lock(path: Path, seconds: float) -> Iterator[None]:
 
 
 def collection_directory(data: Path, name: str) -> Path:
-    """What the server keeps of a collection: its originals, and its index where that stands nowhere else."""
+    """Return the server's directory of a collection, with its originals and usually its index."""
     return data / "collections" / name

@@ -148,7 +148,7 @@ async def _answer_to_task(
 ) -> dict[str, Any]:
     """What the program asked for itself: by the chat model, or without one by rules."""
     collection = service.collections.get(profile.config.collection, token)
-    chat = (await in_thread(partial(collection.asked_by, profile.config.chat))).chat if collection.is_made else None
+    chat = (await in_thread(partial(collection.with_chat, profile.config.chat))).chat if collection.is_made else None
     if chat is None:
         return task_answer(task_by_rules(conversation.question), Usage())
     messages = [*conversation.history, Message("user", conversation.question)]

@@ -1,7 +1,7 @@
-"""The page of the server: files that the browser runs as they stand, and the headers that bind what they may do.
+"""The page of the server: files that the browser runs without a build step, and the security headers.
 
-Nothing is built: modules of JavaScript by view, a style sheet, and Preact with hooks and htm as one vendored module. The
-static pages of `mergewise.page` share their colours, marks and cards with it (`shared.css`), and the tables of an evaluation.
+Each view is a JavaScript module. There is one style sheet, and Preact with hooks and htm as one vendored module. The page shares
+colours, marks and cards (`shared.css`) and the tables of an evaluation with the static pages of `mergewise.page`.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _SHARED = ("shared.css", "evaluation.css")
 
 @dataclass(frozen=True, slots=True)
 class PageFile:
-    """A file of the page as it is sent: its bytes, its media type, and a tag that changes with its bytes."""
+    """A file of the page: its bytes, its media type, and an ETag that follows from its bytes."""
 
     body: bytes
     media_type: str
@@ -47,13 +47,13 @@ class PageFile:
 
     @property
     def headers(self) -> dict[str, str]:
-        """The headers of the response. A browser asks each time, and gets 304 where the tag is the same."""
+        """The headers of the response. A browser revalidates each time, and gets 304 for an unchanged file."""
         return {"Content-Type": self.media_type, "Cache-Control": "no-cache", "ETag": self.etag, **SECURITY_HEADERS}
 
 
 @cache
 def page_files() -> Mapping[str, PageFile]:
-    """All files by the path that they are served at: the page at `/`, the rest below `/web/`. None of them needs a token."""
+    """Map URL paths to files: the page at `/`, the rest under `/web/`. No file needs a token."""
     own = files(__name__)
     shared = files("mergewise.page")
     served = {f"/web/{entry.name}": entry for entry in own.iterdir() if entry.name.endswith((".js", ".css", ".svg"))}

@@ -1,17 +1,17 @@
-// The server's native API: requests that wait where they are asked to, errors as problems, uploads with progress.
+// Client of the server's native API: requests with retries, errors as `Problem`, uploads with progress.
 
 import { events } from "./sse.js";
 import { Store } from "./store.js";
 
 const ROOT = "api/v1";
-const PATIENCE = 6; // times that a request waits to be let in
+const MOST_RETRIES = 6; // of a request that the busy server refuses
 const LONGEST_WAIT = 120; // seconds
 
-/** What went wrong, as the server says it (RFC 9457). */
+/** An error of the server as problem details (RFC 9457). */
 export class Problem extends Error {
   /** @param {Record<string, any>} fields */
   constructor(fields) {
-    super(String(fields.detail || fields.title || "The server did not say what went wrong."));
+    super(String(fields.detail || fields.title || "Unknown server error."));
     this.name = "Problem";
     this.status = Number(fields.status) || 0;
     this.code = String(fields.code ?? "");
@@ -23,19 +23,20 @@ export class Problem extends Error {
   }
 }
 
-/** Whether the server is there. "away": it does not answer, and is asked again from time to time. */
+/** The state of the connection. "away": the server does not answer, and the page polls it. */
 export const connection = new Store(/** @type {"here" | "away"} */ ("here"));
-/** Whether somebody is signed in; null: not known yet. */
+/** True if the user is signed in. null: not known yet. */
 export const session = new Store(/** @type {boolean | null} */ (null));
-/** Until when requests wait because the server asked for it, in milliseconds of the clock; 0: none does. */
+/** The time until which requests wait because the server is busy, in ms since 1970. 0: no request waits. */
 export const waiting = new Store({ until: 0, why: "" });
 
 /** @typedef {{body?: unknown, signal?: AbortSignal, headers?: Record<string, string>, method?: string, raw?: boolean}} Options */
 
 /**
- * @param {string} path below the API's root, parts escaped already
+ * Send a request.
+ * @param {string} path relative to the API's root, with escaped parts
  * @param {Options} [options] a `body` is sent as JSON, unless it is `raw`
- * @returns {Promise<any>} the JSON, or null where there is none
+ * @returns {Promise<any>} the JSON, or null for an empty response
  */
 export async function request(path, options = {}) {
   const response = await ask(path, { ...options, headers: { Accept: "application/json", ...options.headers } });
@@ -45,14 +46,14 @@ export async function request(path, options = {}) {
 }
 
 /**
- * The events of a question, a comparison or a job.
+ * Yield the events of a question, a comparison or a job.
  * @param {string} path
  * @param {Options} options
  * @returns {AsyncGenerator<{event: string, data: any}, void, void>}
  */
 export async function* stream(path, options) {
   const response = await ask(path, { ...options, headers: { Accept: "text/event-stream", ...options.headers } });
-  if (!response.body) throw new Problem({ detail: "The server sent no answer." });
+  if (!response.body) throw new Problem({ detail: "Empty response from the server." });
   try {
     for await (const { event, data } of events(response.body)) {
       const value = JSON.parse(data);
@@ -62,7 +63,7 @@ export async function* stream(path, options) {
   } catch (error) {
     if (error instanceof Problem || isAbort(error)) throw error;
     watchForReturn();
-    throw new Problem({ status: 0, code: "connection_lost", detail: "The connection broke off.", hint: "Ask again once the server is back." });
+    throw new Problem({ status: 0, code: "connection_lost", detail: "Connection lost.", hint: "Ask again once the server is back." });
   }
 }
 
@@ -71,7 +72,7 @@ export function isAbort(error) {
   return error instanceof DOMException && error.name === "AbortError";
 }
 
-/** @param {string} path @param {Options} options @returns {Promise<Response>} one that succeeded */
+/** @param {string} path @param {Options} options @returns {Promise<Response>} a successful response */
 async function ask(path, options) {
   const { body, signal, raw } = options;
   const method = options.method ?? (body === undefined ? "GET" : "POST");
@@ -89,21 +90,21 @@ async function ask(path, options) {
     } catch (error) {
       if (isAbort(error)) throw error;
       watchForReturn();
-      if (!isRead) throw new Problem({ status: 0, code: "unreachable", detail: "The server does not answer.", hint: "Try again once it is back." });
-      await returned(signal);
+      if (!isRead) throw new Problem({ status: 0, code: "unreachable", detail: "The server does not answer.", hint: "Try again once the server is back." });
+      await waitForServer(signal);
       continue;
     }
     connection.set("here");
     if (response.ok) return response;
     const problem = await problemOf(response);
     if (response.status === 401) session.set(false);
-    if (!isPassing(problem) || turn >= PATIENCE) throw problem;
+    if (!isRetryable(problem) || turn >= MOST_RETRIES) throw problem;
     await pause(problem.retryAfter * 1000, problem, signal);
   }
 }
 
-/** Whether it is worth to wait and ask again: the server is full or on its way out, and says for how long. @param {Problem} problem */
-function isPassing(problem) {
+/** Check if a retry makes sense: the server is busy or shuts down, and gives a time to retry. @param {Problem} problem */
+function isRetryable(problem) {
   return (problem.status === 429 || problem.status === 503) && problem.retryAfter > 0 && problem.retryAfter <= LONGEST_WAIT;
 }
 
@@ -150,7 +151,7 @@ export function sleep(ms, signal) {
 
 let isWatching = false;
 
-/** Looks again and again whether the server is back. */
+/** Poll the server until it answers again. */
 async function watchForReturn() {
   connection.set("away");
   if (isWatching) return;
@@ -163,13 +164,13 @@ async function watchForReturn() {
   isWatching = false;
 }
 
-/** @param {AbortSignal} [signal] @returns {Promise<void>} when the server is back */
-async function returned(signal) {
+/** Wait until the server answers again. @param {AbortSignal} [signal] @returns {Promise<void>} */
+async function waitForServer(signal) {
   while (connection.value === "away") await sleep(200, signal);
 }
 
 /**
- * A body sent with its progress in bytes, which fetch does not tell.
+ * Upload a body and report its progress in bytes, which fetch cannot do.
  * @param {string} path
  * @param {XMLHttpRequestBodyInit} body
  * @param {{headers?: Record<string, string>, method?: string, signal: AbortSignal, onProgress: (sent: number) => void}} options
@@ -181,7 +182,7 @@ export async function upload(path, body, { headers = {}, method = "POST", signal
     if (answer.status >= 200 && answer.status < 300) return answer.json;
     const problem = new Problem({ title: `The server answered ${answer.status}.`, ...answer.json, status: answer.status, retry_after: answer.retryAfter || answer.json?.retry_after });
     if (answer.status === 401) session.set(false);
-    if (!isPassing(problem) || turn >= PATIENCE) throw problem;
+    if (!isRetryable(problem) || turn >= MOST_RETRIES) throw problem;
     onProgress(0);
     await pause(problem.retryAfter * 1000, problem, signal);
   }
@@ -204,13 +205,13 @@ function send(address, method, body, headers, signal, onProgress) {
       try {
         json = JSON.parse(sending.responseText);
       } catch {
-        /* the status says enough */
+        /* the status is enough */
       }
       resolve({ status: sending.status, json, retryAfter: Number(sending.getResponseHeader("Retry-After")) || 0 });
     };
     sending.onerror = () => {
       watchForReturn();
-      reject(new Problem({ status: 0, code: "unreachable", detail: "The connection broke off.", hint: "Send the file again." }));
+      reject(new Problem({ status: 0, code: "unreachable", detail: "Connection lost.", hint: "Upload the file again." }));
     };
     sending.onabort = () => reject(new DOMException("", "AbortError"));
     sending.onloadend = () => signal.removeEventListener("abort", stop);
@@ -220,7 +221,7 @@ function send(address, method, body, headers, signal, onProgress) {
   });
 }
 
-/** Trades a token for a cookie. @param {string} token */
+/** Exchange a token for a session cookie. @param {string} token */
 export async function signIn(token) {
   await request("session", { body: { token } });
   session.set(true);
@@ -231,12 +232,12 @@ export async function signOut() {
   session.set(false);
 }
 
-/** @param {string} collection @param {string} rest */
+/** Return the API path of a collection. @param {string} collection @param {string} rest */
 export function within(collection, rest = "") {
   return `collections/${encodeURIComponent(collection)}${rest}`;
 }
 
-/** Up to `most` items of a list that comes in pages. @param {string} path @param {AbortSignal} [signal] @param {number} [most] */
+/** Load up to `most` items of a paginated list. @param {string} path @param {AbortSignal} [signal] @param {number} [most] */
 export async function all(path, signal, most = 1000) {
   const items = [];
   let cursor = "";

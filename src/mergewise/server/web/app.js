@@ -1,4 +1,4 @@
-// The frame of the page: signing in, the collection, the way between the views, and what the server's state is.
+// The frame of the page: login, choice of the collection, navigation, and the state of the connection.
 
 import { html, render, useEffect, useErrorBoundary, useRef, useState } from "./vendor/preact.js";
 import { all, connection, request, session, signIn, within } from "./api.js";
@@ -10,7 +10,7 @@ import { MergeView } from "./merge.js";
 import { Empty, ErrorNote, href, Icon, Waiting, WaitingLine } from "./parts.js";
 import { SettingsView } from "./settings.js";
 import { SourceView } from "./source.js";
-import { kept, useLoaded, useStore } from "./store.js";
+import { browserSettings, useLoaded, useStore } from "./store.js";
 import { shorten } from "./text.js";
 
 const VIEWS = /** @type {Record<string, {label: string, view: any}>} */ ({
@@ -23,10 +23,10 @@ const VIEWS = /** @type {Record<string, {label: string, view: any}>} */ ({
 
 /** @typedef {{collection: string, view: string, key: string, query: URLSearchParams}} Route */
 
-/** `#/c/NAME/VIEW`, `#/c/NAME/d/KEY?s=START-END`, `#/settings`. @param {string} hash @returns {Route} */
+/** Parse `#/c/NAME/VIEW`, `#/c/NAME/d/KEY?s=START-END` or `#/settings`. @param {string} hash @returns {Route} */
 export function routeOf(hash) {
   const [path, search = ""] = hash.replace(/^#/, "").split("?", 2);
-  const parts = path.split("/").filter(Boolean).map(unescaped);
+  const parts = path.split("/").filter(Boolean).map(decodePart);
   const query = new URLSearchParams(search);
   if (parts[0] === "settings") return { collection: "", view: "settings", key: "", query };
   if (parts[0] !== "c") return { collection: "", view: "", key: "", query };
@@ -35,7 +35,7 @@ export function routeOf(hash) {
 }
 
 /** @param {string} part */
-function unescaped(part) {
+function decodePart(part) {
   try {
     return decodeURIComponent(part);
   } catch {
@@ -43,8 +43,8 @@ function unescaped(part) {
   }
 }
 
-/** A token in the address, which leaves it at once. */
-function tokenOfAddress() {
+/** Return the token in the URL, and remove it from the URL. */
+function takeTokenFromUrl() {
   const token = new URLSearchParams(location.hash.replace(/^#/, "")).get("t");
   if (token) history.replaceState(null, "", location.pathname + location.search);
   return token;
@@ -56,7 +56,7 @@ function App() {
   const [error, setError] = useState(/** @type {any} */ (null));
   useEffect(() => {
     const arrive = async () => {
-      const token = tokenOfAddress();
+      const token = takeTokenFromUrl();
       setError(null);
       if (token) await signIn(token).catch((problem) => { session.set(false); setError(problem); });
       else if (session.value === null) await request("collections?limit=1").then(() => session.set(true), (problem) => problem.status === 401 || setError(problem));
@@ -76,7 +76,7 @@ function Rooms({ route }) {
   const isHere = useStore(connection) === "here";
   const { value: collections, error, reload } = useLoaded((signal) => all("collections", signal), [isHere]);
   const names = (collections ?? []).map((one) => String(one.name));
-  const last = kept.read("collection");
+  const last = browserSettings.read("collection");
   const name = route.collection || (names.includes(last) ? last : names[0]) || "";
   const summary = collections?.find((one) => one.name === name);
   const detail = useLoaded((signal) => (name && summary ? request(within(name), { signal }) : Promise.resolve(undefined)), [name, Boolean(summary), isHere]);
@@ -84,27 +84,27 @@ function Rooms({ route }) {
   const found = detail.value?.name === name ? detail.value : summary;
   const info = found && { ...found, modes: models?.modes, chats: models?.chats };
   useEffect(() => {
-    if (summary) kept.write("collection", name);
+    if (summary) browserSettings.write("collection", name);
   }, [name, Boolean(summary)]);
   const view = route.view || "ask";
   const known = { ...VIEWS, source: { label: "Source", view: SourceView }, settings: { label: "Settings", view: SettingsView } }[view];
-  const title = known?.label ?? "Nothing here";
+  const title = known?.label ?? "Page not found";
   useEffect(() => {
     document.title = `${title} · ${shorten(info?.title || name || "mergewise", 60)}`;
   }, [title, name, info?.title]);
   const inner = () => {
     if (!collections) return error ? html`<${ErrorNote} error=${error} retry=${reload} />` : html`<${Waiting} />`;
-    if (!known) return html`<${Empty} title="There is nothing here"><p><a href="#/">To the questions</a></p></${Empty}>`;
+    if (!known) return html`<${Empty} title="Page not found"><p><a href="#/">Go to the questions</a></p></${Empty}>`;
     if (view === "settings") return html`<${SettingsView} collections=${collections} changed=${reload} />`;
-    if (!names.length) return html`<${Empty} title="No collection yet"><p>A collection holds the documents that questions are put to. Make one in the <a href="#/settings">settings</a>.</p></${Empty}>`;
-    if (!summary) return html`<${Empty} title="There is no such collection"><p>Or this token may not know of it. <a href="#/">To the others</a></p></${Empty}>`;
+    if (!names.length) return html`<${Empty} title="No collection yet"><p>A collection holds the documents for your questions. Create one in the <a href="#/settings">settings</a>.</p></${Empty}>`;
+    if (!summary) return html`<${Empty} title="Collection not found"><p>It does not exist, or this token has no access. <a href="#/">Go to the other collections</a></p></${Empty}>`;
     const View = known.view;
     return html`<${View} key=${view === "source" ? route.key : name} collection=${name} info=${info} itemKey=${route.key} query=${route.query} changed=${detail.reload} />`;
   };
   return html`<${Frame} view=${view} name=${name} collections=${collections ?? []}><${Boundary} key=${`${view} ${name} ${route.key}`}>${inner()}</${Boundary}></${Frame}>`;
 }
 
-/** A view that fails says so, and the rest of the page stays. @param {{children?: any}} props */
+/** Show the error of a failed view, so that the rest of the page keeps working. @param {{children?: any}} props */
 function Boundary({ children }) {
   const [error, reset] = useErrorBoundary();
   return error ? html`<${ErrorNote} error=${error} retry=${reset} />` : children;
@@ -116,7 +116,7 @@ function Frame({ view = "", name = "", collections = [], children }) {
   const main = useRef(/** @type {HTMLElement | null} */ (null));
   const seen = useRef(view);
   useEffect(() => {
-    // a new view begins at its heading, for eyes and for readers that listen
+    // a new view starts at its top, also for screen readers
     if (seen.current !== view) {
       scrollTo(0, 0);
       main.current?.focus({ preventScroll: true });
@@ -126,7 +126,7 @@ function Frame({ view = "", name = "", collections = [], children }) {
   const link = (/** @type {string} */ key, /** @type {any} */ label, /** @type {string} */ to, /** @type {string} */ hint = "") =>
     html`<a href=${to} class="tab" aria-current=${view === key ? "page" : undefined} aria-label=${hint || undefined} title=${hint || undefined}>${label}</a>`;
   return html`
-    <a class="skip" href="#main" onClick=${(/** @type {Event} */ event) => { event.preventDefault(); main.current?.focus(); }}>To the content</a>
+    <a class="skip" href="#main" onClick=${(/** @type {Event} */ event) => { event.preventDefault(); main.current?.focus(); }}>Skip to the content</a>
     <header class="bar-top">
       <a class="brand" href="#/">mergewise</a>
       ${collections.length > 1 && view !== "settings" ? html`<${Chooser} name=${name} view=${view} collections=${collections} />` : null}
@@ -135,7 +135,7 @@ function Frame({ view = "", name = "", collections = [], children }) {
       </nav>
       ${collections.length || name || view ? html`<span class="settings-link">${link("settings", html`<${Icon} name="gear" />`, "#/settings", "Settings")}</span>` : null}
     </header>
-    <div role="status">${state === "away" ? html`<p class="ribbon">The server does not answer. This page goes on as soon as it is back.</p>` : null}</div>
+    <div role="status">${state === "away" ? html`<p class="ribbon">The server does not answer. This page continues as soon as the server is back.</p>` : null}</div>
     <${WaitingLine} />
     <main id="main" tabindex="-1" ref=${main} class=${`view-${view || "start"}`}>${children}</main>
   `;
@@ -166,18 +166,18 @@ function SignIn({ error }) {
   return html`
     <div class="start signin">
       <h1 tabindex="-1">Welcome</h1>
-      <p>This server answers those who have a token. It printed one, with an address to open, when it first started.</p>
+      <p>This server requires a token. It printed a token, with an address to open, at its first start.</p>
       <form onSubmit=${send}>
         <label for="token">Token</label>
         <div class="field"><input id="token" type="password" autocomplete="off" spellcheck="false" value=${token} placeholder="mw_…" onInput=${(/** @type {any} */ event) => setToken(event.target.value)} />
         <button type="submit" class="primary" disabled=${!token.trim() || isBusy}>Sign in</button></div>
       </form>
-      ${problem ? html`<p class="note bad" role="alert">${problem.status === 401 || problem.status === 422 ? "The server does not know this token. It may have expired." : shorten(problem.message, 300)}</p>` : null}
-      <p class="where">Another one: <code>mergewise server token add</code></p>
+      ${problem ? html`<p class="note bad" role="alert">${problem.status === 401 || problem.status === 422 ? "Unknown or expired token." : shorten(problem.message, 300)}</p>` : null}
+      <p class="where">New token: <code>mergewise server add-token</code></p>
     </div>`;
 }
 
-const scheme = kept.read("scheme");
+const scheme = browserSettings.read("scheme");
 if (scheme === "light" || scheme === "dark") document.documentElement.dataset.scheme = scheme;
 const place = document.getElementById("app");
 if (place) render(html`<${App} />`, place);

@@ -1,11 +1,11 @@
-// Ask: a question, its sources as soon as they are known, the answer as it is written, and questions that follow.
+// Ask: questions and follow-up questions, with their sources as soon as known and answers as they are written.
 
 import { html, useEffect, useMemo, useRef, useState } from "./vendor/preact.js";
 import { ask, conversationOf } from "./conversation.js";
 import { finishedSentences } from "./markdown.js";
 import { focusOn, Fragment } from "./fragment.js";
 import { DEFAULT_WAYS, ErrorNote, href, Icon, Prose, QuestionField, Waiting, WayChoice } from "./parts.js";
-import { kept, useStore } from "./store.js";
+import { browserSettings, useStore } from "./store.js";
 import { counted, duration, headingPath, number, printable, shorten } from "./text.js";
 
 /** @typedef {import("./conversation.js").Turn} Turn */
@@ -15,12 +15,12 @@ export function AskView({ collection, info }) {
   const conversation = conversationOf(collection);
   const turns = useStore(conversation);
   const [question, setQuestion] = useState("");
-  const [ways, setWays] = useState({ ...DEFAULT_WAYS, ...kept.read("ways") });
+  const [ways, setWays] = useState({ ...DEFAULT_WAYS, ...browserSettings.read("ways") });
   const current = turns.at(-1);
   const isBusy = Boolean(current?.controller);
   const change = (/** @type {import("./parts.js").Ways} */ next) => {
     setWays(next);
-    kept.write("ways", next);
+    browserSettings.write("ways", next);
   };
   const send = () => {
     const asked = question.trim();
@@ -31,8 +31,8 @@ export function AskView({ collection, info }) {
   const stop = () => current?.controller?.abort();
   const field = html`
     <div class="composer">
-      <${QuestionField} value=${question} onInput=${setQuestion} onSend=${send} label=${turns.length ? "A question that follows" : "Your question"}
-        placeholder=${turns.length ? "Ask what follows from it" : "Ask your documents"} isFocused=${!matchMedia("(pointer: coarse)").matches}>
+      <${QuestionField} value=${question} onInput=${setQuestion} onSend=${send} label=${turns.length ? "Follow-up question" : "Your question"}
+        placeholder=${turns.length ? "Ask a follow-up question" : "Ask your documents"} isFocused=${!matchMedia("(pointer: coarse)").matches}>
         ${isBusy
           ? html`<button type="button" class="round" aria-label="Stop" title="Stop" onClick=${stop}><${Icon} name="stop" /></button>`
           : html`<button type="submit" class="round primary" aria-label="Ask" title="Ask" disabled=${!question.trim()}><${Icon} name="send" /></button>`}
@@ -60,11 +60,11 @@ export function AskView({ collection, info }) {
   `;
 }
 
-/** What there is to ask. @param {{collection: string, info: any}} props */
+/** The size of the collection, or a hint to add documents. @param {{collection: string, info: any}} props */
 function Holdings({ collection, info }) {
   if (!info) return null;
   if (!info.documents) {
-    return html`<p class="holdings">There are no documents yet. <a href=${href(collection, "documents")}>Add some</a>, and ask them.</p>`;
+    return html`<p class="holdings">No documents yet. <a href=${href(collection, "documents")}>Add documents</a> first.</p>`;
   }
   return html`<p class="holdings"><a class="quiet" href=${href(collection, "documents")}>${counted(info.documents, "document")}</a>${info.characters ? `, ${number(info.characters)} characters` : ""}</p>`;
 }
@@ -121,25 +121,25 @@ function AnswerPart({ turn, active, point, follow, again, collection }) {
   `;
 }
 
-/** Where the sentences stand that their sources do not support. @param {string} text @param {string[] | undefined} sentences */
+/** Return the ranges of sentences that their sources do not support. @param {string} text @param {string[] | undefined} sentences */
 function unverifiedRanges(text, sentences) {
   return (sentences ?? []).flatMap((sentence) => {
     const start = sentence ? text.indexOf(sentence) : -1;
-    const value = { class: "unverified", title: "The sources that it cites do not say this" };
+    const value = { class: "unverified", title: "Not supported by the cited sources" };
     return start < 0 ? [] : [{ start, end: start + sentence.length, value }];
   });
 }
 
-/** What a reader has to know before trusting the answer. @param {{answer: any}} props */
+/** Notes on the reliability of the answer. @param {{answer: any}} props */
 function Doubts({ answer }) {
   const notes = [];
-  if (answer.found === false) notes.push("This is probably not in the documents. The sources are the nearest places.");
-  else if (answer.sure === false) notes.push("Unsure: what you look for is likely among these quotations.");
+  if (answer.found === false) notes.push("The documents probably do not have the answer. The sources are the closest matches.");
+  else if (answer.sure === false) notes.push("Unsure: the answer is probably in one of these quotations.");
   const unverified = answer.unverified?.length ?? 0;
-  if (unverified) notes.push(`${counted(unverified, "sentence")} (underlined) ${unverified === 1 ? "is" : "are"} not supported by the sources that ${unverified === 1 ? "it cites" : "they cite"}.`);
+  if (unverified) notes.push(`${counted(unverified, "sentence")} (underlined) ${unverified === 1 ? "is" : "are"} not supported by the cited sources.`);
   else if (answer.unsupported > 0) notes.push(`${Math.round(100 * answer.unsupported)} % of the sentences are not supported by the sources.`);
-  if (answer.complete === false) notes.push("The answer is cut: the model came to its limit of tokens.");
-  if (answer.removed_marks) notes.push(`${counted(answer.removed_marks, "mark")} that no source has ${answer.removed_marks === 1 ? "was" : "were"} taken out.`);
+  if (answer.complete === false) notes.push("The answer is incomplete: the model reached its token limit.");
+  if (answer.removed_marks) notes.push(`${counted(answer.removed_marks, "citation mark")} without a source ${answer.removed_marks === 1 ? "was" : "were"} removed.`);
   return notes.map((note) => html`<p class="note" role="note">${note}</p>`);
 }
 
@@ -152,15 +152,15 @@ function AnswerFoot({ collection, turn }) {
   const facts = [
     answer.mode,
     timings.assemble_ms != null ? `assembled in ${duration(timings.assemble_ms)}` : "",
-    timings.total_ms != null ? `${duration(timings.total_ms)} in all` : "",
-    usage.calls ? `${counted(usage.calls, "call")} of a model, ${number(usage.input_tokens)} + ${number(usage.output_tokens)} tokens` : "",
+    timings.total_ms != null ? `${duration(timings.total_ms)} in total` : "",
+    usage.calls ? `${counted(usage.calls, "model call")}, ${number(usage.input_tokens)} + ${number(usage.output_tokens)} tokens` : "",
   ].filter(Boolean);
   const copy = () => navigator.clipboard?.writeText(turn.text).then(() => setCopied(true), () => {});
   return html`
     <footer class="foot">
       <p class="where">${facts.join(" · ")}</p>
       <p class="actions">
-        <a href=${href(collection, "merge")}>How it was merged</a>
+        <a href=${href(collection, "merge")}>Show the context</a>
         <button type="button" class="plain" onClick=${copy}>${isCopied ? "Copied" : "Copy"}</button>
       </p>
     </footer>
@@ -181,12 +181,12 @@ function Sources({ id, turn, active, sought }) {
   return html`
     <aside class="sources" aria-labelledby=${`${id}s`}>
       <h3 class="label" id=${`${id}s`}>${count ? counted(count, "source") : "No sources"}</h3>
-      ${count ? html`<${Fragment} drawn=${context.html} prefix=${id} placed=${point} inputs=${[active, sought]} />` : html`<p class="where">Nothing in the documents fits the question.</p>`}
+      ${count ? html`<${Fragment} drawn=${context.html} prefix=${id} placed=${point} inputs=${[active, sought]} />` : html`<p class="where">No passages match the question.</p>`}
     </aside>
   `;
 }
 
-/** A long text is cut until somebody opens it, or is led to it. @param {Element} card @param {boolean} isSought */
+/** Collapse a long text until the reader opens it or follows a citation to it. @param {Element} card @param {boolean} isSought */
 function foldText(card, isSought) {
   const text = /** @type {HTMLElement} */ (card.querySelector(".text"));
   if (isSought) text.classList.add("open");
@@ -194,12 +194,12 @@ function foldText(card, isSought) {
   text.classList.add("fold");
   if (text.scrollHeight <= text.clientHeight + 4) return;
   text.classList.add("long");
-  const more = Object.assign(document.createElement("button"), { type: "button", className: "plain", textContent: "All of it" });
-  more.addEventListener("click", () => { more.textContent = text.classList.toggle("open") ? "Less" : "All of it"; });
+  const more = Object.assign(document.createElement("button"), { type: "button", className: "plain", textContent: "Show more" });
+  more.addEventListener("click", () => { more.textContent = text.classList.toggle("open") ? "Show less" : "Show more"; });
   text.after(more);
 }
 
-/** Sentences of the answer for those who listen: each once, as it ends. @param {{turn: Turn | undefined}} props */
+/** The finished sentences of the answer for screen readers, each once. @param {{turn: Turn | undefined}} props */
 function Listener({ turn }) {
   const [spoken, setSpoken] = useState({ id: 0, at: 0, words: "" });
   useEffect(() => {

@@ -1,20 +1,20 @@
-// Compare: two to four strategies for one question, side by side. What only one of them has is marked.
+// Compare: two to four strategies for one question, side by side. Text that only one of them has is marked.
 
 import { html, useRef, useState } from "./vendor/preact.js";
 import { isAbort, Problem, request, within } from "./api.js";
 import { lastTurn } from "./conversation.js";
 import { Fragment } from "./fragment.js";
 import { DEFAULT_WAYS, Empty, ErrorNote, Icon, namesOf, QuestionField, Waiting, WayChoice, wayFields } from "./parts.js";
-import { kept } from "./store.js";
+import { browserSettings } from "./store.js";
 import { printable, shorten } from "./text.js";
 
 const FEWEST = 2;
 const MOST = 4;
-const FIRST = ["weave", "topk", "auto-merge"]; // where nobody chose yet
+const FIRST = ["weave", "topk", "auto-merge"]; // initial choice
 
 /** @typedef {{question: string, html: string, runs: any[], isBusy: boolean, error: any}} Comparison */
 
-/** The last comparison of each collection, which stays while other views are looked at. @type {Map<string, Comparison>} */
+/** The last comparison of each collection, browserSettings while other views are open. @type {Map<string, Comparison>} */
 const made = new Map();
 
 /** @param {{collection: string, info: any}} props */
@@ -22,7 +22,7 @@ export function CompareView({ collection, info }) {
   const strategies = namesOf(info?.strategies);
   const [comparison, setComparison] = useState(/** @type {Comparison | null} */ (made.get(collection) ?? null));
   const [question, setQuestion] = useState(comparison?.question ?? lastTurn(collection)?.question ?? "");
-  const [chosen, setChosen] = useState(/** @type {string[] | null} */ (kept.read("compared")));
+  const [chosen, setChosen] = useState(/** @type {string[] | null} */ (browserSettings.read("compared")));
   const [ways, setWays] = useState({ ...DEFAULT_WAYS });
   const controller = useRef(/** @type {AbortController | null} */ (null));
   const known = (chosen ?? []).filter((name) => strategies.includes(name));
@@ -31,7 +31,7 @@ export function CompareView({ collection, info }) {
     const next = picked.includes(name) ? picked.filter((other) => other !== name) : [...picked, name];
     if (next.length > MOST) return;
     setChosen(next);
-    kept.write("compared", next);
+    browserSettings.write("compared", next);
   };
   const isReady = question.trim() && picked.length >= FEWEST;
   const isFull = picked.length >= MOST;
@@ -77,8 +77,8 @@ export function CompareView({ collection, info }) {
     </div>
     ${comparison
       ? html`<${Columns} comparison=${comparison} isAsked=${comparison.question === question.trim()} />`
-      : html`<${Empty} title="Nothing was compared yet">
-          <p>Each strategy merges in its own way. Here you see what each of them gives to a model, and what it alone has.</p>
+      : html`<${Empty} title="No comparison yet">
+          <p>Each strategy merges passages in its own way. Here you see the context of each strategy, and the text that only one of them has.</p>
         </${Empty}>`}
     ${comparison?.error ? html`<${ErrorNote} error=${comparison.error} retry=${send} />` : null}
   `;

@@ -1,4 +1,4 @@
-// Conversations, one a collection: what was asked, and what came of it. They last as long as the page.
+// Conversations: the questions and answers of each collection. They are browserSettings until the page is closed.
 
 import { isAbort, Problem, stream, within } from "./api.js";
 import { Store } from "./store.js";
@@ -21,12 +21,12 @@ export function conversationOf(collection) {
   return known;
 }
 
-/** The context that was looked at last. @param {string} collection @returns {Turn | undefined} */
+/** Return the last turn with a context. @param {string} collection @returns {Turn | undefined} */
 export function lastTurn(collection) {
   return conversationOf(collection).value.findLast((turn) => turn.context);
 }
 
-/** Forgets all of them, as after signing out. */
+/** Delete all conversations, for example after signing out. */
 export function forgetConversations() {
   for (const conversation of conversations.values()) {
     for (const turn of conversation.value) turn.controller?.abort();
@@ -34,8 +34,8 @@ export function forgetConversations() {
   }
 }
 
-const HISTORY = 50; // messages that the server takes
-const LONGEST_TURN = 20_000; // characters of an answer that go along with a follow-up
+const HISTORY = 50; // the server's limit of messages
+const LONGEST_TURN = 20_000; // characters of an answer in the history of a follow-up question
 
 /** @param {Turn[]} earlier */
 function historyOf(earlier) {
@@ -49,7 +49,7 @@ function historyOf(earlier) {
 }
 
 /**
- * Asks, and lets the conversation grow with what comes.
+ * Ask a question, and update the conversation with its events.
  * @param {string} collection @param {string} question @param {import("./parts.js").Ways} ways
  */
 export async function ask(collection, question, ways) {
@@ -92,7 +92,7 @@ export async function ask(collection, question, ways) {
       }
     }
     flush();
-    if (turn.state !== "done") throw new Problem({ detail: "The answer broke off.", hint: "Ask again." });
+    if (turn.state !== "done") throw new Problem({ detail: "Incomplete answer.", hint: "Ask again." });
   } catch (error) {
     flush();
     put(isAbort(error) ? { state: "stopped", controller: null } : { state: "failed", error, controller: null });

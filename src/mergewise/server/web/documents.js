@@ -1,4 +1,4 @@
-// Documents: dropped files with their progress, what the collection holds, why something failed, and removing.
+// Documents: uploads with their progress, the documents of the collection with errors, and removal.
 
 import { html, useEffect, useRef, useState } from "./vendor/preact.js";
 import { isAbort, request, upload, within } from "./api.js";
@@ -6,20 +6,20 @@ import { ErrorNote, href, Icon, Meter, Waiting } from "./parts.js";
 import { Store, useStore } from "./store.js";
 import { counted, moment, number, printable, sentence, shorten, size } from "./text.js";
 
-const AT_ONCE = 2; // uploads side by side
-const SEARCH_PAUSE = 250; // ms without a key before a search begins
-const POLL = 1_200; // ms between two looks at what is under way
-const PAGE = 50; // documents at first, and with each further page
+const AT_ONCE = 2; // parallel uploads
+const SEARCH_PAUSE = 250; // ms between the last key and the search
+const POLL = 1_200; // ms between two polls of running jobs
+const PAGE = 50; // documents per page
 
 /** @typedef {{id: number, collection: string, file: File, name: string, sent: number, state: "waiting" | "sending" | "sent" | "failed", error: any, controller: AbortController, key: string}} Sending */
 
-/** Files on their way, which go on while other views are looked at. */
+/** Uploads in progress, which continue while other views are open. */
 const sendings = new Store(/** @type {Sending[]} */ ([]));
-/** How many files arrived since the page was opened; views that show documents look again when it changes. */
+/** Number of files uploaded since the page was opened. Views of documents reload when it changes. */
 const arrived = new Store(0);
 let count = 0;
 
-/** @param {number} id @param {Partial<Sending> | null} change None takes it off the list */
+/** @param {number} id @param {Partial<Sending> | null} change null removes it from the list */
 function putSending(id, change) {
   sendings.set(sendings.value.flatMap((one) => (one.id !== id ? [one] : change ? [{ ...one, ...change }] : [])));
 }
@@ -41,7 +41,7 @@ function sendFiles(collection, files) {
   next();
 }
 
-/** The same key for every try of a file: a server that has it already makes no second job. */
+/** Return a random idempotency key. A file keeps its key for all retries, so the server creates a single job. */
 function randomKey() {
   return [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
 }
@@ -96,7 +96,7 @@ export function DocumentsView({ collection, changed }) {
   }, [prefix]);
   useEffect(() => {
     const controller = new AbortController();
-    // what was sent stays on its list until the documents show it
+    // an uploaded file stays on the list until it appears among the documents
     const sent = sendings.value.filter((one) => one.state === "sent" && one.collection === collection);
     readDocuments(collection, search, status, shown.current, controller.signal).then(
       (found) => { setList(found.list); setJobs(found.jobs); setError(null); sent.forEach((one) => putSending(one.id, null)); },
@@ -120,15 +120,15 @@ export function DocumentsView({ collection, changed }) {
     ${error ? html`<${ErrorNote} error=${error} retry=${look} />` : null}
     ${list && !isFirst ? html`
       <div class="filters-row" role="search">
-        <label class="search"><span class="sr">Names that begin with</span><input type="search" placeholder="Names that begin with …" value=${prefix} dir="auto" onInput=${(/** @type {any} */ event) => setPrefix(event.target.value)} /></label>
+        <label class="search"><span class="sr">Name begins with</span><input type="search" placeholder="Name begins with …" value=${prefix} dir="auto" onInput=${(/** @type {any} */ event) => setPrefix(event.target.value)} /></label>
         <label><span class="sr">Status</span><select value=${status} onChange=${(/** @type {any} */ event) => { shown.current = PAGE; setStatus(event.target.value); }}>
-          <option value="">every status</option>${["indexed", "queued", "indexing", "failed"].map((one) => html`<option value=${one}>${one}</option>`)}
+          <option value="">any status</option>${["indexed", "queued", "indexing", "failed"].map((one) => html`<option value=${one}>${one}</option>`)}
         </select></label>
       </div>
       <${Summary} list=${list} jobs=${jobs} collection=${collection} look=${look} />
       ${list.items.length
         ? html`<ul class="rows">${list.items.map((one) => html`<${Row} key=${one.key} collection=${collection} one=${one} job=${jobs[idOf(one.job)]} look=${look} />`)}</ul>`
-        : html`<p class="where none">No document fits.</p>`}
+        : html`<p class="where none">No matching documents.</p>`}
       ${list.next ? html`<p class="more"><button type="button" onClick=${more}>More documents</button></p>` : null}
     ` : null}
     ${!list && !error ? html`<${Waiting} />` : null}
@@ -142,7 +142,7 @@ function idOf(job) {
   return String(job?.id ?? job ?? "");
 }
 
-/** As many documents as are shown, and the jobs that are under way. @param {string} collection @param {string} prefix @param {string} status @param {number} most @param {AbortSignal} signal */
+/** Load the documents to show, and the jobs. @param {string} collection @param {string} prefix @param {string} status @param {number} most @param {AbortSignal} signal */
 async function readDocuments(collection, prefix, status, most, signal) {
   /** @type {any[]} */
   const items = [];
@@ -167,7 +167,7 @@ function DropPlace({ collection, isLarge }) {
   const field = useRef(/** @type {HTMLInputElement | null} */ (null));
   const take = (/** @type {FileList | null | undefined} */ files) => files?.length && sendFiles(collection, [...files]);
   useEffect(() => {
-    // a file that misses the place must not take the browser away from the page
+    // a file dropped elsewhere must not make the browser leave the page
     const hold = (/** @type {DragEvent} */ event) => event.preventDefault();
     addEventListener("dragover", hold);
     addEventListener("drop", hold);
@@ -178,7 +178,7 @@ function DropPlace({ collection, isLarge }) {
       onDragOver=${(/** @type {DragEvent} */ event) => { event.preventDefault(); setOver(true); }}
       onDragLeave=${() => setOver(false)}
       onDrop=${(/** @type {DragEvent} */ event) => { event.preventDefault(); setOver(false); take(event.dataTransfer?.files); }}>
-      <p><b>${isLarge ? "This collection is empty." : "Drop files here"}</b> ${isLarge ? "Drop files here, or choose them." : "or choose them."}</p>
+      <p><b>${isLarge ? "This collection is empty." : "Drop files here"}</b> ${isLarge ? "Drop files here, or choose files." : "or choose files."}</p>
       <input type="file" multiple id="files" class="sr" tabindex="-1" aria-hidden="true" ref=${field} onChange=${(/** @type {any} */ event) => { take(event.target.files); event.target.value = ""; }} />
       <button type="button" onClick=${() => field.current?.click()}>Choose files</button>
     </div>
@@ -200,7 +200,7 @@ function SendingList({ list }) {
 function SendingRow({ one }) {
   const name = shorten(one.name, 60);
   const isFailed = one.state === "failed";
-  const words = { waiting: "waits", sending: `${size(one.sent)} of ${size(one.file.size)}`, sent: "sent", failed: "" }[one.state];
+  const words = { waiting: "waiting", sending: `${size(one.sent)} of ${size(one.file.size)}`, sent: "uploaded", failed: "" }[one.state];
   const act = isFailed ? "Dismiss" : "Cancel";
   const end = () => (one.state === "sending" ? one.controller.abort() : putSending(one.id, null));
   return html`
@@ -208,7 +208,7 @@ function SendingRow({ one }) {
       <div class="what">
         <p class="name" dir="auto">${shorten(one.name, 120)}</p>
         ${isFailed ? html`<p class="reason">${sentence(one.error?.message)} ${sentence(one.error?.hint)}</p>` : html`<p class="where">${words}</p>`}
-        ${one.state === "sending" ? html`<${Meter} done=${one.sent} total=${one.file.size} label=${`Sent of ${name}`} />` : null}
+        ${one.state === "sending" ? html`<${Meter} done=${one.sent} total=${one.file.size} label=${`Upload of ${name}`} />` : null}
       </div>
       <div class="acts">
         ${isFailed ? html`<button type="button" aria-label=${`Retry ${name}`} onClick=${() => retry(one)}>Retry</button>` : null}
@@ -218,7 +218,7 @@ function SendingRow({ one }) {
   `;
 }
 
-/** What is under way in the collection as a whole. @param {{list: {items: any[], next: string | null}, jobs: Record<string, any>, collection: string, look: () => void}} props */
+/** The counts of documents, and the running job. @param {{list: {items: any[], next: string | null}, jobs: Record<string, any>, collection: string, look: () => void}} props */
 function Summary({ list, jobs, look }) {
   const [error, setError] = useState(/** @type {any} */ (null));
   const running = Object.values(jobs).filter((job) => !ENDED.has(job.state));
@@ -226,9 +226,9 @@ function Summary({ list, jobs, look }) {
   const failed = list.items.filter((one) => one.status === "failed").length;
   const cancel = (/** @type {string} */ id) => request(`jobs/${encodeURIComponent(id)}/cancel`, { method: "POST" }).then(look, setError);
   const facts = [
-    counted(list.items.length, "document") + (list.next ? " shown, and there are more" : ""),
+    counted(list.items.length, "document") + (list.next ? " shown, more exist" : ""),
     failed ? `${number(failed)} failed` : "",
-    running.length ? `${counted(running.length, "job")} under way` : "",
+    running.length ? `${counted(running.length, "job")} running` : "",
   ];
   const at = first?.progress?.document;
   return html`
@@ -245,8 +245,8 @@ function Summary({ list, jobs, look }) {
   `;
 }
 
-const WORDS = /** @type {Record<string, string>} */ ({ add: "Indexing", replace: "Indexing", remove: "Removing", metadata: "Metadata", sync: "Folders", add_view: "A view", embed: "Embedding", evaluate: "Evaluation", check: "Check", repair: "Repair", optimize: "Tidying", drop: "Removing all" });
-const STATES = /** @type {Record<string, string>} */ ({ queued: "waits its turn", waiting_lock: "waits for another writer", running: "goes on", cancelling: "is being called off" });
+const WORDS = /** @type {Record<string, string>} */ ({ add: "Indexing", replace: "Indexing", remove: "Removing", metadata: "Metadata", sync: "Folders", add_view: "New view", embed: "Embedding", evaluate: "Evaluation", check: "Check", repair: "Repair", optimize: "Optimization", drop: "Removing all" });
+const STATES = /** @type {Record<string, string>} */ ({ queued: "queued", waiting_lock: "waiting for another writer", running: "running", cancelling: "being cancelled" });
 
 /** @param {{collection: string, one: any, job: any, look: () => void}} props */
 function Row({ collection, one, job, look }) {

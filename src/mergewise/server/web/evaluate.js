@@ -1,4 +1,4 @@
-// Evaluate: strategies measured on a set of questions. The tables of the report; the rest of it is a page of its own.
+// Evaluate: runs of strategies on a question set, and the tables of their reports. The whole report is a separate page.
 
 import { html, useEffect, useState } from "./vendor/preact.js";
 import { all, Problem, request, within } from "./api.js";
@@ -7,8 +7,8 @@ import { useLoaded } from "./store.js";
 import { counted, duration, moment, number, printable, sentence, shorten } from "./text.js";
 
 const POLL = 1_500;
-const FIRST = ["weave", "topk"]; // strategies where nobody chose yet
-const LARGEST = 1_900_000; // bytes of a question set: the server takes 2 MB of JSON
+const FIRST = ["weave", "topk"]; // initial choice of strategies
+const LARGEST = 1_900_000; // bytes of a question set; the server accepts 2 MB of JSON
 const ENDED = new Set(["done", "failed", "cancelled"]);
 
 /** @param {{collection: string, info: any}} props */
@@ -30,12 +30,12 @@ export function EvaluateView({ collection, info }) {
     ${error ? html`<${ErrorNote} error=${error} retry=${reload} />` : null}
     ${!jobs && !error ? html`<${Waiting} />` : null}
     ${own.length ? html`<${Runs} runs=${own} shown=${shown?.id} choose=${setChosen} reload=${reload} />` : null}
-    ${jobs && !own.length ? html`<${Empty} title="Nothing was measured yet"><p>With questions whose answers you know, you see which strategy finds them, at what price, and where one fails.</p></${Empty}>` : null}
+    ${jobs && !own.length ? html`<${Empty} title="No evaluation yet"><p>With questions and their known answers, you can measure how often each strategy finds the answers, and at what cost.</p></${Empty}>` : null}
     ${shown ? html`<${Report} key=${shown.id} collection=${collection} id=${shown.id} />` : null}
   `;
 }
 
-/** Questions of a file: JSON or a JSON value a line. @param {string} text @returns {any[]} */
+/** Parse the questions of a file: JSON, or one JSON value per line. @param {string} text @returns {any[]} */
 export function questionsOf(text) {
   const trimmed = text.replace(/^\ufeff/, "").trim();
   let found;
@@ -46,12 +46,12 @@ export function questionsOf(text) {
       try {
         return JSON.parse(line);
       } catch {
-        throw new Problem({ detail: `Line ${i + 1} is no JSON.`, hint: 'A question set has one JSON object a line: {"question": …, "answers": […]}.' });
+        throw new Problem({ detail: `Invalid JSON on line ${i + 1}.`, hint: 'Write one JSON object per line: {"question": …, "answers": […]}.' });
       }
     });
   }
   const questions = Array.isArray(found) ? found : (found.questions ?? [found]);
-  if (!Array.isArray(questions) || !questions.length) throw new Problem({ detail: "There are no questions in this file." });
+  if (!Array.isArray(questions) || !questions.length) throw new Problem({ detail: "No questions in this file." });
   return questions;
 }
 
@@ -67,7 +67,7 @@ function Start({ collection, info, begun }) {
     const file = /** @type {File | undefined} */ (event.target.files?.[0]);
     if (!file) return;
     try {
-      if (file.size > LARGEST) throw new Problem({ detail: "This file is larger than 1.9 MB.", hint: "Larger sets: `mergewise eval` on the command line." });
+      if (file.size > LARGEST) throw new Problem({ detail: "File too large (expected up to 1.9 MB).", hint: "For larger sets, use `mergewise eval` on the command line." });
       setQuestions({ name: file.name, list: questionsOf(await file.text()) });
       setState({ isBusy: false, error: null });
     } catch (error) {
@@ -90,18 +90,18 @@ function Start({ collection, info, begun }) {
       <div class="line">
         <label for="set">Question set</label>
         <input id="set" type="file" accept=".json,.jsonl,application/json" onChange=${read} />
-        ${questions ? html`<span class="where">${counted(questions.list.length, "question")}</span>` : html`<span class="where">JSON, or one JSON object a line</span>`}
+        ${questions ? html`<span class="where">${counted(questions.list.length, "question")}</span>` : html`<span class="where">JSON, or one JSON object per line</span>`}
       </div>
       <fieldset class="pills"><legend>Strategies</legend>
         ${strategies.map((name) => html`<label><input type="checkbox" checked=${chosen.includes(name)} onChange=${() => toggle(name)} /><span>${shorten(name, 40)}</span></label>`)}
       </fieldset>
       <div class="line">
-        <label for="sizes">Budgets, tokens</label>
+        <label for="sizes">Budgets in tokens</label>
         <input id="sizes" type="text" class="short" value=${budgets} onInput=${(/** @type {any} */ event) => setBudgets(event.target.value)} />
         <button type="submit" class="primary" disabled=${!questions || !chosen.length || state.isBusy}>Measure</button>
       </div>
       ${state.error ? (state.error.status === 501 || state.error.status === 404
-        ? html`<p class="note">This server does not run evaluations. The command line does: <code>mergewise eval</code>.</p>`
+        ? html`<p class="note">This server does not run evaluations. Use the command line: <code>mergewise eval</code>.</p>`
         : html`<${ErrorNote} error=${state.error} />`) : null}
     </form>
   `;
@@ -142,7 +142,7 @@ function Report({ collection, id }) {
   if (error) return html`<${ErrorNote} error=${error} retry=${reload} />`;
   if (!value) return html`<${Waiting} />`;
   const report = value.report;
-  if (!report) return html`<p class="where">This run left no report.</p>`;
+  if (!report) return html`<p class="where">This run has no report.</p>`;
   const parts = /** @type {any[]} */ (report.parts);
   const lines = /** @type {string[]} */ ([...report.headline, ...report.remarks, ...parts.flatMap((part) => part.notes)]);
   return html`
@@ -150,7 +150,7 @@ function Report({ collection, id }) {
       <h2 class="set" dir="auto">${shorten(report.title, 200)}</h2>
       <p class="facts">${shorten(report.facts, 400)}</p>
       <ul class="remarks">${lines.map((line) => html`<li>${shorten(line.replaceAll("**", ""), 600)}</li>`)}</ul>
-      <p class="facts"><a href=${`api/v1/${path}/page`} target="_blank" rel="noopener">The whole report</a> with curves, pairs of strategies, and question by question.</p>
+      <p class="facts"><a href=${`api/v1/${path}/page`} target="_blank" rel="noopener">Full report</a> with curves, pairs of strategies and all questions.</p>
       ${parts.flatMap((part) => part.tables).map((table) => html`<${Figures} table=${table} />`)}
     </section>
   `;

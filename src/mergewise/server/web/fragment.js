@@ -1,4 +1,4 @@
-// Parts that the server drew, as on the pages of `--html`. It escapes all texts, and the policy of the page runs no script in them.
+// HTML fragments from the server, as on the pages of `--html`. The server escapes all texts, and the page's policy blocks scripts.
 
 import { html, useLayoutEffect, useRef } from "./vendor/preact.js";
 
@@ -6,7 +6,7 @@ const policy = /** @type {any} */ (globalThis).trustedTypes?.createPolicy("merge
 
 /**
  * @param {{drawn: string, prefix?: string, placed?: (element: HTMLElement) => void, inputs?: unknown[], class?: string}} props
- *   `prefix` stands before its ids; `placed` is called once it stands there, and when one of the `inputs` changes
+ *   `prefix` is added to the ids; `placed` is called after insertion, and when one of the `inputs` changes
  */
 export function Fragment({ drawn, prefix = "", placed, inputs = [], class: name }) {
   const place = useRef(/** @type {HTMLElement | null} */ (null));
@@ -27,7 +27,7 @@ export function Fragment({ drawn, prefix = "", placed, inputs = [], class: name 
   return html`<div class=${name} ref=${place} onClick=${follow}></div>`;
 }
 
-/** Brings an element into view and to the keyboard. @param {HTMLElement | null} element */
+/** Focus an element and scroll it into view. @param {HTMLElement | null} element */
 export function focusOn(element) {
   if (!element) return;
   element.focus({ preventScroll: true });

@@ -1,5 +1,5 @@
-// The subset of Markdown that answers are shown in: paragraphs, headings, lists, quotations, code, emphasis, and marks like [1].
-// No images, no HTML, no links: they stay the text that they are. Every node says where it stands in the text.
+// A parser of a Markdown subset for answers: paragraphs, headings, lists, quotations, code, emphasis, and marks like [1].
+// Images, HTML and links stay plain text. Every node has its offsets in the text.
 
 /**
  * @typedef {{kind: "text" | "code", start: number, end: number}} Words
@@ -16,7 +16,7 @@ const FENCE = /^ {0,3}(`{3,}|~{3,})/;
 const HEADING = /^ {0,3}#{1,6}[ \t]+/;
 const QUOTE = /^ {0,3}> ?/;
 const ITEM = /^([ \t]*)([-*+•]|(\d{1,4})[.)])[ \t]+/;
-const DEEPEST = 12; // emphasis within emphasis; what lies deeper stays text
+const DEEPEST = 12; // nesting of emphasis; deeper marks stay text
 
 /** @param {string} text @returns {Block[]} */
 export function blocks(text) {
@@ -75,12 +75,12 @@ function lineEnd(text, at) {
   return end < 0 ? text.length : end;
 }
 
-/** Whether so many line ends stand before, one after another. @param {string} text @param {number} at @param {number} lines */
+/** Check if blank lines come before a position. @param {string} text @param {number} at @param {number} lines */
 function blankBefore(text, at, lines) {
   return /\n[ \t]*\n[ \t]*\n$/.test(text.slice(Math.max(0, at - 8 * lines), at));
 }
 
-/** Where the code ends: a fence as long as the first, or the end of the text. @param {string} text @param {number} from @param {string} mark */
+/** Find the end of a code block: a fence as long as the first, or the end of the text. @param {string} text @param {number} from @param {string} mark */
 function fenceEnd(text, from, mark) {
   for (let at = from; at < text.length; ) {
     const end = lineEnd(text, at);
@@ -159,7 +159,7 @@ function isWord(letter) {
   return /[\p{L}\p{N}_]/u.test(letter);
 }
 
-/** Where code begins, with the width of its ticks and where the closing ones stand. @param {string} text @param {number} start @param {number} end */
+/** Map the start of each code span to the width of its backticks and the position of the closing ones. @param {string} text @param {number} start @param {number} end */
 function codeEnds(text, start, end) {
   const runs = [...text.slice(start, end).matchAll(/`+/g)].map((run) => ({ at: start + run.index, width: run[0].length }));
   /** @type {Map<number, {width: number, stop: number}>} */
@@ -174,7 +174,7 @@ function codeEnds(text, start, end) {
   return found;
 }
 
-/** The sentences that end in a text from `from` on, for readers that listen. @param {string} text @param {number} from */
+/** Return the finished sentences of a text from `from` on, for screen readers. @param {string} text @param {number} from */
 export function finishedSentences(text, from) {
   const rest = text.slice(from);
   const ends = [...rest.matchAll(/[.!?。！？…][)"'”’»\]]*(?=\s)|\n+/gu)];

@@ -1,32 +1,32 @@
-// Merge: how a context came about, as the server draws it, step by step.
+// Merge: the assembly of a context, step by step. The server draws it.
 
 import { html, useState } from "./vendor/preact.js";
 import { request, within } from "./api.js";
 import { lastTurn } from "./conversation.js";
 import { Fragment } from "./fragment.js";
 import { DEFAULT_WAYS, Empty, ErrorNote, Icon, QuestionField, Waiting, WayChoice, wayFields } from "./parts.js";
-import { kept, Store, useStore } from "./store.js";
+import { browserSettings, Store, useStore } from "./store.js";
 import { duration, number, printable, shorten } from "./text.js";
 
-/** The context that is looked at, by collection: a question's own, or one that was assembled here. @type {Map<string, Store<any>>} */
-const looked = new Map();
+/** The last context assembled in this view, by collection. @type {Map<string, Store<any>>} */
+const assembled = new Map();
 
 /** @param {string} collection */
-function lookedAt(collection) {
-  const known = looked.get(collection) ?? new Store(/** @type {any} */ (null));
-  looked.set(collection, known);
+function assembledStore(collection) {
+  const known = assembled.get(collection) ?? new Store(/** @type {any} */ (null));
+  assembled.set(collection, known);
   return known;
 }
 
 /** @param {{collection: string, info: any}} props */
 export function MergeView({ collection, info }) {
-  const store = lookedAt(collection);
+  const store = assembledStore(collection);
   const own = useStore(store);
   const turn = lastTurn(collection);
   const isOwnNewer = own && own.after === (turn?.id ?? 0);
   const shown = isOwnNewer ? own : turn ? { question: turn.question, context: turn.context, timings: turn.answer?.timings } : null;
   const [question, setQuestion] = useState(shown?.question ?? "");
-  const [ways, setWays] = useState({ ...DEFAULT_WAYS, ...kept.read("ways"), mode: "" });
+  const [ways, setWays] = useState({ ...DEFAULT_WAYS, ...browserSettings.read("ways"), mode: "" });
   const [state, setState] = useState({ isBusy: false, error: /** @type {any} */ (null) });
   const send = async () => {
     if (!question.trim() || state.isBusy) return;
@@ -42,7 +42,7 @@ export function MergeView({ collection, info }) {
   return html`
     <h1 tabindex="-1">How a context is merged</h1>
     <div class="composer calm">
-      <${QuestionField} value=${question} onInput=${setQuestion} onSend=${send} label="Question" placeholder="A question whose context to look at">
+      <${QuestionField} value=${question} onInput=${setQuestion} onSend=${send} label="Question" placeholder="Show the context of a question">
         <button type="submit" class="round primary" aria-label="Assemble" title="Assemble" disabled=${!question.trim() || state.isBusy}><${Icon} name="send" /></button>
       </${QuestionField}>
       <div class="beneath"><${WayChoice} info=${info} ways=${ways} onChange=${setWays} hasMode=${false} /></div>
@@ -51,8 +51,8 @@ export function MergeView({ collection, info }) {
     ${state.isBusy ? html`<${Waiting}>Assembling</${Waiting}>` : null}
     ${shown?.context ? html`<${ContextPart} key=${shown.question + shown.context.strategy} shown=${shown} isAsked=${shown.question === question.trim()} />` : null}
     ${shown || state.isBusy || state.error ? null : html`
-      <${Empty} title="Nothing was asked yet">
-        <p>A context is what a model reads: passages that fit a budget, each with the reason why it is there.</p>
+      <${Empty} title="No question yet">
+        <p>A context is the text that a model reads: passages within a token budget, each with its reason.</p>
       </${Empty}>`}
   `;
 }
@@ -81,10 +81,10 @@ function Stepper({ trace, step, setStep }) {
   const words = now ? `${now.action}: ${shorten(now.reason, 200)}` : "Before the first step";
   return html`
     <div class="stepper">
-      <button type="button" class="round" aria-label="Step back" disabled=${step <= 0} onClick=${() => setStep(step - 1)}>‹</button>
+      <button type="button" class="round" aria-label="Previous step" disabled=${step <= 0} onClick=${() => setStep(step - 1)}>‹</button>
       <input type="range" min="0" max=${trace.length} value=${step} aria-label="Steps of the trace"
         aria-valuetext=${`Step ${step} of ${trace.length}: ${words}`} onInput=${(/** @type {any} */ event) => setStep(Number(event.target.value))} />
-      <button type="button" class="round" aria-label="Step on" disabled=${step >= trace.length} onClick=${() => setStep(step + 1)}>›</button>
+      <button type="button" class="round" aria-label="Next step" disabled=${step >= trace.length} onClick=${() => setStep(step + 1)}>›</button>
       <p class="where" dir="auto"><b>${number(step)} of ${number(trace.length)}</b> ${words}</p>
     </div>
   `;

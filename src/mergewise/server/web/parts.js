@@ -1,4 +1,4 @@
-// The parts that several views are made of. All texts become text nodes; nothing here makes HTML from a string.
+// Components that several views share. All texts become text nodes; no HTML is made from strings.
 
 import { html, useEffect, useMemo, useRef, useState } from "./vendor/preact.js";
 import { Problem, waiting } from "./api.js";
@@ -13,20 +13,20 @@ import { counted, number, pieces, printable, sentence, shorten } from "./text.js
 const LONG_LINE = 55; // characters from which a line of prose counts as wrapped by its author
 const WRAP = new RegExp(`^(?=[^\\n]{${LONG_LINE},}$)(?![ \\t]{2}|[#|>\`~:.]|[-*+=] *[-*+=])[^\\n]*(\\n)(?=[\\p{L}\\p{N}_(\\[“"'<]|[*_\`]{1,2}[\\p{L}\\p{N}_])`, "gmu");
 
-/** The address of a view. @param {string} collection @param {string} view @param {Record<string, string | number | undefined>} [query] */
+/** Return the URL of a view. @param {string} collection @param {string} view @param {Record<string, string | number | undefined>} [query] */
 export function href(collection, view, query = {}) {
   const pairs = Object.entries(query).filter(([, value]) => value !== undefined && value !== "");
   const search = pairs.length ? `?${new URLSearchParams(pairs.map(([name, value]) => [name, String(value)]))}` : "";
   return `#/c/${encodeURIComponent(collection)}/${view}${search}`;
 }
 
-/** The address of a place in a document. @param {string} collection @param {string} key @param {{start: number, end: number}} [span] */
+/** Return the URL of a place in a document. @param {string} collection @param {string} key @param {{start: number, end: number}} [span] */
 export function placeHref(collection, key, span) {
   return href(collection, `d/${key}`) + (span ? `?s=${span.start}-${span.end}` : "");
 }
 
-/** Words with ranges marked. @param {string} text @param {number} start @param {number} end @param {Range[]} ranges */
-function marked(text, start, end, ranges) {
+/** Render a text with its ranges marked. @param {string} text @param {number} start @param {number} end @param {Range[]} ranges */
+function markRanges(text, start, end, ranges) {
   return pieces(start, end, ranges).map((piece) => {
     const words = printable(text.slice(piece.start, piece.end));
     if (!piece.values.length) return words;
@@ -38,9 +38,9 @@ function marked(text, start, end, ranges) {
 /** @param {string} text @param {import("./markdown.js").Inline[]} nodes @param {Range[]} ranges @param {(mark: number) => any} mark @returns {any[]} */
 function inlineNodes(text, nodes, ranges, mark) {
   return nodes.map((node) => {
-    if (node.kind === "mark") return mark(node.number) ?? marked(text, node.start, node.end, ranges);
+    if (node.kind === "mark") return mark(node.number) ?? markRanges(text, node.start, node.end, ranges);
     if (!("children" in node)) {
-      const words = marked(text, node.start, node.end, ranges);
+      const words = markRanges(text, node.start, node.end, ranges);
       return node.kind === "code" ? html`<code>${words}</code>` : words;
     }
     const inner = inlineNodes(text, node.children, ranges, mark);
@@ -49,7 +49,7 @@ function inlineNodes(text, nodes, ranges, mark) {
 }
 
 /**
- * A model's text by the subset of Markdown.
+ * A model's text, rendered as a subset of Markdown.
  * @param {{text: string, ranges?: Range[], mark?: (mark: number) => any}} props
  */
 export function Prose({ text, ranges = [], mark = () => null }) {
@@ -68,18 +68,18 @@ export function Prose({ text, ranges = [], mark = () => null }) {
 
 const SOFT_FORMATS = /\.(md|markdown|mdx|qmd|rst|txt|adoc|html?|xhtml)$/i;
 
-/** A text whose author wrapped its lines, without these line ends; as long as it was. @param {string} text @param {string} name */
+/** Replace the line ends of wrapped prose by spaces. All offsets stay the same. @param {string} text @param {string} name */
 export function unwrapped(text, name) {
   return SOFT_FORMATS.test(name) ? text.replace(WRAP, (line) => `${line.slice(0, -1)} `) : text;
 }
 
-/** What went wrong, and what to do. @param {{error: any, retry?: () => void}} props */
+/** An error with its hint. @param {{error: any, retry?: () => void}} props */
 export function ErrorNote({ error, retry }) {
   const problem = error instanceof Problem ? error : new Problem({ detail: error?.message });
-  const title = problem.status === 403 ? "This token may not do that" : "That did not work";
+  const title = problem.status === 403 ? "Not allowed with this token" : "Error";
   return html`
     <div class="note bad" role="alert">
-      <p><b>${title}.</b> <span dir="auto">${sentence(problem.message, 600)}</span></p>
+      <p><b>${title}:</b> <span dir="auto">${sentence(problem.message, 600)}</span></p>
       ${problem.hint ? html`<p dir="auto">${sentence(problem.hint, 600)}</p>` : null}
       ${problem.errors.slice(0, 6).map((one) => html`<p><code>${shorten(one.pointer, 80)}</code> ${shorten(one.detail, 200)}</p>`)}
       ${problem.instance ? html`<p class="where">Request ${shorten(problem.instance, 80)}</p>` : null}
@@ -93,12 +93,12 @@ export function Empty({ title, children }) {
   return html`<div class="empty"><h2>${title}</h2>${children}</div>`;
 }
 
-/** A quiet line that says that something is under way; it shows after a moment, so that nothing flickers. @param {{children?: any}} props */
+/** A loading line. It appears after a moment, to avoid flicker. @param {{children?: any}} props */
 export function Waiting({ children = "Loading" }) {
   return html`<p class="waiting" role="status"><span class="dots" aria-hidden="true"></span>${children}</p>`;
 }
 
-/** How much of something is done. @param {{done: number, total: number, label: string}} props */
+/** A progress bar. @param {{done: number, total: number, label: string}} props */
 export function Meter({ done, total, label }) {
   const share = total > 0 ? Math.min(1, done / total) : 0;
   const percent = Math.round(100 * share);
@@ -108,7 +108,7 @@ export function Meter({ done, total, label }) {
     </div>`;
 }
 
-/** What the server asked to wait for, with the seconds that are left. */
+/** The ribbon that counts down while requests wait for a busy server. */
 export function WaitingLine() {
   const { until, why } = useStore(waiting);
   const [, tick] = useState(0);
@@ -118,11 +118,11 @@ export function WaitingLine() {
     return () => clearInterval(timer);
   }, [until]);
   const left = Math.max(1, Math.ceil((until - Date.now()) / 1000));
-  return html`<div role="status">${until ? html`<p class="ribbon">${why}: going on in ${counted(left, "second")}.</p>` : null}</div>`;
+  return html`<div role="status">${until ? html`<p class="ribbon">${why}: retry in ${counted(left, "second")}.</p>` : null}</div>`;
 }
 
 /**
- * A question field that grows, and sends with Enter.
+ * A question field that grows with its text, and sends on Enter.
  * @param {{value: string, onInput: (value: string) => void, onSend: () => void, label: string, placeholder?: string, id?: string, isFocused?: boolean, children?: any}} props
  */
 export function QuestionField({ value, onInput, onSend, label, placeholder = "", id = "question-field", isFocused = false, children }) {
@@ -160,16 +160,16 @@ export function Icon({ name }) {
   return html`<svg class=${`icon ${name}`} viewBox="0 0 24 24" aria-hidden="true"><path d=${paths[name]} /></svg>`;
 }
 
-/** Strategy, budget, mode and chat model of a question, tucked away. @typedef {{strategy: string, budget: string, mode: string, rounds: string, chat: string}} Ways */
+/** The options of a question, as form values. @typedef {{strategy: string, budget: string, mode: string, rounds: string, chat: string}} Ways */
 
-// what the library takes where nobody says otherwise
+// the library's defaults
 const DEFAULT_STRATEGY = "weave";
 const DEFAULT_BUDGET = 640;
 
 /** @type {Ways} */
 export const DEFAULT_WAYS = { strategy: "", budget: "", mode: "", rounds: "", chat: "" };
 
-/** The fields of a request that the choices stand for. @param {Ways} ways */
+/** Convert the form values to fields of a request. @param {Ways} ways */
 export function wayFields(ways) {
   const budget = ways.budget.trim();
   return {
@@ -190,7 +190,7 @@ export function WayChoice({ info, ways, onChange, hasMode = true, hasStrategy = 
   const budget = String(ways.budget || info?.defaults?.budget || DEFAULT_BUDGET);
   const summary = [
     hasStrategy ? ways.strategy || shorten(info?.defaults?.strategy ?? DEFAULT_STRATEGY, 40) : "",
-    budget === "auto" ? "as many tokens as it takes" : `${number(Number(budget))} tokens`,
+    budget === "auto" ? "automatic budget" : `${number(Number(budget))} tokens`,
     hasMode ? ways.mode : "",
   ].filter(Boolean).join(" · ");
   const choice = (/** @type {keyof Ways} */ name, /** @type {string} */ label, /** @type {string[]} */ values, /** @type {string} */ none) => html`
@@ -203,7 +203,7 @@ export function WayChoice({ info, ways, onChange, hasMode = true, hasStrategy = 
       <summary><${Icon} name="gear" /><span>${summary}</span></summary>
       <div class="choices">
         ${hasStrategy ? choice("strategy", "Strategy", strategies, "default") : null}
-        <label><span>Budget, tokens</span>
+        <label><span>Budget in tokens</span>
           <input type="text" inputmode="numeric" list="budgets" pattern="auto|[0-9]{2,5}" value=${ways.budget} placeholder=${budget} onInput=${set("budget")} />
         </label>
         <datalist id="budgets"><option value="auto" /><option value="300" /><option value="640" /><option value="4000" /></datalist>
@@ -215,7 +215,7 @@ export function WayChoice({ info, ways, onChange, hasMode = true, hasStrategy = 
   `;
 }
 
-/** The names of a list of names, of records with names, or of a mapping. @param {any} values @returns {string[]} */
+/** Return the names in a list of names, a list of records with names, or a mapping. @param {any} values @returns {string[]} */
 export function namesOf(values) {
   if (!values || typeof values !== "object") return [];
   if (!Array.isArray(values)) return Object.keys(values);

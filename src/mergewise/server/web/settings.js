@@ -1,14 +1,14 @@
-// Settings: how the page looks, collections, models, tokens, limits, and signing out.
+// Settings: appearance, collections, models, tokens, limits, and signing out.
 
 import { html, useState } from "./vendor/preact.js";
 import { all, request, signOut } from "./api.js";
 import { forgetConversations } from "./conversation.js";
 import { ErrorNote, href, Waiting } from "./parts.js";
-import { kept, useLoaded } from "./store.js";
+import { browserSettings, useLoaded } from "./store.js";
 import { counted, duration, moment, number, printable, shorten, size } from "./text.js";
 
 const SCOPES = ["read", "write", "admin"];
-const SCHEMES = [["auto", "As the system"], ["light", "Light"], ["dark", "Dark"]];
+const SCHEMES = [["auto", "System"], ["light", "Light"], ["dark", "Dark"]];
 const DAY = 86_400; // seconds
 const NO_TOKEN = { title: "", scopes: ["read"], collection: "", days: "" };
 
@@ -30,7 +30,7 @@ function Appearance() {
   const choose = (/** @type {string} */ value) => {
     if (value === "auto") delete document.documentElement.dataset.scheme;
     else document.documentElement.dataset.scheme = value;
-    kept.write("scheme", value);
+    browserSettings.write("scheme", value);
     setScheme(value);
   };
   return html`
@@ -42,9 +42,9 @@ function Appearance() {
     </section>`;
 }
 
-/** A part that only some tokens may see. @param {{error: any, retry: () => void}} props */
+/** The error of a part that requires an admin token. @param {{error: any, retry: () => void}} props */
 function Refused({ error, retry }) {
-  return error.status === 403 || error.status === 404 ? html`<p class="where">This needs a token with the scope admin.</p>` : html`<${ErrorNote} error=${error} retry=${retry} />`;
+  return error.status === 403 || error.status === 404 ? html`<p class="where">Requires a token with the scope admin.</p>` : html`<${ErrorNote} error=${error} retry=${retry} />`;
 }
 
 /** @param {{collections: any[], changed: () => void}} props */
@@ -66,14 +66,14 @@ function Collections({ collections, changed }) {
         <form onSubmit=${make} class="line">
           <label>Name <input type="text" required pattern="[a-z0-9][a-z0-9\\-]{0,62}" value=${name} placeholder="handbook" onInput=${(/** @type {any} */ event) => setName(event.target.value)} /></label>
           <label>Title <input type="text" maxlength="200" value=${title} dir="auto" onInput=${(/** @type {any} */ event) => setTitle(event.target.value)} /></label>
-          <button type="submit" class="primary" disabled=${!name}>Make</button>
+          <button type="submit" class="primary" disabled=${!name}>Create</button>
         </form>
       </details>
       ${error ? html`<${ErrorNote} error=${error} />` : null}
     </section>`;
 }
 
-/** @param {any} names a list, or a mapping by name */
+/** Join names with commas. @param {any} names a list, or a mapping by name */
 function namesLine(names) {
   return (Array.isArray(names) ? names : Object.keys(names)).map((one) => shorten(one?.name ?? one, 40)).join(", ");
 }
@@ -85,10 +85,10 @@ function Models() {
     <section class="setting"><h2>Models</h2>
       ${error ? html`<${Refused} error=${error} retry=${reload} />` : null}
       ${!value && !error ? html`<${Waiting} />` : null}
-      ${value && (value.chats ?? []).every((/** @type {any} */ chat) => chat.name === "extractive") ? html`<p class="where">No chat model is configured: answers are quotations.</p>` : null}
+      ${value && (value.chats ?? []).every((/** @type {any} */ chat) => chat.name === "extractive") ? html`<p class="where">No chat model configured: answers are quotations.</p>` : null}
       ${groups.map(({ label, models }) => html`<h3 class="label">${label}</h3><${Facts} rows=${models.map((model) => [model.name, model.name === "extractive" ? "no model: answers are quotations" : factsOf(model)])} />`)}
       ${["strategies", "modes"].map((kind) => (value?.[kind]?.length ? html`
-        <details class="make"><summary>${kind === "modes" ? "Modes of answers" : "Strategies"} (${value[kind].length})</summary>
+        <details class="make"><summary>${kind === "modes" ? "Answer modes" : "Strategies"} (${value[kind].length})</summary>
           <${Facts} rows=${value[kind].map((/** @type {any} */ one) => [one.name, [one.summary, one.needs ? `needs a ${one.needs.toLowerCase()} model` : ""].filter(Boolean).join("; ")])} />
         </details>` : null))}
     </section>`;
@@ -96,7 +96,7 @@ function Models() {
 
 const MODEL_KINDS = [["chats", "Chat"], ["embedders", "Embedders"], ["rerankers", "Rerankers"]];
 
-/** What a record says, but its name. @param {any} record */
+/** Join the fields of a record, without its name. @param {any} record */
 function factsOf(record) {
   if (!record || typeof record !== "object") return "";
   const facts = Object.entries(record).filter(([name, value]) => name !== "name" && value && plain(value));
@@ -128,7 +128,7 @@ function Tokens({ collections }) {
     <section class="setting"><h2>Tokens</h2>
       ${error ? html`<${Refused} error=${error} retry=${reload} />` : null}
       ${!tokens && !error ? html`<${Waiting} />` : null}
-      ${secret ? html`<div class="note" role="status"><p><b>The new token, shown this once.</b></p><p class="secret"><code>${printable(secret)}</code></p>
+      ${secret ? html`<div class="note" role="status"><p><b>The new token. It is shown only once.</b></p><p class="secret"><code>${printable(secret)}</code></p>
         <p><button type="button" onClick=${() => navigator.clipboard?.writeText(secret)}>Copy</button> <button type="button" class="plain" onClick=${() => setSecret(null)}>Hide</button></p></div>` : null}
       ${tokens ? html`
         ${tokens.length ? html`<ul class="rows">${tokens.map((token) => html`<${TokenRow} key=${token.id} token=${token} removed=${reload} />`)}</ul>` : null}
@@ -143,9 +143,9 @@ function TokenRow({ token, removed }) {
   const name = shorten(token.title || token.id, 80);
   const facts = [
     (token.scopes ?? []).join(", "),
-    token.collections ? namesLine(token.collections) : "every collection",
+    token.collections ? namesLine(token.collections) : "all collections",
     token.expires ? `until ${moment(token.expires)}` : "",
-    token.rate ? `${number(token.rate)} a second` : "",
+    token.rate ? `${number(token.rate)} requests per second` : "",
     token.title ? token.id : "",
   ];
   const remove = () => request(`tokens/${encodeURIComponent(token.id)}`, { method: "DELETE" }).then(removed, setError);
@@ -158,7 +158,7 @@ function TokenRow({ token, removed }) {
       </div>
       <div class="acts">
         ${isAsking
-          ? html`<span class="confirm">It ends at once.
+          ? html`<span class="confirm">Remove the token now?
               <button type="button" class="danger" onClick=${remove}>Remove</button>
               <button type="button" class="plain" onClick=${() => setAsking(false)}>Keep</button></span>`
           : html`<button type="button" class="plain" aria-label=${`Remove the token ${name}`} onClick=${() => setAsking(true)}>Remove</button>`}
@@ -190,17 +190,17 @@ function NewToken({ collections, made }) {
   return html`
     <details class="make"><summary>New token</summary>
       <form onSubmit=${make} class="line">
-        <label>For <input type="text" maxlength="200" dir="auto" value=${fields.title} placeholder="who or what has it" onInput=${set("title")} /></label>
+        <label>For <input type="text" maxlength="200" dir="auto" value=${fields.title} placeholder="person or program" onInput=${set("title")} /></label>
         <fieldset class="pills"><legend class="sr">Scopes</legend>
           ${SCOPES.map((scope) => html`
             <label><input type="checkbox" checked=${fields.scopes.includes(scope)} onChange=${() => toggle(scope)} /><span>${scope}</span></label>`)}
         </fieldset>
         <label>Collection <select value=${fields.collection} onChange=${set("collection")}>
-          <option value="">every one</option>
+          <option value="">all</option>
           ${collections.map((one) => html`<option value=${one.name}>${shorten(one.title || one.name, 40)}</option>`)}
         </select></label>
-        <label>Days <input type="number" class="short" min="1" max="3650" value=${fields.days} placeholder="no end" onInput=${set("days")} /></label>
-        <button type="submit" class="primary" disabled=${!fields.scopes.length}>Make</button>
+        <label>Days <input type="number" class="short" min="1" max="3650" value=${fields.days} placeholder="no limit" onInput=${set("days")} /></label>
+        <button type="submit" class="primary" disabled=${!fields.scopes.length}>Create</button>
       </form>
       ${error ? html`<${ErrorNote} error=${error} />` : null}
     </details>`;
@@ -219,7 +219,7 @@ function Limits() {
     ${rest.length ? html`<section class="setting"><h2>Server</h2><${Facts} rows=${rest} /></section>` : null}`;
 }
 
-/** A limit with its unit behind the number, where its name has it at its end. @param {string} name @param {any} limit @returns {[string, any]} */
+/** Move the unit at the end of a limit's name to its value. @param {string} name @param {any} limit @returns {[string, any]} */
 function withUnit(name, limit) {
   if (typeof limit !== "number") return [name, limit];
   if (name.endsWith("_bytes")) return [name.slice(0, -6), size(limit)];

@@ -1,4 +1,4 @@
-// Source: a document's own text, with the place that was cited, and pale what else the context took from it.
+// Source: the text of a document with the cited place marked, and other text of the context marked pale.
 
 import { html, useEffect, useLayoutEffect, useMemo, useRef, useState } from "./vendor/preact.js";
 import { request, within } from "./api.js";
@@ -7,11 +7,11 @@ import { Empty, ErrorNote, href, placeHref, unwrapped, Waiting } from "./parts.j
 import { useLoaded } from "./store.js";
 import { counted, number, Offsets, printable, shorten, size } from "./text.js";
 
-const WINDOW = 40_000; // characters that are fetched at a time
-const LARGEST = 150_000; // the same where a cited place is longer
-const BEFORE = 6_000; // of them before the place
+const WINDOW = 40_000; // characters per request
+const LARGEST = 150_000; // characters per request for a longer cited place
+const BEFORE = 6_000; // characters to load before the place
 const MARKDOWN = /\.(md|markdown|mdx|qmd)$/i;
-const SIGILS = /^ {0,3}#{1,6} +|\*{1,3}(?=\S)|(?<=\S)\*{1,3}|`+|^[ \t]*\|[-| :]+\|[ \t]*$|\|/gm; // what writes headings, emphasis, code and tables
+const SIGILS = /^ {0,3}#{1,6} +|\*{1,3}(?=\S)|(?<=\S)\*{1,3}|`+|^[ \t]*\|[-| :]+\|[ \t]*$|\|/gm; // Markdown marks of headings, emphasis, code and tables
 
 /** @typedef {{start: number, end: number, text: string}} TextWindow in code points */
 
@@ -22,7 +22,7 @@ export function SourceView({ collection, itemKey, query }) {
   const { value: document, error, reload } = useLoaded((signal) => request(address, { signal }), [address]);
   if (error) {
     return error.status === 404
-      ? html`<${Empty} title="This document is gone"><p>It was removed, or it never was in this collection. <a href=${href(collection, "documents")}>To the documents</a></p></${Empty}>`
+      ? html`<${Empty} title="Document not found"><p>It was removed, or never existed in this collection. <a href=${href(collection, "documents")}>Go to the documents</a></p></${Empty}>`
       : html`<${ErrorNote} error=${error} retry=${reload} />`;
   }
   if (!document) return html`<${Waiting} />`;
@@ -72,13 +72,13 @@ function DocumentText({ collection, address, document, span, itemKey }) {
       setError,
     );
   };
-  // what is put above must not move what is read
+  // text inserted above must not move the text on screen
   useLayoutEffect(() => {
     if (held.current.isAbove) scrollBy({ top: globalThis.document.documentElement.scrollHeight - held.current.height, behavior: "instant" });
     held.current = { height: 0, isAbove: false };
   }, [windows]);
   useEffect(() => {
-    // the place is gone to once, as soon as its text is there: what is put before or behind it later moves nothing
+    // scroll to the place only once, when its text is loaded: text inserted later must not scroll the page
     const place = isSought.current && globalThis.document.querySelector("#place");
     if (!place) return;
     isSought.current = false;
@@ -120,7 +120,7 @@ function DocumentText({ collection, address, document, span, itemKey }) {
   `;
 }
 
-/** What the last context of this collection took from a document. @param {string} collection @param {string} id */
+/** Return the spans of a document in the last context of this collection. @param {string} collection @param {string} id */
 function spansOfContext(collection, id) {
   return (lastTurn(collection)?.context.passages ?? []).flatMap((/** @type {any} */ passage) => passage.spans.filter((/** @type {any} */ span) => span.doc === id));
 }
@@ -169,7 +169,7 @@ function TextOf({ part, span, others, name, language, outline, pages }) {
       ...outline.filter(isNear).map((heading) => range(heading, `heading h${Math.min(4, heading.level - top + 1)}`)),
       ...others.filter(isNear).map((other) => range(other, "other")),
       ...(span && isNear(span) ? [range(span, "here")] : []),
-      // a page's number cuts the text where the page begins
+      // one character at the start of each page, where the page number is inserted
       ...pages.filter((page) => part.start <= page.start && page.start < part.end).map((page) => range({ start: page.start, end: page.start + 1 }, `page ${page.number}`)),
       ...(isMarkdown ? [...part.text.matchAll(SIGILS)].map((found) => ({ start: found.index, end: found.index + found[0].length, value: "sigil" })) : []),
     ];
@@ -197,7 +197,7 @@ function cutText(text, ranges) {
   });
 }
 
-/** A long text cut by many ranges: each stretch between two cuts with the values that hold there. @param {number} length @param {{start: number, end: number, value: string}[]} ranges */
+/** Split a long text at the bounds of many ranges. Return each piece with the values of its ranges. @param {number} length @param {{start: number, end: number, value: string}[]} ranges */
 function sweep(length, ranges) {
   const bounds = ranges.flatMap((range) => [{ at: range.start, value: range.value, by: 1 }, { at: range.end, value: range.value, by: -1 }]);
   bounds.sort((a, b) => a.at - b.at);

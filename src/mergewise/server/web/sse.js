@@ -1,8 +1,8 @@
-// Server-sent events over fetch: EventSource can neither post nor send headers.
+// Server-sent events over fetch, because EventSource cannot POST or send headers.
 
 /** @typedef {{event: string, data: string, id: string}} ServerEvent */
 
-/** Text in pieces of any size to events, by the rules of the HTML standard. */
+/** A parser of event streams by the HTML standard. It accepts text in pieces of any size. */
 export class EventParser {
   #rest = "";
   #event = "";
@@ -11,7 +11,7 @@ export class EventParser {
   #id = "";
   #begun = false;
 
-  /** The events that end within this piece. @param {string} piece @returns {ServerEvent[]} */
+  /** Add a piece, and return the events that it completes. @param {string} piece @returns {ServerEvent[]} */
   push(piece) {
     let text = this.#rest + piece;
     if (!this.#begun && text) {
@@ -24,7 +24,7 @@ export class EventParser {
       const end = text.slice(from).search(/[\r\n]/);
       if (end < 0) break;
       const at = from + end;
-      // a carriage return may be half of a line end, the other half still to come
+      // a carriage return at the end may be the first half of \r\n
       if (text[at] === "\r" && at + 1 === text.length) break;
       const event = this.#line(text.slice(from, at));
       if (event) events.push(event);
@@ -57,7 +57,7 @@ export class EventParser {
 }
 
 /**
- * The events of a response, until it ends. Leaving the loop cancels the response.
+ * Yield the events of a response until it ends. Leaving the loop cancels the response.
  * @param {ReadableStream<Uint8Array>} body
  * @returns {AsyncGenerator<ServerEvent, void, void>}
  */

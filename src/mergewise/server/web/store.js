@@ -1,4 +1,4 @@
-// Values that several views look at, each with those who are told when it changes.
+// Observable values that several views share.
 
 import { useEffect, useState } from "./vendor/preact.js";
 
@@ -19,14 +19,14 @@ export class Store {
     for (const tell of [...this.#watchers]) tell();
   }
 
-  /** @param {() => void} tell @returns {() => void} that ends it */
+  /** Call `tell` after each change. @param {() => void} tell @returns {() => void} a function that ends this */
   watch(tell) {
     this.#watchers.add(tell);
     return () => this.#watchers.delete(tell);
   }
 }
 
-/** The value of a store; the component is drawn again when it changes. @template T @param {Store<T>} store @returns {T} */
+/** Return the value of a store, and render the component again when it changes. @template T @param {Store<T>} store @returns {T} */
 export function useStore(store) {
   const [, draw] = useState(0);
   useEffect(() => store.watch(() => draw((count) => count + 1)), [store]);
@@ -34,7 +34,7 @@ export function useStore(store) {
 }
 
 /**
- * What a promise gives, made anew where one of the inputs changes.
+ * Return the result of a promise, loaded again when one of the inputs changes.
  * @template T
  * @param {(signal: AbortSignal) => Promise<T>} load
  * @param {unknown[]} inputs
@@ -55,8 +55,8 @@ export function useLoaded(load, inputs) {
   return { value: state.value, error: state.error, isLoading: state.isLoading, reload: () => setTurn((count) => count + 1) };
 }
 
-/** What this browser keeps; frames without an origin have no storage, and then it lasts as long as the page. */
-export const kept = {
+/** Settings in the browser's storage. Frames without an origin have no storage, so settings are lost with the page. */
+export const browserSettings = {
   /** @param {string} name @returns {any} */
   read(name) {
     try {
@@ -70,7 +70,7 @@ export const kept = {
     try {
       localStorage.setItem(`mergewise-${name}`, JSON.stringify(value));
     } catch {
-      /* it lasts as long as the page */
+      /* no storage: the setting is lost with the page */
     }
   },
 };

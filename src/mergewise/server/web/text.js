@@ -1,15 +1,15 @@
-// Texts as the page shows them: what steers or hides made visible, offsets converted, numbers and keys spelled.
+// Conversion of texts and numbers for the page: visible control characters, offsets, and formats.
 
-// Each replacement is as long as what it replaces, so that offsets stay those of the text.
+// Each replacement has the same length as the replaced character, so that all offsets stay the same.
 const STEERING =
   /[\0-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\u2028\u2029\u115f\u1160\u17b4\u17b5\u180e\u2060-\u2065\u206a-\u206f\u3164\ufeff\uffa0\ufff0-\ufffb\ufdd0-\ufdef\ufffe\uffff]/g;
-// Tags in which a hidden text can be spelled: two units each.
+// Unicode tags, which can spell a hidden text. Each takes two UTF-16 units.
 const TAGS = /\udb40[\udc00-\udcff]/g;
 
 /**
- * A text fit to look at: control characters as pictures, overrides of direction and hidden characters as U+FFFD.
+ * Make a text safe to show: control characters become pictures, direction overrides and hidden characters become U+FFFD.
  * @param {unknown} value
- * @returns {string} as long as the text, in UTF-16 units
+ * @returns {string} a text of the same length in UTF-16 units
  */
 export function printable(value) {
   return String(value ?? "").replace(STEERING, picture).replace(TAGS, "\ufffd\ufffd");
@@ -22,7 +22,7 @@ function picture(steering) {
   return code < 32 ? String.fromCharCode(0x2400 + code) : code === 127 ? "\u2421" : "\ufffd";
 }
 
-/** The text on one line, cut at a word where it is longer. @param {unknown} value @param {number} [length] */
+/** Put the text on one line. If it is too long, cut it at a word. @param {unknown} value @param {number} [length] */
 export function shorten(value, length = 120) {
   const line = printable(value).split(/\s+/).filter(Boolean).join(" ");
   if (line.length <= length) return line;
@@ -31,19 +31,19 @@ export function shorten(value, length = 120) {
   return (word > (length * 2) / 3 ? cut.slice(0, word) : cut).trimEnd() + "…";
 }
 
-/** A message as a sentence: a capital at its beginning, a stop at its end. @param {unknown} value @param {number} [length] */
+/** Turn a message into a sentence, with a capital letter and a full stop. @param {unknown} value @param {number} [length] */
 export function sentence(value, length = 400) {
   const line = shorten(value, length);
   if (!line) return "";
   return line[0].toLocaleUpperCase() + line.slice(1) + (/[.!?…:;。？！]["”’)]?$/.test(line) ? "" : ".");
 }
 
-/** From offsets in code points, as the server counts, to UTF-16 units, as JavaScript does, and back. */
+/** A converter of offsets in code points (the server's) to UTF-16 units (JavaScript's). */
 export class Offsets {
   /** @param {string} text */
   constructor(text) {
     this.length = text.length;
-    /** Code points, by number, that take two units. @type {number[]} */
+    /** The positions of code points that take two units. @type {number[]} */
     this.wide = [];
     if (!/[\ud800-\udbff]/.test(text)) return;
     for (let unit = 0, point = 0; unit < text.length; point++) {
@@ -53,7 +53,7 @@ export class Offsets {
     }
   }
 
-  /** The unit at which a code point begins. @param {number} point */
+  /** Return the UTF-16 unit at which a code point begins. @param {number} point */
   unit(point) {
     return Math.max(0, Math.min(this.length, point + this.#widerBefore((i) => this.wide[i] < point)));
   }
@@ -72,11 +72,11 @@ export class Offsets {
 }
 
 /**
- * A text cut wherever one of the ranges begins or ends.
+ * Split a text at the bounds of the ranges.
  * @template T
  * @param {number} start @param {number} end
  * @param {{start: number, end: number, value: T}[]} ranges
- * @returns {{start: number, end: number, values: T[]}[]} each with the values of the ranges that hold it
+ * @returns {{start: number, end: number, values: T[]}[]} each piece with the values of the ranges that contain it
  */
 export function pieces(start, end, ranges) {
   const near = ranges.filter((range) => range.start < end && start < range.end);
@@ -123,7 +123,7 @@ export function duration(ms) {
   return ms < 60_000 ? `${(ms / 1000).toFixed(1)} s` : `${Math.floor(ms / 60_000)} min ${Math.round((ms % 60_000) / 1000)} s`;
 }
 
-/** A moment as a reader says it: a time today, else a date. @param {string | number | null | undefined} value */
+/** Format a moment: the time if it is today, else the date. @param {string | number | null | undefined} value */
 export function moment(value) {
   if (value == null || value === "") return "";
   const date = new Date(typeof value === "number" ? value * 1000 : value);
@@ -134,7 +134,7 @@ export function moment(value) {
     : date.toLocaleDateString([], { year: "numeric", month: "short", day: "numeric" });
 }
 
-/** Title and headings on one line. @param {string | undefined} title @param {string[] | undefined} headings */
+/** Join title and headings on one line. @param {string | undefined} title @param {string[] | undefined} headings */
 export function headingPath(title, headings) {
   const parts = [title, ...(headings ?? [])].filter(Boolean).map((part) => shorten(part, 160));
   return parts.filter((part, i) => i === 0 || part !== parts[i - 1]).join(" › ");
