@@ -32,12 +32,7 @@ from mergewise.server.configuration import load_config
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
-OLD = {"guide.md", "serve.md", "trust.md", "scale.md", "architecture.md", "evaluation.md", "log.md", "reference.md"}
-PAGES = sorted(
-    path.relative_to(DOCS).as_posix()
-    for path in DOCS.rglob("*.md")
-    if path.relative_to(DOCS).parts[0] != "reference" and path.name not in OLD
-)
+PAGES = sorted(path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md") if path.parent.name != "reference")
 BLOCK = re.compile(
     r"(?:^<!-- (?P<note>.*?) -->\n+)?^```(?P<language>\w+)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL
 )
