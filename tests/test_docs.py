@@ -7,6 +7,7 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
+from scripts import diagrams
 
 import mergewise
 from mergewise.designs import MODES, STRATEGIES, VIEWS
@@ -93,3 +94,8 @@ def test_paths_in_the_architecture_exist(folder: str) -> None:
 def test_manual_names_every_strategy_mode_and_view() -> None:
     named = {name for text in WRITTEN.values() for name in NAMED.findall(text)}
     assert named >= STRATEGIES.keys() | MODES.keys() | VIEWS.keys()
+
+
+def test_diagrams_match_their_text() -> None:
+    for name, text in diagrams.drawings().items():
+        assert (diagrams.FOLDER / name).read_text(encoding="utf-8") == text, "run `python -m scripts.diagrams`"

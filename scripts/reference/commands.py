@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import typer
-from scripts.reference.markup import code_block, table, wrapped
 
 from mergewise.cli.main import app, callbacks
 from mergewise.cli.options import help_text
 from mergewise.cli.settings import setting_of, variable
+from scripts.reference.markup import code_block, table, wrapped
 
 
 def page() -> str:

@@ -6,10 +6,9 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from mergewise.server.configuration import CollectionConfig, ModelConfig, ProfileConfig, ServeLimits, ServerConfig
 from scripts.reference.commands import commands, settings
 from scripts.reference.markup import documented, settings_table, table, wrapped
-
-from mergewise.server.configuration import CollectionConfig, ModelConfig, ProfileConfig, ServeLimits, ServerConfig
 
 ROOT = Path(__file__).parents[2]
 # Variables that no option stands for. A variable that the code reads and that is neither here nor an option is an error.

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import fields
 
-from scripts.reference.markup import documented, settings_table, table, wrapped, written_value
-
 from mergewise.defaults import CAUSAL, CHAT, EMBEDDER, RERANKER, SCORER
 from mergewise.designs import MODES, STRATEGIES, VIEWS
 from mergewise.models import CAUSALS, CHATS, EMBEDDERS, RERANKERS, SCORERS
 from mergewise.store.views import Presets
+from scripts.reference.markup import documented, settings_table, table, wrapped, written_value
 
 SPECS = (
     ("embedder", "--embedder", EMBEDDERS, EMBEDDER),

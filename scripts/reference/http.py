@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from scripts.reference.markup import table, wrapped
-
 from mergewise.server.app import create_api
+from scripts.reference.markup import table, wrapped
 
 METHODS = ("get", "post", "put", "patch", "delete")
 

@@ -97,7 +97,9 @@ def signature(name: str, function: Any) -> str:
 
 
 def _parameter(parameter: inspect.Parameter) -> str:
-    star = {parameter.VAR_POSITIONAL: "*", parameter.VAR_KEYWORD: "**"}.get(parameter.kind, "")
+    star = (
+        "*" if parameter.kind is parameter.VAR_POSITIONAL else "**" if parameter.kind is parameter.VAR_KEYWORD else ""
+    )
     kind = "" if parameter.annotation is parameter.empty else f": {_type(parameter.annotation)}"
     default = "" if parameter.default is parameter.empty else f" = {_code(parameter.default)}"
     return f"{star}{parameter.name}{kind}{default}"

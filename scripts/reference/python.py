@@ -7,10 +7,9 @@ from collections.abc import Iterator
 from dataclasses import is_dataclass
 from typing import Any
 
-from scripts.reference.markup import code_block, documented, settings_table, signature, summary, table, wrapped
-
 import mergewise
 from mergewise import designs, errors, protocols, types
+from scripts.reference.markup import code_block, documented, settings_table, signature, summary, table, wrapped
 
 # Public names that are neither classes nor functions, and so have no docstring
 OTHER_NAMES = {
