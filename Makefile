@@ -1,18 +1,18 @@
-# make demo          index the manual (or DOCS=path) and answer a question (QUESTION="...") with cited sentences
-# make test          lint, types and all tests but those of integrations and causal models; CI runs this and the next three
-# make quick         lint, types and every test that starts no process or server and opens no database: a minute on two cores
-# make wheel         the wheel, installed into an empty environment, where `mergewise demo` runs from an empty folder
-# make integrations  the retrievers for LangChain, LlamaIndex and Haystack, and a Ray cluster of two nodes, tested with these packages (some 500 MB)
-# make causal        causal models and training, tested with torch on tiny models (TORCH=..., some 220 MB)
-# make docs          the site of the manual in `site`: no network, and a broken link is an error
-# make figures       the plots of the manual, from benchmarks/results
-# make coverage      the tests with coverage; fails below FLOOR=90 per cent
-# make lock          dev.lock, the versions that development and CI install (needs uv)
-# make attack        what docs/trust.md says was tried, in its long form: twenty minutes at most
-# make fuzz          an hour of fuzzing guided by coverage (MINUTES=60), of which make attack has a short form; it goes on where it ended
-# make bench         speed and memory of the index, of sentences, tokens and alignment
-# make chaos         kills of writers, servers, an evaluation, a cluster and at each request to a bucket; damage; the server's tests in their long form
-# make mutants       220 small changes of the sources: does a test notice? (up to 80 minutes; stopped, it goes on; SEED=2 draws others)
+# make demo          answer two questions from the manual, or QUESTION="..." from DOCS=path, with cited sentences
+# make quick         lint, types and the tests without processes, servers and databases: a minute on two cores
+# make test          lint, types and all tests but those of integrations and causal models
+# make wheel         build the wheel and run `mergewise demo` with it in an empty environment
+# make causal        test causal models and training with torch (TORCH=..., some 220 MB)
+# make integrations  test LangChain, LlamaIndex, Haystack and a Ray cluster of two nodes (some 500 MB)
+# make docs          build the site of the manual in site/, offline; a broken link is an error
+# make figures       draw the plots of the manual from benchmarks/results
+# make coverage      run the tests with coverage; fail below FLOOR per cent
+# make lock          update dev.lock, the versions that development and CI install (needs uv)
+# make bench         measure speed and memory
+# make chaos         kill writers, servers, an evaluation and a cluster; damage indexes; the long form of server tests
+# make attack        hostile documents, requests and indexes, in their long form: twenty minutes
+# make fuzz          an hour of fuzzing guided by coverage (MINUTES=60); continues where it ended
+# make mutants       220 small changes of the source: does a test notice? (80 minutes; resumes; SEED=2 draws others)
 
 PYTHON ?= python3.11
 VENV   := .venv
@@ -22,10 +22,11 @@ WHEEL  ?= .venv-wheel
 MINUTES ?= 60
 # per cent of lines and branches that the tests must reach
 FLOOR  ?= 90
-# the build for processors alone, from PyTorch's own index or a local one: that of PyPI brings gigabytes of CUDA along
+# the build for processors alone: the default build brings gigabytes of CUDA
 TORCH  ?= torch==2.13.0+cpu
 
-.PHONY: demo quick test tests lint wheel integrations integrations-environment causal causal-environment docs figures coverage lock attack fuzz bench chaos mutants clean
+.DEFAULT_GOAL := help
+.PHONY: help demo quick test tests lint wheel integrations integrations-environment causal causal-environment docs figures coverage lock attack fuzz bench chaos mutants clean
 
 # the versions that dev.lock holds; LOCKED= takes the newest
 LOCKED ?= --constraint dev.lock
@@ -35,10 +36,13 @@ $(VENV)/.installed: pyproject.toml dev.lock
 	$(BIN)/python -m pip install --quiet $(LOCKED) --editable ".[dev]"
 	touch $@
 
+help:
+	@sed -n "s/^# \(make .*\)/\1/p" Makefile
+
 demo: $(VENV)/.installed
 	$(BIN)/mergewise demo $(DOCS) $(if $(QUESTION),--question "$(QUESTION)")
 
-# types are looked at by one process: the tests begin beside it
+# mypy uses one process, so the tests start at the same time
 test: $(VENV)/.installed
 	$(MAKE) --jobs=2 lint tests
 

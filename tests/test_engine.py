@@ -53,7 +53,7 @@ def test_documents_of_the_callers_own(tmp_path: Path) -> None:
     changed = mw.Document(id="3", title="T3", text="Text of 3.", metadata={"year": 1999})
     assert index.add(changed).replaced == 1
     assert index.remove(["3", "nope", "3"]) == 1
-    with pytest.raises(mw.UsageError, match="no document has the id '3'"):
+    with pytest.raises(mw.UsageError, match="unknown document: '3'"):
         index.document("3")
 
 

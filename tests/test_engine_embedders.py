@@ -50,7 +50,7 @@ def test_without_the_object_the_index_says_what_is_needed(tmp_path: Path) -> Non
     index = mw.open(tmp_path / "index")
     assert len(index) == 1 and index.document("cats").text == CATS.text and index.remove(["nothing"]) == 0
     for use in (lambda: index.context("cats"), lambda: index.ask("cats"), lambda: index.add(DOGS)):
-        with pytest.raises(mw.UsageError, match=r"embedder of your own, 'hash'.*embedder=\.\.\."):
+        with pytest.raises(mw.UsageError, match=r"your own embedder 'hash'.*embedder=\.\.\."):
             use()
 
 

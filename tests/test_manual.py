@@ -60,7 +60,7 @@ def commands(block: Block) -> Iterator[tuple[str, str]]:
     parts = re.split(r"^\$ ", block.text, flags=re.MULTILINE)
     assert not parts[0].strip(), f"output without a command in line {block.line}"
     for part in parts[1:]:
-        command, output = re.match(r"((?:.*\\\n)*.*\n)(.*)", part, re.DOTALL).groups()  # type: ignore[union-attr]
+        command, output = re.match(r"((?:[^\n]*\\\n)*[^\n]*\n)(.*)", part, re.DOTALL).groups()  # type: ignore[union-attr]
         yield command.replace("\\\n", " ").strip(), output
 
 

@@ -32,10 +32,12 @@ class Row(NamedTuple):
 
 
 def rows() -> Iterator[Row]:
-    for line in re.findall(r"^\| ((?:view )?`.*) \|$", PAPERS, re.MULTILINE):
-        of, *cells, why = line.split(" | ")
-        assert why.strip(), line
-        parameter, paper, ours = (cell.strip("`") for cell in cells)
+    cell = "`[^`|]+`"
+    for of, *cells, why in re.findall(
+        rf"^\| ((?:view )?`.*) \| ({cell}) \| ({cell}) \| ({cell}) \| (.*) \|$", PAPERS, re.MULTILINE
+    ):
+        assert why.strip(), of
+        parameter, paper, ours = (one.strip("`") for one in cells)
         is_view = of.startswith("view ")
         for name in re.findall(r"`([^`]+)`", of):
             known_view = is_view or name not in STRATEGIES

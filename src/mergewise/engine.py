@@ -1,4 +1,4 @@
-"""The whole pipeline, read top to bottom: an index gets documents, assembles a context, answers."""
+"""The class `Index`: documents are added, contexts assembled, questions answered."""
 
 from __future__ import annotations
 
@@ -54,21 +54,20 @@ if TYPE_CHECKING:
     from mergewise.inputs import Input, Source
     from mergewise.readers import FolderSearch
 
-# What adds and what asks is imported where it is used: either half takes longer to import than to open an index.
+# Indexing and asking are imported at their first use: each takes longer to import than an index takes to open.
 
 log = logging.getLogger("mergewise")
 
 AT_ONCE = 8  # questions of `ask_many`
 WRITTEN = ".summaries"
-"""In the index's directory: what a chat model wrote for a view."""
+"""Folder of an index with the replies of a chat model for its views."""
 
 
 @dataclass
 class Index:
-    """Documents, searchable. Made by `mergewise.open`; safe to use from several threads, and a context manager.
+    """A searchable collection of documents, opened by `mergewise.open`. A context manager, safe to use from several threads.
 
-    Everything but `close` raises UsageError once the index is closed, and CorruptIndex where what is on the disk does not fit
-    together.
+    Each method but `close` raises UsageError once the index is closed, and CorruptIndex if its files do not fit together.
     """
 
     store: LanceStore | ShardedStore
@@ -95,9 +94,9 @@ class Index:
         self.close()
 
     def close(self) -> None:
-        """Let go of files, of loaded models and of connections. Questions under way are finished; models given as objects stay.
+        """Release files, loaded models and connections. Running questions finish. Models that you passed as objects stay open.
 
-        Closing twice is once. Raises nothing.
+        A second call does nothing. Raises nothing.
         """
         if isinstance(self.store, ClosedStore):
             return
@@ -109,9 +108,10 @@ class Index:
         log.info("closed %s", place)
 
     def with_chat(self, chat: str | ChatModel) -> Index:
-        """This index, asked with another chat model. What is open is shared, and belongs to this one, which is closed in the end.
+        """Return an index that shares this one's files and models, but asks another chat model. Close only this one.
 
-        Raises what `open` raises for the chat model.
+        Raises:
+            UsageError: for an invalid chat model. What `open` raises for a chat model is raised, too.
         """
         own = load_chat(chat) if isinstance(chat, str) else streaming(chat)
         causal = causal_of(own) or self._models.causal
@@ -122,20 +122,22 @@ class Index:
 
     @property
     def manifest(self) -> Manifest:
-        """The state of the index: its embedder, its views, its tables."""
+        """State of the index: its embedder, views and tables."""
         return self.store.manifest
 
     @property
     def snapshot(self) -> str:
-        """The state of the index that stands, as a short hash: two are equal where the index has not changed between them."""
+        """Short hash of the state of the index. It changes with every change of the index."""
         return self.manifest.snapshot
 
     @property
     def embedder(self) -> Embedder | None:
-        """Loaded when it is first needed; None for an index of text alone.
+        """Embedder of the index, loaded at its first use. None for an index without vectors.
 
-        Raises UsageError where it was given as an object and must be given again, or where the user never named the one that the
-        index names; MissingExtra and ModelError as `open` does.
+        Raises:
+            UsageError: if the embedder was an object and must be passed again, or if you never named it for this index.
+            MissingExtra: if it needs a package that is not installed.
+            ModelError: if it cannot be loaded.
         """
         if self._models.embedder is None and self.manifest.dimension:
             spec = self.manifest.embedder
@@ -146,20 +148,20 @@ class Index:
                 if knows_embedder(spec):
                     raise
                 raise UsageError(
-                    f"{self.store.directory} was built with an embedder of your own, {spec!r}",
-                    "give it again: mergewise.open(path, embedder=...)",
+                    f"{self.store.directory} was built with your own embedder {spec!r}",
+                    "pass it: mergewise.open(path, embedder=...)",
                 ) from None
         return self._models.embedder
 
     @property
     def models(self) -> Models:
-        """All models of the index, the embedder among them. Raises what `embedder` raises."""
+        """All models of the index with the loaded embedder. Raises what `embedder` raises."""
         embedder = self.embedder
         return replace(self._models, embedder=embedder)
 
     @property
     def tokens(self) -> TokenCounter:
-        """Counts tokens for budgets."""
+        """Counter of tokens for budgets."""
         return self._models.count_tokens
 
     @property
@@ -181,10 +183,17 @@ class Index:
     # -- documents
 
     def documents(self, prefix: str = "", *, after: str | None = None, limit: int | None = None) -> list[DocumentInfo]:
-        """All documents, without their texts, in the order in which they were added; or a page of them, sorted by id.
+        """List documents without their texts, in the order they were added; with an argument, a page sorted by id.
 
-        A page holds at most `limit` documents, whose ids begin with `prefix` and come after `after`, which may be gone meanwhile.
-        Pages one after the other hold each document that stands all the while once.
+        Pages are stable: a document that exists all the time is on one page.
+
+        Args:
+            prefix: Beginning of the ids.
+            after: Last id of the page before. It may have been removed.
+            limit: Maximum number of documents.
+
+        Raises:
+            UsageError: for an invalid argument.
         """
         text("the prefix is", prefix)
         text_or_none("the id is", after)
@@ -192,48 +201,54 @@ class Index:
         return self.store.reader().documents(prefix, after, at_most)
 
     def document(self, doc_id: str) -> Document:
-        """One document with its text, outline and pages. Raises UsageError where there is none of this id."""
+        """Return a document with its text, outline and pages.
+
+        Raises:
+            UsageError: for an unknown id.
+        """
         document = self.store.reader().document(text("the id is", doc_id))
         if document is None:
-            raise UsageError(f"no document has the id {doc_id!r}", "`mergewise info --documents` lists them")
+            raise UsageError(f"unknown document: {doc_id!r}", "list the ids with `mergewise info --documents`")
         return document
 
     @takes_options(IndexingOptions)
     def add(self, *sources: Source | Iterable[Source], **options: Unpack[IndexingOptions]) -> AddReport:
-        """Index files, folders and `Document`s. Unchanged content is skipped, changed content replaces the old.
+        """Index files, folders and documents. Unchanged content is skipped, changed content replaces the old.
 
-        Documents of LangChain, LlamaIndex and Haystack are taken as they are. A `File` is read under another name than its own.
-        A file that cannot be read is named in the report with its reason, and the others go on. Documents are written in
-        batches, each of them atomically: after a kill, the same call does the rest. If there is much to embed, all texts are
-        written first, and questions find them by their words from then on; vectors follow in changes of less than half a
-        minute. A document whose file is gone from one of the folders stays, and is named: `sync` removes it.
+        Documents are written in batches, each atomically: after a kill, the same call resumes. If there is much to embed, all
+        texts are written first and can be searched by their words. Vectors follow in changes of less than half a minute. The
+        report names files that cannot be read, with the reason. It also names documents whose file is gone: `sync` removes them.
 
         Args:
-            include: Patterns of files in folders that are read, such as "*.md" or "2019/**/*.md".
-            exclude: Patterns of files in folders that are left out, such as "drafts/" or "*.log".
-            metadata: Metadata for all documents of the call, in place of their own under the same keys. If nothing else changed,
-                nothing is embedded.
-            dry_run: Only report what would be changed.
-            progress: Is called with the work done, the work in all and the document at hand.
-            limits: Bounds for reading files whose formats others parse (PDF, DOCX and the like). They are read in a process of
-                their own, so that one that crashes its parser, or takes more time or memory, fails alone.
-            embed: With "later", vectors are left to the next call, or to `embed`; `vectors` says how many there are.
-            cancel: Is called before each document and after every few texts, from any thread. Once it returns True, `Cancelled`
-                is raised: what was written stays, and the same call does the rest.
-            workers: Extra processes that read and split documents, make the rows of views and, with the embedder that ships,
-                vectors; this process writes. None: one a core, if there is enough to do. The rows are the same. If a worker
-                dies, the log names it, and this process does its work.
-            ray: Workers on a Ray cluster: "local" starts one on this machine, "auto" is the one that this machine is a node of,
-                "HOST:PORT" names its head. With one of `workers`, or None, they are as many as there is room for. They also embed
-                with a model of sentence-transformers, or write with a causal model. Files that a node lacks are read here.
-            gpus_per_worker: GPUs of each worker on a cluster, beside its processor.
+            sources: Paths, `Document`s, `File`s (read under another name), and documents of LangChain, LlamaIndex and Haystack.
+            include: Patterns of files to read from folders, such as "*.md" or "2019/**/*.md".
+            exclude: Patterns of files to skip in folders, such as "drafts/" or "*.log".
+            metadata: Metadata for all documents of the call. It replaces their own under the same keys. A change of metadata
+                alone embeds nothing.
+            dry_run: Report the changes without making them.
+            progress: Callback with the work done, the total work and the current document.
+            limits: Limits for reading risky formats (PDF, DOCX and the like). Each such file is read in a separate process, so
+                that a crash, or too much time or memory, fails that file alone.
+            embed: "later" leaves vectors to the next call or to `embed`. `vectors` counts them.
+            cancel: Function that is called often, from any thread. Once it returns True, `Cancelled` is raised. Finished batches
+                stay, and the same call resumes.
+            workers: Number of extra processes that read and split documents, make rows and, with the shipped embedder, vectors.
+                This process writes. None means one per core if there is enough work. The rows are the same. If a worker dies,
+                the log names it, and this process does its work.
+            ray: Workers on a Ray cluster: "local" starts one on this machine, "auto" joins the cluster of this machine, and
+                "HOST:PORT" names the head of another. Without `workers`, there are as many as fit. They also embed with
+                sentence-transformers and write with causal models. Files that a node lacks are read here.
+            gpus_per_worker: GPUs of each worker on a cluster.
+
+        Returns:
+            The numbers of added, replaced, unchanged and removed documents, and the failed files.
 
         Raises:
             UsageError: for invalid patterns, metadata or options, or if no cluster answers.
-            MissingExtra: without Ray.
+            MissingExtra: if Ray is not installed.
             IndexBusy: if another process writes for longer than the `lock_wait` of `open`.
-            StoreError: if another process changed the views meanwhile.
-            ModelError: if the embedder or a model that writes summaries fails. What `embedder` raises is raised, too.
+            StoreError: if another process changed the views at the same time.
+            ModelError: if the embedder or a model that writes rows fails. What `embedder` raises is raised, too.
         """
         from mergewise.index.plan import lost_files, plan
 
@@ -247,15 +262,18 @@ class Index:
 
     @takes_options(IndexingOptions)
     def sync(self, *folders: str | os.PathLike[str], **options: Unpack[IndexingOptions]) -> AddReport:
-        """Make the index hold what these folders hold now: `add`, and documents whose files are gone from there leave.
+        """Bring the index in step with folders: add new and changed files, and remove documents whose files are gone.
 
-        Documents from elsewhere, and those that you made yourself, stay. A file that moved keeps its rows. A file that cannot
-        be read now stays as it was indexed, and is named in the report. A document whose file the patterns leave out leaves,
-        too. Removals are one step with the last batch that is written. Takes the options of `add`.
+        Documents from elsewhere, and `Document`s that you made, stay. A moved file keeps its rows. A file that cannot be read
+        stays as it was indexed, and the report names it. A document whose file the patterns skip is removed. Removals are one
+        step with the last batch.
+
+        Args:
+            folders: Folders to compare with. The other options are those of `add`.
 
         Raises:
-            UsageError: if a folder does not exist, or holds no file at all while the index has documents from it. What `add`
-                raises is raised, too.
+            UsageError: if a folder is missing, or is empty while the index has documents from it. What `add` raises is raised,
+                too.
         """
         from mergewise.index.plan import plan_sync
 
@@ -272,7 +290,7 @@ class Index:
         options: IndexingOptions,
         plan_of: Callable[[Sequence[Input], FolderSearch, Callable[[str], None]], IndexingPlan],
     ) -> AddReport:
-        """Plan what is to be done with the sources, and do it unless the options ask for a dry run."""
+        """Plan the changes for the sources, and make them unless the options ask for a dry run."""
         from mergewise.index import pipeline
         from mergewise.index.cluster import executors_of
         from mergewise.index.work import IndexingProgress
@@ -300,13 +318,17 @@ class Index:
 
     @takes_options(EmbeddingOptions)
     def embed(self, *, seconds: float | None = None, **options: Unpack[EmbeddingOptions]) -> VectorCount:
-        """Make vectors that `add` left for later, or was killed before. Return how many there are then.
+        """Make the vectors that `add` left for later or did not finish.
 
         Args:
-            seconds: After so many seconds no further change is begun, but one is always made: a server may go on bit by bit.
-                Such a call has no workers. The other options are those of `add`.
+            seconds: Seconds after which no further change begins. One change is always made, so that a server can proceed bit
+                by bit. Such a call has no workers. The other options are those of `add`.
 
-        Raises what `add` raises.
+        Returns:
+            Number of leaves with and without vectors.
+
+        Raises:
+            UsageError: for invalid options. What `add` raises is raised, too.
         """
         from mergewise.index import pipeline
         from mergewise.index.cluster import executors_of
@@ -320,43 +342,59 @@ class Index:
         return self.vectors()
 
     def vectors(self) -> VectorCount:
-        """How many leaves have their vectors, and how many wait for theirs."""
+        """Count the leaves that have vectors and those that wait for them."""
         reader = self.store.reader()
         leaves, waiting = reader.row_counts()[next(iter(VIEWS))], len(reader.unembedded())
         return VectorCount(leaves, leaves - waiting if reader.manifest.dimension else 0, waiting)
 
     def _storable(self, metadata: Metadata | None) -> Metadata:
-        """Metadata for the documents of a call, as the index holds them. Raises UsageError where it cannot."""
+        """Return the metadata of a call as the index stores them. Raises UsageError if they are invalid."""
         from mergewise.store.documents import storable_metadata
 
         if not metadata:
             return {}
-        hint = "metadata are a dictionary of texts, numbers, true and false"
+        hint = "expected a dictionary of texts, numbers, true and false"
         if not isinstance(metadata, Mapping):
-            raise UsageError(f"the metadata are {short_repr(metadata)}, not a dictionary", hint)
+            raise UsageError(f"invalid metadata: {short_repr(metadata)}", hint)
         try:
             return storable_metadata(dict(metadata), self.store.reader().metadata_kinds())
         except ValueError as error:
             raise UsageError(str(error), hint) from None
 
     def remove(self, doc_ids: Iterable[str] | None = None, *, where: Where | None = None) -> int:
-        """Remove documents with all their rows, in one step; how many there were.
+        """Remove documents with all their rows, in one step.
 
-        They are those of these ids, those that meet the condition `where`, written as for questions, or, where both are given,
-        those of the ids that meet it. Raises UsageError for a condition that cannot be, or where neither is given, and IndexBusy
-        as `add` does.
+        Args:
+            doc_ids: Ids of the documents.
+            where: Condition on the documents, as for questions. With ids, both must hold.
+
+        Returns:
+            Number of documents that were removed.
+
+        Raises:
+            UsageError: for an invalid condition, or without ids and condition.
+            IndexBusy: if another process writes for too long.
         """
         condition = self._condition(where)
         if doc_ids is None and condition is None:
-            raise UsageError("nothing is named that is to be removed", "give ids, or a condition")
+            raise UsageError("nothing to remove", "give ids or a condition")
         ids = None if doc_ids is None else as_list("the ids are", doc_ids, "give a list of ids")
         named = None if ids is None else list(dict.fromkeys(text("an id is", doc_id) for doc_id in ids))
         return self.store.remove(self._meeting(condition, named))
 
     def describe(self, doc_ids: Iterable[str], metadata: Metadata) -> int:
-        """Give documents these metadata beside those that they have; how many there are of these ids. Nothing is embedded.
+        """Add metadata to documents. Other keys stay, and nothing is embedded.
 
-        Raises UsageError for metadata that cannot be, and IndexBusy as `add` does.
+        Args:
+            doc_ids: Ids of the documents. Unknown ids are ignored.
+            metadata: Metadata to set.
+
+        Returns:
+            Number of documents with these ids.
+
+        Raises:
+            UsageError: for invalid metadata.
+            IndexBusy: if another process writes for too long.
         """
         described = self._storable(metadata)
         ids = [text("an id is", one) for one in as_list("the ids are", doc_ids, "give a list of ids")]
@@ -366,11 +404,17 @@ class Index:
         return len(standing)
 
     def find(self, *wanted: str, where: Where | None = None) -> dict[str, list[str]]:
-        """For each of what is wanted, the ids of the documents that it means; none where it means nothing.
+        """Map each pattern to the ids of the documents it matches.
 
-        An id, a folder or file from which documents were read, the beginning of ids up to a slash, or a pattern of ids such
-        as `docs/*.txt`, in which `*` also stands for slashes: the first of these that there is. With `where`, they are those
-        that meet this condition, written as for questions. Raises UsageError for a condition that cannot be.
+        The first of these that exists is taken: an id, a file or folder that was indexed, the beginning of ids up to a slash, a
+        pattern of ids such as `docs/*.txt`, in which `*` also matches slashes.
+
+        Args:
+            wanted: Patterns.
+            where: Condition that the documents must meet, as for questions.
+
+        Raises:
+            UsageError: for an invalid condition.
         """
         from mergewise.inputs import matching
 
@@ -384,7 +428,7 @@ class Index:
         return condition_text(where, self.store.reader().metadata_kinds)
 
     def _meeting(self, condition: str | None, ids: Sequence[str] | None) -> list[str]:
-        """The ids that meet the condition: of these, or of all. Without a condition, these."""
+        """Return the ids that meet the condition, among `ids` or all. Without a condition, return `ids`."""
         if condition is None:
             return list(ids or ())
         meeting = self.store.reader().ids(condition)
@@ -392,27 +436,33 @@ class Index:
         return meeting if ids is None else [doc_id for doc_id in ids if doc_id in among]
 
     def files(self, doc_ids: Iterable[str]) -> dict[str, Path]:
-        """The files from which these documents were read, whether they still stand or not; none for those that you made.
+        """Map documents to the files they were read from. Files may be gone. Documents that you made have none.
 
-        Raises UsageError where the ids are no list of texts.
+        Raises:
+            UsageError: for invalid ids.
         """
         ids = as_list("the ids are", doc_ids, "give a list of ids")
         known = self.store.reader().known_documents(ids) if ids else []
         return {one.id: self._root / one.origin.source for one in known if one.origin is not None}
 
     def duplicates(self) -> list[Duplicate]:
-        """The documents that say the same as one before them. Searches find the first one only."""
+        """List documents with the same text as an earlier one. Searches find the first one only."""
         return self.store.reader().duplicates()
 
     @property
     def _root(self) -> Path:
-        """Where the index stands: files below are named from here."""
+        """Folder that names of files are relative to."""
         return root_of(self.store.place, self.root)
 
     def add_views(self, wanted: Mapping[str, dict[str, Any] | None], progress: Progress | None = None) -> None:
-        """Give the index these views, with settings as a manifest keeps them, or None: those that stand, or the default.
+        """Add views to the index.
 
-        Raises UsageError where the index has the view with other settings, and what `add` raises.
+        Args:
+            wanted: Settings of each view as a manifest keeps them, or None for the present or default ones.
+            progress: Callback with the work done, the total work and the current document.
+
+        Raises:
+            UsageError: if the index has the view with other settings. What `add` raises is raised, too.
         """
         for name, asked in wanted.items():
             standing = self.store.settings.get(name)
@@ -428,7 +478,7 @@ class Index:
                 pipeline.add_view(self.store, VIEWS[name], self._builders(), progress)
 
     def _builders(self, embed: When = "now") -> Models:
-        """What views are built with: what the chat model writes is kept in the index."""
+        """Return the models that build views. Replies of the chat model are kept in the index."""
         check_plain(self.store.directory)
         chat = with_kept_answers(self.chat, self.store.directory / WRITTEN)
         return Models(count_tokens, self.embedder if embed == "now" else None, chat, prompts=self._models.prompts)
@@ -440,24 +490,27 @@ class Index:
         """Assemble the context of a question, of at most `budget` tokens.
 
         Args:
-            question: The question, as a whole sentence.
-            strategy: A name, or a name with parameters: "auto-merge(mode=never)".
-            budget: Maximum tokens; the default is 640, or as many as text of this length takes in the question's language. With
-                "auto", weave stops when another sentence would add little. The trace lists what was left out.
-            where: A condition on the documents' `id`, `title` and metadata, such as "year > 2020 and lang = 'en'"; a filter such
-                as `{"type": "eq", "key": "lang", "value": "en"}` (see the guide); or a list of these that must all be met.
-            parameters: Parameters of the strategy, by name.
-            rounds: Further searches ask for what the first one did not find. The chat model says what; without one, the names in
-                the evidence do.
-            merge_with: A strategy that merges what the first one selected, which gets more room: "mergerag-asym(widen=4)".
-            history: What was said before: answers, messages, or pairs of question and answer. A question that leans on it is made
-                to stand alone, by the chat model or by rules. `Context.question` is the question that was searched for.
-            deadline: After so many seconds no call of a model or of the index begins, and a chat model's call is broken off.
+            question: Question, as a whole sentence.
+            strategy: Name of a strategy, also with parameters: "auto-merge(mode=never)".
+            budget: Maximum tokens. The default is 640, or as many as text of this length takes in the question's language. With
+                "auto", weave stops when another sentence would add little, and the trace lists what was left out.
+            where: Condition on `id`, `title` and metadata of documents: a text such as "year > 2020 and lang = 'en'", a filter
+                such as `{"type": "eq", "key": "lang", "value": "en"}`, or a list of these that must all hold.
+            parameters: Parameters of the strategy by name.
+            rounds: Number of searches. Each further one searches for missing facts, named by the chat model or by the evidence.
+            merge_with: Strategy that merges the selection of the first one: "mergerag-asym(widen=4)".
+            history: Earlier answers, messages, or pairs of question and answer. A question that refers to them is completed
+                by the chat model or by rules. `Context.question` is the completed question.
+            deadline: Seconds after which no further call of a model or the index begins. A running call of a chat model is
+                aborted.
+
+        Returns:
+            The context with its passages and trace.
 
         Raises:
             UsageError: for an empty question, an invalid option, or a view that the index lacks.
-            DeadlineExceeded: if the deadline passed.
-            ModelError: if a model fails for good. What `embedder` raises is raised, too.
+            DeadlineExceeded: if the deadline has passed.
+            ModelError: if a model keeps failing. What `embedder` raises is raised, too.
         """
         from mergewise import asking
 
@@ -465,9 +518,10 @@ class Index:
             return asking.context(query, self.state())
 
     def messages(self, context: Context) -> list[Message]:
-        """What the mode "r&b" asks a chat model about a context of this index: for those who call their model themselves.
+        """Return the messages of the mode "r&b" for a context, if you call a chat model yourself.
 
-        Raises CorruptIndex where the documents cannot be read.
+        Raises:
+            CorruptIndex: if the documents cannot be read.
         """
         from mergewise.generate.formats import messages_of
 
@@ -478,26 +532,26 @@ class Index:
         """Answer a question, with citations. Takes the arguments of `context` and three more.
 
         Args:
-            mode: A name in `mergewise.MODES`. The default is the mode that the strategy prefers (`aed` with a causal model). Else
-                it is "extractive" without a chat model: the one to three sentences that answer the question, verbatim. With a
-                chat model it is "r&b": the model answers from the passages.
+            mode: Name of a mode. The default is the mode that the strategy prefers, then "r&b" with a chat model, which answers
+                from the passages, and "extractive" without one, which quotes the one to three sentences that answer.
             max_tokens: Maximum tokens that a model writes in one call.
-            show: Is called with the pieces of a model's answer as they arrive.
+            show: Callback with the pieces of a model's answer as they arrive.
 
-        With a `history`, `Answer.question` is the question as it was asked, and that of its context the one searched for.
+        Returns:
+            The answer with its citations and its context. With a `history`, `Answer.question` is the question as you asked it.
 
         Raises:
-            UsageError: for an unknown mode, or one whose model is missing.
-            ModelError: if the chat model fails for good or answers nothing. What `context` raises is raised, too.
+            UsageError: for an unknown mode, or if its model is missing.
+            ModelError: if the chat model keeps failing or returns nothing. What `context` raises is raised, too.
         """
         with deadline_in(query.deadline):
             return self._prepare(query, self.state()).answer(query.show)
 
     @takes(AnswerQuery)
     def prepare(self, query: AnswerQuery) -> PreparedAnswer:
-        """Find the context of a question now; `answer` of the result writes the answer, now or later.
+        """Assemble the context of a question now, and answer later by `answer` of the result.
 
-        So sources can be shown before a model writes. Takes the arguments of `ask` and raises what `ask` raises.
+        An application can so show the sources before a model writes. Takes the arguments of `ask`. Raises what `ask` raises.
         """
         with deadline_in(query.deadline):
             state = self.state()
@@ -509,9 +563,10 @@ class Index:
         return asking.prepare(query, state, *self._modes(query))
 
     def locations(self, context: Context) -> dict[Span, Location]:
-        """Where the spans of a context's passages stand in their documents: pages, lines and addresses, for JSON.
+        """Map the spans of a context's passages to pages, lines and addresses of their documents.
 
-        Raises CorruptIndex where the documents cannot be read.
+        Raises:
+            CorruptIndex: if the documents cannot be read.
         """
         from mergewise.generate.citations import locations
 
@@ -521,10 +576,15 @@ class Index:
     def ask_many(
         self, /, questions: Iterable[str], *, concurrency: int = AT_ONCE, **options: Any
     ) -> list[Answer | Exception]:
-        """Answer many questions, in their order, `concurrency` of them at the same time. Takes the options of `ask`.
+        """Answer many questions. All are embedded in one call.
 
-        If a question fails, its error stands in the place of its answer, and the others go on. All questions are embedded in one
-        call.
+        Args:
+            questions: The questions.
+            concurrency: Number of questions at the same time.
+            options: Options of `ask`.
+
+        Returns:
+            An answer for each question, in order. If a question fails, its error takes the place of its answer.
 
         Raises:
             UsageError: for an invalid `concurrency` or option.
@@ -557,7 +617,7 @@ class Index:
     aask_stream = as_stream(ask, AsyncAnswerStream)
 
     def _state_for(self, questions: Sequence[str]) -> IndexState:
-        """The state with an embedder that has embedded these questions already, where that is possible in one call."""
+        """Return the state with an embedder that has already embedded these questions in one call, if that is possible."""
         state = self.state()
         embedder = state.models.embedder
         if embedder is None:
@@ -566,18 +626,18 @@ class Index:
             asked = [question for question in questions if isinstance(question, str) and question.strip()]
             return replace(state, models=replace(state.models, embedder=QuestionVectors(embedder, asked)))
         except MergewiseError:
-            # one of them may be to blame: each will tell for itself
+            # a single question may be the cause: each reports its own error
             return state
 
     def _modes(self, query: AnswerQuery) -> tuple[str, str]:
-        """Return the mode of an answer, and the one that the strategy prefers: empty without a wish, or if a mode is named."""
+        """Return the mode of an answer, and the mode that the strategy prefers, which is empty if the query names one."""
         from mergewise.designs import modes, strategies
 
         preferred = strategies.preferred_mode(query.strategy) if query.mode is None else ""
         return modes.mode_for(query.mode, self._models, preferred), preferred
 
     def state(self) -> IndexState:
-        """What questions are answered from now: the state of the index that stands, and the models, as `ask` takes them."""
+        """Return the present state of the index with its models. Questions are answered from such a state."""
         from mergewise.asking import IndexState
 
         return IndexState(self.store.reader(), self.search_settings, self.models, self.ceilings)
@@ -585,10 +645,18 @@ class Index:
     # -- care
 
     def check(self, *, repair: bool = False) -> list[Problem]:
-        """Every broken invariant of the index. With `repair`, what can be mended is: the problems that remain are returned.
+        """Verify all invariants of the index.
 
-        Raises IndexBusy where it is to repair while another process writes for too long, UsageError where rows are to be made
-        again that a chat model wrote, and it is not named, or by other prompts; and what `embedder` raises.
+        Args:
+            repair: Repair what can be repaired.
+
+        Returns:
+            The problems; after a repair, those that remain.
+
+        Raises:
+            IndexBusy: if another process writes for too long during a repair.
+            UsageError: if a repair needs the chat model or the prompts that wrote rows, and they are not given. What
+                `embedder` raises is raised, too.
         """
         from mergewise.index import pipeline
 
@@ -601,7 +669,7 @@ class Index:
         altered = {problem.doc_id for problem in problems if problem.kind == "altered"}
         broken = [p.doc_id for p in problems if p.doc_id is not None and p.doc_id not in altered]
         if broken or self.store.reader().damage():
-            # before any row is dropped
+            # checked before any row is dropped
             pipeline.check_writers(self.store, VIEWS, self._builders())
         try:
             lost = self.store.repair()
