@@ -235,7 +235,7 @@ def test_the_budget_auto_stops_by_itself_and_says_what_it_left_out(tmp_path: Pat
     assert "Ada Moor directed" in found.text and found.tokens < full.tokens
     (stop,) = (step for step in found.trace if step.action == "stop")
     assert stop.inputs and "left out" in stop.reason
-    with pytest.raises(mw.UsageError, match="does not know when to stop"):
+    with pytest.raises(mw.UsageError, match="cannot stop by itself"):
         index.context("Who?", strategy="topk", budget="auto")
     with pytest.raises(mw.UsageError, match="the budget is 'much'"):
         index.context("Who?", budget="much")  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""Selection and rendering: budgets exact under any counter, spans exact, nothing twice."""
+"""Selection and rendering: exact budgets under any counter, exact spans, no repetition."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def characters(texts: Sequence[str]) -> list[int]:
 
 
 def not_additive(texts: Sequence[str]) -> list[int]:
-    """A counter that charges more for a whole than for its parts, as some tokenizers do at joins."""
+    """Count more tokens for a whole than for its parts, as some tokenizers do at joins."""
     return [len(text.split()) + len(text) // 40 + text.count("\n") for text in texts]
 
 
@@ -77,15 +77,15 @@ def test_overlaps_are_rendered_once_and_touching_text_runs_on() -> None:
     assert context.text == f"[1] Title a › Part 0\n{TEXT[:120].strip()}"
 
 
-def test_a_gap_is_marked_and_the_heading_stands_once() -> None:
+def test_a_gap_is_marked_and_the_heading_appears_once() -> None:
     first, later = TEXT[:33].strip(), TEXT[99:132].strip()
     context = render(one(99, 132), one(0, 33))
     assert context.text == f"[1] Title a › Part 0\n{first} …\n{later}"
     assert len(context.passages) == 1
 
 
-def test_what_is_too_large_is_skipped_and_its_parts_are_tried() -> None:
-    """The parts lie far from the beginning, whose sentences the rest of the budget goes to."""
+def test_a_large_candidate_is_skipped_and_its_parts_are_tried() -> None:
+    """The parts are far from the beginning, whose sentences get the rest of the budget."""
     large = Candidate((fragment("a", 0, 900),), 1.0, instead=(one(396, 429), one(594, 627)))
     context = render(large, one(726, 759, 0.1), budget=60)
     assert [step.action for step in context.trace][:1] == ["skip"]
@@ -96,7 +96,7 @@ def test_what_is_too_large_is_skipped_and_its_parts_are_tried() -> None:
     assert TEXT[396:429].strip() not in without.text
 
 
-def test_the_rest_goes_to_the_first_sentences_of_what_was_skipped() -> None:
+def test_the_rest_goes_to_first_sentences_of_skipped_candidates() -> None:
     context = render(one(0, 33), one(198, 330, 0.5), budget=60)
     assert [step.action for step in context.trace] == ["skip", "cut"]
     first, cut = context.passages[0].spans

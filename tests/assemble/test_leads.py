@@ -1,4 +1,4 @@
-"""No context shows the second half alone: a row without its header, an item without what announces it."""
+"""No context shows a second half alone: a row without its header, or an item without its announcement."""
 
 from __future__ import annotations
 
@@ -35,7 +35,8 @@ def ask(spec: str, question: str, budget: int) -> Context:
     store = memory_store([TABLE, LIST], embedder)
     leaves = [leaf for rows in store.document_rows(["table", "list"]) for leaf in rows["leaf"]]
     found = [leaf for leaf in leaves if any(word in leaf.text for word in question.split())]
-    assert all(len(leaf.sentences) < 10 for leaf in leaves)  # so that most leaves are far from the first one
+    # Most leaves must be far from the first one.
+    assert all(len(leaf.sentences) < 10 for leaf in leaves)
     reader = ScriptedReader(store, {leaf.id: 1 / rank for rank, leaf in enumerate(found, 1)})
     return assemble(spec, question, reader, budget, Models(count_tokens))
 
@@ -50,7 +51,7 @@ def test_a_row_comes_with_its_header_and_an_item_with_its_announcement(spec: str
 
 @settings(max_examples=40, deadline=None)
 @given(st.sampled_from(STRATEGIES), st.integers(0, 39), st.integers(20, 400))
-def test_never_the_second_half_alone(spec: str, number: int, budget: int) -> None:
+def test_a_unit_never_appears_without_its_lead(spec: str, number: int, budget: int) -> None:
     for question in (f"opt{number} part", f"key{number}"):
         found = ask(spec, question, budget)
         assert found.tokens <= budget
@@ -68,7 +69,7 @@ def test_an_announcement_does_not_come_alone() -> None:
 
 
 @pytest.mark.parametrize("spec", STRATEGIES)
-def test_markup_that_says_nothing_is_never_shown(spec: str) -> None:
+def test_bare_markup_is_never_shown(spec: str) -> None:
     text = "# Ducks\n\n![a duck! on a pond](images/duck.png)\n\n# Geese\n\n" + "Geese fly south in autumn. " * 12
     embedder = HashEmbedder()
     store = memory_store([Document(id="d", title="Birds", text=text)], embedder)

@@ -1,4 +1,4 @@
-"""The packer against a literal one over sets of characters, with every option; and fragments against such sets."""
+"""The packer against a literal one over sets of characters, with every option, and fragments against such sets."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SECTION = 150  # characters below one heading
 
 Place = tuple[str, int]
 Run = tuple[str, int, int]
-"""A document, and from where to where its text is taken."""
+"""A document, and the bounds of the text taken from it."""
 
 
 def fragment(doc: str, start: int, end: int) -> Fragment:
@@ -46,7 +46,7 @@ candidates = st.lists(
 
 
 def runs_of(places: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """Consecutive numbers as (first, end)."""
+    """Group consecutive numbers as (first, end)."""
     for _, group in groupby(enumerate(places), key=lambda pair: pair[1] - pair[0]):
         own = [place for _, place in group]
         yield own[0], own[-1] + 1
@@ -54,7 +54,7 @@ def runs_of(places: Sequence[int]) -> Iterator[tuple[int, int]]:
 
 @dataclass
 class LiteralPacker:
-    """The rules one by one, a character at a time."""
+    """The rules carried out one character at a time."""
 
     left: int
     last: Last
@@ -76,14 +76,14 @@ class LiteralPacker:
                 self.begin(candidate)
 
     def new_runs(self, candidate: Candidate) -> list[tuple[Run, str]]:
-        """What is not there yet, with the heading above each run."""
+        """Return the characters that are not selected yet, with the heading above each run."""
         held: set[Place] = set()
         if self.repeats != "take":
             held = {(doc, i) for runs in self.taken for doc, start, end in runs for i in range(start, end)}
         new = []
         for one in candidate.fragments:
             fresh = [i for i in range(one.start, one.end) if (one.doc_id, i) not in held]
-            # white space alone is no part of a portion: it may be taken later, with what stands beside it
+            # White space alone is not a portion. It may be selected later, with the text next to it.
             runs = [(first, end) for first, end in runs_of(fresh) if TEXT[first:end].strip()]
             held |= {(one.doc_id, i) for first, end in runs for i in range(first, end)}
             new += [((one.doc_id, *run), f"[9] Title {one.doc_id} › {one.headings[0]}") for run in runs]
@@ -141,7 +141,7 @@ class LiteralPacker:
     st.booleans(),
     st.sampled_from(["leave", "tell", "take"]),
 )
-def test_the_packer_does_what_its_rules_say(
+def test_the_packer_matches_its_rules(
     ranked: list[Candidate], budget: int, last: Last, shares: bool, repeats: Repeats
 ) -> None:
     packer: Packer[Candidate] = Packer(budget, words_and_letters, last, shares, repeats)
@@ -153,9 +153,7 @@ def test_the_packer_does_what_its_rules_say(
 
 
 @given(candidates, st.integers(1, 120))
-def test_counts_that_were_known_before_change_nothing_and_are_not_made_again(
-    ranked: list[Candidate], budget: int
-) -> None:
+def test_known_counts_change_nothing_and_are_not_repeated(ranked: list[Candidate], budget: int) -> None:
     asked: list[str] = []
 
     def counting(texts: Sequence[str]) -> list[int]:
@@ -169,7 +167,7 @@ def test_counts_that_were_known_before_change_nothing_and_are_not_made_again(
 
 
 def test_a_whole_that_costs_more_than_its_parts_loses_the_last_portion() -> None:
-    """A counter that charges for the two lines between passages, which no part has."""
+    """The counter charges for the two line breaks between passages, which no part has."""
 
     def dear_breaks(texts: Sequence[str]) -> list[int]:
         return [len(text.split()) + 50 * text.count("\n\n") for text in texts]
@@ -181,7 +179,7 @@ def test_a_whole_that_costs_more_than_its_parts_loses_the_last_portion() -> None
     assert len(pack("q", [one, other], 90, Models(dear_breaks)).passages) == 2
 
 
-def test_all_tokens_of_a_passage_that_a_caller_makes_are_counted() -> None:
+def test_all_tokens_of_a_callers_own_passages_are_counted() -> None:
     packer: Packer[Candidate] = Packer(30, words_and_letters, "skip", True)
     packer.fill([Candidate((fragment("a", 0, 16),), 1.0)])
 
@@ -193,7 +191,7 @@ def test_all_tokens_of_a_passage_that_a_caller_makes_are_counted() -> None:
 
 
 def test_a_heading_goes_before_its_text() -> None:
-    """Where nothing fits below its heading line, the text stands alone, and the trace says so."""
+    """If nothing fits below its heading line, the text is shown without it, and the trace notes it."""
     ranked = [Candidate((fragment("a", 0, 16),), 0.9), Candidate((fragment("b", 16, 32),), 0.4)]
     with_line = pack("q", ranked[:1], 100, Models(words_and_letters))
     bare = pack("q", ranked, with_line.tokens - 1, Models(words_and_letters))
@@ -210,7 +208,7 @@ def test_a_heading_goes_before_its_text() -> None:
 
 
 @given(fragments, st.lists(fragments, max_size=6))
-def test_what_is_uncovered_is_what_nothing_covers(one: Fragment, taken: list[Fragment]) -> None:
+def test_uncovered_parts_match_a_search_by_character(one: Fragment, taken: list[Fragment]) -> None:
     held = {i for other in taken if other.doc_id == one.doc_id for i in range(other.start, other.end)}
     free = [i for i in range(one.start, one.end) if i not in held]
     expected = [run for run in runs_of(free) if TEXT[run[0] : run[1]].strip()]
@@ -253,7 +251,7 @@ def test_beginnings_are_shorter_and_shorter_and_end_with_sentences(one: Fragment
         assert piece.text[-1] == "."
 
 
-def test_a_beginning_that_is_mark_up_alone_is_none() -> None:
+def test_a_beginning_of_bare_markup_is_skipped() -> None:
     text = "***. Cats sleep. Dogs bark."
     (only,) = Fragment("a", "", (), 0, len(text), 0, text).beginnings()
     assert only.text == "***. Cats sleep."
@@ -263,7 +261,7 @@ def leaf(number: int, start: int, text: str, headings: tuple[str, ...], body: in
     return Leaf(number, "a", "T", (0,), number, start, start + len(text), start + body, headings, text, 1)
 
 
-def test_leaves_become_one_fragment_under_what_they_share() -> None:
+def test_leaves_become_one_fragment_under_shared_headings() -> None:
     one, other = leaf(0, 0, "# A\n\nOne. ", ("A",), body=5), leaf(1, 10, "## B\n\nTwo.", ("A", "B"), body=6)
     alone, both = fragment_of([other]), fragment_of([one, other])
     assert (alone.headings, alone.visible[2]) == (("A", "B"), "Two.")
@@ -277,7 +275,7 @@ def test_leaves_that_share_no_heading_show_the_lines_of_all() -> None:
     assert (both.headings, both.visible[2]) == ((), "# A\n\nOne. # B\n\nTwo.")
 
 
-def test_a_candidate_of_overlapping_fragments_says_each_character_once() -> None:
+def test_a_candidate_of_overlapping_fragments_shows_each_character_once() -> None:
     candidate = Candidate((fragment("a", 0, 40), fragment("a", 20, 60), fragment("b", 20, 60)), 0.5)
     new = candidate.beyond([])
     assert new is not None

@@ -1,4 +1,4 @@
-"""Passages of about one size around leaves that a search found."""
+"""Passages of similar size around leaves found by a search."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SECTIONS: dict[int, Section] = {
 
 
 def outermost(leaf: Leaf, longest: int) -> range:
-    """The rule as it is told: the first of the ancestors, from the document down, that is short enough."""
+    """Apply the rule literally: return the first ancestor, from the document down, that is short enough."""
     for ancestor in leaf.ancestors:
         section = SECTIONS[ancestor]
         if section.tokens <= longest:
@@ -65,7 +65,7 @@ def test_only_the_first_passages_are_read() -> None:
     assert [list(run.leaves) for run in runs] == [[order[0]], [order[1]]]
 
 
-def test_no_hits_are_no_passages() -> None:
+def test_without_hits_there_are_no_passages() -> None:
     assert search_passages("", ScriptedReader(STORE, []), 5, 100, None) == []
 
 
@@ -76,7 +76,7 @@ def test_a_section_that_the_index_lost_leaves_the_leaf_alone() -> None:
     assert list(run.leaves) == [0]
 
 
-def test_a_search_looks_at_several_leaves_a_passage_and_tells_so() -> None:
+def test_a_search_reads_several_leaves_a_passage_and_traces_it() -> None:
     trace: list[Step] = []
     reader = ScriptedReader(STORE, [(leaf, 1 - place / 100) for place, leaf in enumerate(sorted(LEAVES))])
     runs = search_passages("habits", reader, 1, 0, trace)

@@ -1,4 +1,4 @@
-"""What a model that points at numbered sentences may say, and what becomes of answers that cannot be used."""
+"""Answers of a model that points at numbered sentences, and the handling of unusable ones."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ def asked_of(*answers: str | Turn) -> tuple[list[int] | Unusable, ScriptedChat]:
         return error, chat
 
 
-def test_an_answer_that_can_be_read_is_one_call() -> None:
+def test_a_readable_answer_is_one_call() -> None:
     numbers, chat = asked_of("[3, 1, 3]")
     assert numbers == [3, 1]
     assert [request.messages for request in chat.asked] == [tuple(ASKED)]
 
 
-def test_a_wrong_answer_is_asked_for_once_more_with_what_was_wrong() -> None:
+def test_a_wrong_answer_is_repaired_once_with_the_problem() -> None:
     numbers, chat = asked_of("[12]", "[2]")
     assert numbers == [2]
     first, repair = (request.messages for request in chat.asked)
@@ -46,12 +46,12 @@ def test_a_wrong_answer_is_asked_for_once_more_with_what_was_wrong() -> None:
 def test_two_wrong_answers_are_unusable_and_are_paid_for() -> None:
     error, chat = asked_of("none of these", "still none", "[1]")
     assert isinstance(error, Unusable)
-    assert error.message == "the answer could not be used: it is no list of numbers"
+    assert error.message == "unusable answer: it is no list of numbers"
     assert len(chat.asked) == error.usage.calls == 2
     assert error.usage.input_tokens > 0
 
 
-def test_an_answer_that_was_cut_off_is_not_read_even_where_it_could_be() -> None:
+def test_a_cut_off_answer_is_never_read() -> None:
     cut = "[1]" + " " * 3 + "and more " * 100
     error, chat = asked_of(cut)
     assert isinstance(error, Unusable)
@@ -70,14 +70,14 @@ def test_a_model_that_fails_at_the_repair_has_cost_its_first_answer() -> None:
     assert error.usage.calls == 1
 
 
-# -- what is shown
+# -- shown sentences
 
 
 def fragment(doc: str, headings: tuple[str, ...], title: str = "Cats") -> Fragment:
     return Fragment(doc, title, headings, 0, 5, 0, "Text.")
 
 
-def test_a_heading_path_stands_where_the_section_changes() -> None:
+def test_a_heading_path_appears_where_the_section_changes() -> None:
     food, sleep = fragment("a", ("Food",)), fragment("a", ("Sleep",))
     lines = numbered_lines([(food, "Cats\neat."), (food, "They  drink."), (sleep, "They sleep."), (food, "Again.")])
     assert list(lines) == [
@@ -100,7 +100,7 @@ def test_sections_of_two_documents_with_the_same_headings_are_two() -> None:
     assert lines == ["1. (Cats › Food) One.", "2. (Cats › Food) Two."]
 
 
-# -- what is answered
+# -- answers
 
 
 @pytest.mark.parametrize(
@@ -141,7 +141,7 @@ def test_a_list_and_its_text_are_read_alike(numbers: list[int], between: str) ->
 
 
 @given(st.one_of(st.text("0123456789-, ", max_size=12), st.lists(st.integers(-5, 20), max_size=5), st.integers()))
-def test_whatever_is_said_only_numbers_that_were_shown_come_of_it(value: object) -> None:
+def test_any_answer_gives_only_numbers_that_were_shown(value: object) -> None:
     numbers = numbers_of(value, 9)
     if not isinstance(numbers, str):
         assert len(numbers) == len(set(numbers))
@@ -158,5 +158,5 @@ def test_the_value_of_an_answer_is_its_json_or_its_text(answer: str, value: obje
 
 @given(st.integers(1, 99_999))
 def test_there_is_room_for_every_number(count: int) -> None:
-    """A number of five digits is two tokens at the most, and a comma one."""
+    """A number of five digits takes at most two tokens, and a comma one."""
     assert number_tokens(count) >= 3 * count

@@ -17,7 +17,7 @@ SECTIONS = (("Part 0",), ("Part 1",))
 
 
 def fragment(doc: str, first: int, count: int = 1) -> Fragment:
-    """Sentences of a document of eight, the first four in one section, the others in the next."""
+    """Return sentences of a document of eight: the first four in one section, the others in the next."""
     start, end = SIZE * first, SIZE * (first + count)
     return Fragment(doc, f"Title {doc}", SECTIONS[first // 4], start, end, start, TEXT[start:end])
 
@@ -26,12 +26,12 @@ def one(doc: str, first: int, score: float, count: int = 1) -> Candidate:
     return Candidate((fragment(doc, first, count),), score)
 
 
-def test_in_order_of_score_each_candidate_stands_alone() -> None:
+def test_in_order_of_score_each_candidate_is_a_passage() -> None:
     chosen = [one("a", 0, 0.2), one("a", 1, 0.9)]
     assert render(passages_of(chosen, "score")) == "[1] Title a › Part 0\nCc dd.\n\n[2] Title a › Part 0\nAa bb."
 
 
-def test_what_touches_runs_on_and_a_gap_is_marked() -> None:
+def test_touching_fragments_run_on_and_gaps_are_marked() -> None:
     (passage,) = passages_of([one("a", 3, 0.2), one("a", 0, 0.9), one("a", 1, 0.5)], "document")
     assert passage.text == f"Aa bb. Cc dd.{GAP}Gg hh." and passage.score == 0.9
     assert passage.spans == (Span("a", 0, 13), Span("a", 21, 27))
@@ -57,7 +57,7 @@ chosen_sentences = st.dictionaries(
 
 
 @given(chosen_sentences, st.randoms())
-def test_document_order_is_literally_so(chosen: dict[tuple[str, int], float], random: object) -> None:
+def test_document_order_matches_a_literal_transcription(chosen: dict[tuple[str, int], float], random: object) -> None:
     candidates = [one(doc, number, score) for (doc, number), score in chosen.items()]
     random.shuffle(candidates)  # type: ignore[attr-defined]
     best = {doc: max(score for (other, _), score in chosen.items() if other == doc) for doc, _ in chosen}

@@ -1,4 +1,4 @@
-"""Single sentences of leaves: where they stand, and what they tile."""
+"""Single sentences of leaves: their offsets, and how they tile the leaf."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def leaves_of(text: str) -> list[LeafSentences]:
 
 
 @given(st.lists(WORDS, min_size=1, max_size=25).map("".join).filter(str.strip))
-def test_sentences_stand_where_they_say_and_tile_their_leaf(text: str) -> None:
+def test_sentences_have_their_offsets_and_tile_their_leaf(text: str) -> None:
     for leaf in leaves_of(text):
         sentences = [SentenceInLeaf(leaf, number) for number in range(len(leaf.sentences))]
         for sentence in sentences:
@@ -39,7 +39,7 @@ def test_sentences_stand_where_they_say_and_tile_their_leaf(text: str) -> None:
         assert leaf_fragment(leaf).text == leaf.text
 
 
-def test_the_first_sentence_reaches_over_its_heading_where_it_is_asked_to() -> None:
+def test_the_headed_fragment_includes_the_heading() -> None:
     (leaf,) = leaves_of("# Cats\n\nCats eat fish. They drink.")
     first, second = SentenceInLeaf(leaf, 0), SentenceInLeaf(leaf, 1)
     assert first.fragment.text == "Cats eat fish. " and first.headed_fragment.text == "# Cats\n\nCats eat fish. "

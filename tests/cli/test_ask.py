@@ -135,7 +135,7 @@ def test_several_rounds_ask_the_model_what_is_missing(home: Path) -> None:
     ("words", "settings", "says"),
     [
         ("--mode fil", {}, "needs a chat model"),
-        ("--chat openai:m --mode x", {}, "unknown mode 'x'"),
+        ("--chat openai:m --mode x", {}, "unknown mode: 'x'"),
         ("--chat openai:", {}, "unknown chat model"),
         ("--rounds 0", {}, "the number of rounds is 0"),
         ("--chat openai:m", {"MERGEWISE_WINDOW": "0"}, "window is 0"),

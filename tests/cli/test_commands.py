@@ -78,7 +78,7 @@ def test_info(home: Path) -> None:
     [
         (("ask", ""), "the question is empty"), (("context", "q", "--budget", "0"), "the budget is 0"),
         (("context", "q", "--budget", "-5"), "the budget is -5"),
-        (("context", "q", "--strategy", "nope"), "unknown strategy 'nope'"),
+        (("context", "q", "--strategy", "nope"), "unknown strategy: 'nope'"),
         (("context", "q", "--where", "nope = 1"), "invalid condition"),
         (("ask", "q", "--index", "absent"), "no index at absent"),
         (("ask", "q", "--index", "docs"), "not a mergewise index"),

@@ -139,10 +139,10 @@ def test_fitted_weights_are_a_file_that_questions_take(
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("[weave]\ncosin = 1", "weave has no feature cosin"),
+        ("[weave]\ncosin = 1", "unknown feature of weave: cosin"),
         ("[weave]\ncosine = 1e9", "cosine is 1000000000.0"),
         ('[weave]\ncosine = "much"', "cosine is 'much'"),
-        ("cosine = 1", r"has no table \[weave\]"),
+        ("cosine = 1", r"missing table \[weave\]"),
         ("[weave", "cannot be read"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Registries that are filled when they are first looked into."""
+"""Registries that are filled on first access."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ OPERATIONS = st.lists(
 
 
 def done(parts: Any, operation: str, name: str, value: int | None) -> object:
-    """What an operation gives; the kind of its error where it fails."""
+    """Return the result of an operation, or the type of its error."""
     try:
         match operation:
             case "set":
@@ -46,7 +46,7 @@ def done(parts: Any, operation: str, name: str, value: int | None) -> object:
 
 
 @given(st.dictionaries(st.sampled_from("abc"), st.integers()), OPERATIONS)
-def test_a_lazy_registry_does_what_a_dictionary_does(
+def test_a_lazy_registry_behaves_like_a_dictionary(
     start: dict[str, int], operations: list[tuple[str, str, int | None]]
 ) -> None:
     lazy, plain = Lazy(lambda: start), dict(start)
@@ -56,7 +56,7 @@ def test_a_lazy_registry_does_what_a_dictionary_does(
         assert (len(lazy), "a" in lazy) == (len(plain), "a" in plain)
 
 
-def test_the_parts_are_made_once_and_not_before_somebody_looks() -> None:
+def test_the_parts_are_made_once_and_on_first_access() -> None:
     made: list[int] = []
 
     def make() -> Mapping[str, int]:
@@ -70,7 +70,7 @@ def test_the_parts_are_made_once_and_not_before_somebody_looks() -> None:
     assert made == [1]
 
 
-def test_what_is_changed_later_does_not_change_what_it_was_made_from() -> None:
+def test_later_changes_do_not_reach_the_source() -> None:
     source = {"a": 1}
     lazy = Lazy(lambda: source)
     lazy["b"] = 2
@@ -78,7 +78,7 @@ def test_what_is_changed_later_does_not_change_what_it_was_made_from() -> None:
     assert source == {"a": 1}
 
 
-def test_a_registry_that_could_not_be_made_is_tried_again() -> None:
+def test_a_failed_registry_is_tried_again() -> None:
     answers: list[Mapping[str, int]] = [{"a": 1}]
     fails = [True]
 
@@ -100,7 +100,7 @@ def test_a_design_is_empty_by_default_and_cannot_be_changed() -> None:
         design.views = {}  # type: ignore[misc]
 
 
-def test_every_part_is_known_by_its_own_name_and_needs_only_views_that_there_are() -> None:
+def test_every_part_has_its_own_name_and_needs_known_views() -> None:
     assert all(view.name == name for name, view in VIEWS.items())
     assert next(iter(VIEWS)) == "leaf"
     for strategy in STRATEGIES.values():

@@ -1,4 +1,4 @@
-"""Strategies are chosen by name, checked before they run, and named in what they return."""
+"""Strategies are chosen by name, checked before they run, and named in their contexts."""
 
 from __future__ import annotations
 
@@ -45,11 +45,9 @@ def test_a_context_is_named_by_the_spec_as_it_was_given() -> None:
     ("view", "spec"),
     [("slice", "macrag"), ("slice", "longrag(k2=3)"), ("marker", "mrag"), ("pic", "pic"), ("marker", "fake")],
 )
-def test_a_missing_view_is_told_with_the_command_that_builds_it(
-    view: str, spec: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_error_for_a_missing_view_names_the_command(view: str, spec: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def never(question: str, reader: IndexReader, budget: int, models: Models, parameters: TopK) -> Context:
-        raise AssertionError("it was asked without its view")
+        raise AssertionError("it ran without its view")
 
     monkeypatch.setitem(STRATEGIES, "fake", Strategy(never, TopK(), "", views=("leaf", "marker")))
     with pytest.raises(UsageError) as error:
@@ -66,15 +64,15 @@ def test_parameters_from_a_spec_and_on_top() -> None:
 @pytest.mark.parametrize(
     ("spec", "says"),
     [
-        ("nope", "unknown strategy 'nope'"),
-        ("nope(k)", "unknown strategy 'nope'"),
+        ("nope", "unknown strategy: 'nope'"),
+        ("nope(k)", "unknown strategy: 'nope'"),
         ("topk(", "unknown strategy"),
         ("topk(bogus=1)", "topk has no parameter 'bogus'"),
-        ("topk(k)", "sets nothing"),
+        ("topk(k)", "invalid assignment"),
         ("auto-merge(mode=sometimes)", "cannot be 'sometimes'"),
     ],
 )
-def test_wrong_specs_are_told_with_a_hint(spec: str, says: str) -> None:
+def test_errors_for_wrong_specs_have_a_hint(spec: str, says: str) -> None:
     with pytest.raises(UsageError) as error:
         resolve(spec)
     assert says in error.value.message and error.value.hint
@@ -86,7 +84,7 @@ def test_every_parameter_has_a_default() -> None:
         assert fields(strategy.parameters)
 
 
-def test_only_what_can_stop_by_itself_gets_a_budget_of_its_own() -> None:
+def test_only_strategies_that_can_stop_take_an_automatic_budget() -> None:
     assert stopping("weave", 0.2, {"k": 3}) == {"stop": 0.2, "k": 3}
     assert stopping("weave(stop=0.5)", 0.2, None) == {}
     assert stopping("weave", 0.2, {"stop": 0.4}) == {"stop": 0.4}

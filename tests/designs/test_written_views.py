@@ -1,4 +1,4 @@
-"""Views that a chat model writes, over real HTTP: what a run that fails or breaks off leaves, and what comes and goes."""
+"""Views written by a chat model over real HTTP: failed and interrupted runs, and changes of documents."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.designs.mrag.marking import BRIDGES
 @dataclass(frozen=True)
 class WrittenView:
     name: str
-    table: str  # of what is known of the writing
+    table: str  # of the state of the writing
     settings: Any
     good: Callable[[Sequence[Message]], str]
 
@@ -54,7 +54,7 @@ def test_an_endpoint_that_is_down_writes_nothing(view: WrittenView, serve: Any, 
 
 @each_view
 def test_a_run_that_broke_off_is_not_paid_for_twice(view: WrittenView, serve: Any, tmp_path: Path) -> None:
-    """The endpoint goes away half way; the second run asks what the first one has no answer to."""
+    """The endpoint goes down half way. The second run requests only the missing answers."""
     left = {"calls": 4}
 
     def turn(messages: Sequence[Message]) -> Turn:
@@ -75,7 +75,7 @@ def test_a_run_that_broke_off_is_not_paid_for_twice(view: WrittenView, serve: An
 
 
 @each_view
-def test_without_a_chat_model_it_says_so(view: WrittenView, tmp_path: Path) -> None:
+def test_a_chat_model_is_required(view: WrittenView, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="--chat"):
         view.open(tmp_path / "i", "extractive").add(Document("d", BRIDGES))
 

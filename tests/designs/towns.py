@@ -1,4 +1,4 @@
-"""Five small towns with towers, in an index with slices: what the strategies over chunks are tried on."""
+"""Five small towns with towers, in an index with slices, for tests of the strategies over chunks."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def ask(spec: str, budget: int = 200, models: Models | None = None, question: st
 
 
 class Marks:
-    """A reranker whose scores come from a list; it keeps what it was asked."""
+    """A reranker with scores from a list. It records its inputs."""
 
     spec = "marks"
 

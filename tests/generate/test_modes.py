@@ -205,7 +205,7 @@ def test_the_default_mode_and_the_model_that_a_mode_needs() -> None:
         with pytest.raises(UsageError, match=r"needs a (chat|causal) model") as error:
             mode_for(name, none)
         assert "--chat" in error.value.hint
-    with pytest.raises(UsageError, match="unknown mode 'r&x'"):
+    with pytest.raises(UsageError, match="unknown mode: 'r&x'"):
         mode_for("r&x", none)
     others = "closed-book extractive short naive recomp self-rag aed aed-best replug"
     assert set(MODES) == {*EXPECTED, *others.split()}
@@ -265,7 +265,7 @@ def test_a_filter_that_would_keep_nothing_keeps_everything(ask: Ask) -> None:
 
     answer, server = ask("fil", refuse)
     assert passages_in(calls(server)["answer"][0], answer) == [1, 2, 3]
-    assert any("keeps everything" in step.reason for step in answer.trace)
+    assert any("all are kept" in step.reason for step in answer.trace)
 
 
 def test_a_passage_too_long_to_judge_is_kept_unasked() -> None:
@@ -427,7 +427,7 @@ def test_a_judgement_that_cannot_be_read_takes_nothing_away_and_is_counted() -> 
     found = answer("fil", Request(Context("q", "topk", 99, "", 9, passages), lambda _: document, models))
     assert found.usage.unread == 1 and "1 reply that could not be read" in usage_line(found, 0, 0)
     assert [step.reason for step in found.trace] == [
-        "is kept, since the judgement of it could not be read", "does not help",
+        "kept, its judgement is unreadable", "does not help",
     ]  # fmt: skip
 
 

@@ -1,4 +1,6 @@
-"""Records in answers: JSON, and what is left of it. A damaged record costs itself at most, and hostile input only its length."""
+"""Records in answers, from valid and damaged JSON. A damaged record costs at most itself, and hostile input costs
+linear time.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,7 @@ def test_a_record_alone() -> None:
     assert records_in(json.dumps(A), FIELDS).items == (A,)
 
 
-def test_a_list_may_stand_under_the_name_of_a_field() -> None:
+def test_a_list_may_be_in_a_field() -> None:
     assert records_in(json.dumps({"key": [A, B]}), FIELDS).items == (A, B)
 
 
@@ -77,7 +79,7 @@ def test_escapes_are_undone_in_damaged_json() -> None:
 
 
 @pytest.mark.parametrize("cut", range(len(BOTH)))
-def test_a_cut_costs_the_record_that_it_is_in(cut: int) -> None:
+def test_a_cut_costs_one_record(cut: int) -> None:
     read = records_in(BOTH[:cut], FIELDS)
     first, second = BOTH.index("}") + 1, BOTH.rindex("}", 0, -2) + 1
     whole = (A, B) if cut >= second else (A,) if cut >= first else ()
@@ -99,7 +101,7 @@ def test_anything_is_read_without_an_error(pieces: list[str]) -> None:
 @pytest.mark.parametrize(
     "piece", ["[", '{"a":', '{"value":', '{"value": "', "{", '"', "\\", '"value"', "{ " * 3, '"}', "'value':'\\"]
 )
-def test_hostile_nesting_is_no_problem(piece: str) -> None:
+def test_hostile_nesting_is_harmless(piece: str) -> None:
     read = records_in(piece * 200_000, FIELDS)
     assert isinstance(read.items, tuple)
 

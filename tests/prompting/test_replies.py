@@ -28,7 +28,7 @@ def test_the_value_is_found(answer: str, value: object) -> None:
 @pytest.mark.parametrize(
     "deep", ["[" * 3000, '{"a":' * 3000, "[" * 3000 + "]" * 3000, '{"a":' * 3000 + "1" + "}" * 3000]
 )
-def test_nothing_is_too_deep_to_be_refused(deep: str) -> None:
+def test_deep_nesting_is_refused(deep: str) -> None:
     assert json_in(deep) is None and json_in(f"Well: {deep}") is None
 
 
@@ -44,7 +44,7 @@ values = st.recursive(
 
 
 @given(st.dictionaries(st.text(), values), st.sampled_from(["{}", "```json\n{}\n```", "Look: {} That is all."]))
-def test_an_object_is_read_wherever_it_stands(value: dict[str, object], form: str) -> None:
+def test_an_object_is_found_anywhere(value: dict[str, object], form: str) -> None:
     assert json_in(form.replace("{}", json.dumps(value))) == value
 
 
@@ -58,5 +58,5 @@ def test_an_object_is_read_wherever_it_stands(value: dict[str, object], form: st
         ("", ""),
     ],
 )
-def test_fences_around_all_of_it_go(answer: str, rest: str) -> None:
+def test_enclosing_fences_are_stripped(answer: str, rest: str) -> None:
     assert without_fences(answer) == rest

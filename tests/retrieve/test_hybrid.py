@@ -48,7 +48,7 @@ def test_without_an_embedder_the_text_decides() -> None:
 
 @pytest.mark.parametrize("embedder", [None, HashEmbedder()])
 def test_a_condition_holds_for_both_searches(embedder: HashEmbedder | None) -> None:
-    """By text alone all three would be found, and what one of the searches lets through would be a hit."""
+    """Full text alone would find all three documents, and either search alone could let a wrong one through."""
     documents = [Document(f"d{i}", f"alpha number {i}.", metadata={"year": 2000 + i}) for i in range(3)]
     store = memory_store(documents, embedder)
     for where, wanted in ((None, {"d0", "d1", "d2"}), ("year > 2001", {"d2"}), ("year < 1990", set())):
@@ -59,7 +59,7 @@ def test_a_condition_holds_for_both_searches(embedder: HashEmbedder | None) -> N
 
 
 class Backwards:
-    """A reranker that wants the opposite of the search: the fewer cats, the better."""
+    """A reranker that reverses the search: the fewer cats, the better."""
 
     spec = "backwards"
 
@@ -67,7 +67,7 @@ class Backwards:
         return np.array([1 / (1 + text.lower().count("cats")) for text in texts], np.float32)
 
 
-def test_a_reranker_alone_orders_leaves_where_that_is_asked_for() -> None:
+def test_a_reranker_alone_orders_leaves_on_request() -> None:
     documents = [Document(f"d{i}", "Cats, " * i + "cats and dogs.") for i in range(4)]
     store = memory_store(documents)
     plain = [hit.row.doc_id for hit in HybridReader(store, None, VIEWS).search("cats", 10)]
@@ -84,7 +84,7 @@ MANY = [Document(f"d{i:02}", f"Cats sleep at{' the' * (i // 4)} mill{i}.") for i
 
 
 class Scripted:
-    """A reranker with the logits of a script: a gain for one document, and noise for all."""
+    """A scripted reranker, with a gain for one document and noise for all."""
 
     spec = "scripted"
 
@@ -100,7 +100,7 @@ class Scripted:
 
 
 def test_a_reranker_joins_the_search() -> None:
-    """A strong one lifts what it knows from far below; a useless one, and one without a scale, leave the search as it is."""
+    """A strong reranker lifts a document from far below. A useless one, or one without a scale, leaves the search unchanged."""
     store = memory_store(MANY)
     plain = HybridReader(store, None, VIEWS).search("cats", 30)
     order = [hit.row.doc_id for hit in plain]
@@ -110,13 +110,13 @@ def test_a_reranker_joins_the_search() -> None:
     useless = [hit.row.doc_id for hit in HybridReader(store, None, VIEWS, reranker=Scripted(0)).search("cats", 30)]
     assert useless[:2] == order[:2] and set(useless[:6]) <= set(order[:9])
     alone = HybridReader(store, None, VIEWS, reranker=Scripted(0)).search("cats", 30, by="reranker")
-    assert not {hit.row.doc_id for hit in alone[:6]} <= set(order[:9]), "what it does to a search that it replaces"
+    assert not {hit.row.doc_id for hit in alone[:6]} <= set(order[:9]), "its effect on a search that it replaces"
     assert HybridReader(store, None, VIEWS, reranker=Scripted(0, 0)).search("cats", 30) == plain
     certain = Calibrated(Scripted(9), Calibration(0.0, 0.0))
     assert HybridReader(store, None, VIEWS, reranker=certain).search("cats", 30) == plain, "a fitted slope of 0"
 
 
-def test_two_that_a_reranker_lifts_do_not_share_the_first_place() -> None:
+def test_two_lifted_leaves_do_not_share_the_first_place() -> None:
     store = memory_store(MANY[1::4])
     plain = HybridReader(store, None, VIEWS).search("cats", 30)
     assert [hit.row.doc_id for hit in plain][-1] == "d29" and plain[0].score > plain[1].score
@@ -126,7 +126,7 @@ def test_two_that_a_reranker_lifts_do_not_share_the_first_place() -> None:
     assert found[0].score == plain[0].score > found[1].score > 0.999 * plain[0].score
 
 
-def test_a_reranker_is_asked_about_what_was_found() -> None:
+def test_a_reranker_scores_the_hits() -> None:
     class Longest:
         spec = "longest"
 
@@ -154,7 +154,7 @@ ENGLISH = Document("en", "The river flows into the lake, which is known for its 
 
 
 def fused_weight(documents: Sequence[Document], question: str, embedder: HashEmbedder, weight: float = 0.4) -> float:
-    """The weight that the vectors had, out of a hit that both searches found."""
+    """Return the weight of the vectors, computed from a hit of both searches."""
     reader = HybridReader(memory_store(documents, embedder), embedder, VIEWS, settings=SearchSettings(weight=weight))
     text, vector = reader._both_searches(question, 10, None, "vector")
     of_text, of_vectors = over_largest(text), spread(vector)
@@ -176,7 +176,7 @@ def test_vectors_weigh_little_in_languages_that_their_embedder_does_not_know() -
     assert fused_weight(documents, "alpha", known) == 0.4  # may be English
 
 
-def test_a_question_has_a_vector_where_the_embedder_knows_its_language() -> None:
+def test_a_question_has_a_vector_if_the_embedder_knows_its_language() -> None:
     embedder = EnglishEmbedder()
     reader = HybridReader(memory_store([ENGLISH, FRENCH], embedder), embedder, VIEWS)
     assert reader.question_vector("Où est la rivière ?") is None
@@ -191,7 +191,7 @@ def test_two_searches_by_text_are_one_ranking_on_the_scale_of_the_first() -> Non
 
 
 def test_a_question_that_may_be_english_is_searched_in_english_first() -> None:
-    """Pieces of its words stand in a French document, the words in an English one."""
+    """Parts of its words are in a French document, and whole words in an English one."""
     english = Document("own", "The lacquer of the lake house was restored, and it is known for its colour.")
     reader = HybridReader(memory_store([ENGLISH, FRENCH, english]), None, VIEWS)
     assert reader.languages("lacquer") == ("en", "fr")

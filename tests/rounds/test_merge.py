@@ -40,7 +40,7 @@ def retrieve(scores: dict[int, float], budget: int, strategy: str = "topk", ques
 
 
 def characters(context: Context) -> list[tuple[str, int]]:
-    """Every character of the documents that the context shows, as often as it does."""
+    """Return every character of the documents that the context shows, with repeats."""
     return [(s.doc_id, i) for p in context.passages for s in p.spans for i in range(s.start, s.end)]
 
 
@@ -63,7 +63,7 @@ def test_with_room_enough_the_merge_is_the_union_of_characters(
     assert visible(set(shown)) == visible(set(characters(c1)) | set(characters(r2)))  # nothing lost, nothing invented
 
 
-def test_a_passage_scores_by_its_turn_whatever_its_search_gave_it() -> None:
+def test_a_passage_scores_by_its_turn_alone() -> None:
     old, new = retrieve({0: 0.2, 20: 0.1}, 5000), retrieve({9: 90.0, 30: 80.0}, 5000, question="next")
     merged = merge(old, new, MODELS)
     assert sorted((passage.score for passage in merged.passages), reverse=True) == [1, 1 / 2, 1 / 3, 1 / 4]
@@ -91,7 +91,7 @@ def test_within_one_budget_nothing_is_doubled_or_invented(
 
 
 def test_old_and_new_are_taken_in_turn() -> None:
-    """By hand: each round found three leaves, and there is room for three in all: the two best, and the next of the old."""
+    """Each round found three leaves, and the budget holds three: the two best, and the next of the old ones."""
     found = [i for i, leaf in enumerate(LEAVES) if leaf.doc_id == "alpha"]
     c1 = retrieve({found[0]: 0.9, found[4]: 0.8, found[8]: 0.7}, 5000)
     r2 = retrieve({found[2]: 0.3, found[6]: 0.2, found[10]: 0.1}, 5000, question="next")
@@ -106,7 +106,7 @@ def test_old_and_new_are_taken_in_turn() -> None:
     assert merged.trace[len(c1.trace)].action == "round" and merged.trace[len(c1.trace)].reason == "next"
 
 
-def test_what_both_rounds_cost_is_added() -> None:
+def test_the_usage_of_both_rounds_is_added() -> None:
     c1, r2 = retrieve({0: 1.0}, 99), retrieve({3: 1.0}, 99)
     c1 = replace(c1, usage=Usage(1, 10, 3))
     r2 = replace(r2, usage=Usage(2, 20, 4))
@@ -115,5 +115,5 @@ def test_what_both_rounds_cost_is_added() -> None:
 
 def test_passages_that_a_model_wrote_cannot_be_merged() -> None:
     written = Context("q", "fused", 99, "x", 1, (Passage("x", 1.0, (Span("alpha", 0, 9),), verbatim=False),))
-    with pytest.raises(UsageError, match="fused writes passages of its own"):
+    with pytest.raises(UsageError, match="fused writes its own passages"):
         merge(written, retrieve({0: 1.0}, 99), MODELS)

@@ -21,11 +21,11 @@ def lookup(doc_id: str) -> Document | None:
     return Document("d", EVIDENCE)
 
 
-def test_the_bridge_is_a_name_with_what_its_sentence_leaves_open() -> None:
+def test_the_next_search_is_a_name_with_the_open_words() -> None:
     assert by_name(QUESTION, [QUESTION], context(EVIDENCE)) == "Steven Spielberg director born"
 
 
-def test_a_name_that_was_asked_for_is_not_asked_again() -> None:
+def test_a_searched_name_is_not_searched_again() -> None:
     asked = [QUESTION, "Steven Spielberg director born"]
     assert by_name(QUESTION, asked, context(EVIDENCE)) is None or "Martha" in str(
         by_name(QUESTION, asked, context(EVIDENCE))
@@ -50,7 +50,7 @@ def test_names(evidence: str, expected: str | None) -> None:
     assert by_name(QUESTION, [QUESTION], context(evidence)) == expected
 
 
-def test_a_name_of_another_sentence_is_not_asked_for() -> None:
+def test_a_name_of_another_sentence_is_not_searched() -> None:
     evidence = "Once Ella Stone sat there. The director of Jaws was Steven Spielberg."
     assert by_name(QUESTION, [QUESTION], context(evidence)) == "Steven Spielberg born"
 
@@ -63,7 +63,7 @@ def ask(said: str, *asked: str, window: int = 8192) -> tuple[str | None, Usage, 
     return found, usage, chat
 
 
-def test_the_model_says_what_is_missing() -> None:
+def test_the_model_names_the_missing_fact() -> None:
     found, usage, chat = ask("- “When was Steven Spielberg born?”\nBecause ...", "Who made Jaws?")
     assert found == "When was Steven Spielberg born?" and usage.calls == 1
     (asked,) = chat.asked
@@ -71,7 +71,7 @@ def test_the_model_says_what_is_missing() -> None:
 
 
 @pytest.mark.parametrize("said", ["NONE", "none.", "**NONE**", "", QUESTION.upper()])
-def test_it_may_have_enough_and_a_question_is_not_asked_twice(said: str) -> None:
+def test_the_model_may_stop_and_no_question_is_asked_twice(said: str) -> None:
     found, usage, _ = ask(said)
     assert found is None and usage.calls == 1
 

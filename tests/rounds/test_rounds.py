@@ -1,4 +1,4 @@
-"""The loop over rounds: what is searched for, when it ends, and what it costs."""
+"""The loop over rounds: its searches, its end, and its usage."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def document(doc_id: str) -> Document | None:
 
 
 @pytest.mark.parametrize(("rounds", "searched"), [(1, 1), (2, 2), (3, 3), (9, 3)])
-def test_each_round_asks_for_what_is_missing_until_nothing_is(rounds: int, searched: int) -> None:
+def test_each_round_asks_for_the_missing_fact(rounds: int, searched: int) -> None:
     chat = ScriptedChat([*list(TEXTS)[1:], "NONE"])
     questions: list[str] = []
     context = in_rounds("Who made it?", rounds, searching(questions), Models(count_tokens, chat=chat), document)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 
 class Case(NamedTuple):
-    """A passage, the title above it, sentences that it supports, and sentences that it does not."""
+    """A passage, the title above it, sentences that it supports, and sentences that it does not support."""
 
     title: str
     passage: str

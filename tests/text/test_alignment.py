@@ -44,7 +44,7 @@ def test_by_hand(said: str, supported: bool, rests_on: list[int] | None) -> None
     assert all(TEXT[span.start : span.end] == s.text for span, s in zip(found.spans, found.sources, strict=True))
 
 
-def test_what_says_nothing_is_supported() -> None:
+def test_a_sentence_without_words_is_supported() -> None:
     assert (ALIGNER.align("* — …").support, ALIGNER.align("").sources) == (1.0, ())
     assert Aligner([]).align("Something.").support == 0.0
 
@@ -66,8 +66,8 @@ def test_sentences_have_their_offsets_in_the_document() -> None:
     assert all(text[s.span.start : s.span.end] == s.text for s in sentences)
 
 
-def test_sources_are_read_once_however_alike_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A thousand sentences that share all words but the figure: each is as good as the next, and none has it."""
+def test_similar_sources_are_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thousand sentences share all words but the figure: all are equally good, and none has the figure."""
     read: list[str] = []
 
     def counted(text: str) -> list[str]:
@@ -86,7 +86,7 @@ some_words = st.lists(st.sampled_from("a b c d 7 8 not Zed".split()), min_size=1
 
 
 @given(st.lists(some_words, min_size=1, max_size=5), some_words)
-def test_support_is_what_its_definition_says(texts: list[str], said: str) -> None:
+def test_support_matches_its_definition(texts: list[str], said: str) -> None:
     """A literal transcription: one source after another, no index."""
     sources = [SourceSentence(text, Span("d", 100 * i, 100 * i + len(text))) for i, text in enumerate(texts)]
 

@@ -1,4 +1,4 @@
-"""What only one of several contexts holds."""
+"""The text that only one of several contexts holds."""
 
 from __future__ import annotations
 
@@ -36,18 +36,18 @@ def test_sentences_that_no_other_context_shows() -> None:
     assert unshared(context(span(0, 29)), context(span(15, 46)), context()) == [
         [(span(0, 14), "Cats eat fish.")], [(span(30, 46), "Birds eat seeds.")], [],
     ]  # fmt: skip
-    # what is left between two sentences of the other context is a space: nothing
+    # Only a space is left between two sentences of the other context, which does not count.
     assert unshared(context(span(0, 29)), context(span(0, 14), span(15, 29)))[0] == []
 
 
-def test_a_written_passage_holds_what_it_rests_on() -> None:
+def test_a_written_passage_holds_its_sources() -> None:
     assert unshared(context(span(0, 29), verbatim=False), context(span(0, 14))) == [
         [(span(15, 29), "Dogs eat meat.")], [],
     ]  # fmt: skip
 
 
 @given(SPANS, st.lists(SPANS))
-def test_pieces_tile_the_span_and_are_alone_where_no_other_covers_them(one: Span, others: list[Span]) -> None:
+def test_pieces_tile_the_span_and_mark_unshared_text(one: Span, others: list[Span]) -> None:
     pieces = list(OtherSpans(others).pieces(one))
     assert [at for piece, _ in pieces for at in range(piece.start, piece.end)] == list(range(one.start, one.end))
     for piece, only in pieces:

@@ -1,4 +1,4 @@
-"""What says no, and what may deny something without a no."""
+"""Negations, and words that may deny something without a negation."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from mergewise.text.support.denial import OPPOSED, clauses, denies, says_no
         "It is not only loud but not safe.",
     ],
 )
-def test_a_no_in_several_languages(text: str) -> None:
+def test_negations_in_several_languages(text: str) -> None:
     assert says_no(text)
 
 
@@ -46,7 +46,7 @@ def test_a_no_in_several_languages(text: str) -> None:
         "",
     ],
 )
-def test_what_only_sounds_like_a_no(text: str) -> None:
+def test_phrases_that_only_look_like_negations(text: str) -> None:
     assert not says_no(text)
 
 
@@ -64,7 +64,7 @@ def test_what_only_sounds_like_a_no(text: str) -> None:
         ("", "The mission flew.", False),
     ],
 )
-def test_denials_without_a_no(text: str, other: str, denied: bool) -> None:
+def test_denials_without_a_negation(text: str, other: str, denied: bool) -> None:
     assert denies(text, other) is denied
 
 
@@ -83,7 +83,7 @@ def test_clauses_worked_out_by_hand(sentence: str, parts: list[str]) -> None:
 
 
 @given(st.lists(st.sampled_from(["cats", " ", ", ", "but", "which", ";", "—", "und"]), max_size=12).map("".join))
-def test_clauses_are_the_sentence_in_pieces(sentence: str) -> None:
+def test_clauses_tile_the_sentence(sentence: str) -> None:
     pieces = list(clauses(sentence))
     assert "".join(pieces) == sentence
     assert all(pieces)

@@ -1,4 +1,4 @@
-"""Numbers and dates in forms that can be compared."""
+"""Numbers and dates in comparable forms."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_another_number(statement: str, source: str) -> None:
         ("3000", "三千人"), ("18000", "1.8万平方米"), ("2020", "二〇二〇年"), ("12", "a dozen"), ("50", "half of them"),
     ],
 )  # fmt: skip
-def test_what_a_source_may_say_otherwise(statement: str, source: str) -> None:
+def test_other_forms_in_a_source(statement: str, source: str) -> None:
     assert held(statement, source)
 
 
@@ -56,7 +56,7 @@ def test_two_numbers_are_a_year_only_if_each_has_two_digits() -> None:
     assert [figure.readings for figure in figures("nineteen five")] == [frozenset()]
 
 
-def test_words_that_seldom_are_numbers() -> None:
+def test_words_that_are_seldom_numbers() -> None:
     assert figures("One of them came first, a second later. The hundred or so thousands left.") == ()
 
 
@@ -84,7 +84,7 @@ def test_dates(text: str, date: Date) -> None:
 
 
 @pytest.mark.parametrize("text", ["2020-13-45", "You may 5 times", "1.2.3.2020", "version 10-20", "March on", "2020"])
-def test_what_is_no_date(text: str) -> None:
+def test_texts_that_are_not_dates(text: str) -> None:
     assert dates(text) == []
 
 
@@ -98,7 +98,7 @@ def test_what_is_no_date(text: str) -> None:
         ("14 May 2020", "14 March and 16 May 2020", False), ("March 2019", "March 2020", False),
     ],
 )  # fmt: skip
-def test_dates_are_compared_by_what_they_say(stated: str, source: str, same: bool) -> None:
+def test_dates_are_compared_by_their_parts(stated: str, source: str, same: bool) -> None:
     (mention,) = dates(stated)
     assert holds_date(mention, dates(source), known_figures(source)) is same
 

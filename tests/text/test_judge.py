@@ -1,4 +1,4 @@
-"""The judge of support: which sources it reads, what it makes of several, and what a no is."""
+"""The judge of support: the sources that it reads, several sources together, and negations."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def judge_of(texts: tuple[str, ...] = TEXTS, read: list[int] | None = None) -> J
     return Judge(source)
 
 
-def test_a_source_is_read_once_and_only_where_it_is_needed() -> None:
+def test_a_source_is_read_once_and_only_when_needed() -> None:
     read: list[int] = []
     judge = judge_of(read=read)
     assert judge.judge("Ella Stone built it.", [0]).support and read == [0]
@@ -49,7 +49,7 @@ def test_the_order_of_the_sources_changes_no_judgement(order: list[int], stated:
 @given(
     st.sampled_from(["Ella Stone built it in 1850.", "Per built it.", "It has 2 wheels.", "The buyers could not pay."])
 )
-def test_what_one_source_supports_two_support(stated: str) -> None:
+def test_a_second_source_keeps_the_support(stated: str) -> None:
     judge = judge_of()
     if judge.judge(stated, [0]).support:
         assert judge.judge(stated, [0, 1]).support
@@ -65,14 +65,14 @@ def test_what_one_source_supports_two_support(stated: str) -> None:
         ("The mill was sold.", False),
     ],
 )
-def test_a_no_needs_a_no_or_a_word_that_denies_just_this(stated: str, held: bool) -> None:
+def test_a_negation_needs_a_negation_or_a_denial(stated: str, held: bool) -> None:
     assert bool(judge_of().judge(stated, [0, 1]).support) is held
 
 
 @pytest.mark.parametrize(
     "text", ["The university was founded in 1890 by Ann Lee.", "The inventory, including the tools, was sold in 1890."]
 )
-def test_a_word_that_begins_like_a_denial_is_none(text: str) -> None:
+def test_a_word_that_begins_like_a_denial_is_not_one(text: str) -> None:
     stated = text.replace("was", "was not")
     judged = judge_of((text, "", "")).judge(stated, [0])
     assert judged.support == () and "negation" in [flag.kind for flag in judged.flagged]
@@ -87,7 +87,7 @@ def test_quotations_may_be_given_and_may_quote_the_title() -> None:
 
 
 @given(st.text(max_size=80), st.text(max_size=80))
-def test_any_text_is_judged_and_support_lies_in_it(text: str, stated: str) -> None:
+def test_any_text_is_judged_and_support_is_within_it(text: str, stated: str) -> None:
     judged = Judge[int](lambda number: ReadSource.of([Extract(text, 0, len(text))], "")).judge(stated, [0])
     assert all(0 <= start < end <= len(text) for start, end in judged.support)
     assert not (judged.support and judged.flagged)
@@ -100,7 +100,7 @@ LINES = "Birds eat seeds\nin winter. Cats eat fish at night. Dogs eat meat."
     ("start", "end", "cut"),
     [
         (0, len(LINES), False),
-        (LINES.index("Cats"), len(LINES), False),  # what stands before it has ended
+        (LINES.index("Cats"), len(LINES), False),  # the text before it has ended
         (LINES.index("fish"), len(LINES), True),
         (LINES.index("winter"), LINES.index(" Cats"), True),  # a line ends before it, but not just there
         (LINES.index("in winter"), LINES.index(" Cats"), False),  # a line ends just there

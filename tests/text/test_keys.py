@@ -14,6 +14,6 @@ def test_the_place_of_a_file_in_words() -> None:
     assert [place_of(name) for name in ("", ".", "..", "/", "a/")] == ["", "", "", "", "a"]
 
 
-def test_a_name_is_cut_where_it_names_nothing_any_more() -> None:
+def test_a_long_name_is_cut() -> None:
     assert short_name("x" * LONGEST_NAME) == "x" * LONGEST_NAME and short_name("") == ""
     assert short_name("x" * 298 + "  " + "y" * 9000) == "x" * 298 + "…"

@@ -47,11 +47,11 @@ SENTENCES = {
 
 
 @pytest.mark.parametrize("language", SENTENCES)
-def test_a_sentence_tells_its_language(language: str) -> None:
+def test_the_language_of_a_sentence_is_detected(language: str) -> None:
     assert detect(SENTENCES[language]) == language
 
 
-def test_code_and_addresses_tell_nothing() -> None:
+def test_code_and_addresses_do_not_count() -> None:
     code = (
         "```python\nfor the in that: is_not(of, and_, to, with_the)  # the code of the page is in the repository\n```\n"
     )
@@ -59,7 +59,7 @@ def test_code_and_addresses_tell_nothing() -> None:
     assert detect("`the` <of the=and> https://the.of/and/to") == "und"
 
 
-def test_what_cannot_be_told_is_not_guessed_but_by_its_script() -> None:
+def test_an_undetected_language_is_guessed_only_by_script() -> None:
     assert detect("") == detect("42 | 17 | 3.5") == detect("Foo bar baz") == "und"
     assert detect("Foo Москва") == "ru"
 
@@ -84,7 +84,7 @@ def test_english_sets_are_english(bench: Path) -> None:
         assert {detect(text) for text in texts[::4]} <= {"en", "und"}, name
 
 
-def test_a_caller_knows_the_language_a_file_only_where_the_text_does_not_tell() -> None:
+def test_metadata_of_a_caller_wins_and_of_a_file_only_fills_gaps() -> None:
     german, table = SENTENCES["de"], "42 | 17 | 3.5"
     assert document_language(Document("d", german)) == "de"
     assert document_language(Document("d", german, metadata={"lang": "de-AT"})) == "de"

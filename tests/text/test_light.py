@@ -1,4 +1,4 @@
-"""Light mark-up as a screen shows it: code, emphasis, and how lines run."""
+"""Display of light mark-up: code, emphasis, and the flow of lines."""
 
 from __future__ import annotations
 
@@ -85,14 +85,14 @@ def test_blanked_mark_up_leaves_no_gaps() -> None:
     assert laid_out("The **default** is [five](https://a.b/c).") == "The default is five."
 
 
-def test_where_code_is_cut() -> None:
+def test_cuts_within_code() -> None:
     code = code_in(MARKDOWN)
     cut = MARKDOWN.index("\n\ny =")
     assert cuts_code(MARKDOWN, code, cut)
     assert not cuts_code(MARKDOWN, code, MARKDOWN.index("x = 1")) and not cuts_code(MARKDOWN, code, 3)
 
 
-def test_a_line_that_is_a_component_alone_is_no_text() -> None:
+def test_a_line_with_only_a_component_is_not_text() -> None:
     text = '<YouWillLearn>\n- One\n</YouWillLearn>\n<LearnMore path="/a">\nRead on.\n</LearnMore>'
     assert laid_out(text) == "- One\nRead on."
     assert laid_out("```jsx\n<Intro>\n```", ((0, 19),)) == "    <Intro>"

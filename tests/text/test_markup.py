@@ -1,4 +1,4 @@
-"""Mark-up is blanked, never moved."""
+"""Mark-up is blanked, and offsets stay."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ PIECES = st.sampled_from(["\n", "\n   ", " ", ".. ", *"[ ] ( ) ` < > :: :a: ! * 
 
 
 @given(st.lists(PIECES, max_size=40).map("".join))
-def test_nothing_moves(text: str) -> None:
+def test_offsets_stay(text: str) -> None:
     shown = readable(text)
     assert shown == _readable(text)
     assert len(shown) == len(text)
@@ -54,6 +54,6 @@ def test_nothing_moves(text: str) -> None:
     assert [i for i, c in enumerate(text) if c == "\n"] == [i for i, c in enumerate(shown) if c == "\n"]
 
 
-def test_what_says_something() -> None:
+def test_texts_with_words_or_numbers() -> None:
     assert says_something("a") and says_something("日本") and says_something("7")
     assert not any(map(says_something, ("", "====", "| | |", "---", "…")))

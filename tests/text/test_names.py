@@ -1,4 +1,4 @@
-"""What a section defines, and what a text mentions."""
+"""Names that a section defines, and names that a text mentions."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_a_first_sentence_gives_the_subject_and_its_other_names() -> None:
     }  # fmt: skip
 
 
-def test_a_sentence_that_says_nothing_about_its_subject_defines_nothing() -> None:
+def test_a_sentence_that_does_not_describe_its_subject_defines_nothing() -> None:
     assert names_defined(["Set-up"], "Turn Both Screws clockwise until they stop.") == {"set-up"}
 
 
@@ -58,7 +58,7 @@ def test_a_possessive_and_accents_do_not_hide_a_name() -> None:
 
 
 @given(st.text(alphabet="Ab c'.é-", max_size=40), st.sets(st.sampled_from(["ab", "ab c", "a", "b c", "c c"])))
-def test_mentions_are_known_disjoint_and_where_they_say(text: str, known: set[str]) -> None:
+def test_mentions_are_known_disjoint_and_at_their_positions(text: str, known: set[str]) -> None:
     words = words_of(text)
     found = mentions_in(text, known)
     position = 0

@@ -24,23 +24,23 @@ def test_kinds_of_questions(question: str, kind: str, wanted: str | None) -> Non
     assert (question_type(question), answer_type(question)) == (kind, wanted)
 
 
-def test_sentences_offer_what_is_wanted() -> None:
+def test_sentences_offer_the_wanted_type() -> None:
     assert offers("It has three legs.", "number") and not offers("It has legs.", "number")
     assert offers("Born in 1912.", "time") and offers("In May it rains.", "time") and not offers("Born 12.", "time")
     assert offers("He lived in the Hague.", "place") and not offers("He lived in it.", "place")
     assert not offers("In 1912.", None)
 
 
-def test_sentences_lean_on_what_comes_before() -> None:
+def test_sentences_that_need_the_previous_one() -> None:
     for sentence in ("However, no.", "This gets hot."):
         assert needs_previous(sentence, headed=True) and needs_previous(sentence, headed=False)
-    for sentence in ("- an item", "2. second", "| cell |"):  # what they need is in the index, if it knows leads
+    for sentence in ("- an item", "2. second", "| cell |"):  # an index with leads stores the sentences that they need
         assert needs_previous(sentence, headed=True, marks=True) and not needs_previous(sentence, headed=True)
     assert needs_previous("It gets hot.", headed=False) and not needs_previous("It gets hot.", headed=True)
     assert not needs_previous("Items are hot.", headed=False) and not needs_previous("Heat rises.", headed=False)
 
 
-def test_relations_are_told_by_other_words_and_nothing_else_is() -> None:
+def test_telling_words_of_relations() -> None:
     assert telling_words(["who", "father"]) == ["daughter", "child", "children", "born", "parents"]
     assert telling_words(["which", "city"]) == telling_words([]) == []
     assert {"daughter", "music"} <= set(telling_words(["mother", "composer"]))

@@ -1,4 +1,4 @@
-"""Quotations in a statement, and whether a text holds their words in their order."""
+"""Quotations in a statement, and the search for their words in order."""
 
 from __future__ import annotations
 
@@ -53,11 +53,11 @@ def test_quotation_marks_of_several_languages(text: str, quoted: list[str]) -> N
         ("ouncil met in Breme", False),
     ],
 )
-def test_a_quotation_is_held_as_far_as_its_words_stand_there_in_order(quotation: str, held: bool) -> None:
+def test_a_quotation_needs_its_words_in_order(quotation: str, held: bool) -> None:
     assert holds_quotation(quotation, [SOURCE]) is held
 
 
-def test_the_parts_of_one_quotation_may_stand_in_several_texts() -> None:
+def test_the_parts_of_a_quotation_may_be_in_several_texts() -> None:
     other = in_order(words("She was elected again in May."))
     assert holds_quotation("the council met in Bremen … elected again in May", [SOURCE, other])
     assert not holds_quotation("resigned on the same day she was elected", [SOURCE, other])
@@ -71,6 +71,6 @@ def test_every_run_of_words_is_held(forms: list[str], first: int, size: int) -> 
 
 
 @given(st.lists(st.sampled_from("abc"), max_size=10), st.lists(st.sampled_from("abc"), max_size=5))
-def test_a_run_is_held_where_a_look_at_every_place_finds_it(forms: list[str], run: list[str]) -> None:
+def test_runs_match_a_search_at_every_position(forms: list[str], run: list[str]) -> None:
     stands = any(forms[i : i + len(run)] == run for i in range(len(forms)))
     assert holds_quotation(" ".join(run), [in_order(forms)]) is (stands or len(run) < FEW_WORDS)

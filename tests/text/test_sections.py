@@ -21,7 +21,7 @@ def test_the_headings_in_force() -> None:
     assert headings_at(outline, 0) == ()
 
 
-def test_a_heading_beyond_any_measure_is_told_in_short() -> None:
+def test_a_very_long_heading_is_cut() -> None:
     text = "# " + "Owls " * 1000 + "\n\nThey eat mice.\n"
     [heading] = headings_at(markdown_headings(text), len(text))
     assert heading.startswith("Owls Owls") and heading.endswith("…") and len(heading) <= 300
@@ -40,7 +40,7 @@ def test_paragraphs_tile(text: str) -> None:
 
 
 @given(st.text(), st.lists(st.text(min_size=1).filter(str.strip), max_size=4), st.text())
-def test_a_search_key_gives_back_its_parts(title: str, headings: list[str], text: str) -> None:
+def test_a_search_key_can_be_split(title: str, headings: list[str], text: str) -> None:
     def flat(part: str) -> str:
         return " ".join(part.replace("›", ">").split())
 

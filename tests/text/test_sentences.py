@@ -74,20 +74,20 @@ SAID = [
 
 @given(st.lists(st.sampled_from([*SAID, "word " * 300]), min_size=1, max_size=12), st.integers(1, 9))
 def test_windows_change_nothing(said: list[str], times: int) -> None:
-    """A block longer than a window is segmented as it is in one go."""
+    """Segment a block longer than a window like a single block."""
     text = "".join(said) * times
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "_WINDOW", len(text))
         whole = split_sentences(text)
-        # a longer one may be cut, since a window does not grow without end
+        # A longer one may be cut, since a window has a maximum size.
         assume(all(end - start <= module._LONGEST_WINDOW // 2 for start, end in whole))
         patch.setattr(module, "_WINDOW", 300)
         assert split_sentences(text) == whole
 
 
 @pytest.mark.slow
-def test_a_long_block_is_given_in_windows(monkeypatch: pytest.MonkeyPatch) -> None:
-    """`sentencex` takes minutes for a few megabytes of "漢字。" in one go."""
+def test_a_long_block_is_segmented_in_windows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`sentencex` takes minutes for a few megabytes of "漢字。" in one call."""
     given: list[int] = []
     segment = sentencex.segment
 

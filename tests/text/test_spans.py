@@ -10,7 +10,7 @@ from mergewise.text.spans import CONVERTED, has_lines, line_at, line_starts, uni
 parts = st.lists(st.tuples(st.integers(0, 30), st.integers(1, 8)).map(lambda p: (p[0], p[0] + p[1])), max_size=8)
 
 
-def test_parts_that_overlap_or_touch_are_one() -> None:
+def test_overlapping_or_touching_parts_are_joined() -> None:
     assert union([(8, 9), (0, 3), (3, 5), (4, 6)]) == [(0, 6), (8, 9)]
     assert union([]) == []
 
@@ -28,7 +28,7 @@ def test_every_character_is_held_once(some: list[tuple[int, int]]) -> None:
 
 
 @given(st.text("ab\n", max_size=30))
-def test_lines_are_those_of_split(text: str) -> None:
+def test_lines_match_split(text: str) -> None:
     starts = line_starts(text)
     assert [text[a:].split("\n")[0] for a in starts] == text.split("\n")
     for offset in range(len(text)):
@@ -36,13 +36,13 @@ def test_lines_are_those_of_split(text: str) -> None:
 
 
 @pytest.mark.parametrize("suffix", sorted(SUFFIXES))
-def test_a_format_has_lines_where_its_reader_changes_nothing(suffix: str) -> None:
-    """Whoever adds a reader decides: lines of the text are lines of the file, or the suffix is among the converted ones."""
+def test_a_format_has_lines_if_its_reader_changes_nothing(suffix: str) -> None:
+    """Each new reader must decide: lines of the text are lines of the file, or the suffix is among the converted ones."""
     if suffix not in CONVERTED:
         source = "Title\n=====\n\nOne line\nand another.\n\n- item\n"
         assert SUFFIXES[suffix](source.encode()).text == source
 
 
-def test_what_has_no_suffix_is_its_own_source() -> None:
+def test_a_document_without_suffix_is_its_own_source() -> None:
     assert has_lines("note-1") and has_lines("src/a.py") and has_lines("Docs/Read.MD")
     assert not has_lines("report.PDF") and not has_lines("a.b/page.html")

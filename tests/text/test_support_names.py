@@ -1,4 +1,4 @@
-"""Words as they stand: where, whether they open a sentence, and whether they are written as names."""
+"""Words with their offsets, their position in the sentence, and the tests for names."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TEXTS = st.text("Ab1 .-\n“»(日ß", max_size=30)
 
 
 @given(TEXTS)
-def test_words_stand_where_they_say(text: str) -> None:
+def test_words_have_their_offsets(text: str) -> None:
     words = words_of(text)
     for word in words:
         assert text[word.start : word.end] == word.text
@@ -43,7 +43,7 @@ def test_words_stand_where_they_say(text: str) -> None:
         ("", []),
     ],
 )
-def test_words_that_have_a_capital_anyway(text: str, opening: list[str]) -> None:
+def test_words_that_open_a_sentence(text: str, opening: list[str]) -> None:
     assert [word.text for word in words_of(text) if word.opens and word.text[0].isupper()] == opening
 
 
@@ -113,12 +113,12 @@ def test_a_country_and_its_people_share_a_root(country: str, people: str, shared
     assert root(country) == root(people) == shared
 
 
-def test_too_short_a_rest_is_no_root() -> None:
+def test_a_short_rest_is_not_a_root() -> None:
     assert root("iran") == root("asian") == root("cuba") == ""
     assert root("sweden") != root("swedish")
 
 
-def test_german_is_told_by_its_small_words() -> None:
+def test_german_is_detected_by_function_words() -> None:
     assert is_german("Der Rat der Stadt ist nicht im Haus.")
     assert not is_german("The council of the town is not in the house.")
     assert not is_german("Der Rat")

@@ -12,7 +12,7 @@ from mergewise.text.names import words_of
 from mergewise.text.terms import LETTERS, TermFinder, content_terms, spelled_terms
 
 
-def test_stop_words_go_and_inflections_meet() -> None:
+def test_stop_words_are_dropped_and_inflections_share_a_stem() -> None:
     assert content_terms("What is merging a section?") == content_terms("Sections merge.")
     assert content_terms("Is it the of?") == frozenset()
 
@@ -42,7 +42,7 @@ SYLLABLES = "abeginorsty' -_"
     st.text(alphabet=SYLLABLES + ".é東", max_size=30),
     st.lists(st.text(alphabet=SYLLABLES, max_size=60) | st.text(alphabet=SYLLABLES + "é東İ", max_size=60), max_size=4),
 )
-def test_the_finder_finds_what_the_whole_analysis_finds(question: str, texts: list[str]) -> None:
+def test_the_finder_matches_the_full_analysis(question: str, texts: list[str]) -> None:
     terms = content_terms(question)
     finder = TermFinder(terms)
     assert finder.find(texts) == [terms & content_terms(text) for text in texts]

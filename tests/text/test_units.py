@@ -1,4 +1,4 @@
-"""Units tile their text, and know what they need before them."""
+"""Units tile their text, and know the unit that they need before them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from mergewise.text.units import ITEM, SHORT, announces, split_units
 
 
-def shown(text: str) -> list[tuple[str, int | None]]:
+def units_of(text: str) -> list[tuple[str, int | None]]:
     return [(text[unit.start : unit.end], unit.lead) for unit in split_units(text)]
 
 
@@ -18,83 +18,88 @@ LONG = (
 )
 
 
-def test_a_value_stays_with_what_it_qualifies() -> None:
-    assert shown("Sets the backend. Defaults to `faiss`. It is fast.") == [
+def test_a_qualifier_stays_with_its_sentence() -> None:
+    assert units_of("Sets the backend. Defaults to `faiss`. It is fast.") == [
         ("Sets the backend. Defaults to `faiss`.", None),
         ("It is fast.", None),
     ]
-    assert shown("It counts. (Default 5)") == [("It counts. (Default 5)", None)]
-    assert shown("The pause between calls.\n\nDefault: timedelta(days=31)")[1] == ("Default: timedelta(days=31)", 0)
+    assert units_of("It counts. (Default 5)") == [("It counts. (Default 5)", None)]
+    assert units_of("The pause between calls.\n\nDefault: timedelta(days=31)")[1] == ("Default: timedelta(days=31)", 0)
 
 
 def test_a_short_list_is_one_unit_with_its_announcement() -> None:
     text = "Permitted characters:\n\n- letters\n- digits"
-    assert shown(text) == [(text, None)]
+    assert units_of(text) == [(text, None)]
 
 
 def test_the_items_of_a_long_list_need_its_announcement() -> None:
     text = "Intro.\n\nThe options are:\n\n- one\n- two. " + LONG + "\n- three\n\nAfter."
-    parts = shown(text)
+    parts = units_of(text)
     assert [lead for _, lead in parts][:3] == [None, None, 1]
     announced = [lead for part, lead in parts if part.startswith("- ")]
     assert announced == [1, 1, 1] and parts[-1] == ("After.", None)
 
 
 def test_a_paragraph_ends_the_list_before_it() -> None:
-    parts = shown("The options are:\n\n- one. " + LONG + "\n\nThe weather was fine.\n\n- two. " + LONG)
+    parts = units_of("The options are:\n\n- one. " + LONG + "\n\nThe weather was fine.\n\n- two. " + LONG)
     assert [lead for part, lead in parts if part.startswith(("- one", "The weather", "- two"))] == [0, None, None]
 
 
 def test_an_item_keeps_all_its_lines() -> None:
     text = "- `size`: the size\n  of the thing.\n\n  In bytes.\n- `colour`"
-    assert shown(text) == [("- `size`: the size\n  of the thing.\n\n  In bytes.", None), ("- `colour`", None)]
+    assert units_of(text) == [("- `size`: the size\n  of the thing.\n\n  In bytes.", None), ("- `colour`", None)]
 
 
 def test_a_long_item_goes_on_under_its_beginning() -> None:
-    parts = shown("- `size` is the size. " + LONG * 2)
+    parts = units_of("- `size` is the size. " + LONG * 2)
     assert len("- " + LONG * 2) > ITEM
     assert [lead for _, lead in parts] == [None] + [0] * (len(parts) - 1)
 
 
 def test_inner_items_need_the_outer_one() -> None:
-    parts = shown("- outer " + LONG + "\n  - inner\n- next")
+    parts = units_of("- outer " + LONG + "\n  - inner\n- next")
     assert parts[-2] == ("- inner", 0) and parts[-1] == ("- next", None)
 
 
 def test_rows_need_their_header() -> None:
     header = "| name | default |\n|------|---------|"
     rows = [f"| row{i} | a value that takes some room in the table, number {i} |" for i in range(8)]
-    assert shown("\n".join([header, *rows])) == [(header, None), *((row, 0) for row in rows)]
-    assert shown(f"{header}\n| a | 1 |") == [(f"{header}\n| a | 1 |", None)]
+    assert units_of("\n".join([header, *rows])) == [(header, None), *((row, 0) for row in rows)]
+    assert units_of(f"{header}\n| a | 1 |") == [(f"{header}\n| a | 1 |", None)]
 
 
 def test_rows_of_a_grid_have_several_lines() -> None:
     row = "| " + "a" * 150 + " | b |\n|  c | d |"
     edge = "+---+---+"
     text = f"{edge}\n| h | i |\n+===+===+\n{row}\n{edge}\n{row}\n{edge}"
-    parts = [(part.splitlines()[0][:4], lead) for part, lead in shown(text)]
+    parts = [(part.splitlines()[0][:4], lead) for part, lead in units_of(text)]
     assert parts == [("+---", None), ("| aa", 0), ("| aa", 0)]
 
 
 def test_code_needs_the_sentence_above_it() -> None:
     code = "```python\n" + "x = 1\n" * 100 + "```"
-    parts = shown(f"Other. Call it so.\n\n{code}\n\nThen stop.")
+    parts = units_of(f"Other. Call it so.\n\n{code}\n\nThen stop.")
     assert parts[0] == ("Other.", None) and parts[1] == ("Call it so.", None)
     assert {lead for _, lead in parts[2:4]} == {1} and parts[-1] == ("Then stop.", None)
 
 
 def test_a_literal_block_of_rst_is_code() -> None:
     text = "Run this::\n\n    one two. Three.\n\n    four\n\nDone."
-    assert shown(text) == [("Run this::\n\n    one two. Three.\n\n    four", None), ("Done.", None)]
+    assert units_of(text) == [("Run this::\n\n    one two. Three.\n\n    four", None), ("Done.", None)]
     directive = "Like so:\n\n.. code-block:: python\n\n    print(1)\n\nDone."
-    assert shown(directive) == [("Like so:", None), (".. code-block:: python", None), ("print(1)", 0), ("Done.", None)]
+    assert units_of(directive) == [
+        ("Like so:", None),
+        (".. code-block:: python", None),
+        ("print(1)", 0),
+        ("Done.", None),
+    ]
 
 
-def test_long_code_is_cut_between_lines_that_stand_least_deep() -> None:
+def test_long_code_is_cut_between_the_least_indented_lines() -> None:
     text = "Usage::\n\n" + "".join(
         f"    --option-{i}   {'what it does ' * 6}\n            and more of it\n" for i in range(12)
     )
-    parts = shown(text)
+    parts = units_of(text)
     assert len(parts) > 3 and all(part.startswith("--option") for part, _ in parts[1:])
     assert {lead for _, lead in parts[1:]} == {0}
     assert sum(part.count("--option") for part, _ in parts) == 12, "a piece ends where the next one begins"
@@ -102,22 +107,22 @@ def test_long_code_is_cut_between_lines_that_stand_least_deep() -> None:
 
 def test_an_answer_stays_with_its_question() -> None:
     text = "__Question__\n\nWhich model?\n\n__Answer__\n\nThe small one."
-    assert shown(text) == [(text, None)]
-    assert shown("Can I?\n\n" + LONG.replace(". ", ", ") + ".")[1][1] == 0
+    assert units_of(text) == [(text, None)]
+    assert units_of("Can I?\n\n" + LONG.replace(". ", ", ") + ".")[1][1] == 0
 
 
 def test_a_definition_stays_with_its_term() -> None:
     text = "--nl\n    Expects one object a line. " + LONG * 2 + "\n\nOther."
-    parts = shown(text)
+    parts = units_of(text)
     assert parts[0][0].startswith("--nl\n") and {lead for _, lead in parts[1:-1]} == {0} and parts[-1][1] is None
 
 
 def test_prose_has_no_leads() -> None:
     sentences = ["One is here.", "Two is there.", "A third one."]
-    assert shown(" ".join(sentences)) == [(sentence, None) for sentence in sentences]
+    assert units_of(" ".join(sentences)) == [(sentence, None) for sentence in sentences]
 
 
-def test_what_announces() -> None:
+def test_units_that_announce() -> None:
     assert all(map(announces, ("They are:", "Like this…", "**Note:**", "| a | b |", "__Answer__", "Why?")))
     assert not any(map(announces, ("They are.", "- an item", "**Bold** text here.")))
 
@@ -134,7 +139,7 @@ LINES = st.tuples(
 
 @settings(max_examples=300)
 @given(st.one_of(st.lists(LINES, max_size=14).map("".join), st.text(max_size=80)))
-def test_units_tile_their_text_and_need_what_stands_before(text: str) -> None:
+def test_units_tile_their_text_and_need_earlier_units(text: str) -> None:
     position = 0
     for number, unit in enumerate(split_units(text)):
         assert unit.start >= position and not text[position : unit.start].strip()

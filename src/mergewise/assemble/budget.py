@@ -1,4 +1,4 @@
-"""From candidates to a context that never exceeds the budget, by the token counter in use."""
+"""Packing candidates into a context that never exceeds the budget, by the token counter in use."""
 
 from __future__ import annotations
 
@@ -12,16 +12,19 @@ from mergewise.models.record import Models
 from mergewise.protocols import TokenCounter
 from mergewise.types import GAP, Cause, Context, Passage, Step
 
-_AT_ONCE = 12  # candidates whose tokens are counted in one call: many small calls cost several milliseconds a question
-_PATIENCE = 8  # after so many candidates in a row that do not fit, the rest is not tried
+# Candidates whose tokens are counted in one call. Many small calls would cost several milliseconds a question.
+_AT_ONCE = 12
+# Packing ends after this number of consecutive candidates that do not fit.
+_PATIENCE = 8
 
 Last: TypeAlias = Literal["cut", "skip", "stop", "end"]
-"""What becomes of a candidate that does not fit: `skip` goes on to those that fit; `cut` does so too, and gives the rest of the
-budget to the first sentences of the others; `stop` ends the selection there, and `end` with its first sentences.
+"""How to treat a candidate that does not fit. `skip` goes on to the next candidate. `cut` also goes on, and at the end fills
+the rest of the budget with the first sentences of the skipped candidates. `stop` ends the selection. `end` ends it and adds the
+first sentences of that candidate.
 """
 Repeats: TypeAlias = Literal["leave", "tell", "take"]
-"""What becomes of text that is in the context already: it is left out; also, a candidate with nothing else is told in the trace;
-or it is taken again.
+"""How to treat text that is already in the context. `leave` leaves it out. `tell` leaves it out and notes in the trace each
+candidate without any new text. `take` takes it again.
 """
 
 
@@ -35,10 +38,22 @@ def pack(
     counts: Mapping[str, int] | None = None,
     last: Last = "cut",
 ) -> Context:
-    """The best candidates that fit, rendered. `Context.strategy` stays empty: the dispatcher sets it.
+    """Pack the best candidates that fit into a context.
 
-    Where none fits below its heading line, the heading lines go, and not the text. `counts` are tokens of texts that were counted
-    before.
+    If no candidate fits below its heading line, the headings are left out. `Context.strategy` stays empty: the caller sets it.
+
+    Args:
+        question: The question that the context is for.
+        ranked: Candidates, best first.
+        budget: Maximum tokens of the rendered context.
+        models: Models with the token counter.
+        order: Order of the passages, "document" or "score".
+        trace: Steps that precede those of the packing.
+        counts: Known token counts, by text.
+        last: How to treat a candidate that does not fit.
+
+    Returns:
+        The context with its passages, its text, its tokens and the trace.
     """
 
     def context_of(candidates: Sequence[Candidate]) -> Context:
@@ -51,22 +66,22 @@ def pack(
         return context
     bare = context_of([candidate.without_headings() for candidate in ranked[:_PATIENCE]])
     spans = tuple(span for passage in bare.passages for span in passage.spans)
-    step = Step("bare", "nothing fits below its heading line, which is left out", spans, cause=Cause.TAKE)
+    step = Step("bare", "nothing fits below its heading line, the headings are left out", spans, cause=Cause.TAKE)
     return replace(bare, trace=(*context.trace, step)) if bare.passages else context
 
 
 P = TypeVar("P", bound=Candidate)
 
 Arrangement: TypeAlias = Callable[[Sequence[P]], list[Passage]]
-"""Candidates as passages in reading order."""
+"""A function that arranges candidates as passages in reading order."""
 
 
 class Packer(Generic[P]):
-    """A selection as it grows: what was taken, what of the budget is left, and why a candidate was passed over.
+    """A growing selection: the candidates taken, the tokens left, and the reasons for skipping others.
 
-    Candidates are taken in the order given. Instead of one that is too large, what it has `instead` is tried before the next.
-    Costs are added up piece by piece, a heading line once where `shares_headings`. Then the rendered text is counted as a
-    whole, and while it is over the budget, the candidate taken last is dropped. `counts` are tokens of texts, known before.
+    Candidates are tried in the order given. If one is too large, its `instead` candidates are tried before the next. Costs are
+    the sum over the pieces. With `shares_headings`, a heading line counts once. At the end the rendered text is counted as a
+    whole, and the candidate taken last is dropped until the text fits the budget. `counts` are known token counts, by text.
     """
 
     def __init__(
@@ -107,9 +122,10 @@ class Packer(Generic[P]):
     def context(
         self, question: str, passages: Arrangement[P], trace: Sequence[Step] = (), others: Sequence[Arrangement[P]] = ()
     ) -> Context:
-        """What was taken, as the passages that are made of it. The steps of the selection follow `trace`.
+        """Return the context made of the candidates taken. The steps of the selection follow `trace`.
 
-        The `others` have to fit as well: what is taken is then the same, whichever of them is shown.
+        The `others` are further arrangements of the same candidates. All must fit, so the selection does not depend on the one
+        shown.
         """
         while True:
             shown = passages(self.taken)
@@ -123,7 +139,7 @@ class Packer(Generic[P]):
 
     def _consider(self, candidate: P) -> None:
         """Take the candidate if it fits."""
-        new = candidate.beyond(self._beside(candidate))
+        new = candidate.beyond(self._taken_nearby(candidate))
         if new is None:
             if self._repeats == "tell":
                 self._misses = 0
@@ -143,16 +159,16 @@ class Packer(Generic[P]):
             self._consider(smaller)
 
     def _take_beginning(self, candidate: P) -> None:
-        """Take as many of the first sentences as fit."""
-        for beginning in candidate.beginnings(self._beside(candidate)):
+        """Take as many of its first sentences as fit."""
+        for beginning in candidate.beginnings(self._taken_nearby(candidate)):
             cost = self._cost(beginning)
             if cost <= self._left:
                 self._take(beginning, cost)
                 self._steps.append(candidate.cut_step(beginning))
                 return
 
-    def _beside(self, candidate: P) -> list[P]:
-        """What was taken of the same documents, unless texts may be repeated."""
+    def _taken_nearby(self, candidate: P) -> list[P]:
+        """Return the candidates taken from the same documents, or none if texts may be repeated."""
         documents = () if self._repeats == "take" else candidate.documents
         return [other for doc_id in documents for other in self._by_document.get(doc_id, ())]
 
@@ -169,7 +185,7 @@ class Packer(Generic[P]):
         return self._tokens([*lines, *candidate.texts]) + self._gap * (len(candidate.texts) - len(lines))
 
     def _tokens(self, texts: Sequence[str]) -> int:
-        """The tokens of all texts together. Each text is counted once a question."""
+        """Return the tokens of all texts together. Each text is counted once a question."""
         new = [text for text in dict.fromkeys(texts) if text not in self._counts]
         if new:
             self._counts.update(zip(new, self._count(new), strict=True))

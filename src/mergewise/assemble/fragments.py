@@ -1,4 +1,4 @@
-"""What every strategy works with: fragments of documents, and the candidates made of them that it selects from."""
+"""Fragments of documents, and the candidates made of them that strategies select from."""
 
 from __future__ import annotations
 
@@ -14,14 +14,24 @@ from mergewise.types import Leaf, Span, Step
 T = TypeVar("T")
 
 SectionKey: TypeAlias = tuple[str, tuple[str, ...]]
-"""A document's id and the headings in force: fragments with the same key share a heading line in the context."""
+"""A document id and the headings in force. Fragments with the same key share a heading line in the context."""
 HeadingParts: TypeAlias = tuple[str, tuple[str, ...], bool]
-"""A heading line: the title, the headings, and whether a model wrote what stands below."""
+"""The parts of a heading line: the title, the headings, and whether a model wrote the text below."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fragment:
-    """`text` is `document.text[start:end]`; `body` is where it begins after headings that the rendering repeats anyway."""
+    """A part of a document, `document.text[start:end]`.
+
+    Attributes:
+        doc_id: The document's id.
+        title: The document's title.
+        headings: The headings in force, outermost first.
+        start: Offset of the first character.
+        end: Offset after the last character.
+        body: Offset where the text begins after leading headings, which the rendering repeats.
+        text: The text.
+    """
 
     doc_id: str
     title: str
@@ -41,18 +51,19 @@ class Fragment:
 
     @property
     def visible(self) -> tuple[int, int, str]:
-        """Start, end and text, without leading headings and without white space at the ends."""
+        """The start, the end and the text, without leading headings and without white space at the ends."""
         text = self.text[self.body - self.start :]
         start = self.body + len(text) - len(text.lstrip())
         text = text.strip()
         return start, start + len(text), text
 
     def cut(self, start: int, end: int) -> Fragment:
+        """Return the part of the fragment between two offsets of the document."""
         body, text = min(max(start, self.body), end), self.text[start - self.start : end - self.start]
         return Fragment(self.doc_id, self.title, self.headings, start, end, body, text)
 
     def beginnings(self) -> Iterator[Fragment]:
-        """The fragment cut off after each of its sentences but the last, the longest piece first; none that says nothing."""
+        """Yield the fragment cut off after each sentence but the last, longest first. Skip pieces that hold only mark-up."""
         first, _, text = self.visible
         plain = readable(text)
         for _, end in reversed(split_sentences(text)[:-1]):
@@ -62,9 +73,12 @@ class Fragment:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """What is selected or skipped as a whole: a leaf, a merged parent, a cluster.
+    """A unit that is selected or skipped as a whole, such as a leaf, a merged parent or a cluster.
 
-    `instead` is tried, best first, where the whole does not fit: the hits that a parent was made of.
+    Attributes:
+        fragments: The parts of documents that it consists of.
+        score: The score that candidates are ranked by.
+        instead: Smaller candidates to try if this one does not fit, best first, such as the hits below a parent.
     """
 
     fragments: tuple[Fragment, ...]
@@ -81,12 +95,12 @@ class Candidate:
 
     @property
     def texts(self) -> list[str]:
-        """What stands below heading lines, each but the first below its own with a mark for the gap before it."""
+        """The visible texts of the fragments."""
         return [fragment.visible[2] for fragment in self.fragments]
 
     @property
     def headings(self) -> dict[Hashable, HeadingParts]:
-        """The heading lines, by what shares one with others."""
+        """The heading lines, by section. Fragments of one section share a line."""
         return {fragment.section: (fragment.title, fragment.headings, False) for fragment in self.fragments}
 
     def without_headings(self) -> Self:
@@ -94,7 +108,14 @@ class Candidate:
         return replace(self, fragments=tuple(bare), instead=tuple(one.without_headings() for one in self.instead))
 
     def beyond(self, taken: Sequence[Self]) -> Self | None:
-        """Return the candidate without what those `taken` hold; None if nothing is left."""
+        """Return the candidate without the text of others.
+
+        Args:
+            taken: The candidates whose text is left out.
+
+        Returns:
+            The rest of the candidate, or None if nothing is left.
+        """
         held = [fragment for other in taken for fragment in other.fragments]
         parts: list[Fragment] = []
         for fragment in self.fragments:
@@ -102,20 +123,24 @@ class Candidate:
         return replace(self, fragments=tuple(parts)) if parts else None
 
     def beginnings(self, taken: Sequence[Self]) -> Iterator[Self]:
-        """Yield the first sentences of its first part that is new, the longest piece first."""
+        """Yield the first sentences of its first new part, longest piece first.
+
+        Args:
+            taken: The candidates whose text does not count as new.
+        """
         new = self.beyond(taken)
         for piece in new.fragments[0].beginnings() if new is not None else ():
             yield replace(self, fragments=(piece,), instead=())
 
     def cut_step(self, beginning: Self) -> Step:
-        """Return the step that tells that this beginning of it was taken."""
+        """Return the trace step for taking this beginning."""
         return Step("cut", "first sentences", self.spans, beginning.fragments[0].span, self.score)
 
 
 def fragment_of(leaves: Sequence[Leaf]) -> Fragment:
-    """Neighbouring leaves of one document, in order, as one fragment under the headings that they share.
+    """Join neighbouring leaves of one document, in order, into one fragment under their shared headings.
 
-    Where they do not share all of them, the heading lines stay in the text.
+    If their headings differ, the heading lines stay in the text.
     """
     first, last = leaves[0], leaves[-1]
     shared = shared_path([leaf.headings for leaf in leaves]) if len(leaves) > 1 else first.headings
@@ -125,7 +150,7 @@ def fragment_of(leaves: Sequence[Leaf]) -> Fragment:
 
 
 def split_runs(items: Iterable[T], joins: Callable[[T, T], bool]) -> list[list[T]]:
-    """The items in runs; one stands in the run of the item before it where the two join."""
+    """Split the items into runs. An item continues the run of the item before it if `joins` holds for the two."""
     runs: list[list[T]] = []
     for item in items:
         if runs and joins(runs[-1][-1], item):
@@ -145,7 +170,7 @@ def join_touching(fragments: Iterable[Fragment]) -> list[Fragment]:
 
 
 def uncovered_parts(fragment: Fragment, taken: Sequence[Fragment]) -> list[Fragment]:
-    """The parts of the fragment that none of `taken` holds, in order."""
+    """Return the parts of the fragment that none of `taken` covers, in order."""
     parts: list[Fragment] = []
     position, stop, doc_id = fragment.start, fragment.end, fragment.doc_id
     overlapping = [

@@ -1,4 +1,4 @@
-"""What leaves need from leaves before them: the header of a table that goes on, the line that announced a list."""
+"""Sentences that leaves need from earlier leaves: the header of a table that continues, or the line that announces a list."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from mergewise.assemble.sentences import fragment_at
 from mergewise.protocols import IndexReader
 from mergewise.types import Leaf, LeafSentences
 
-ROUNDS = 3  # how often leaves are read: a row's header, what announces the table, and what announces that
+# Maximum reads of further leaves: a row's header, the line that announces the table, and what announces that line.
+ROUNDS = 3
 
 
 class Antecedents:
-    """The leads of some leaves, and of what these need in turn."""
+    """The leads of some leaves, and the leads of these in turn."""
 
     def __init__(self, leaves: Mapping[int, Leaf | LeafSentences], reader: IndexReader) -> None:
         self._leaves: dict[int, Leaf | LeafSentences] = dict(leaves)
@@ -27,13 +28,13 @@ class Antecedents:
             fresh = read
 
     def candidate(self, leaves: Sequence[Leaf], score: float, instead: tuple[Candidate, ...] = ()) -> Candidate:
-        """Return the leaves after the sentences that they need; leaves that touch are one fragment."""
+        """Return the leaves as a candidate, after the sentences that they need. Leaves that touch become one fragment."""
         runs = split_runs(leaves, lambda left, right: left.end == right.start)
         before = self.before([leaf.id for leaf in leaves])
         return Candidate((*before, *map(fragment_of, runs)), score, instead)
 
     def before(self, ids: Collection[int]) -> tuple[Fragment, ...]:
-        """The sentences outside of these leaves that theirs need, in the order of the document."""
+        """Return the sentences outside these leaves that they need, in the order of the document."""
         waiting = [place for i in ids for place in self._of(i)]
         if not waiting:
             return ()
@@ -45,7 +46,7 @@ class Antecedents:
         return tuple(fragment_at(self._leaves[leaf], number) for leaf, number in sorted(needed))
 
     def _of(self, leaf: int, number: int | None = None) -> list[tuple[int, int]]:
-        """The places of the leads of a leaf's sentences in leaves before it, or of all leads of one sentence."""
+        """Return the places of the leads of a leaf's sentences in earlier leaves, or of all leads of one sentence."""
         known = self._leaves.get(leaf)
         if known is None or not known.leads:
             return []

@@ -1,7 +1,7 @@
-"""Passages of about one size out of the tree: the outermost section of at most `longest` tokens around a leaf, or the leaf alone.
+"""Passages of similar size: the outermost section of at most `longest` tokens around a leaf, or the leaf alone.
 
-The papers' passages have a hundred words. The same rule tells strategies what they retrieve and the triplet view what its rows
-are about, so that every passage has its own set of triplets.
+The papers' passages have a hundred words. Strategies retrieve by this rule, and the triplet view builds its rows by it, so that
+every passage has its own set of triplets.
 """
 
 from __future__ import annotations
@@ -14,19 +14,20 @@ from mergewise.index.tree.reader import extent
 from mergewise.protocols import IndexReader, OrderedBy
 from mergewise.types import Hit, Step
 
-SEARCHED = 4  # leaves that are searched for each passage, of which many may lie in one
+# Leaves to search for each passage. Several of them may lie in one passage.
+SEARCHED = 4
 
 
 @dataclass(frozen=True, slots=True)
 class LeafRun:
-    """A passage as its leaves, which have consecutive ids, and as the candidate that a context may take."""
+    """A passage as its leaves, which have consecutive ids, and as a candidate for the context."""
 
     leaves: range
     candidate: Candidate
 
 
 def search_leaves(question: str, reader: IndexReader, k: int, trace: list[Step], by: OrderedBy = "both") -> list[Hit]:
-    """Return the hits that say something: other leaves hold mark-up alone."""
+    """Return the hits that have sentences. Other leaves hold only mark-up."""
     hits = [hit for hit in reader.search(question, k, by) if hit.row.sentences]
     trace.append(Step("search", f"{len(hits)} leaves", tuple(hit.row.span for hit in hits)))
     return hits
@@ -35,7 +36,7 @@ def search_leaves(question: str, reader: IndexReader, k: int, trace: list[Step],
 def search_passages(
     question: str, reader: IndexReader, k: int, longest: int, trace: list[Step] | None, by: OrderedBy = "both"
 ) -> list[LeafRun]:
-    """The first `k` passages that hold a hit of the search, in the order of their best hits."""
+    """Return the first `k` passages that hold a hit of the search, ordered by their best hits."""
     hits = search_leaves(question, reader, k * SEARCHED, [] if trace is None else trace, by)
     sections = reader.sections(sorted({section for hit in hits for section in hit.row.ancestors}))
     held: dict[range, float] = {}

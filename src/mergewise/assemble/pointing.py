@@ -1,7 +1,7 @@
-"""Pointing: sentences are shown to a chat model by number, and of its answer nothing is used but numbers.
+"""Pointing: a chat model sees numbered sentences, and only the numbers in its answer are used.
 
-A wrong answer (no JSON, a number that was not shown, cut off) is asked for once more. What still cannot be used is `Unusable`,
-with what it cost: the caller then decides without the model. So a model can choose among what was shown, and nothing else.
+An invalid answer (bad JSON, an unknown number, cut off) is repaired once by a second call. If it is still invalid, `Unusable`
+is raised with the usage, and the caller decides without the model. So a model can only choose among the sentences shown.
 """
 
 from __future__ import annotations
@@ -20,11 +20,12 @@ from mergewise.types import Message, Usage
 
 Read = TypeVar("Read")
 
-TRIES = 2  # the answer, and a repair of it
+# The first answer and one repair.
+TRIES = 2
 
 
 class Unusable(ModelError):
-    """A model answered, at a price, but the answer cannot be used."""
+    """A model's answer that is unusable but was paid for, with its usage."""
 
     def __init__(self, message: str, usage: Usage, unsupported: int = 0) -> None:
         super().__init__(message)
@@ -34,9 +35,10 @@ class Unusable(ModelError):
 
 @dataclass(frozen=True, slots=True)
 class ReplyForm(Generic[Read]):
-    """What an answer has to look like. `read` gives what it says, or in a text what is wrong with it.
+    """The expected form of an answer.
 
-    `shape` is said to a model whose answer was wrong; `tokens` is the most that an answer may take.
+    `read` parses an answer: it returns the value, or a text that describes the problem. `shape` describes the form to a model
+    whose answer was invalid. `tokens` is the maximum length of an answer.
     """
 
     schema: Mapping[str, object]
@@ -46,7 +48,7 @@ class ReplyForm(Generic[Read]):
 
 
 async def ask(chat: ChatModel, messages: Sequence[Message], form: ReplyForm[Read]) -> tuple[Read, Usage]:
-    """What the model answered, and what it cost. Raises Unusable where the model fails, or its repaired answer is wrong too."""
+    """Return the model's parsed answer and the usage. Raises Unusable if the model fails or its repaired answer is invalid."""
     usage, problem = Usage(), ""
     asked = list(messages)
     for _ in range(TRIES):
@@ -61,11 +63,11 @@ async def ask(chat: ChatModel, messages: Sequence[Message], form: ReplyForm[Read
         problem, usage = read, usage + Usage(unread=1)
         repair = Message("user", f"That cannot be used: {problem}. Answer with JSON alone, {form.shape}.")
         asked = [*asked, Message("assistant", reply.text), repair]
-    raise Unusable(f"the answer could not be used: {problem}", usage)
+    raise Unusable(f"unusable answer: {problem}", usage)
 
 
 def numbered_lines(sentences: Iterable[tuple[Fragment, str]]) -> Iterator[str]:
-    """A line for each sentence. The first sentence of each run under one heading has its heading path before it."""
+    """Yield a line for each sentence. The first sentence of each run under one heading starts with its heading path."""
     section = None
     for number, (fragment, text) in enumerate(sentences, 1):
         path = " ".join(heading_path(fragment.title, fragment.headings).split())
@@ -75,12 +77,12 @@ def numbered_lines(sentences: Iterable[tuple[Fragment, str]]) -> Iterator[str]:
 
 
 def number_tokens(count: int) -> int:
-    """Room for every number."""
+    """Return the maximum tokens of an answer that lists `count` numbers."""
     return 24 + 6 * count
 
 
 def value_in(answer: str) -> object:
-    """The JSON of an answer, else all of it as a text; None where there is nothing."""
+    """Return the JSON of an answer, else the whole text, or None for an empty answer."""
     value: object = json_in(answer)
     return (without_fences(answer) or None) if value is None else value
 
@@ -90,7 +92,7 @@ _LIST = re.compile(rf"\s*(?:{_NUMBER.pattern}(?:\s*,\s*|\s+|\s*$))*")
 
 
 def numbers_of(value: object, count: int) -> list[int] | str:
-    """The numbers from 1 to `count` that a value lists, each once, in its order; or what is wrong with it.
+    """Return the distinct numbers from 1 to `count` that a value lists, in order, or a text that describes the problem.
 
     The value may be a number, a list of numbers, or a text such as "1-3 7 9".
     """
@@ -107,7 +109,7 @@ def numbers_of(value: object, count: int) -> list[int] | str:
 
 
 def _ranges(value: object) -> list[tuple[int, int]] | None:
-    """The first and the last number of each run; a number that stands alone is both."""
+    """Return the first and the last number of each range. A single number is both."""
     if isinstance(value, int) and not isinstance(value, bool):
         return [(value, value)]
     if isinstance(value, str) and _LIST.fullmatch(value):

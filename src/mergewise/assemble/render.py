@@ -1,12 +1,12 @@
-"""From fragments to passages with spans, and to the text that a model reads.
+"""Rendering of fragments as passages with spans, and of passages as the text that a model reads.
 
-A passage is what stands under one heading line. Fragments of one section that touch are joined; a gap between them is marked.
+A passage is the text below one heading line. Fragments of one section that touch are joined. A gap between them is marked.
 
     [1] Title › Heading › Subheading
     First fragment, the next one that touches it …
     a later one.
 
-What a model wrote has `WRITTEN` after its headings.
+Text by a model has `WRITTEN` after its headings.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from mergewise.text.keys import heading_path
 from mergewise.types import GAP, Passage, Span
 
 Order: TypeAlias = Annotated[
-    Literal["document", "score"], "`document` keeps the documents' own order, `score` shows the best first"
+    Literal["document", "score"], "`document` keeps the order of the documents, `score` shows the best first"
 ]
 
 SEPARATOR = "\n\n"
 
 
 def passages_of(selected: Sequence[Candidate], order: Order) -> list[Passage]:
-    """Passages in reading order.
+    """Arrange the selected candidates as passages in reading order.
 
-    "score": best candidate first, and no passage holds two of them. "document": documents by their best candidate, and
-    within a document by position, so that each heading line comes once for all that stands below it.
+    "score": best candidate first, a passage for each candidate. "document": documents by their best candidate, and within a
+    document by position, so that each heading line appears once above all of its text.
     """
     if order == "score":
         ranked = sorted(selected, key=lambda candidate: -candidate.score)
@@ -61,12 +61,12 @@ WRITTEN = "(written, not quoted)"
 
 
 def heading_line(number: int, title: str, headings: Sequence[str], written: bool = False) -> str:
-    """The mark by which an answer cites the passage, the title and headings above it, and whether a model wrote it."""
+    """Return the heading line: the number for citations, the title and headings, and a mark for text by a model."""
     return " ".join(filter(None, (f"[{number}]", heading_path(title, headings), WRITTEN if written else "")))
 
 
 def heading_cost_line(title: str, headings: Sequence[str], written: bool = False) -> str:
-    """A heading line to count before its number is known: 9 stands for any number."""
+    """Return a heading line for counting tokens before its number is known. 9 represents any number."""
     return heading_line(9, title, headings, written)
 
 

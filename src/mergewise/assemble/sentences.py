@@ -1,4 +1,4 @@
-"""Single sentences as strategies see them: each by its leaf and its number in it; and the idf of terms."""
+"""Single sentences for strategies, by leaf and position, and the idf of terms."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class SentenceInLeaf(NamedTuple):
 
     @property
     def below_path(self) -> str:
-        """The text below the title and headings, as a reranker reads it."""
+        """The sentence below its title and headings, as a reranker reads it."""
         path = heading_path(self.leaf.title, self.leaf.headings)
         return f"{path}\n{self.text}" if path else self.text
 
@@ -55,7 +55,7 @@ class SentenceInLeaf(NamedTuple):
 
     @property
     def headed_fragment(self) -> Fragment:
-        """`fragment`, but a leaf's first sentence has the headings before it too, so that it joins the leaf before."""
+        """The `fragment`, extended to the leaf's start for its first sentence, so that it joins the leaf before."""
         start = self.leaf.start if self.number == 0 else self.sentence.start
         return leaf_fragment(self.leaf).cut(start, _next_start(self.leaf, self.number))
 
@@ -65,9 +65,9 @@ def section_of(leaf: LeafSentences) -> SectionKey:
 
 
 def sentence_vectors(leaves: Sequence[LeafSentences]) -> FloatArray | None:
-    """The vectors of the sentences of all leaves, (sentences, dimension): zeros for a leaf whose vectors are still to come.
+    """Return the vectors of all sentences, (sentences, dimension), with zeros for leaves that are not embedded yet.
 
-    None where no leaf has any.
+    Returns None if no leaf has vectors.
     """
     known = next((leaf.vectors for leaf in leaves if leaf.vectors is not None), None)
     if known is None:
@@ -79,11 +79,11 @@ def sentence_vectors(leaves: Sequence[LeafSentences]) -> FloatArray | None:
 
 
 def sentence_cosines(leaves: Sequence[LeafSentences], vectors: FloatArray, question: FloatArray) -> FloatArray:
-    """The cosines with the question, of the `vectors` of all leaves.
+    """Return the cosines of the question with the `vectors` of all leaves.
 
-    A sentence whose vector is still to come has the mean of the others: that speaks neither for nor against it.
+    A sentence that is not embedded yet gets the mean of the others, which is neutral.
     """
-    # for BLAS, waking its threads would cost more
+    # Not a matrix product: waking the threads of BLAS would cost more.
     cosines: FloatArray = np.einsum("ij,j->i", vectors, question)
     waits = [leaf.vectors is None for leaf in leaves]
     if any(waits):
@@ -111,16 +111,16 @@ def fragments_within(leaves: Iterable[LeafSentences | Leaf], parts: Sequence[Par
 
 
 def fragment_at(leaf: LeafSentences | Leaf, number: int) -> Fragment:
-    """A sentence of a leaf with the white space up to the next one, so that neighbours join."""
+    """Return a sentence of a leaf with the white space up to the next one, so that neighbours join."""
     return leaf_fragment(leaf).cut(leaf.sentences[number].start, _next_start(leaf, number))
 
 
 def _next_start(leaf: LeafSentences | Leaf, number: int) -> int:
-    """Where the next sentence of the leaf begins, or the leaf ends."""
+    """Return the start of the next sentence of the leaf, or the end of the leaf."""
     following = leaf.sentences[number + 1 : number + 2]
     return following[0].start if following else leaf.end
 
 
 def inverse_frequency(holding: int, total: int) -> float:
-    """BM25's idf of a term that stands in `holding` of `total` texts, in Lucene's form, which is never negative."""
+    """Return BM25's idf of a term in `holding` of `total` texts, in Lucene's form, which is never negative."""
     return math.log(1 + (total - holding + 0.5) / (holding + 0.5))

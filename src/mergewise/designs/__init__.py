@@ -1,8 +1,8 @@
-"""The designs, a wing for each, and what they bring together: `VIEWS`, `STRATEGIES`, `MODES` and `PROMPTS`, by name.
+"""Registry of the designs. `VIEWS`, `STRATEGIES`, `MODES` and `PROMPTS` map names to what the designs provide.
 
-A wing says what it brings in one value, `DESIGN`. It imports the rooms that all share, and no other wing. Other packages bring
-designs by entry points of the group `mergewise.designs`. Importing this imports no wing: a wing comes when one of them is
-first looked into.
+Each design is a package here and exports one value, `DESIGN`. It imports the shared packages and no other design. Other
+distributions add designs through entry points of the group `mergewise.designs`. Importing this module imports no design: the
+designs are loaded when one of the four dictionaries is first read.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from mergewise.store.views import View as View
     from mergewise.types import PromptTemplate
 
-# What a design of your own is written with, by the module that has it; imported when it is first used.
+# Names for authors of designs, by module. Each is imported on first use.
 _HOMES = {
     "mergewise.assemble.budget": "pack",
     "mergewise.assemble.fragments": "Candidate Fragment",
@@ -49,7 +49,7 @@ _HOMES = {
 }
 __all__ = ["DESIGNS", "MODES", "PROMPTS", "STRATEGIES", "VIEWS", "Design", "Strategy"]
 __all__ += [name for names in _HOMES.values() for name in names.split()]
-# What the evaluation, the server and the command line need besides.
+# Names for the evaluation, the server and the command line.
 _SPECS = {
     "specs": "assignments search_settings split_spec split_specs view_settings with_parameters",
     "strategies": "preferred_mode resolve",
@@ -66,74 +66,76 @@ Part = TypeVar("Part")
 
 @cache
 def _designs() -> dict[str, Design]:
-    """All designs by what brings them: the wings, then what other packages bring."""
+    """Return all designs by origin: first the built-in ones, then those of other packages."""
     return {
-        **{f"the wing {wing}": import_module(f"{__name__}.{wing}").DESIGN for wing in DESIGNS},
+        **{f"the built-in design {wing}": import_module(f"{__name__}.{wing}").DESIGN for wing in DESIGNS},
         **_designs_of_packages(),
     }
 
 
 def _designs_of_packages() -> dict[str, Design]:
-    """The designs of other packages. One that cannot be loaded is left out, with a warning in the log.
+    """Load the designs of other packages. Skip a design that fails to load, with a warning in the log.
 
-    Raises UsageError where an entry point leads to something else than a `Design`.
+    Raises UsageError if an entry point does not lead to a `Design`.
     """
     designs: dict[str, Design] = {}
     for point in sorted(entry_points(group=GROUP), key=_origin):
         try:
             design = point.load()
-        except Exception as error:  # whatever a foreign module does when it is imported
-            log.warning("%s is left out, it cannot be loaded: %s", _origin(point), error)
+        except Exception as error:  # a foreign module may raise anything on import
+            log.warning("%s is skipped, it failed to load: %s", _origin(point), error)
             continue
         if not isinstance(design, Design):
             raise UsageError(
-                f"what {_origin(point)} brings is no mergewise.designs.Design",
-                "see docs/architecture.md, or uninstall it",
+                f"{_origin(point)} is not a mergewise.designs.Design",
+                "see docs/architecture.md, or uninstall the package",
             )
         designs[_origin(point)] = design
     return designs
 
 
 def _origin(point: EntryPoint) -> str:
-    """The entry point and its package, for people."""
+    """Describe the entry point and its package, for messages."""
     return f"the design {point.name} of the package {point.dist.name if point.dist else 'without a name'}"
 
 
-def _together(*brought: tuple[str, Mapping[str, Part]]) -> dict[str, Part]:
-    """All parts, each brought by what is named beside it. Raises UsageError where two have the same name."""
-    together: dict[str, Part] = {}
-    for origin, parts in brought:
-        if taken := together.keys() & parts.keys():
-            raise UsageError(f"{origin} brings {min(taken)!r}, which is there already", "uninstall that package")
-        together.update(parts)
-    return together
+def _merge_parts(*provided: tuple[str, Mapping[str, Part]]) -> dict[str, Part]:
+    """Merge the parts of all origins into one dictionary. Raises UsageError if two parts have the same name."""
+    merged: dict[str, Part] = {}
+    for origin, parts in provided:
+        if duplicates := merged.keys() & parts.keys():
+            raise UsageError(f"duplicate name {min(duplicates)!r} in {origin}", "uninstall that package")
+        merged.update(parts)
+    return merged
 
 
 def _views() -> dict[str, View]:
     from mergewise.index import tree
 
-    return _together(("the tree", {"leaf": tree.VIEW}), *((origin, one.views) for origin, one in _designs().items()))
+    return _merge_parts(("the tree", {"leaf": tree.VIEW}), *((origin, one.views) for origin, one in _designs().items()))
 
 
 def _strategies() -> dict[str, Strategy]:
-    return dict(sorted(_together(*((origin, one.strategies) for origin, one in _designs().items())).items()))
+    return dict(sorted(_merge_parts(*((origin, one.strategies) for origin, one in _designs().items())).items()))
 
 
 def _modes() -> dict[str, Mode[Any]]:
     from mergewise.generate import modes
 
-    brought = ((origin, one.modes) for origin, one in _designs().items())
-    return dict(sorted(_together(("the house", modes.MODES), *brought).items()))
+    provided = ((origin, one.modes) for origin, one in _designs().items())
+    return dict(sorted(_merge_parts(("mergewise", modes.MODES), *provided).items()))
 
 
 def _prompts() -> dict[str, PromptTemplate]:
     from mergewise.generate import prompts
 
-    return _together(("the house", prompts.TEMPLATES), *((origin, one.prompts) for origin, one in _designs().items()))
+    return _merge_parts(
+        ("mergewise", prompts.TEMPLATES), *((origin, one.prompts) for origin, one in _designs().items())
+    )
 
 
 VIEWS: Lazy[View] = Lazy(_views)
-"""By the names that `--views` takes. A view is built from the document and the rows of those before it."""
+"""Views by the names that `--views` takes. Each is built from the document and the rows of the views before it."""
 STRATEGIES: Lazy[Strategy] = Lazy(_strategies)
 MODES: Lazy[Mode[Any]] = Lazy(_modes)
 PROMPTS: Lazy[PromptTemplate] = Lazy(_prompts)

@@ -1,4 +1,4 @@
-"""What a design brings to the house: views, strategies and modes, in one value. Importing this costs nothing."""
+"""The types that describe a design: its views, strategies, modes and prompts. Importing this module is cheap."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ Part = TypeVar("Part")
 
 
 class Lazy(UserDict[str, Part]):
-    """A dictionary that `make` gives when it is first looked into: opening an index imports no strategy and no mode."""
+    """A dictionary filled by `make` on first access, so that opening an index imports no strategy and no mode."""
 
     def __init__(self, make: Callable[[], Mapping[str, Part]]) -> None:
         self._make = make
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Another process makes its own, which must be the same."""
+        """Pickle `make` alone: the other process fills its own dictionary, which must be equal."""
         if self.data != dict(self._make()):
-            raise PicklingError("it was changed in this process")
+            raise PicklingError("this dictionary was changed in this process")
         return Lazy, (self._make,)
 
     @cached_property
@@ -38,13 +38,18 @@ class Lazy(UserDict[str, Part]):
 
 @dataclass(frozen=True, slots=True)
 class Strategy:
-    """One way from a question to its context.
+    """A way from a question to a context.
 
-    `assemble(question, reader, budget, models, parameters)` is a function, and `parameters` a frozen dataclass with a default for
-    every field. `summary` says in a line what the strategy does. `merge(context, budget, models, parameters)` is set if the
-    strategy can also merge what another one selected. `views` are those that an index must have besides the leaves. `mode` is the
-    mode that answers from its contexts where the user names none, if its models are at hand. `presets` are parameters that
-    `preset=NAME` sets at once, such as those of the paper. `needs` is the model that it cannot do without.
+    Attributes:
+        assemble: A function `assemble(question, reader, budget, models, parameters)` that returns the context.
+        parameters: A frozen dataclass with a default for every field.
+        summary: A one-line description.
+        merge: A function `merge(context, budget, models, parameters)` for a strategy that can also merge what another one
+            selected.
+        views: Views that the index must have besides the leaves.
+        mode: The mode that answers from these contexts by default, if its models are available.
+        presets: Named sets of parameters for `preset=NAME`, such as those of the paper.
+        needs: The model that the strategy requires.
     """
 
     assemble: Callable[[str, IndexReader, int, Models, Any], Context]
@@ -59,9 +64,15 @@ class Strategy:
 
 @dataclass(frozen=True, slots=True)
 class Design:
-    """Views of an index, strategies over them, modes that answer from their contexts, and prompts, each by its name.
+    """The views, strategies, modes and prompts of a design, each by its name.
 
-    A package brings designs of its own by an entry point of the group `mergewise.designs`, whose object is a `Design`.
+    A package provides a design through an entry point of the group `mergewise.designs` whose object is a `Design`.
+
+    Attributes:
+        views: Additional tables of an index.
+        strategies: Ways from a question to a context.
+        modes: Ways from a context to an answer.
+        prompts: Prompt templates that users can replace.
     """
 
     views: Mapping[str, View] = field(default_factory=dict)

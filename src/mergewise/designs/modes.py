@@ -1,4 +1,4 @@
-"""From a context to an answer, in one of the modes of the dictionary `MODES`."""
+"""Answering a question from its context, in one of the modes of the dictionary `MODES`."""
 
 from __future__ import annotations
 
@@ -16,23 +16,25 @@ from mergewise.types import Answer
 
 
 def mode_for(name: str | None, models: Models, preferred: str = "") -> str:
-    """The name of the mode to answer in: `name`, or by default the `preferred` one, if its model is at hand, or the one that it
-    names for other models; else "r&b" with a chat model and "extractive" without one.
+    """Return the name of the mode to answer in.
 
-    Raises UsageError for a name that no mode has, and where the model that the mode needs is not at hand.
+    This is `name` if given. Otherwise it is the `preferred` mode, or the first of its fallbacks whose model is available. The
+    default is "r&b" with a chat model and "extractive" without one.
+
+    Raises UsageError if `name` is unknown, or if the model that it needs is missing.
     """
     if name is None:
         while preferred and MODES[preferred].needs.of(models) is None:
             preferred = MODES[preferred].otherwise
         return preferred or ("extractive" if models.chat is None else "r&b")
     if name not in MODES:
-        raise UsageError(f"unknown mode {name!r}", f"one of: {', '.join(MODES)}")
+        raise UsageError(f"unknown mode: {name!r}", f"one of: {', '.join(MODES)}")
     _needed_model(name, models)
     return name
 
 
 def answer(name: str, request: Request) -> Answer:
-    """The answer in the mode of this name. Where a mode reads the context and it has no passages, no model is asked."""
+    """Answer in the mode `name`. No model is called if the mode reads the context and the context has no passages."""
     mode = MODES[name]
     if _lacks_passages(mode, request):
         return _nothing(name, request)
@@ -41,7 +43,7 @@ def answer(name: str, request: Request) -> Answer:
 
 
 def answer_all(name: str, requests: Sequence[Request]) -> list[Answer]:
-    """`answer` for many questions with the same models, in one go where the mode can do that."""
+    """Answer many questions with the same models, in one batch if the mode supports it."""
     mode = MODES[name]
     if mode.answer_all is None:
         return [answer(name, request) for request in requests]

@@ -1,4 +1,4 @@
-"""Strategies with parameters as text, `name` or `name(parameter=value, ...)`, and settings of views, `VIEW.NAME=VALUE`."""
+"""Parsing of strategy specs, `name` or `name(parameter=value, ...)`, and of view settings, `VIEW.NAME=VALUE`."""
 
 from __future__ import annotations
 
@@ -21,31 +21,31 @@ _COMMA = re.compile(r",(?![^()]*\))")
 
 
 def split_specs(text: str) -> list[str]:
-    """Specs separated by commas; commas between brackets separate parameters."""
+    """Split a list of specs at its commas. Commas in parentheses separate parameters and do not split."""
     return [spec.strip() for spec in _COMMA.split(text) if spec.strip()]
 
 
 def split_spec(spec: str) -> tuple[str, str]:
-    """The name, and what stands between the brackets. A text that is no spec is taken for a name as it is."""
+    """Split a spec into its name and the text in parentheses. An invalid spec is returned as a name, unchanged."""
     match = _SPEC.fullmatch(spec.strip())
     return (match["name"], match["arguments"] or "") if match else (spec, "")
 
 
 def assignments(arguments: str, spec: str) -> dict[str, object]:
-    """The `arguments` between the brackets of `spec` as a dictionary, the values as they are written."""
+    """Parse the `arguments` in the parentheses of `spec` into a dictionary. Values stay text."""
     given: dict[str, object] = {}
     for part in filter(None, (part.strip() for part in arguments.split(","))):
         key, equals, value = part.partition("=")
         if not equals:
-            raise UsageError(f"{part!r} in {spec!r} sets nothing", "write name(parameter=value, ...)")
+            raise UsageError(f"invalid assignment in {spec!r}: {part!r}", "write name(parameter=value, ...)")
         given[key.strip()] = value.strip()
     return given
 
 
 def with_parameters(defaults: Any, given: Mapping[str, object], name: str, presets: Presets | None = None) -> Any:
-    """The parameters of the strategy or view `name`, converted to their types and held to their ranges.
+    """Return `defaults` with the `given` parameters, converted to their types and checked against their ranges.
 
-    `preset=NAME` sets all that the preset of this name does; what is given beside it wins.
+    `preset=NAME` sets all parameters of this preset. A parameter that is also given on its own overrides the preset.
     """
     given = _unfolded(given, name, presets or {})
     if not given:
@@ -61,7 +61,7 @@ def with_parameters(defaults: Any, given: Mapping[str, object], name: str, prese
 
 
 def search_settings(text: str, what: str = "the search", standing: SearchSettings | None = None) -> SearchSettings:
-    """Settings of the search from a text as `weight=0.5, depth=200`; what it does not name is as in those that stand."""
+    """Parse search settings such as `weight=0.5, depth=200`. Settings not in the text keep their `standing` values."""
     from mergewise.retrieve.hybrid import SearchSettings
 
     chosen: SearchSettings = with_parameters(standing or SearchSettings(), assignments(text, text), what)
@@ -79,16 +79,16 @@ def _unfolded(given: Mapping[str, object], name: str, presets: Presets) -> dict[
 
 
 def view_settings(views: Sequence[str], assignments: Sequence[str], chat: str) -> dict[str, Any]:
-    """Settings of views by name, from assignments `VIEW.NAME=VALUE`. With a chat model a view may have other defaults.
+    """Return settings of views by name, from assignments `VIEW.NAME=VALUE`. With a chat model a view may have other defaults.
 
-    A view without an assignment has no entry: it keeps its settings, or gets the default ones.
+    A view without an assignment has no entry: it keeps its settings, or gets the defaults.
     """
     values: dict[str, dict[str, object]] = {}
     for assignment in assignments:
         view, dot, setting = assignment.partition(".")
         name, equals, value = setting.partition("=")
         if not (dot and equals):
-            raise UsageError(f"{assignment!r} sets nothing", "write --set VIEW.NAME=VALUE, such as slice.chunk=300")
+            raise UsageError(f"invalid setting: {assignment!r}", "write --set VIEW.NAME=VALUE, such as slice.chunk=300")
         values.setdefault(view.strip(), {})[name.strip()] = value.strip()
     settings = {}
     for known in views_of(VIEWS, [*views, *values]):

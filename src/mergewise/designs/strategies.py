@@ -1,4 +1,4 @@
-"""From a question to a context, by a strategy chosen by its spec; and from one context to another by a strategy that merges."""
+"""Running a strategy, chosen by its spec, on a question, or on a context that another strategy selected."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def assemble(
     models: Models,
     parameters: Mapping[str, object] | None = None,
 ) -> Context:
-    """Run the strategy of this spec, `name` or `name(parameter=value, ...)`; `parameters` override those of the spec."""
+    """Run the strategy of a spec, `name` or `name(parameter=value, ...)`. `parameters` override those in the spec."""
     strategy, chosen = resolve(spec, parameters)
     _check_views(strategy, reader)
     if strategy.needs is not None and strategy.needs.of(models) is None:
@@ -34,32 +34,32 @@ def assemble(
 
 
 def merge_context(then: str, context: Context, budget: int, models: Models) -> Context:
-    """Merge what another strategy selected, by the strategy of the spec `then`, which must be able to."""
+    """Merge what another strategy selected with the strategy of the spec `then`. Raises UsageError if it cannot merge."""
     merge, parameters = _merging(then)
     merged = merge(context, budget, models, parameters)
     return replace(merged, strategy=f"{context.strategy} then {then}").merged_from([context])
 
 
 def room_for(then: str, budget: int) -> int:
-    """The tokens that a strategy may select before `then` merges them down to the budget."""
+    """Return the tokens that a strategy may select before `then` merges them down to the budget."""
     _, parameters = _merging(then)
     return max(budget, budget * int(parameters.widen))
 
 
 def stopping(spec: str, share: float, parameters: Mapping[str, object] | None) -> dict[str, object]:
-    """Parameters with which the strategy stops by itself once its gains fall below this share of the first one."""
+    """Return parameters that make the strategy stop once its gain falls below this share of the first gain."""
     _, chosen = resolve(spec, parameters)
     if "stop" not in {known.name for known in fields(chosen)}:
         able = ", ".join(name for name, known in STRATEGIES.items() if hasattr(known.parameters, "stop"))
-        raise UsageError(f"{spec} does not know when to stop", f"give a budget in tokens, or use one of: {able}")
+        raise UsageError(f"{spec} cannot stop by itself", f"give a budget in tokens, or use one of: {able}")
     return {"stop": share, **(parameters or {})} if not chosen.stop else dict(parameters or {})
 
 
 def resolve(spec: str, parameters: Mapping[str, object] | None = None) -> tuple[Strategy, Any]:
-    """The strategy and its parameters, all of them checked."""
+    """Return the strategy of a spec and its checked parameters."""
     name, arguments = split_spec(text("the strategy is", spec))
     if name not in STRATEGIES:
-        raise UsageError(f"unknown strategy {name!r}", f"one of: {', '.join(STRATEGIES)}")
+        raise UsageError(f"unknown strategy: {name!r}", f"one of: {', '.join(STRATEGIES)}")
     strategy = STRATEGIES[name]
     if not isinstance(parameters, Mapping | None):
         raise UsageError(f"the parameters are {short_repr(parameters)}", "give a dictionary, name to value")
@@ -68,7 +68,7 @@ def resolve(spec: str, parameters: Mapping[str, object] | None = None) -> tuple[
 
 
 def check_within(ceilings: Ceilings, spec: str, parameters: Mapping[str, object] | None = None) -> None:
-    """Raises UsageError where a parameter is above its ceiling, and above what it is by default."""
+    """Raise UsageError if a parameter exceeds both its ceiling and its default."""
     strategy, chosen = resolve(spec, parameters)
     for field in fields(chosen):
         ceiling, value = ceilings.of(field.name), getattr(chosen, field.name)
@@ -77,7 +77,7 @@ def check_within(ceilings: Ceilings, spec: str, parameters: Mapping[str, object]
 
 
 def preferred_mode(spec: str) -> str:
-    """The mode that the strategy of this spec wants to be answered in; an empty text where any does, and for what is no spec."""
+    """Return the preferred mode of the strategy of this spec, or "" without a preference or for an invalid spec."""
     known = STRATEGIES.get(split_spec(spec)[0]) if isinstance(spec, str) else None
     return "" if known is None else known.mode
 

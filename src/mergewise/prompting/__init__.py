@@ -1,1 +1,1 @@
-"""What all prompts that show documents have in common: how texts are quoted, and how a model's JSON is read."""
+"""Shared parts of all prompts that show documents: quoting of texts, and reading of a model's JSON."""

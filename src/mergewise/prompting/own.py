@@ -1,8 +1,8 @@
-"""Prompts of a user's own: a folder of text files, one a prompt, named as the template that it stands for.
+"""Custom prompts: a folder of text files, each named after the template that it replaces.
 
     prompts/answer.txt       prompts/markers.txt       prompts/refusal.txt
 
-Each is checked when it is read: an unknown placeholder, or one that is missing, would only be seen in a model's answers.
+Prompts are checked on loading: unknown or missing placeholders would otherwise show up only in a model's answers.
 """
 
 from __future__ import annotations
@@ -18,24 +18,23 @@ from mergewise.types import Prompts, PromptTemplate
 
 SUFFIX = ".txt"
 LONGEST = 100_000
-"""Characters of a prompt."""
+"""Maximum characters of a prompt."""
 
 
 def load_prompts(given: str | os.PathLike[str] | Mapping[str, str], known: Mapping[str, PromptTemplate]) -> Prompts:
-    """The prompts in a folder, or texts by name. One that says what ships is none of one's own.
+    """Load the prompts in a folder, or take texts by name. A text equal to the built-in one is skipped.
 
-    Raises UsageError, which names file and line, for a name that no template has, for what is no text, and for placeholders that
-    the template does not know or cannot do without.
+    Raises UsageError, with file and line, for an unknown name, an invalid text, and an unknown or missing placeholder.
     """
     if not isinstance(given, str | os.PathLike | Mapping):
-        raise UsageError(f"the prompts are {short_repr(given)}", "give a folder, or a dictionary of texts by name")
+        raise UsageError(f"invalid prompts: {short_repr(given)}", "give a folder, or a dictionary of texts by name")
     texts = {(name, name): text for name, text in given.items()} if isinstance(given, Mapping) else _read(Path(given))
     own: dict[str, str] = {}
     for (name, where), text in texts.items():
         if name not in known:
-            raise UsageError(f"{where}: there is no prompt {name!r}", f"one of: {', '.join(known)}")
+            raise UsageError(f"{where}: unknown prompt: {name!r}", f"one of: {', '.join(known)}")
         if not isinstance(text, str) or not text.strip() or len(text) > LONGEST:
-            raise UsageError(f"{where} is no prompt", f"give a text of up to {LONGEST:,} characters")
+            raise UsageError(f"{where}: invalid prompt", f"give a text of up to {LONGEST:,} characters")
         _check(text, known[name], where)
         if text.rstrip() != known[name].text:
             own[name] = text.rstrip()
@@ -43,21 +42,21 @@ def load_prompts(given: str | os.PathLike[str] | Mapping[str, str], known: Mappi
 
 
 def _read(folder: Path) -> dict[tuple[str, str], str]:
-    """The texts of a folder, by name and file."""
-    hint = "give a folder of prompts; `mergewise prompts --out DIR` makes one"
+    """Read the texts of a folder, by name and file."""
+    hint = "give a folder of prompts. `mergewise prompts --out DIR` creates one"
     try:
         files = sorted(path for path in folder.iterdir() if path.suffix == SUFFIX and path.is_file())
     except OSError as error:
-        raise UsageError(f"{folder} holds no prompts: {error.strerror}", hint) from None
+        raise UsageError(f"no prompts in {folder}: {error.strerror}", hint) from None
     if not files:
-        raise UsageError(f"{folder} holds no prompts", hint)
+        raise UsageError(f"no prompts in {folder}", hint)
     texts = {}
     for path in files:
         try:
             with path.open(encoding="utf-8") as file:
                 texts[path.stem, str(path)] = file.read(LONGEST + 1)
         except (OSError, UnicodeDecodeError) as error:
-            raise UsageError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}", hint) from None
+            raise UsageError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}", hint) from None
     return texts
 
 
@@ -73,16 +72,16 @@ def _check(text: str, template: PromptTemplate, where: str) -> None:
             raise UsageError(f"{where}, line {line}: unknown placeholder {match[0]!r}", hint)
         found.add(name)
     if missing := [name for name in template.needs if name not in found]:
-        raise UsageError(f"{where} lacks ${missing[0]}", hint)
+        raise UsageError(f"{where}: missing placeholder ${missing[0]}", hint)
 
 
 def write_prompts(folder: Path, known: Mapping[str, PromptTemplate]) -> list[Path]:
-    """Write the prompts that ship into a folder, as a start; files that stand are left. Gives the files that are new."""
+    """Write the built-in prompts into a folder as a starting point. Existing files are kept. Returns the new files."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         fresh = [path for name in known if not (path := folder / f"{name}{SUFFIX}").exists()]
         for path in fresh:
             path.write_text(f"{known[path.stem].text}\n", encoding="utf-8")
     except OSError as error:
-        raise UsageError(f"{folder} cannot be written: {error.strerror}", "name another folder") from None
+        raise UsageError(f"cannot write to {folder}: {error.strerror}", "name another folder") from None
     return fresh

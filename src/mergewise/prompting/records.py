@@ -1,9 +1,9 @@
-"""Flat records in a model's answer: JSON where it is JSON, and what can be saved of it where it is not.
+"""Parsing of flat records in a model's answer, also from damaged JSON.
 
-A record is an object whose fields are texts and lists of whole numbers, of names that are known. In JSON that is damaged the
-names tell where values begin and end, so that quotes that nobody escaped, commas too many or too few, text around the JSON and a
-cut in the middle of a record cost that record at most. (`json-repair` was tried: it ends a text at its first unescaped quote,
-takes quadratic time, and fails at deep nesting.) One pass over the answer, whatever is in it.
+A record is an object with known field names. Its values are texts and lists of whole numbers. In damaged JSON the names show
+where values begin and end. So unescaped quotes, missing or surplus commas, text around the JSON, and a cut in the middle of a
+record cost at most that record. (We tried `json-repair`: it ends a text at its first unescaped quote, takes quadratic time, and
+fails at deep nesting.) Any answer is parsed in one pass.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from mergewise.prompting.replies import json_value, without_fences
 
 Kind: TypeAlias = Literal["text", "numbers"]
 Fields: TypeAlias = Mapping[str, tuple[Kind, tuple[str, ...]]]
-"""The fields of a record: what each holds, and further names that models give it."""
+"""The fields of a record: the kind of value, and the other names that models use for the field."""
 
-# Characters of an answer that are read.
+# Maximum characters that are read of an answer.
 LONGEST = 1_000_000
 _NUMBER = re.compile(r"(?<![\d.])-?\d{1,9}(?![\d.])")
 _ESCAPED = re.compile(r'\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})')
@@ -31,15 +31,17 @@ _ENDING = re.compile(r"[\s,;}\])`]*\Z")
 
 @dataclass(frozen=True, slots=True)
 class Records:
-    """The values of an answer in order, also those that are not objects. `cut` is true if the answer ends in the middle of a
-    record, which is left out."""
+    """The values of an answer in order, including other values than objects.
+
+    `cut` is true if the answer ends within a record, which is left out.
+    """
 
     items: tuple[Any, ...]
     cut: bool = False
 
 
 def records_in(answer: str, fields: Fields) -> Records:
-    """The records of an answer, under the names of `fields`. Never raises."""
+    """Return the records of an answer, under the names of `fields`. Never raises."""
     answer = answer[:LONGEST]
     names = {alias: name for name, (_, others) in fields.items() for alias in (name, *others)}
     value = json_value(without_fences(answer), strict=False)
@@ -51,7 +53,7 @@ def records_in(answer: str, fields: Fields) -> Records:
 
 
 def _items(value: Any, names: Mapping[str, str]) -> Sequence[Any] | None:
-    """The list itself, the list that an object holds, or the object where it is a record."""
+    """Return the list itself, the longest list in an object, or the object itself if it is a record."""
     if isinstance(value, list):
         return value
     if not isinstance(value, dict):
@@ -72,7 +74,7 @@ def _pattern(names: tuple[str, ...]) -> re.Pattern[str]:
 
 
 def _salvage(answer: str, fields: Fields, names: Mapping[str, str]) -> tuple[list[dict[str, object]], bool]:
-    """Records found by the names of their fields. The last one counts only where its end is there."""
+    """Find records by the names of their fields. The last one counts only if it is complete."""
     records: list[dict[str, object]] = []
     current: dict[str, object] = {}
     closed = True
@@ -89,7 +91,7 @@ def _salvage(answer: str, fields: Fields, names: Mapping[str, str]) -> tuple[lis
 
 
 def _values(answer: str, names: Mapping[str, str]) -> Iterator[tuple[str, bool, str]]:
-    """The fields in order: name, whether an object opens before it, and all that stands up to the next field."""
+    """Yield the fields in order: the name, whether an object opens before it, and the text up to the next field."""
     found = list(_pattern(tuple(names)).finditer(answer))
     for match, after in zip_longest(found, found[1:]):
         end = len(answer) if after is None else after.start()
@@ -97,7 +99,7 @@ def _values(answer: str, names: Mapping[str, str]) -> Iterator[tuple[str, bool, 
 
 
 def _tail(raw: str, kind: Kind) -> str:
-    """The text behind the value."""
+    """Return the text after the value."""
     if kind == "numbers":
         return raw.partition("]")[2] if raw.startswith("[") else raw
     body, quote = _unquote(raw)
@@ -118,13 +120,13 @@ def _text(raw: str) -> str:
 
 
 def _unquote(raw: str) -> tuple[str, str]:
-    """The value behind its opening quote, also where a list is around it, and the quote."""
+    """Return the value after its opening quote, and the quote. A list around the value is skipped."""
     raw = raw.removeprefix("[").lstrip() if raw.startswith("[") else raw
     return (raw[1:], {"“": "”"}.get(raw[0], raw[0])) if raw[:1] in ('"', "'", "“") else (raw, "")
 
 
 def _closing(body: str, quote: str) -> int:
-    """The end of the text: its last quote, or the quote before the first end of an object."""
+    """Return the end of the text: its last quote, or the quote before the first end of an object."""
     at = re.search(rf"(?<!\\){re.escape(quote)}\s{{0,40}}\]?\s{{0,40}}\}}", body)
     if at is not None:
         return at.start()

@@ -1,4 +1,4 @@
-"""The JSON that a model is asked for, and that in its answer: even when asked for JSON alone it puts text around it."""
+"""JSON schemas for requests to models, and parsing of JSON in their answers, which often hold other text too."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ _DECODER = json.JSONDecoder()
 
 
 def object_schema(properties: Mapping[str, object]) -> dict[str, object]:
-    """The strict JSON schema of an object that has all of these properties and no others."""
+    """Return the strict JSON schema of an object with exactly these properties."""
     return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
 
 
 def json_in(answer: str) -> Any:
-    """The answer itself as JSON, else what stands between its first fences, else the first JSON object in its text.
+    """Return the answer as JSON, else the JSON between its first fences, else the first JSON object in its text.
 
-    None where there is no such value; nothing is ever raised. In prose only objects are looked for, since brackets there are
-    marks or asides. The caller checks whether the value has the shape that was asked for.
+    Returns None if there is no such value. Never raises. In prose only objects count, since brackets there are marks or asides.
+    The caller checks the form of the value.
     """
     value = json_value(answer)
     before, fence, rest = answer.partition(_FENCE)
-    # an object that begins before the fence may hold it in a string
+    # An object that begins before the fence may hold the fence in a string.
     if value is None and fence and "{" not in before:
         value = json_value(_content(rest.partition(_FENCE)[0]))
     return _object_within(answer) if value is None else value
 
 
 def without_fences(answer: str) -> str:
-    """The answer without white space at its ends, and without the fences where they stand around all of it."""
+    """Strip white space from the ends of the answer, and fences that enclose all of it."""
     parts = answer.split(_FENCE)
     if len(parts) == 3 and not parts[0].strip() and not parts[2].strip():
         return _content(parts[1])
@@ -38,12 +38,12 @@ def without_fences(answer: str) -> str:
 
 
 def _content(fenced: str) -> str:
-    """The text between two fences, without the name of its language."""
+    """Return the text between two fences, without the name of its language."""
     return fenced.removeprefix("json").strip()
 
 
 def json_value(text: str, *, strict: bool = True) -> Any:
-    """The text as JSON, None where it is none; unless `strict`, its strings may hold line breaks."""
+    """Parse a text as JSON. Returns None if it is invalid. Unless `strict`, strings may hold line breaks."""
     try:
         return json.loads(text, strict=strict)
     except (ValueError, RecursionError):
@@ -58,6 +58,6 @@ def _object_within(text: str) -> Any:
         except ValueError:
             start = text.find("{", start + 1)
         except RecursionError:
-            # thousands of levels deep: no reply to any question
+            # Nesting of thousands of levels is not a valid reply.
             return None
     return None

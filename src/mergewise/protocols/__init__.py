@@ -1,4 +1,4 @@
-"""The edges: what models and indexes must be able to do. Strategies see them through these protocols alone."""
+"""Interfaces of models and indexes. Strategies see them only through these protocols."""
 
 from __future__ import annotations
 

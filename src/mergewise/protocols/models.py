@@ -1,4 +1,4 @@
-"""What a model must be able to do."""
+"""Interfaces of models."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ TokenCounter: TypeAlias = Callable[[Sequence[str]], list[int]]
 
 
 class Embedder(Protocol):
-    """Texts to unit vectors. `spec` is the name by which an index remembers it.
+    """A model that turns texts into unit vectors. An index remembers its `spec`.
 
-    One that knows few languages also has `languages`, their codes (`languages_known`).
+    An embedder that knows few languages also has `languages`, a collection of their codes.
     """
 
     @property
@@ -30,33 +30,34 @@ class Embedder(Protocol):
     def dimension(self) -> int: ...
 
     def embed_documents(self, texts: Sequence[str]) -> FloatArray:
-        """Rows of unit length, shape (len(texts), dimension), in the order of `texts`."""
+        """Embed documents. Returns rows of unit length in the order of `texts`, shape (len(texts), dimension)."""
         ...
 
     def embed_queries(self, texts: Sequence[str]) -> FloatArray: ...
 
 
 def languages_known(embedder: Embedder) -> frozenset[str] | None:
-    """The codes of the languages whose texts an embedder compares well; None: all."""
+    """Return the codes of the languages that an embedder knows, or None for all."""
     languages: Collection[str] | None = getattr(embedder, "languages", None)
     return None if languages is None else frozenset(languages)
 
 
 @runtime_checkable
 class PartEmbedder(Protocol):
-    """An `Embedder` that gives vectors of the parts of a text in the same pass, each in the context of the whole."""
+    """An `Embedder` that also embeds parts of a text, in the same pass and in the context of the whole text."""
 
     def embed_parts(
         self, texts: Sequence[str], parts: Sequence[Sequence[tuple[int, int]]]
     ) -> tuple[FloatArray, list[FloatArray]]:
-        """The rows of `embed_documents`, and for each text unit rows of its parts, which are spans of characters."""
+        """Return the rows of `embed_documents`, and for each text the unit rows of its parts, which are spans of characters."""
         ...
 
 
 class CompletingModel(Protocol):
-    """A model that answers messages as a whole. Its calls may run at the same time; `mergewise.concurrency.run` awaits them.
+    """A model that returns whole replies. Calls may run at the same time.
 
-    Raises ModelError when it fails for good: retries have been made by then.
+    Raises:
+        ModelError: if the model still fails after its retries.
     """
 
     @property
@@ -64,106 +65,110 @@ class CompletingModel(Protocol):
 
     @property
     def identity(self) -> str:
-        """Everything besides the messages that changes its answers: model, endpoint, temperature ... Part of a cache's key."""
+        """Part of a cache key: everything but the messages that changes replies, such as model, endpoint and temperature."""
         ...
 
     @property
     def window(self) -> int:
-        """Tokens that messages and answer may have together."""
+        """Maximum tokens of messages and reply together."""
         ...
 
     async def complete(
         self, messages: Sequence[Message], *, max_tokens: int = 1024, schema: Mapping[str, object] | None = None
     ) -> Reply:
-        """The whole answer. With a JSON `schema` the model is asked for JSON of this shape; nobody has checked the text."""
+        """Return the whole reply. With a JSON `schema`, ask the model for JSON of this shape. The text is not validated."""
         ...
 
 
 class ChatModel(CompletingModel, Protocol):
-    """A `CompletingModel` that also gives its answer piece by piece."""
+    """A `CompletingModel` that can also stream its reply."""
 
     def stream(self, messages: Sequence[Message], *, max_tokens: int = 1024) -> AsyncIterator[str | Reply]:
-        """The answer piece by piece, and at the end the whole of it as a `Reply`."""
+        """Yield the reply piece by piece, and at the end the whole `Reply`."""
         ...
 
 
 @runtime_checkable
 class KeepsReplies(Protocol):
-    """A `ChatModel` that may have an answer already."""
+    """A `ChatModel` with a cache of replies."""
 
     def has(
         self, messages: Sequence[Message], *, max_tokens: int = 1024, schema: Mapping[str, object] | None = None
     ) -> bool:
-        """Whether `complete` would answer this without a call."""
+        """Check that `complete` would answer without a call."""
         ...
 
 
 class Reranker(Protocol):
-    """Says how well texts answer a question."""
+    """A model that scores how well texts answer a question."""
 
     @property
     def spec(self) -> str: ...
 
     def score(self, question: str, texts: Sequence[str]) -> FloatArray:
-        """One score a text, shape (len(texts),), in [0, 1]: higher is better, comparable within one call."""
+        """Return a score in [0, 1] for each text, shape (len(texts),). Higher is better. Scores of one call are comparable."""
         ...
 
 
 @runtime_checkable
 class LogitReranker(Protocol):
-    """A `Reranker` whose scores are logits before they are put into [0, 1], and that tells them."""
+    """A `Reranker` that also returns the logits behind its scores."""
 
     def logits(self, question: str, texts: Sequence[str]) -> FloatArray:
-        """One score a text, shape (len(texts),), in the model's own scale."""
+        """Return a logit for each text, shape (len(texts),)."""
         ...
 
 
 @runtime_checkable
 class CountsCut(Protocol):
-    """An `Embedder`, `Reranker` or `UtilityPredictor` that reads the beginning of a long text alone, and tells of how many."""
+    """An `Embedder`, `Reranker` or `UtilityPredictor` that truncates long texts and counts them."""
 
     def count_cut(self, question: str, texts: Sequence[str]) -> int:
-        """How many of the texts are longer than what it reads, with the question where it reads both together."""
+        """Count the texts that are truncated, together with the question if the model reads both."""
         ...
 
 
 class UtilityPredictor(Protocol):
-    """S_phi of AED-RAG (Eq. 6): says how much a text helps to answer a question."""
+    """A model that predicts how much a text helps to answer a question (S_phi of AED-RAG, Eq. 6)."""
 
     @property
     def spec(self) -> str: ...
 
     def utilities(self, question: str, texts: Sequence[str]) -> list[float]:
-        """One utility a text: higher is better, in any range."""
+        """Return a utility for each text. Higher is better, in any range."""
         ...
 
 
 class NLLScorer(Protocol):
-    """Says how surprising a source is to a reader of an anchor."""
+    """A model that measures how surprising a source is after an anchor."""
 
     @property
     def spec(self) -> str: ...
 
     def nll(self, sources: Sequence[str], anchors: Sequence[str]) -> FloatArray:
-        """The mean negative log-likelihood of a source's tokens given an anchor, in nats, shape (len(sources), len(anchors))."""
+        """Return the mean negative log-likelihood of each source's tokens after each anchor, in nats, (sources, anchors)."""
         ...
 
 
 class CausalState(Protocol):
-    """Texts that a causal model has read, one in each row, and what it keeps so as not to read them again."""
+    """Texts that a causal model has read, one per row, with their cache."""
 
     @property
     def log_probs(self) -> FloatArray:
-        """Log-probabilities of the token that comes next, in nats: (rows, vocabulary)."""
+        """Log-probabilities of the next token in nats, shape (rows, vocabulary)."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Blend:
-    """How the rows of a state are put together, for each question: its `rows`, one a stream, and their `weights`.
+    """A rule that combines the rows of a state into one distribution per question.
 
-    `mixture` adds up probabilities (REPLUG), else logarithms of them are added up (Eq. 14 of AED-RAG). With a `temperature` above
-    0 a token is drawn by the question's number of `draws`, which lies in [0, 1), else the best one is taken.
+    Attributes:
+        rows: Rows of each question, one per stream.
+        weights: Weights of the streams of each question.
+        mixture: Sum probabilities (REPLUG) instead of log-probabilities (Eq. 14 of AED-RAG).
+        temperature: Temperature of sampling. With 0, the most likely token is chosen.
+        draws: Random number in [0, 1) of each question, for sampling.
     """
 
     rows: Sequence[Sequence[int]]
@@ -175,8 +180,14 @@ class Blend:
 
 @dataclass(frozen=True, slots=True)
 class NextTokens:
-    """The next token of each question, its log-probability in each of its streams, how far the streams agree, in (0, 1], and
-    what each would have said alone."""
+    """The next tokens of several questions.
+
+    Attributes:
+        tokens: Next token of each question.
+        log_probs: Log-probability of the token in each stream of each question.
+        agreement: Agreement of the streams of each question, in (0, 1].
+        first: Token that each stream would have chosen alone.
+    """
 
     tokens: list[int]
     log_probs: list[list[float]]
@@ -192,7 +203,7 @@ class NextTokens:
         agreement: FloatArray,
         first: npt.NDArray[np.int64],
     ) -> NextTokens:
-        """From tables of (questions, streams), of which a question may have fewer than there are columns."""
+        """Build the record from tables of (questions, streams). A question may have fewer streams than there are columns."""
         streams = [len(rows) for rows in blend.rows]
         return cls(
             tokens.tolist(),
@@ -206,10 +217,12 @@ State = TypeVar("State", bound=CausalState)
 
 
 class CausalModel(Protocol[State]):
-    """A model that says how likely each next token is. A scorer adds these up, and a decoder chooses by them.
+    """A model with the probabilities of all next tokens, for scoring and for decoding.
 
-    Token ids are the model's own. Rows are independent of each other, however long they are. One call at a time.
-    Raises ModelError when the model fails.
+    Token ids are the model's own. Rows are independent of each other and may differ in length. Call it from one thread at a time.
+
+    Raises:
+        ModelError: if the model fails.
     """
 
     @property
@@ -217,59 +230,59 @@ class CausalModel(Protocol[State]):
 
     @property
     def window(self) -> int:
-        """Tokens that a row may have at most."""
+        """Maximum tokens of a row."""
         ...
 
     @property
     def begin(self) -> Sequence[int]:
-        """The tokens that a text begins with; none for a model that knows no such token."""
+        """Tokens that begin a text. Empty if the model has no such token."""
         ...
 
     @property
     def ends(self) -> frozenset[int]:
-        """The tokens that end an answer."""
+        """Tokens that end an answer."""
         ...
 
     def encode(self, text: str) -> list[int]:
-        """The tokens of a text, without special ones."""
+        """Return the tokens of a text, without special tokens."""
         ...
 
     def decode(self, ids: Sequence[int]) -> str:
-        """The text of these tokens, without special ones."""
+        """Return the text of tokens, without special tokens."""
         ...
 
     def prompt(self, messages: Sequence[Message]) -> list[int]:
-        """The tokens of a conversation, after which the model answers. Nothing that a message says is a special token."""
+        """Return the tokens of a conversation up to the answer. Texts of messages never become special tokens."""
         ...
 
     def start(self, rows: Sequence[Sequence[int]]) -> State:
-        """Read these rows, of which none is empty, in one batch."""
+        """Read rows in one batch. Rows must not be empty."""
         ...
 
     def extend(self, state: State, tokens: Sequence[int]) -> State:
-        """Append one token to each row. The old state cannot be used any more."""
+        """Append one token to each row. The old state becomes invalid."""
         ...
 
     def score(self, states: Sequence[State], continuations: Sequence[Sequence[int]]) -> list[FloatArray]:
-        """Log-probabilities of the tokens of each continuation. Continuation i follows state i, which has one row.
+        """Return the log-probabilities of the tokens of each continuation. Continuation i follows state i, which has one row.
 
-        The states stay as they are, so that one state may have many continuations, in one batch too.
+        The states stay valid, so one state may have many continuations, also in one batch.
         """
         ...
 
     def contrast(
         self, states: Sequence[State], continuations: Sequence[Sequence[int]], without: Sequence[State], alpha: float
     ) -> list[FloatArray]:
-        """`score` under softmax((1 + alpha) logits - alpha logits of `without`), a state of one row that knows less.
+        """Return `score` under softmax((1 + alpha) logits - alpha logits of `without`), states of one row that know less.
 
-        What a continuation is to a state in `without` is worked out once for that state.
+        A continuation is read once per state in `without`.
         """
         ...
 
     def select(self, state: State, rows: Sequence[int]) -> State:
-        """A state of these rows alone. The old state stays."""
+        """Return a state of these rows. The old state stays valid."""
         ...
 
     def choose(self, state: State, blend: Blend) -> NextTokens:
-        """The next token of each question, whose streams are rows of the state."""
+        """Return the next token of each question. Its streams are rows of the state."""
         ...

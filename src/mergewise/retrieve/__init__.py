@@ -1,4 +1,4 @@
-"""Search that all strategies share: text and vectors, fused."""
+"""The search that all strategies share: full text and vectors, fused."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ Row = TypeVar("Row")
 Kept = TypeVar("Kept")
 
 
-# Weights of vectors in languages that their embedder does not know: docs/evaluation.md.
+# Weights of vectors in languages that the embedder does not know: docs/evaluation.md.
 WEIGHT_OF_LATIN, WEIGHT_OF_OTHERS = 0.2, 0.1
 
 # Log-odds that a leaf is needed, by the logarithm of its rank: docs/evaluation.md.
@@ -51,10 +51,15 @@ HAIR = 1e-6
 
 @dataclass(frozen=True, slots=True)
 class SearchSettings:
-    """How two rankings become one. `weight` is that of the vectors in the convex fusion, `depth` the rows of each ranking.
+    """Parameters of the fusion of the two rankings.
 
-    Where the embedder does not know the question's language, the vectors weigh less: `WEIGHT_OF_LATIN` at most, or
-    `WEIGHT_OF_OTHERS` in other scripts than Latin.
+    If the embedder does not know the question's language, the vectors weigh at most `WEIGHT_OF_LATIN`, or `WEIGHT_OF_OTHERS` in
+    scripts other than Latin.
+
+    Attributes:
+        fusion: The method, a convex sum or reciprocal ranks.
+        weight: Weight of the vectors in the convex sum, from 0 to 1.
+        depth: Rows of each ranking.
     """
 
     fusion: Literal["convex", "reciprocal-rank"] = "convex"
@@ -66,9 +71,9 @@ class SearchSettings:
 
 
 class HybridReader(TreeReader):
-    """The `IndexReader` that strategies see: one state of a store, an embedder or none, and a condition for all searches.
+    """The `IndexReader` of the strategies: one state of a store, an optional embedder, and a condition for all searches.
 
-    It is also the `RowReader` that the readers of views work with, that of the tree among them.
+    It is also the `RowReader` that the readers of views and of the tree work with.
     """
 
     def __init__(
@@ -94,9 +99,10 @@ class HybridReader(TreeReader):
     # -- IndexReader
 
     def search(self, question: str, k: int, by: OrderedBy = "both") -> list[Hit]:
-        """The `k` best leaves of the search, best first. Without an embedder, full-text search alone finds them.
+        """Return the `k` best leaves, best first. Without an embedder, only full text is searched.
 
-        With a reranker they are ordered `by` the search and its evidence, or by its scores alone.
+        With a reranker, `by` chooses the order: "both" combines the search with the reranker's evidence, "reranker" uses its
+        scores alone.
         """
         text, vector = self._both_searches(question, k, None, "vector")
         ranking = self._fuse(question, text, vector, k)
@@ -130,11 +136,11 @@ class HybridReader(TreeReader):
         return self._vector(question) if self._knows(question) else None
 
     def languages(self, question: str) -> tuple[str, ...]:
-        """The languages of the index that the question may be in; none in an index that knows no languages."""
+        """Return the languages of the index that the question may be in, or () in an index without languages."""
         return question_languages(question, self._store.languages())
 
     def _knows(self, question: str) -> bool:
-        """Whether the embedder knows a language that the question may be in."""
+        """Return true if the embedder knows a language that the question may be in."""
         known = None if self._embedder is None else languages_known(self._embedder)
         return known is None or not known.isdisjoint(self.languages(question) or known)
 
@@ -190,7 +196,7 @@ class HybridReader(TreeReader):
         return self._store.once(name, make, where)
 
     def numbers(self) -> Set[int] | None:
-        """Of documents that say the same, the first alone: searches leave the others out as well."""
+        """Return the ids of the documents to search. Copies of a document are left out, as in the searches."""
         copies = self._store.copies(self._where)
         if not copies:
             return None if self._where is None else self._store.numbers(self._where)
@@ -208,9 +214,9 @@ class HybridReader(TreeReader):
     # -- both searches
 
     def _both_searches(self, question: str, k: int, table: str | None, column: str) -> tuple[Ranking, Ranking]:
-        """Both rankings, empty where a search is left out.
+        """Return both rankings. A search that is left out has an empty ranking.
 
-        Full text is searched while the question is embedded, and while its vector is searched.
+        Full text is searched while the question is embedded and while its vector is searched.
         """
         began = perf_counter()
         depth = max(k, self._search.depth)
@@ -228,14 +234,14 @@ class HybridReader(TreeReader):
         return found
 
     def _words_search(self, question: str, depth: int, table: str | None) -> Future[Ranking] | None:
-        """The search of documents in other languages than English; None for a question that is in none of these."""
+        """Search the documents in languages other than English. Returns None if the question is in none of these languages."""
         others = [language for language in self.languages(question) if language != ENGLISH]
         if not others:
             return None
         return self._store.text_search(question_words(question, others), depth, self._where, table, words=True)
 
     def _scores_by_text(self, text: Ranking, table: str | None) -> dict[int, float]:
-        """The scores of rows that wait for their vectors: those that they would have in a search by text alone."""
+        """Return scores by text alone for rows that are not embedded yet."""
         waiting = self._store.unembedded(table)
         if not len(waiting) or not text or self._embedder is None:
             return {}
@@ -255,7 +261,7 @@ class HybridReader(TreeReader):
 
 
 def _ranked(scores: Mapping[int, float]) -> list[tuple[int, float]]:
-    """Best first; equal scores in the order of ids."""
+    """Sort by score, best first. Equal scores are in the order of their ids."""
     return sorted(sorted(scores.items()), key=itemgetter(1), reverse=True)
 
 
@@ -265,9 +271,9 @@ def _by_scores(hits: Sequence[Hit], scores: FloatArray) -> list[Hit]:
 
 
 def _moved(hits: Sequence[Hit], ranks: FloatArray) -> list[Hit]:
-    """The hits at other ranks, by their logarithms. Each has the score of the hits that the search put around its new rank.
+    """Move the hits to other ranks, given as logarithms. Each gets the score that the search has at its new rank.
 
-    Those above the first place share out a hair of its score, so that they keep their order.
+    Hits above the first place get scores within `HAIR` of the first score, so that they keep their order.
     """
     places = np.log(np.arange(1, len(hits) + 1, dtype=np.float32))
     known = np.array([hit.score for hit in hits])
@@ -281,14 +287,15 @@ def _moved(hits: Sequence[Hit], ranks: FloatArray) -> list[Hit]:
 # -- fusion
 
 
-# What a row counts at most that only the second of two searches by text finds: docs/evaluation.md.
+# Maximum weight of a row that only the second of two text searches finds: docs/evaluation.md.
 SECOND = 0.5
 
 
 def combine(first: Ranking, second: Ranking, k: int) -> Ranking:
-    """The rankings of two searches by text as one, on the scale of the first: that of the question's own language.
+    """Combine the rankings of two text searches on the scale of the first, which is in the question's own language.
 
-    Scores are divided by the largest of their ranking, those of the second also count `SECOND`, and of a row the better one.
+    Scores are divided by the largest of their ranking, and those of the second are multiplied by `SECOND`. A row keeps its
+    better score.
     """
     if not first:
         return second[:k]
@@ -299,7 +306,7 @@ def combine(first: Ranking, second: Ranking, k: int) -> Ranking:
 
 
 def reciprocal_rank(rankings: Sequence[Ranking], constant: float = 60.0) -> dict[int, float]:
-    """Sum of 1 / (constant + rank) over the rankings, ranks from 1 (Cormack et al. 2009); scaled, so that first in all is 1."""
+    """Sum 1 / (constant + rank) over the rankings, ranks from 1 (Cormack et al. 2009). A row that is first in all scores 1."""
     best = len(rankings) / (constant + 1)
     fused: dict[int, float] = {}
     for ranking in rankings:
@@ -309,11 +316,10 @@ def reciprocal_rank(rankings: Sequence[Ranking], constant: float = 60.0) -> dict
 
 
 def convex(text: Ranking, vector: Ranking, weight: float) -> dict[int, float]:
-    """weight * vector score + (1 - weight) * text score, each normalised to [0, 1] (Bruch et al. 2023, section 4).
+    """Return weight * vector score + (1 - weight) * text score, each normalised to [0, 1] (Bruch et al. 2023, section 4).
 
-    BM25 scores are divided by the largest of them, since the smallest possible one is 0. Cosines are spread so that the
-    smallest becomes 0 and the largest 1, since their range differs from embedder to embedder. A row that one of the searches
-    did not return has the score 0 in it.
+    BM25 scores are divided by their maximum, since their lower bound is 0. Cosines are scaled so that the smallest becomes 0
+    and the largest 1, since their range differs between embedders. A row missing from a ranking has the score 0 in it.
     """
     fused = {row: (1 - weight) * score for row, score in over_largest(text).items()}
     for row, score in spread(vector).items():

@@ -1,11 +1,11 @@
 """Merge(C_(t-1), Retrieve(q_t)) of MacRAG A.9: two contexts become one on spans, within one budget.
 
-Scores of different questions cannot be compared, but ranks can: pieces of the old and the new context are taken alternately,
-each context's best first, while they fit. A stretch of text that both hold is taken once. The n-th piece taken gets the score
-1 / n, so that the next round has the pieces in the same order.
+Scores of different questions are not comparable, but ranks are. So pieces of the old and the new context are taken in turn
+while they fit, best first in each context. Text that both hold is taken once. The n-th piece taken gets the score 1 / n, so
+that the next round sees the pieces in the same order.
 
-Only verbatim passages can be merged on spans. Sets of triplets, which stand beside the passages that they were taken from, are
-kept whole, each once, in what they may have of the budget. A strategy whose passages a model wrote cannot be used in several
+Only verbatim passages can be merged on spans. Sets of triplets accompany the passages that they were extracted from. They are
+kept whole, each once, within their share of the budget. Strategies whose passages are written by a model do not support several
 rounds.
 """
 
@@ -25,24 +25,25 @@ from mergewise.types import Context, Passage, Step
 
 Piece = TypeVar("Piece")
 
-SETS_SHARE = 0.4  # of the budget, which sets of triplets may fill
+# Share of the budget for sets of triplets.
+SETS_SHARE = 0.4
 
 
 def merge(old: Context, new: Context, models: Models) -> Context:
-    """Merge(C_{t-1}, Retrieve(q_t)): within the budget of `old`, for its question."""
+    """Return Merge(C_{t-1}, Retrieve(q_t)), within the budget of `old` and for its question."""
     pieces = in_turn(_pieces(old), _pieces(new))
     ranked = [replace(piece, score=1 / turn) for turn, piece in enumerate(pieces, 1)]
     step = Step("round", new.question, tuple(span for passage in new.passages for span in passage.spans))
-    sets = _beside(old, new, models)
+    sets = _triplet_sets(old, new, models)
     room = old.budget - sum(models.count_tokens([render([one]) + SEPARATOR for one in sets]) if sets else ())
     merged = pack(old.question, ranked, room, models, "document", [*old.trace, step])
     merged = _with_sets(merged, sets, old.budget, models)
     return replace(merged, strategy=old.strategy, usage=old.usage + new.usage).merged_from([old, new])
 
 
-def _beside(old: Context, new: Context, models: Models) -> list[Passage]:
-    """The sets of triplets of both, the best first, in turn, as far as `SETS_SHARE` of the budget holds them."""
-    both = [[p for p in context.passages if _is_beside(p, context)] for context in (old, new)]
+def _triplet_sets(old: Context, new: Context, models: Models) -> list[Passage]:
+    """Return the sets of triplets of both contexts, best first and in turn, that fit into `SETS_SHARE` of the budget."""
+    both = [[p for p in context.passages if _is_triplet_set(p, context)] for context in (old, new)]
     kept: dict[str, Passage] = {}
     left = SETS_SHARE * old.budget
     for one in in_turn(*both):
@@ -53,7 +54,7 @@ def _beside(old: Context, new: Context, models: Models) -> list[Passage]:
 
 
 def _with_sets(context: Context, sets: list[Passage], budget: int, models: Models) -> Context:
-    """The context with these sets behind its passages; the last ones go while it is over the budget once rendered."""
+    """Append these sets to the context. Drop sets from the end until the rendered text fits the budget."""
     for count in range(len(sets), 0, -1):
         passages = (*context.passages, *sets[:count])
         text = render(passages)
@@ -63,7 +64,7 @@ def _with_sets(context: Context, sets: list[Passage], budget: int, models: Model
     return replace(context, budget=budget)
 
 
-def _is_beside(passage: Passage, context: Context) -> bool:
+def _is_triplet_set(passage: Passage, context: Context) -> bool:
     return context.reading is not None and not passage.verbatim
 
 
@@ -72,14 +73,14 @@ def in_turn(old: Sequence[Piece], new: Sequence[Piece]) -> Iterator[Piece]:
 
 
 def _pieces(context: Context) -> list[Candidate]:
-    """The stretches of the context, those of the best passage first."""
-    ranked = sorted((p for p in context.passages if not _is_beside(p, context)), key=lambda p: -p.score)
+    """Return the context's stretches of text as candidates, those of the best passage first."""
+    ranked = sorted((p for p in context.passages if not _is_triplet_set(p, context)), key=lambda p: -p.score)
     return [Candidate((fragment,), p.score) for p in ranked for fragment in _fragments(p, context.strategy)]
 
 
 def _fragments(passage: Passage, strategy: str) -> Iterator[Fragment]:
     if not passage.verbatim:
-        problem = f"{strategy} writes passages of its own, which several rounds cannot merge"
-        raise UsageError(problem, "use one round, or a strategy that quotes")
+        problem = f"{strategy} writes its own passages, which cannot be merged over several rounds"
+        raise UsageError(problem, "use one round, or a strategy that quotes the documents")
     for span, text in passage.parts():
         yield Fragment(span.doc_id, passage.title, passage.headings, span.start, span.end, span.start, text)

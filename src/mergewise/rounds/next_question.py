@@ -1,9 +1,9 @@
-"""What to search for next: the question q_t of a further round (MacRAG A.9, after IterDRAG and chain-of-RAG).
+"""The question q_t of a further round (MacRAG A.9, after IterDRAG and chain-of-RAG).
 
-A chat model is asked for the fact that is missing. Without one, the next search is for a name: the best evidence is read for
-the first capitalised name that the question does not mention. With the name are searched those words of the question that
-the sentence around it does not hold. "When was the director of Jaws born?" finds "Jaws was directed by Steven Spielberg",
-and the next search is "Steven Spielberg director born".
+With a chat model, the model names the missing fact. Without one, the next search is for a name: the first capitalised name in
+the best evidence that the question does not mention, with the words of the question that the sentence around the name does not
+hold. "When was the director of Jaws born?" finds "Jaws was directed by Steven Spielberg", and the next search is "Steven
+Spielberg director born".
 """
 
 from __future__ import annotations
@@ -27,8 +27,10 @@ next: one short question about the one fact that is missing and that the passage
 Write this question and nothing else. If the passages already hold all that is needed, write exactly {nothing}.
 
 {data}"""
-_TOKENS = 512  # the question is short, but a model may think first
-_SENTENCES = 12  # of those that hold most of the question's words, which are searched for names
+# The question is short, but a model may think first.
+_TOKENS = 512
+# Sentences with the most words of the question that are searched for names.
+_SENTENCES = 12
 _NAME = re.compile(r"[A-Z][\w’'-]*(?:\s+(?:(?:of|the|de|von|van|der|la|del|di|da)\s+){0,2}[A-Z][\w’'-]*)*")
 _WORD = re.compile(r"[\w’'-]+")
 
@@ -36,7 +38,7 @@ _WORD = re.compile(r"[\w’'-]+")
 def next_question(
     question: str, asked: Sequence[str], context: Context, models: Models, document: DocumentLookup
 ) -> tuple[str | None, Usage]:
-    """q_t, or None where nothing is left to ask, and what finding it cost. `asked` are q_1 to q_(t-1)."""
+    """Return q_t and the usage. q_t is None if nothing is left to ask. `asked` are q_1 to q_(t-1)."""
     if models.chat is None:
         return by_name(question, asked, context), Usage()
     chat, count_tokens = models.chat, models.count_tokens
@@ -59,14 +61,14 @@ def next_question(
 
 
 def _prompt(question: str, asked: Sequence[str], sources: Sequence[Source], code: str) -> list[Message]:
-    # a model wrote all of them but the first, and perhaps that one too
+    # A model wrote all searches but the first, and perhaps that one too.
     searched = quotation("already searched for", "\n".join(f"- {' '.join(q.split())}" for q in asked), code)
     texts = [*(quoted_source(source, code) for source in sources), searched, f"Question: {question}"]
     return turn(_PROMPT.format(nothing=NOTHING, data=warning(code)), texts)
 
 
 def by_name(question: str, asked: Sequence[str], context: Context) -> str | None:
-    """The next search, for a name; None where the evidence names nobody and nothing new."""
+    """Return the next search for a name, or None if the evidence mentions no new name."""
     wanted = content_terms(question)
     known = {word.casefold() for text in (question, *asked) for word in _WORD.findall(text)}
     for sentence in _evidence(context, wanted):
@@ -77,7 +79,7 @@ def by_name(question: str, asked: Sequence[str], context: Context) -> str | None
 
 
 def _evidence(context: Context, wanted: frozenset[str]) -> list[str]:
-    """The sentences that hold most of the question's words; of equal ones those of the better passage come first."""
+    """Return the sentences with the most words of the question. Ties are in the order of the passages' scores."""
     ranked = sorted(context.passages, key=lambda passage: -passage.score)
     sentences = [passage.text[start:end] for passage in ranked for start, end in split_sentences(passage.text)]
     best = sorted(sentences, key=lambda sentence: -len(wanted & content_terms(sentence)))[:_SENTENCES]
@@ -85,7 +87,7 @@ def _evidence(context: Context, wanted: frozenset[str]) -> list[str]:
 
 
 def _names(sentence: str) -> Iterator[str]:
-    """The names in their order. A single word that begins the sentence is capitalised anyway, and does not count."""
+    """Yield the names in order. A single word that begins the sentence is always capitalised, so it does not count."""
     for match in _NAME.finditer(sentence):
         name = _without_articles(match.group())
         if name and (match.start() > 0 or " " in name) and name.casefold() not in STOP_WORDS:
@@ -97,9 +99,9 @@ def _without_articles(name: str) -> str:
 
 
 def _search(name: str, sentence: str, question: str) -> str:
-    """The name, and the words of the question that its sentence does not hold."""
-    said = content_terms(sentence)
-    left = [word for word in _WORD.findall(question) if content_terms(word) and not content_terms(word) <= said]
+    """Return the name and the words of the question that its sentence does not hold."""
+    held = content_terms(sentence)
+    left = [word for word in _WORD.findall(question) if content_terms(word) and not content_terms(word) <= held]
     return " ".join([name, *left])
 
 

@@ -1,7 +1,7 @@
-"""What one of several contexts alone holds: the one definition, for tables, JSON and pages.
+"""The text that only one of several contexts holds, for tables, JSON and pages.
 
-A character of a document stands only in one context where no span of another context covers it. A piece without a letter or a
-digit does not count.
+A character of a document is unique to a context if no span of another context covers it. Pieces without a letter or a digit do
+not count.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from mergewise.types import Context, Span
 
 
 class OtherSpans:
-    """The spans of the contexts beside one context."""
+    """The spans of all contexts but one."""
 
     def __init__(self, spans: Iterable[Span]) -> None:
         parts: dict[str, list[tuple[int, int]]] = defaultdict(list)
@@ -26,7 +26,7 @@ class OtherSpans:
         self._parts = {doc_id: union(own) for doc_id, own in parts.items()}
 
     def pieces(self, span: Span) -> Iterator[tuple[Span, bool]]:
-        """The span in pieces that tile it, each with whether no other context holds it."""
+        """Yield pieces that tile the span, each with true if no other context holds it."""
         parts = self._parts.get(span.doc_id, [])
         position = span.start
         for start, end in parts[bisect_right(parts, span.start, key=lambda part: part[1]) :]:
@@ -41,15 +41,15 @@ class OtherSpans:
 
 
 def other_spans(contexts: Sequence[Context]) -> list[OtherSpans]:
-    """For each context the spans of all others."""
+    """Return, for each context, the spans of all others."""
     own = [[span for passage in context.passages for span in passage.spans] for context in contexts]
     return [OtherSpans(span for j, spans in enumerate(own) if j != i for span in spans) for i in range(len(own))]
 
 
 def unshared_texts(context: Context, others: OtherSpans, text_of: Callable[[Span], str]) -> list[tuple[Span, str]]:
-    """The spans that this context alone holds with their texts, in document order, without white space at their ends.
+    """Return the spans that only this context holds, with their texts, in document order and stripped of white space.
 
-    `text_of` gives the text of a span that a written passage rests on, or an empty text where its document is gone.
+    `text_of` returns the text of a span that a written passage was made from, or "" if its document is gone.
     """
     texts: dict[Span, str] = {}
     for passage in context.passages:

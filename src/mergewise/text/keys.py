@@ -9,34 +9,34 @@ from functools import lru_cache
 _SEPARATORS = re.compile(r"[\W_]+")
 _SUFFIX = re.compile(r"\.\w{1,8}$")
 PATH_MARK = " › "
-# Characters of a title or heading: it stands with every leaf below it.
+# Maximum characters of a title or heading, which is repeated in every leaf below it.
 LONGEST_NAME = 300
 
 
 def short_name(name: str) -> str:
-    """A title or heading, cut where it is longer than any that names something."""
+    """Return a title or heading, cut at `LONGEST_NAME` characters."""
     return name if len(name) <= LONGEST_NAME else name[: LONGEST_NAME - 1].rstrip() + "…"
 
 
 def heading_path(title: str, headings: Sequence[str]) -> str:
-    """Title and headings as one line for people and models, the outermost first; empty ones are left out."""
+    """Join title and headings into one line for people and models, outermost first. Empty ones are left out."""
     return PATH_MARK.join(part for part in (title, *headings) if part)
 
 
 @lru_cache(4096)
 def place_of(doc_id: str) -> str:
-    """The words in the names of a file and of the two folders that it lies in: they often say what it is about."""
+    """Return the words in the names of a file and its two folders, which often describe the content."""
     names = _SUFFIX.sub("", doc_id).split("/")[-3:]
     return " ".join(word for name in names if (word := _SEPARATORS.sub(" ", name).strip()))
 
 
 def search_key(title: str, headings: Sequence[str], text: str) -> str:
-    """Title, headings and text as one string; `split_key` takes it apart again."""
+    """Join title, headings and text into one string. `split_key` reverses it."""
     return PATH_MARK.join(_flat(part) for part in (title, *headings)) + "\n" + text
 
 
 def split_key(key: str) -> tuple[str, tuple[str, ...], str]:
-    """Title, headings and text of a search key; white space in titles is folded, "›" in them is ">"."""
+    """Split a search key into title, headings and text. White space in titles is folded, and "›" in them is ">"."""
     line, _, text = key.partition("\n")
     title, *headings = line.split(PATH_MARK)
     return title, tuple(headings), text

@@ -1,6 +1,6 @@
-"""The light mark-up of Markdown and reStructuredText as a screen shows it: where code stands, what is emphasised, how lines run.
+"""Display of the light mark-up of Markdown and reStructuredText: code, emphasis, and the flow of lines.
 
-Nothing is turned into HTML here, and no offset moves: styles are stretches of the text itself.
+Nothing is converted to HTML, and no offset changes: styles are ranges of the text itself.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from mergewise.text.markup import readable
 from mergewise.text.spans import Part
 
 StyleName: TypeAlias = Literal["code", "strong", "em", "mark"]
-"""`mark` is mark-up that a screen leaves out: asterisks, backticks, where a link leads."""
+"""`mark` is mark-up that a screen hides: asterisks, backticks, the target of a link."""
 
-# code between fences, and what is indented below a line that announces it
+# Code between fences, and indented text below a line that announces it.
 _CODE = re.compile(
     r"^ {0,3}(?P<fence>`{3,}|~{3})(?!~)[^`\n]*\n.*?^ {0,3}(?P=fence)[`~]*[ \t]*$"
     r"|^(?:[^\n]*::|\.\. (?:code|code-block|sourcecode)::[^\n]*)\n(?:[ \t]*\n)+"
@@ -35,7 +35,7 @@ _INLINE = re.compile(
     """,
     re.VERBOSE,
 )
-# names of groups: what opens, what is styled, what closes; and the style
+# Names of the groups for the opening mark, the styled text and the closing mark, and the style.
 _PARTS: tuple[tuple[str, str, str, StyleName | None], ...] = (
     ("role", "of_role", "role_end", "code"),
     ("ticks", "code", "ticks_end", "code"),
@@ -52,7 +52,7 @@ _GAP_BEFORE_END = re.compile(r"[ ]{2,}(?=[.,;:!?)\]])")
 _GAP = re.compile(r"(?<=\S)[ ]{2,}")
 
 
-# a line that opens or closes a component of MDX
+# A line that opens or closes a component of MDX.
 _TAG_ALONE = re.compile(r"\s*</?[A-Z][\w.]*(?:\s[^<>]*)?>\s*")
 
 
@@ -65,10 +65,10 @@ class InlineStyle(NamedTuple):
 # The same documents are quoted from question to question.
 @lru_cache(32)
 def code_in(text: str) -> tuple[Part, ...]:
-    """Where code stands, by the marks of Markdown and RST."""
+    """Return the ranges of code, by the marks of Markdown and RST."""
     found = []
     at = 0
-    # every piece of code begins at a line with a hint, and most lines have none
+    # Every piece of code begins at a line with a hint, and most lines have none.
     while hint := _CODE_HINT.search(text, at):
         match = _CODE.match(text, text.rfind("\n", 0, hint.start()) + 1)
         at = hint.end()
@@ -79,7 +79,7 @@ def code_in(text: str) -> tuple[Part, ...]:
 
 
 def styles_in(text: str, code: Sequence[Part]) -> list[InlineStyle]:
-    """The styled stretches of a text, in order; in code, only its fences are styled. Links and emphasis may hold others."""
+    """Return the styled ranges of a text, in order. In code, only the fences are styled. Links and emphasis may be nested."""
     fences = (match.span() for start, end in code for match in _FENCE.finditer(text, start, end))
     styles = [InlineStyle(start, end, "mark") for start, end in fences]
     at = 0
@@ -90,7 +90,7 @@ def styles_in(text: str, code: Sequence[Part]) -> list[InlineStyle]:
 
 
 def _inline(text: str, start: int, end: int) -> Iterator[InlineStyle]:
-    """The styles between two offsets."""
+    """Yield the styles between two offsets."""
     for match in _INLINE.finditer(text, start, end):
         opens, inside, closes, name = next(part for part in _PARTS if match[part[0]] is not None)
         yield InlineStyle(*match.span(opens), "mark")
@@ -102,7 +102,7 @@ def _inline(text: str, start: int, end: int) -> Iterator[InlineStyle]:
 
 
 def cuts_code(text: str, code: Sequence[Part], at: int) -> bool:
-    """Whether code goes on at this offset: some of it, its fences left aside, stands before and some after."""
+    """Return true if code continues at this offset: without its fences, some of it is before the offset and some after."""
     return any(
         start < at < end and all(_FENCE.sub("", part).strip() for part in (text[start:at], text[at:end]))
         for start, end in code
@@ -110,13 +110,13 @@ def cuts_code(text: str, code: Sequence[Part], at: int) -> bool:
 
 
 def laid_out(text: str, code: Sequence[Part] = ()) -> str:
-    """A text without mark-up, in lines: a paragraph or a list item on one, rows of tables as they stand, code indented by four.
+    """Lay out a text without mark-up: a paragraph or list item on one line, table rows unchanged, code indented by four.
 
-    `code` are the stretches of the text that are code; lines indented by four below a blank one are too.
+    `code` are the ranges of code in the text. Lines indented by four below a blank line count as code too.
     """
     lines: list[str] = []
-    block: list[str] = []  # lines of code that belong together
-    blank, goes_on = True, False  # whether the last line was blank, or prose that the next one may continue
+    block: list[str] = []  # consecutive lines of code
+    blank, goes_on = True, False  # the last line was blank, or prose that the next one may continue
     at = 0
 
     def end_block() -> None:
@@ -139,20 +139,20 @@ def laid_out(text: str, code: Sequence[Part] = ()) -> str:
             continue
         end_block()
         blank = False
-        said = _GAP.sub(" ", _GAP_BEFORE_END.sub("", plain.rstrip()))
-        row = said.lstrip().startswith("|")
-        if not said.strip() or _TAG_ALONE.fullmatch(said):
+        shown = _GAP.sub(" ", _GAP_BEFORE_END.sub("", plain.rstrip()))
+        row = shown.lstrip().startswith("|")
+        if not shown.strip() or _TAG_ALONE.fullmatch(shown):
             goes_on = False
         elif goes_on and not item and not row:
-            lines[-1] += " " + said.strip()
+            lines[-1] += " " + shown.strip()
         else:
-            lines.append(said if item else said.strip())
+            lines.append(shown if item else shown.strip())
             goes_on = not row
     end_block()
     return "\n".join(lines)
 
 
 def code_by_margin(text: str) -> tuple[Part, ...]:
-    """Where `laid_out` has code: lines indented by four that are no list items, up to the end of the quotation."""
+    """Return the ranges of code in the output of `laid_out`, within its quotation: indented lines, except list items."""
     spans = (match.span() for match in _BY_MARGIN.finditer(text))
     return tuple((start, end if (close := text.find("” [", start, end)) < 0 else close) for start, end in spans)

@@ -1,6 +1,6 @@
-"""The readable part of a text: without the mark-up of Markdown, reStructuredText and the HTML tags in them.
+"""The readable part of a text, without the mark-up of Markdown, reStructuredText and HTML tags.
 
-Nothing moves: mark-up becomes spaces, so that offsets in the readable text are offsets in the text itself.
+Mark-up is replaced by spaces, so offsets in the readable text are offsets in the text itself.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ _TAGS = (
     "ins|kbd|li|mark|nobr|ol|p|picture|pre|s|samp|section|small|source|span|strike|strong|style|sub|summary|sup|svg|table|tbody|"
     "td|tfoot|th|thead|tr|tt|u|ul|var|video"
 )
-# The words and the target of an image end at another image, the target of a link at that of another one. So what is looked at
-# once for nothing is not looked at again.
+# The alternative text and the target of an image end at another image, and the target of a link at another link. So no
+# text is scanned twice in vain.
 _ALT = r"[^\]\n!]*+(?:!(?!\[)[^\]\n!]*+)*+"
 _IMAGE = r"[^)\n!]*+(?:!(?!\[)[^)\n!]*+)*+"
 _TARGET = r"[^)\s\]]*+(?:\](?!\()[^)\s\]]*+)*+"
@@ -48,20 +48,20 @@ _MARKUP = re.compile(
     re.MULTILINE | re.VERBOSE | re.DOTALL,
 )
 _HINT = re.compile(r"[`<\[*{]|\.\.(?:\s|$)|!!!|\?\?\?|~~~|^[ \t]*:\w", re.MULTILINE)
-# one of these stands wherever the pattern matches, and is found many times as fast
+# Every match of the pattern contains one of these, and finding them is many times as fast.
 _HINT_MARKS = ("`", "<", "[", "*", "{", "..", "!!!", "???", "~~~", ":")
-# Characters of a comment in HTML.
+# Maximum characters of an HTML comment.
 _MAX_COMMENT = 5_003
 _WORD = re.compile(r"[^\W_]")
 _IN_LINE = re.compile(r"[^\n]")
-# Characters of the longest text that is remembered.
+# Maximum characters of a text whose result is cached.
 _SHORT = 2_000
 
 
 def readable(text: str) -> str:
-    """`text` with its mark-up blanked: links, roles and directives read as their text, images and anchors as nothing.
+    """Replace mark-up by spaces. Links, roles and directives leave their text, images and anchors leave nothing.
 
-    It has the length of `text`, and its line breaks.
+    The result has the length and the line breaks of `text`.
     """
     if not any(map(text.__contains__, _HINT_MARKS)) or not _HINT.search(text):
         return text
@@ -69,7 +69,7 @@ def readable(text: str) -> str:
 
 
 def says_something(text: str) -> bool:
-    """Whether a readable text holds a word or a number."""
+    """Return true if a readable text contains a word or a number."""
     return _WORD.search(text) is not None
 
 
@@ -94,7 +94,7 @@ def _readable(text: str) -> str:
     return "".join([*pieces, text[at:]])
 
 
-# The same leaves come back from question to question.
+# Questions read the same leaves again.
 _remembered = lru_cache(4096)(_readable)
 
 
@@ -103,7 +103,7 @@ def _blank(markup: str) -> str:
 
 
 def _comment_end(text: str, end: int, margin: int) -> int:
-    """The end of a comment: deeper lines below it belong to it."""
+    """Return the end of a comment. Deeper lines below it belong to it."""
     while end < len(text):
         stop = text.find("\n", end + 1)
         line = text[end + 1 : len(text) if stop < 0 else stop]

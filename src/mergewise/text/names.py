@@ -1,8 +1,8 @@
 """Names that sections define, and their mentions in other texts.
 
-A name is a run of folded words joined by spaces: lower case, without accents, without the possessive s. A section
-defines its heading, the title of the document that it opens, the subject of its first sentence when that says what the
-subject is ("X is a ..."), and the other names given there ("known as Y", "(Z)").
+A name is a run of folded words joined by spaces: lower case, without accents and possessive s. A section defines its heading,
+the title of the document that it opens, the subject of its first sentence if the sentence describes the subject ("X is a ..."),
+and the other names in it ("known as Y", "(Z)").
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from typing import NamedTuple
 
 from mergewise.text.terms import LETTERS, STOP_WORDS
 
-LONGEST = 6  # words, in running text
+LONGEST = 6  # words of a name in running text
 LONGEST_TITLE = 12  # words of a title that is a name
-# Characters of a first sentence in which other names are looked for.
+# Characters of a first sentence that are searched for other names.
 DEFINING = 300
 
 NAME_WORD = rf"{LETTERS}(?:['’.&-]{LETTERS})*"
-"""The pattern of a word of a name."""
+"""The pattern of a word in a name."""
 _WORD = re.compile(NAME_WORD)
 _BRACKETS = re.compile(r"\s*\([^()]*\)")
 _SMALL = "of|the|de|der|du|von|van|and|da|la|le|el|al|bin|ibn|in|on|for|to|a|&"
@@ -38,14 +38,14 @@ _SHORT = re.compile(r"\(\s*[\"“'‘]?([A-Z][\w.&-]{1,15})[\"”'’]?\s*\)")
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """The words of a text: folded, and whether each was written with a capital or a digit."""
+    """The folded words of a text, each `marked` if it was written with a capital or a digit."""
 
     folded: tuple[str, ...]
     marked: tuple[bool, ...]
 
 
 class Mention(NamedTuple):
-    """Words `first .. last - 1` of a text are a name that some section defines."""
+    """A name that some section defines, as words `first .. last - 1` of a text."""
 
     name: str
     first: int
@@ -70,7 +70,7 @@ def _fold(word: str) -> str:
 
 
 def names_of_title(title: str) -> set[str]:
-    """The names that a title gives: as it stands, without its brackets, and either form without its article."""
+    """Return the names in a title: as written and without its brackets, each also without its article."""
     names = set()
     for form in {title, _BRACKETS.sub("", title)} if "(" in title else (title,):
         words = [_fold(word) for word in _WORD.findall(form)]
@@ -81,7 +81,7 @@ def names_of_title(title: str) -> set[str]:
 
 
 def names_defined(titles: Sequence[str], first_sentence: str) -> set[str]:
-    """The names that a section with these titles and this first sentence defines."""
+    """Return the names that a section with these titles and this first sentence defines."""
     names = set[str]().union(*map(names_of_title, titles))
     if subject := _SUBJECT.match(first_sentence):
         if _SAYS_WHAT.search(first_sentence):
@@ -93,7 +93,7 @@ def names_defined(titles: Sequence[str], first_sentence: str) -> set[str]:
 
 
 def _is_name(name: str) -> bool:
-    """Neither a stop word nor a bare number of few digits, and not a whole sentence."""
+    """Return true unless it is a stop word, a number of few digits, or a whole sentence."""
     words = name.split()
     if len(words) == 1:
         return len(name) > 1 and name not in STOP_WORDS and not (name.isdigit() and len(name) < 4)
@@ -101,10 +101,10 @@ def _is_name(name: str) -> bool:
 
 
 def possible_names(words: Words, most: int = LONGEST) -> list[tuple[str, int, int]]:
-    """Every run of up to `most` words that could be a name, longest first at each word: the parts of a `Mention`.
+    """Return every run of up to `most` words that could be a name, longest first at each word, as the parts of a `Mention`.
 
-    A single word must be marked: written with a capital or a digit. Of several words the first and the last must each be
-    marked or be no stop word, and a run whose first word is not marked has three words at most.
+    A single word must be marked: written with a capital or a digit. In a longer run the first and the last word must each be
+    marked or not be a stop word, and a run whose first word is not marked has at most three words.
     """
     possible: list[tuple[str, int, int]] = []
     folded, marked = words.folded, words.marked
@@ -124,7 +124,7 @@ def possible_names(words: Words, most: int = LONGEST) -> list[tuple[str, int, in
 
 
 def mentions(possible: Iterable[tuple[str, int, int]], known: Collection[str]) -> list[Mention]:
-    """The known ones of the possible names, from left to right; where they overlap, the first and longest."""
+    """Return the known ones of the possible names, from left to right. Of overlapping names, the first and longest counts."""
     kept: list[Mention] = []
     position = 0
     for name, first, last in possible:

@@ -1,21 +1,23 @@
-"""Texts that may hold anything, made fit to look at: what would steer a terminal, turn the order of letters or hide is seen.
+"""Safe display of untrusted text: characters that control a terminal, change the text direction or hide become visible.
 
-A document, a name of a file or a model's answer may hold an escape sequence, by which a terminal is made to hide a line, to
-name its window anew or to answer as if somebody had typed. It may turn the order of what is read, or hold what nobody sees and
-a machine reads all the same. One rule for everything that reaches a terminal; every such character becomes one that is seen:
+A document, a file name or a model's answer may hold an escape sequence that makes a terminal hide a line, rename its window or
+act as if somebody had typed. It may reverse the direction of text, or hold text that people cannot see and machines read. One
+rule covers everything that reaches a terminal. Each of these characters is replaced by a visible one:
 
-- control characters, but the tab and the end of a line: the picture of the character, or `\ufffd` where there is none;
-- what turns the direction of text, its marks among it (U+200E, U+200F, U+061C): one of them moves brackets, figures and stops
-  of a line that others wrote;
-- separators of lines and paragraphs, which forge a line where a terminal obeys them;
-- tags (U+E0000 to U+E007F), in which a hidden text can be spelled; the three flags that are spelled with them stay;
-- what is invisible and needed by no script: annotation, invisible operators, deprecated formats, fillers of Hangul, which make a
-  name that looks empty, the mark of byte order within a text, and code points that are reserved for more of that kind;
-- halves of surrogate pairs and what is no character.
+- control characters except the tab and the end of a line, by the picture of the character, or U+FFFD if it has none;
+- characters that change the direction of text, and direction marks (U+200E, U+200F, U+061C): a single mark moves brackets,
+  figures
+  and stops of a line by another author;
+- separators of lines and paragraphs, which forge a line in terminals that obey them;
+- tags (U+E0000 to U+E007F), which can spell a hidden text, except in the three flags that use them;
+- invisible characters that no script needs: annotation, invisible operators, deprecated formats, fillers of Hangul, which make
+  an
+  empty-looking name, the byte order mark within a text, and code points reserved for more of this kind;
+- halves of surrogate pairs and code points that are not characters.
 
-Invisible, and kept, because scripts need it: joiner and non-joiner (Persian, Hindi, families of emoji), the space of no width
+Invisible characters that scripts need are kept: joiner and non-joiner (Persian, Hindi, families of emoji), the zero-width space
 (Thai, Khmer), the soft hyphen, variation selectors (emoji, Han, Mongolian), the grapheme joiner (Hebrew), and joiners of
-hieroglyphs and shorthand. The Arabic signs that count as formats are seen.
+hieroglyphs and shorthand. The Arabic signs that count as formats are visible.
 """
 
 from __future__ import annotations
@@ -45,19 +47,19 @@ _UNSAFE_IN_JSON = re.compile(f"[{_STEERING}]")
 
 
 def printable(text: str) -> str:
-    """The text with every character that steers or hides replaced by its picture, or by the sign for what has none."""
+    """Replace every unsafe character by its picture, or by U+FFFD."""
     if text.isascii() and text.isprintable():
         return text
     return _STEERS.sub(_picture, text.replace("\r\n", "\n").replace("\r", "\n"))
 
 
 def on_one_line(text: str) -> str:
-    """The same for what stands in a line: a name, a message."""
+    """Make a text printable and put it on one line, for names and messages."""
     return " ".join(printable(text).split("\n"))
 
 
 def escaped_json(text: str) -> str:
-    """JSON that says as escapes what `printable` replaces; it means the same."""
+    """Escape the characters that `printable` replaces in JSON. The value stays the same."""
     return _UNSAFE_IN_JSON.sub(lambda steering: _escapes(steering[0]), text)
 
 
@@ -69,6 +71,6 @@ def _picture(steering: re.Match[str]) -> str:
 
 
 def _escapes(character: str) -> str:
-    """The character as JSON's escapes: one, or two halves where it stands above U+FFFF."""
+    """Return the character as JSON escapes: one, or a surrogate pair above U+FFFF."""
     halves = character.encode("utf-16-be", "surrogatepass")
     return "".join(f"\\u{halves[at : at + 2].hex()}" for at in range(0, len(halves), 2))

@@ -1,4 +1,4 @@
-"""The type of a question and the type of the answer that it wants, by rules that take microseconds."""
+"""The type of a question and the type of the requested answer, by rules that take microseconds."""
 
 from __future__ import annotations
 
@@ -72,13 +72,16 @@ _TELLING_WORDS: tuple[tuple[frozenset[str], tuple[str, ...]], ...] = tuple(
 
 
 def telling_words(words: Iterable[str]) -> list[str]:
-    """Words that answers use for words of a question: texts name a father by "daughter of". For English alone."""
+    """Return words that answers use instead of these question words, such as "daughter of" for a father. English only."""
     words = frozenset(words)
     return [word for asked, telling in _TELLING_WORDS if asked & words for word in telling]
 
 
 def question_type(question: str) -> QuestionType:
-    """A comparison names two things, and both must be covered; a list wants several things; any other question wants one."""
+    """Classify a question.
+
+    A comparison names two things, and both must be covered. A list asks for several things, any other question for one.
+    """
     if _COMPARISON.search(question):
         return "comparison"
     if _YES_NO.match(question):
@@ -87,20 +90,20 @@ def question_type(question: str) -> QuestionType:
 
 
 def answer_type(question: str) -> AnswerType | None:
-    """Whether the question asks for a number, a time or a place; None where its words do not tell."""
+    """Classify the question as asking for a number, a time or a place. Returns None if its words do not tell."""
     return next((wanted for wanted, asks in _ASKS_FOR.items() if asks.search(question)), None)
 
 
 def offers(sentence: str, wanted: AnswerType | None) -> bool:
-    """Whether the sentence holds something of the wanted kind."""
+    """Return true if the sentence contains a value of the wanted type."""
     return wanted is not None and _HOLDS[wanted].search(sentence) is not None
 
 
 def needs_previous(sentence: str, headed: bool, *, marks: bool = False) -> bool:
-    """Whether the sentence needs the one before it: it begins with a word that points back.
+    """Return true if the sentence depends on the one before it, because its first word points back.
 
-    A pronoun counts only where the sentence is not `headed`: a heading mostly names what "it" or "she" stands for. With
-    `marks`, for an index that does not know the leads of its sentences, list marks and a table's edge count too.
+    A pronoun counts only if the sentence is not `headed`, since a heading usually names the thing. With `marks`, for an index
+    without the leads of sentences, list marks and a table's edge count too.
     """
     return (
         _POINTS_BACK.match(sentence) is not None

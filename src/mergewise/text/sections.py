@@ -1,4 +1,4 @@
-"""Where the sections of a text begin: at Markdown headings, or else at paragraphs."""
+"""The bounds of sections of a text: Markdown headings and paragraphs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PARAGRAPH_BREAK = re.compile(r"\n[ \t]*\n\s*")
 
 
 def markdown_headings(text: str) -> tuple[Heading, ...]:
-    """The ATX headings (`# ...`) of a text outside its code blocks."""
+    """Return the ATX headings (`# ...`) of a text outside its code blocks."""
     return tuple(
         Heading(len(match["marks"]), match["title"], match.start(), match.end())
         for match in _ATX.finditer(text)
@@ -27,7 +27,7 @@ def markdown_headings(text: str) -> tuple[Heading, ...]:
 
 
 def headings_at(outline: Sequence[Heading], position: int) -> tuple[str, ...]:
-    """The titles of the headings in force at `position`, from the outermost in; long ones in short, as leaves have them."""
+    """Return the titles of the headings in force at `position`, outermost first. Long titles are cut, as in leaves."""
     path: list[Heading] = []
     for heading in outline:
         if heading.start > position:
@@ -39,12 +39,12 @@ def headings_at(outline: Sequence[Heading], position: int) -> tuple[str, ...]:
 
 
 def shared_path(paths: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
-    """The headings that all paths begin with."""
+    """Return the headings that all paths begin with."""
     levels = takewhile(lambda titles: len(set(titles)) == 1, zip(*paths, strict=False))
     return tuple(titles[0] for titles in levels)
 
 
 def paragraphs(text: str, start: int, end: int) -> list[tuple[int, int]]:
-    """Consecutive spans that tile `text[start:end]`, each a paragraph with the blank lines after it."""
+    """Return consecutive spans that tile `text[start:end]`, each a paragraph with the blank lines after it."""
     starts = [start, *(m.end() for m in _PARAGRAPH_BREAK.finditer(text, start, end) if start < m.end() < end)]
     return list(zip(starts, [*starts[1:], end], strict=True)) if start < end else []

@@ -1,8 +1,8 @@
 """Sentences with exact offsets.
 
-Text is first cut into blocks that a sentence never crosses (paragraphs, list items, table rows, headings, code blocks),
-by one regular expression; prose blocks are then segmented by `sentencex`. What that library splits wrongly after a
-title, an initial or a reference word ("Dr. Who", "Fig. 3") is joined again here.
+One regular expression first cuts the text into blocks that a sentence never crosses (paragraphs, list items, table rows,
+headings, code blocks). Prose blocks are then segmented by `sentencex`. Its wrong splits after a title, an initial or a
+reference word ("Dr. Who", "Fig. 3") are joined again here.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import sentencex
 
 _FENCE = re.compile(r"[ \t]*(`{3,}+|~{3,}+)")
 _FENCED_CODE = re.compile(r"[ \t]*(?P<fence>`{3,}+|~{3,}+)[^\n]*\n(?:.*\n)*?[ \t]*(?P=fence)[`~]*[ \t]*(?:\n|\Z)")
-# The beginning of a block, or the whole of another block that is not prose: a table row, a heading, a rule.
+# The beginning of a block, or the whole of a block other than prose: a table row, a heading, a rule.
 _BLOCK = re.compile(
     r"""
       ^(?P<blank>[ \t]*\n)                                                        # a blank line
@@ -28,7 +28,7 @@ _BLOCK = re.compile(
     re.MULTILINE | re.VERBOSE,
 )
 
-# Words that end in a full stop and want what follows them. Looking ahead, only the last word is compared with the list.
+# Words that end in a full stop within a sentence. With the lookahead, only the last word is compared with the list.
 _LEANS_ON = re.compile(
     r"[\s(\[“\"'](?=[A-Za-z.]{1,6}\.\s*$)"
     r"(?:[A-Z]|Dr|Mr|Mrs|Ms|Prof|Rev|Gen|Col|Capt|Lt|Sgt|Gov|Sen|Rep|Hon|St|Mt|Ft|Fig|Figs|Eq|Eqs|Sec|Ch|"
@@ -47,18 +47,18 @@ _STARTERS = frozenset(
 _CLAUSE = re.compile(r"[;:,、，；：)\]—–]\s+|[、，；：]|\n")
 _WORD = re.compile(r"\s+")
 
-# All in characters: what `sentencex` is given at once, the end of that which it is given again with what follows, and the end of
-# a sentence that is looked at.
+# In characters: the maximum input of `sentencex`, the end of an input that is segmented again with the text after it,
+# and the end of a sentence to examine.
 _WINDOW, _AHEAD, _TAIL = 2000, 200, 24
-# a window without an end of a sentence is ended here: no sentence is so long, and the time grows with its square
+# A window without an end of a sentence is cut here. No sentence is so long, and the time grows with its square.
 _LONGEST_WINDOW = 4 * _WINDOW
 MAX_CHARS_PER_TOKEN = 12
 
 
 def split_sentences(text: str, language: str = "en") -> list[tuple[int, int]]:
-    """The sentences of `text` as (start, end) character offsets, in order.
+    """Split a text into sentences, as (start, end) character offsets in order.
 
-    None is empty, none begins or ends with white space, and only white space lies between them. A code block is one
+    Sentences are not empty, have no white space at their ends, and are separated only by white space. A code block is one
     sentence, and so are a heading and a table row.
     """
     parts = (segment(text, a, b, language) if is_prose else [(a, b)] for a, b, is_prose in blocks(text))
@@ -66,20 +66,20 @@ def split_sentences(text: str, language: str = "en") -> list[tuple[int, int]]:
 
 
 def blocks(text: str) -> Iterator[tuple[int, int, bool]]:
-    """Blocks as (start, end, is_prose), stripped of surrounding white space, in order; what is not prose is not segmented."""
+    """Yield blocks as (start, end, is_prose) in order, without white space at their ends. Only prose is segmented."""
     open_from = 0
     for match in _marks(text):
         start, end = match.span()
         is_rule = match.lastgroup == "rule"
         if is_rule:
-            # the underline of a heading: title and line are one block
+            # The underline of a heading: title and line are one block.
             start = max(open_from, text.rfind("\n", 0, max(start - 1, 0)) + 1) if open_from < start else start
         if open_from < start:
             yield from _block(text, open_from, start, True)
         if match.lastgroup == "blank":
             open_from = end
         elif is_rule or end == len(text) or text[end - 1] == "\n":
-            # a block of its own: code, a table row, a heading
+            # A separate block: code, a table row, a heading.
             yield from _block(text, start, end, False)
             open_from = end
         else:
@@ -88,7 +88,7 @@ def blocks(text: str) -> Iterator[tuple[int, int, bool]]:
 
 
 def _marks(text: str) -> Iterator[re.Match[str]]:
-    """Code in fences, and the matches of `_BLOCK`, from left to right, looked for at the beginnings of lines alone."""
+    """Yield code in fences and the matches of `_BLOCK`, from left to right, searched only at the beginnings of lines."""
     at = 0
     unclosed: dict[str, int] = {}
     while at < len(text):
@@ -103,7 +103,7 @@ def _marks(text: str) -> Iterator[re.Match[str]]:
 
 
 def _fenced_code(text: str, at: int, unclosed: dict[str, int]) -> re.Match[str] | None:
-    """Code in a fence that begins here. `unclosed` has the length of the shortest fence of each sign that nothing closes."""
+    """Match code in a fence that begins here. `unclosed` maps a fence sign to the length of its shortest unclosed fence."""
     opening = _FENCE.match(text, at)
     if opening is None or len(opening[1]) >= unclosed.get(opening[1][0], len(text)):
         return None
@@ -120,7 +120,7 @@ def _block(text: str, start: int, end: int, is_prose: bool) -> Iterator[tuple[in
 
 
 def strip_span(text: str, start: int, end: int) -> tuple[int, int]:
-    """The span without the white space at its ends; start == end where nothing else is in it."""
+    """Return the span without the white space at its ends. For a blank span, start == end."""
     core = text[start:end].rstrip()
     if not core:
         return start, start
@@ -133,7 +133,7 @@ def segment(text: str, start: int, end: int, language: str) -> list[tuple[int, i
     if len(block) < 3:
         return [(start, end)]
     spans: list[tuple[int, int]] = []
-    # of the sentence before
+    # The bounds of the previous sentence.
     first = last = start
     at = start
     for piece in _pieces(block, language):
@@ -142,7 +142,7 @@ def segment(text: str, start: int, end: int, language: str) -> list[tuple[int, i
             begins = at if piece[0] == core[0] else at + piece.index(core[0])
             ends = begins + len(core)
             if spans and (
-                # "1." is the mark of its item, not a sentence
+                # "1." is the mark of its item, not a sentence.
                 (first == start and _ITEM_MARK.match(text, start, last))
                 or _CLOSING.fullmatch(core)
                 or (text[last - 1] == "." and _was_split_wrongly(" " + text[max(first, begins - _TAIL) : begins], core))
@@ -158,10 +158,10 @@ def segment(text: str, start: int, end: int, language: str) -> list[tuple[int, i
 
 
 def _pieces(block: str, language: str) -> Iterator[str]:
-    """The sentences that `sentencex` finds in the block, window by window.
+    """Yield the sentences that `sentencex` finds in the block, window by window.
 
-    Its time grows with the square of the marks that are no ASCII, such as "。". A piece that ends within the last characters of
-    a window is given to it again with the text that follows; a window without any other piece is doubled, but never without end.
+    Its time grows with the square of the non-ASCII marks, such as "。". A piece that ends within the last characters of a window
+    is segmented again with the text after it. A window without an earlier piece is doubled, up to a limit.
     """
     at, window = 0, _WINDOW
     while len(block) - at > window:
@@ -180,7 +180,7 @@ def _pieces(block: str, language: str) -> Iterator[str]:
 
 
 def _after_brackets(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
-    """A sentence in brackets ends with its bracket: "(It did.) Next." are two."""
+    """End a sentence in brackets at its bracket: "(It did.) Next." are two."""
     for match in _BRACKET_END.finditer(text, max(start - 1, 0), end):
         yield start, match.start(1)
         start = match.end(1)
@@ -188,24 +188,24 @@ def _after_brackets(text: str, start: int, end: int) -> Iterator[tuple[int, int]
 
 
 def _was_split_wrongly(tail: str, after: str) -> bool:
-    """Whether `after` belongs to the sentence before it. `tail` is the end of that sentence behind a space."""
+    """Return true if `after` belongs to the sentence before it. `tail` is the end of that sentence after a space."""
     if not _CONTINUES.match(after) or not _LEANS_ON.search(tail):
         return False
-    # a single capital ends a sentence as often as it begins a name: "vitamin C. The" against "J. R. Tolkien"
+    # A single capital ends a sentence as often as it begins a name: "vitamin C. The" against "J. R. Tolkien".
     return not _INITIAL.search(tail) or (bool(_NAME_PART.match(after)) and after.split(maxsplit=1)[0] not in _STARTERS)
 
 
 def split_long(text: str, start: int, end: int, limit: int, measure: Callable[[str], int]) -> list[tuple[int, int]]:
-    """Cut `text[start:end]` into consecutive pieces of at most `limit` by `measure`, on clause or word bounds if there are any.
+    """Cut `text[start:end]` into consecutive pieces of at most `limit` by `measure`, at bounds of clauses or words if possible.
 
-    The pieces tile the span. A piece is cut in the middle of a word only where the word alone is over the limit.
+    The pieces tile the span. A word is cut only if it alone exceeds the limit.
     """
     pieces: list[tuple[int, int]] = []
     pending = [(start, end)]
     while pending:
         left, right = pending.pop()
         size = right - left
-        # a run without a space counts as one unknown token, so characters are bounded too
+        # A run without a space counts as one unknown token, so characters are bounded too.
         if size <= 1 or (size <= limit * MAX_CHARS_PER_TOKEN and measure(text[left:right]) <= limit):
             pieces.append((left, right))
             continue
@@ -215,7 +215,7 @@ def split_long(text: str, start: int, end: int, limit: int, measure: Callable[[s
 
 
 def _middle_bound(text: str, left: int, right: int) -> int:
-    """The clause bound nearest to the middle, within the middle half; else the word bound; else the middle itself."""
+    """Return the clause bound nearest to the middle, within the middle half, else the word bound, else the middle itself."""
     middle, quarter = (left + right) // 2, (right - left) // 4
     for pattern in (_CLAUSE, _WORD):
         bounds = [m.end() for m in pattern.finditer(text, middle - quarter, min(middle + quarter, right))]

@@ -1,4 +1,4 @@
-"""Spans of one text as (start, end) pairs; and its lines, numbered from 1 as editors do."""
+"""Spans of one text as (start, end) pairs, and its lines, numbered from 1 as in editors."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from typing import TypeAlias
 
 Part: TypeAlias = tuple[int, int]
 
-# Formats whose text is made from the file: a line of it is no line of the file.
+# Formats whose text is converted from the file, so that its lines differ from those of the file.
 CONVERTED = frozenset(
     ".csv .docx .eml .epub .htm .html .ipynb .json .jsonl .mbox .ndjson .nxml .odt .pdf .pptx .tsv .xhtml .xlsx .xml".split()
 )
 
 
 def union(parts: Iterable[Part], text: str | None = None) -> list[Part]:
-    """The parts in order, with those that overlap or touch made one: no character is lost, and none comes twice.
+    """Sort the parts and join overlapping or touching ones. No character is lost or repeated.
 
-    Parts of a `text` also join where only white space lies between them.
+    Parts of a `text` are also joined if only white space separates them.
     """
     joined: list[Part] = []
     for start, end in sorted(parts):
@@ -31,15 +31,15 @@ def union(parts: Iterable[Part], text: str | None = None) -> list[Part]:
 
 
 def has_lines(doc_id: str) -> bool:
-    """Whether lines of this document are lines of its source, by the suffix of its id."""
+    """Return true if the lines of this document are lines of its source, by the suffix of its id."""
     return PurePath(doc_id).suffix.lower() not in CONVERTED
 
 
 def line_at(text: str, offset: int) -> int:
-    """The number of the line that holds this offset."""
+    """Return the number of the line at this offset."""
     return text.count("\n", 0, offset) + 1
 
 
 def line_starts(text: str) -> list[int]:
-    """The offsets at which lines begin."""
+    """Return the offsets at which lines begin."""
     return list(accumulate((len(line) + 1 for line in text.split("\n")[:-1]), initial=0))

@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-# Combining marks, with the letters between them: vowels of Hindi or Thai, accents apart from their letters. They are no `\w`.
+# Combining marks, with the letters between them: vowels of Hindi or Thai, and separate accents. `\w` does not match
+# them.
 MARKS = (
     r"\u0300-\u036f\u0483-\u0489\u0591-\u05bd\u05bf\u05c1-\u05c2\u05c4-\u05c5\u05c7\u0610-\u061a\u064b-\u065f"
     r"\u0670\u06d6-\u06dc\u06df-\u06e8\u06ea-\u06ed\u0711-\u07f3\u07fd\u0816-\u082d\u0859-\u085b\u0898-\u08e1"
@@ -25,7 +26,7 @@ MARKS = (
 LETTERS = rf"[^\W_]++(?:[{MARKS}]++[^\W_]*+)*+"
 """The pattern of a run of letters and digits, with their combining marks."""
 WORD = rf"[぀-ヿ㐀-鿿가-힯]|{LETTERS}(?:['’]{LETTERS})*"
-"""The pattern of a word; in scripts without spaces, of a single character."""
+"""The pattern of a word, or of a single character in scripts without spaces."""
 _WORD = re.compile(WORD)
 STOP_WORDS = frozenset(
     """
@@ -39,12 +40,12 @@ STOP_WORDS = frozenset(
 
 
 def content_terms(text: str) -> frozenset[str]:
-    """The stems of the words that are no (English) stop words; in scripts without spaces, single characters."""
+    """Return the stems of all words except (English) stop words, or single characters in scripts without spaces."""
     return frozenset(_stem(word) for word in (w.lower() for w in _WORD.findall(text)) if word not in STOP_WORDS)
 
 
 def spelled_terms(text: str) -> dict[str, str]:
-    """The content terms, each with the first word of the text that has this stem."""
+    """Map the content terms to the first word of the text with this stem."""
     words = [word for word in _WORD.findall(text) if word.lower() not in STOP_WORDS]
     return {_stem(word.lower()): word for word in reversed(words)}
 
@@ -55,31 +56,31 @@ _ASCII_WORD = re.compile(r"[a-z0-9]+(?:'[a-z0-9]+)*")
 
 
 class TermFinder:
-    """Finds its terms in texts: `terms & content_terms(text)`, but many times as fast.
+    """A search for given terms in texts: `terms & content_terms(text)`, but many times as fast.
 
-    Only words whose first two letters are those of one of the terms are stemmed: a stem keeps all letters of its word but the
-    last two, and its first.
+    It stems only words whose first two letters begin one of the terms, since a stem keeps the first letter of its word and all
+    but the last two.
     """
 
     def __init__(self, terms: frozenset[str]) -> None:
         self._terms = terms
-        # of each word that was met, what it counts as: a term, or nothing
+        # The term of each word seen so far, or "".
         self._met: dict[str, str] = {}
-        # of the first two letters of a word, as one number
+        # A table over the first two letters of a word, as one number.
         self._begins = np.zeros(1 << 16, bool)
         for first, *rest in (term.encode() for term in terms):
             self._begins[first << 8 | rest[0] if len(rest) > 2 else slice(first << 8, first + 1 << 8)] = True
 
     def find(self, texts: Sequence[str]) -> list[frozenset[str]]:
-        """The terms that each of the texts holds."""
+        """Return the terms in each of the texts."""
         return [frozenset([term for _, term in places]) for places in self.places(texts)]
 
     def places(self, texts: Sequence[str]) -> list[list[tuple[int, str]]]:
-        """For each text the offsets of the words whose stem is a term, each with that term, in the order of the text."""
+        """Return, for each text, the offsets of the words whose stem is a term, with that term, in order."""
         found: list[list[tuple[int, str]]] = [[] for _ in texts]
         plain = [at for at, text in enumerate(texts) if text.isascii()]
         begins = np.cumsum([0, *(len(texts[at]) + 1 for at in plain)])
-        # every text has a neighbour after each of its letters
+        # Every character of a text needs a next one.
         whole = "\n".join([*(texts[at] for at in plain), "\n"]).lower()
         starts = self._word_starts(whole)
         owners = (begins.searchsorted(starts, "right") - 1).tolist()
@@ -96,19 +97,19 @@ class TermFinder:
         return found
 
     def _word_starts(self, text: str) -> list[int]:
-        """Where words begin, in a text of lower case and ASCII alone, that may have one of the terms as their stem."""
+        """Return where words begin, in a lower-case ASCII text, whose stem may be one of the terms."""
         codes = np.frombuffer(text.encode(), np.uint8)
         pairs = codes[:-1].astype(np.uint16) << 8 | codes[1:]
         likely = np.flatnonzero(self._begins.take(pairs))
-        # from the first letter the end of the text is meant, where no word stands
+        # At the first letter, this index wraps to the end of the text, which is not a letter.
         before = codes[likely - 1]
-        # what follows an apostrophe within a word is a part of it
+        # The part after an apostrophe within a word belongs to the word.
         within = _LETTER[before] | (before == ord("'")) & _LETTER[codes[likely - 2]]
         starts: list[int] = likely[~within].tolist()
         return starts
 
     def _terms_of(self, words: Sequence[str]) -> list[str]:
-        """For each word its stem, where that is one of the terms, and else nothing."""
+        """Return the stem of each word if it is one of the terms, else ""."""
         for word in set(words) - self._met.keys():
             stem = "" if word in STOP_WORDS else _stem(word)
             self._met[word] = stem if stem in self._terms else ""

@@ -1,9 +1,9 @@
-"""Units: sentences and other pieces of text that stay whole, with exact offsets; and the unit that each needs before it.
+"""Units: sentences and other pieces of text that stay whole, with exact offsets, and the unit that each needs before it.
 
-A unit is a sentence, a list item with all its lines, a row of a table, a stretch of code. Some say little alone: a row without
-its header, an item without the line that announces its list, code without the sentence above it, the rest of a long item without
-its beginning, an answer without its question. Such a unit has a `lead`, which a context shows with it. A unit and those that need
-it are one unit if they are short: "Allowed characters:" with the three items below it.
+A unit is a sentence, a list item with all its lines, a row of a table, or a stretch of code. Some say little alone: a row
+without its header, an item without the line that announces its list, code without the sentence above it, the rest of a long
+item without its beginning, an answer without its question. Such a unit has a `lead`, which a context shows with it. A short
+unit and the units that need it are joined: "Allowed characters:" with the three items below it.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from typing import Literal, NamedTuple, TypeAlias
 from mergewise.text.markup import readable, says_something
 from mergewise.text.sentences import blocks, segment, strip_span
 
-# Characters up to which an announcement and the units that it announces are one unit; up to which an item is one; and above
-# which code is cut between its lines.
+# In characters: the maximum length of an announcement joined with its units, and of an item kept whole, and the length
+# above which code is cut between its lines.
 SHORT = 320
 ITEM = 400
 CODE = 400
@@ -42,7 +42,7 @@ _END = re.compile(r"[.!?:;。！？](?:[)\]”\"'*_`]*)$")
 
 
 class TextUnit(NamedTuple):
-    """`text[start:end]`; `lead` is the number of the unit that it needs before it, among those of the same stretch."""
+    """The text `text[start:end]`. `lead` is the number of the unit that it needs before it, within the same stretch."""
 
     start: int
     end: int
@@ -50,15 +50,15 @@ class TextUnit(NamedTuple):
 
 
 def split_units(text: str, language: str = "en") -> list[TextUnit]:
-    """The units of a stretch of text without headings, in order: only white space lies between them."""
+    """Split a stretch of text without headings into units, in order. Only white space separates them."""
     walk = _Walk(text, language)
     return _join_short(walk.units(), walk.open)
 
 
 def announces(unit: str) -> bool:
-    """Whether a unit says little without the one after it that needs it: it ends with a colon, it is a header or a label."""
-    said = readable(unit).rstrip().rstrip("*_`")
-    return said.endswith((*_ANNOUNCES, "?", "？")) or unit.startswith("|") or _LABEL.fullmatch(unit) is not None
+    """Return true if a unit says little without the next one: it ends with a colon, or is a header or a label."""
+    shown = readable(unit).rstrip().rstrip("*_`")
+    return shown.endswith((*_ANNOUNCES, "?", "？")) or unit.startswith("|") or _LABEL.fullmatch(unit) is not None
 
 
 class _Block(NamedTuple):
@@ -70,7 +70,7 @@ class _Block(NamedTuple):
 
 @dataclass(slots=True)
 class _OpenItem:
-    """A list item that is open: its indent and its first unit."""
+    """An open list item: its indent and its first unit."""
 
     indent: int
     unit: int
@@ -78,24 +78,24 @@ class _OpenItem:
 
 @dataclass(slots=True)
 class _Walk:
-    """Goes through the blocks of a text once, and remembers what announces what comes next."""
+    """One pass through the blocks of a text, which remembers the units that announce others."""
 
     text: str
     language: str
-    # the text without mark-up
+    # The text without mark-up.
     plain: str = ""
     found: list[TextUnit] = field(default_factory=list)
-    # units that say little without the next one
+    # Units that say little without the next one.
     open: set[int] = field(default_factory=set)
-    # a unit that ends with a colon, until the next one has come
+    # A unit that ends with a colon, until the next one has come.
     _announced_by: int | None = None
-    # whether a list is open, and the unit that announces it
+    # True if a list is open, and the unit that announces the list.
     _listing: bool = False
     _list_of: int | None = None
     _items: list[_OpenItem] = field(default_factory=list)
-    # the unit that announces a literal block, after its indent
+    # The indent of a literal block, and the unit that announces it.
     _code_of: tuple[int, int | None] | None = None
-    # how many units there were when the one above was looked for, and which it was
+    # The number of units at the last call of `_above`, and its result.
     _looked: tuple[int, int | None] = (0, None)
 
     def units(self) -> list[TextUnit]:
@@ -109,7 +109,7 @@ class _Walk:
         return self.found
 
     def _region(self, stretch: Sequence[_Block], at: int) -> int:
-        """The end of a region that is one thing: a table, a literal block, an item with its further paragraphs."""
+        """Return the end of a region: a table, a literal block, or an item with its further paragraphs."""
         first, upto = stretch[at], at + 1
         if self._opens_literal(first):
             indent = self._code_of[0] if self._code_of else 0
@@ -148,7 +148,7 @@ class _Walk:
     # -- the kinds of blocks
 
     def _silent(self, block: _Block) -> None:
-        """A rule, an anchor, a comment: it says nothing, but may open a literal block."""
+        """Add a rule, an anchor or a comment. It says nothing, but may open a literal block."""
         directive = _DIRECTIVE.match(self.text, block.start, block.end)
         if self.text[block.start : block.end].endswith("::") or (directive and directive["name"] in _CODE_DIRECTIVES):
             self._code_of = (block.indent, self._above())
@@ -160,7 +160,7 @@ class _Walk:
         self._announced_by = None
 
     def _above(self) -> int | None:
-        """The unit that announces code which begins here: the last one that says something, or the lead of code above."""
+        """Return the unit that announces code which begins here: the last one with text, or the lead of code above."""
         upto, above = self._looked
         for number in range(len(self.found) - 1, upto - 1, -1):
             unit = self.found[number]
@@ -181,7 +181,7 @@ class _Walk:
         self._announced_by = None
 
     def _announcement(self) -> int | None:
-        """The unit that announces a list or table: it ends with a colon, or says that something follows."""
+        """Return the unit that announces a list or table: it ends with a colon, or says that something follows."""
         above = self._above() if self._announced_by is None else self._announced_by
         if above is None or above == self._announced_by:
             return above
@@ -229,7 +229,7 @@ class _Walk:
         self._listing, self._list_of = False, None
 
     def _answers(self, block: _Block) -> bool:
-        """Whether a paragraph belongs to the unit above: it qualifies it, or is the label of an answer to it."""
+        """Return true if a paragraph belongs to the unit above: it qualifies it, or is the label of an answer to it."""
         above = self.found[-1].lead
         labelled = above is not None and self._is_label(self.found[above].start, self.found[above].end)
         qualifies = _QUALIFIES.match(self.text, block.start) is not None
@@ -239,9 +239,9 @@ class _Walk:
         return _LABEL.fullmatch(self.text, start, end) is not None
 
     def _note_announcement(self, indent: int, end: int, unit: int, *, whole: bool = False) -> None:
-        """Remember a unit that announces what comes next."""
+        """Remember a unit that announces the next one."""
         start = self.found[unit].start
-        said = self.plain[start:end].rstrip().rstrip("*_`")
+        shown = self.plain[start:end].rstrip().rstrip("*_`")
         directive = _DIRECTIVE.match(self.text, start, end)
         if directive and directive["name"] in _CODE_DIRECTIVES:
             above = self._above()
@@ -249,13 +249,13 @@ class _Walk:
         elif directive or self.text.endswith("::", start, end):
             self._announced_by = unit
             self._code_of = None if directive else (indent, unit)
-        elif said.endswith(_ANNOUNCES) or (whole and said.endswith(("?", "？"))) or self._is_label(start, end):
+        elif shown.endswith(_ANNOUNCES) or (whole and shown.endswith(("?", "？"))) or self._is_label(start, end):
             self._announced_by = unit
         if self._announced_by == unit:
             self.open.add(unit)
 
     def _sentences(self, block: _Block) -> list[tuple[int, int]]:
-        """The sentences of a block; one that only qualifies the sentence before it is part of that sentence."""
+        """Return the sentences of a block. A sentence that only qualifies the one before it is part of that sentence."""
         parts: list[tuple[int, int]] = []
         for start, end in segment(self.text, block.start, block.end, self.language):
             if parts and _QUALIFIES.match(self.text, start) and end - parts[-1][0] <= ITEM:
@@ -284,7 +284,7 @@ def _kind(text: str, start: int, end: int, is_prose: bool) -> Kind:
 
 
 def _rows(text: str, region: Sequence[_Block]) -> list[tuple[int, int]]:
-    """The rows of a table, the first with the line below it. Between the edges of a grid, all lines are one row."""
+    """Return the rows of a table, the first with the line below it. Between the edges of a grid, all lines are one row."""
     grid = text.startswith("+", region[0].start)
     rows: list[tuple[int, int]] = []
     fresh = True
@@ -301,7 +301,7 @@ def _rows(text: str, region: Sequence[_Block]) -> list[tuple[int, int]]:
 
 
 def _by_lines(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
-    """Code in pieces of up to CODE characters, each cut before the line that stands least deep, the last of these."""
+    """Cut code into pieces of up to CODE characters, each before the last of the least indented lines."""
     lines = [line for line in _lines(text, start, end) if text[line[0] : line[1]].strip()] if end - start > CODE else []
     first = 0
     for at in range(1, len(lines)):
@@ -314,7 +314,7 @@ def _by_lines(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
 
 
 def _lines(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
-    """The lines of a stretch, each from its own beginning."""
+    """Yield the lines of a stretch, each from its own beginning."""
     start = text.rfind("\n", 0, start) + 1
     while start < end:
         stop = text.find("\n", start, end)
@@ -329,7 +329,7 @@ def _margin(text: str, start: int, end: int) -> int:
 
 
 def _is_definition(text: str, start: int, end: int) -> bool:
-    """Whether the first line is a term: one without full stop, above lines that are deeper or begin with a colon."""
+    """Return true if the first line is a term: without a full stop, above lines that are deeper or begin with a colon."""
     stop = text.find("\n", start, end)
     if stop < 0 or _END.search(text[start:stop].rstrip()):
         return False
@@ -340,9 +340,9 @@ def _is_definition(text: str, start: int, end: int) -> bool:
 
 
 def _join_short(units: Sequence[TextUnit], open_units: Collection[int]) -> list[TextUnit]:
-    """The units; an open one, and all that follows it and needs it, are one unit where they are short altogether."""
+    """Join each open unit with the units after it that need it, if they are short together."""
     joined: list[TextUnit] = []
-    # the number of each unit among the joined ones
+    # The number of each unit among the joined ones.
     now: dict[int, int] = {}
     at = 0
     while at < len(units):

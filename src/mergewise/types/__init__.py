@@ -1,4 +1,4 @@
-"""What passes between the rooms: frozen records, all imported from here."""
+"""Frozen records that the rooms exchange. Import all of them from here."""
 
 from mergewise.types.answers import GAP as GAP
 from mergewise.types.answers import Answer as Answer

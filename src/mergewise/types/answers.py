@@ -1,4 +1,4 @@
-"""What a question gets: hits, passages, the context and the answer."""
+"""Records of a question: hits, passages, the context and the answer."""
 
 from __future__ import annotations
 
@@ -23,15 +23,21 @@ class Hit:
 
 
 GAP = " …\n"
-"""Stands between the parts of a passage that do not touch in the document."""
+"""Separator of the parts of a passage that do not touch in the document."""
 
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """A piece of a context. Verbatim: `text` is the text of `spans`, in order, joined by `GAP`.
+    """A piece of a context.
 
-    `score` ranks the passages of one context; their places do not, where it is in document order. `weave` gives the probability,
-    in [0, 1], that the passage is needed. Other strategies have scores of their own, which may be above 1.
+    Attributes:
+        text: Text of the passage. If it is verbatim, the text of `spans` in order, joined by `GAP`.
+        score: Rank of the passage within its context. `weave` gives the probability in [0, 1] that the passage is needed. Scores
+            of other strategies may be above 1.
+        spans: Sources of the text in their documents.
+        verbatim: False for text that a model wrote.
+        title: Title of the document.
+        headings: Headings above the passage, outermost first.
     """
 
     text: str
@@ -47,58 +53,68 @@ class Passage:
         return f"Passage({short_line(self.text)}, {places}{more}, score={self.score:.3g})"
 
     def parts(self) -> list[tuple[Span, str]]:
-        """The spans of a verbatim passage, each with its text."""
+        """Return the spans of a verbatim passage, each with its text."""
         starts = accumulate((len(span) + len(GAP) for span in self.spans), initial=0)
         return [(span, self.text[at : at + len(span)]) for span, at in zip(self.spans, starts, strict=False)]
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """A sentence of a context, and how far it answers the question, as weave judges its candidates.
+    """A sentence of a context with weave's judgement of it.
 
-    `needed` are the spans that have to be read with it, itself included, in the order of the text.
+    Attributes:
+        span: Place of the sentence.
+        text: Text of the sentence.
+        needed: Spans that must be read with it, itself included, in document order.
+        relevance: Probability in [0, 1] that the sentence is needed.
+        cosine: Cosine of its vector and the question's, or None without an embedder.
+        terms: Weighted share of the question's terms in the sentence.
+        path_terms: The same with the terms of its headings.
+        document_terms: The same with the terms of its document as far as weave read it, and of `led_by`.
+        led_by: Sentence with the name that led here over a hop.
+        reranked: Log-odds added by a reranker, or None without one.
     """
 
     span: Span
     text: str
     needed: tuple[Span, ...]
-    relevance: float  # the probability that the sentence is needed, in [0, 1]
-    cosine: float | None  # of its vector with the question's; None without an embedder
-    terms: float  # share of the question's terms that it holds, by their weights
-    path_terms: float  # the same with the terms of its headings
-    document_terms: float = 1.0  # the same with the terms of its document, as far as weave read it, and of `led_by`
-    led_by: Span | None = None  # the sentence with the name that led here over a hop
-    reranked: float | None = None  # log-odds that a reranker added; None where none was asked about it
+    relevance: float
+    cosine: float | None
+    terms: float
+    path_terms: float
+    document_terms: float = 1.0
+    led_by: Span | None = None
+    reranked: float | None = None
 
 
 class Reading(Protocol):
-    """How the passages of a context want to be read, where not as one text: what a strategy tells the modes of its design."""
+    """Message of a strategy to the modes of its design: how to read the passages of a context other than as one text."""
 
     def after_merge(self, merged: Context, parts: Sequence[Context]) -> Reading:
-        """The same for the context that these were merged into. Some of `parts` may have no reading, or another one."""
+        """Return the reading of the context that `parts` were merged into. Some parts may have another reading or none."""
         ...
 
 
 class AnswerStreams(Protocol):
-    """What the streams of an answer were weighed by, where a design decoded several of them together."""
+    """Weights of an answer's streams (AED-RAG decoding only)."""
 
     @property
     def weights(self) -> Mapping[str, float]:
-        """By the names of the streams."""
+        """Weights by the names of the streams."""
         ...
 
     def as_dict(self) -> dict[str, object]: ...
 
     def lines(self, *, by_token: bool) -> list[list[tuple[str, str]]]:
-        """For people: lines of pieces, each with the name of the stream that it came from, or an empty one.
+        """Describe the streams for people, as lines of pieces. Each piece has the name of its stream, or an empty one.
 
-        The answer itself stands among them, token by token or by runs of tokens of one stream.
+        The lines include the answer, token by token or by runs of tokens of one stream.
         """
         ...
 
 
 class Pictured:
-    """What a notebook draws. `draw` makes HTML of it; the package sets it, since what draws stands above the records."""
+    """A record that notebooks show as HTML. The package sets `draw`, because the renderer imports the records."""
 
     __slots__ = ()
 
@@ -110,12 +126,20 @@ class Pictured:
 
 @dataclass(frozen=True, slots=True)
 class Context(Pictured):
-    """What a strategy assembled for a question: `text` goes to the model and holds `tokens <= budget` tokens.
+    """The context that a strategy assembled for a question.
 
-    `usage` is what the assembly itself cost, where a model took part in it. `evidence` are the sentences that weave took, those
-    that are needed most likely first; None where another strategy made the context. `reading` is set by a strategy whose
-    passages are to be read otherwise than as one text. `snapshot` is the state of the index that it was assembled from, as
-    `Index.snapshot` says it; empty where it came from no index.
+    Attributes:
+        question: Question that was searched for.
+        strategy: Name of the strategy.
+        budget: Maximum tokens.
+        text: Text for the model, with headings and marks.
+        tokens: Tokens of `text`, at most `budget`.
+        passages: Passages of the text.
+        trace: Steps that led to the context.
+        usage: Calls and tokens of models that took part.
+        evidence: Sentences that weave selected, most likely needed first. None for other strategies.
+        reading: Message to the modes of the strategy's design.
+        snapshot: State of the index, as `Index.snapshot`. Empty without an index.
     """
 
     question: str
@@ -131,7 +155,7 @@ class Context(Pictured):
     snapshot: str = field(default="", repr=False, compare=False)
 
     def merged_from(self, parts: Sequence[Context]) -> Context:
-        """This context, to be read as the first of the contexts that it was merged from and that has a `reading`."""
+        """Return this context with the reading of the first of `parts` that has one."""
         first = next((part.reading for part in parts if part.reading is not None), None)
         return self if first is None else replace(self, reading=first.after_merge(self, parts))
 
@@ -145,7 +169,7 @@ class Context(Pictured):
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """Where a span stands for a reader: page and line as in `Citation`, and the address that its document's metadata name."""
+    """Place of a span for readers: page and line as in `Citation`, and the address in its document's metadata."""
 
     page: int | None = None
     line: int | None = None
@@ -154,9 +178,16 @@ class Location:
 
 @dataclass(frozen=True, slots=True)
 class Citation:
-    """Where a quoted sentence stands. `number` is the one printed in the answer, `page` is None without pages.
+    """The source of a statement in an answer.
 
-    `line` counts from 1 in the source file; None where the text is not the file's own, as in a PDF.
+    Attributes:
+        number: Number of its mark in the answer.
+        text: Quoted text.
+        span: Place of the text.
+        title: Title of the document.
+        headings: Headings above the text, outermost first.
+        page: Page, from 1, or None without pages.
+        line: Line in the source file, from 1, or None for formats without lines, such as PDF.
     """
 
     number: int
@@ -175,14 +206,25 @@ class Citation:
 
 @dataclass(frozen=True, slots=True)
 class Answer(Pictured):
-    """An answer with its evidence. Where `sure` is False, the answer is likely among the quotations. Where `found` is False,
-    it is probably not in the documents: `text` says so, and the citations, if any, are the nearest places.
+    """An answer with its citations.
 
-    `mode` is how it was made: "extractive" without a chat model. `usage` includes the assembly of the context.
-    `removed_marks` counts the numbers that a model cited and that no source has. `unverified` are the sentences of a model's
-    answer that the sources they cite do not support, by their words, and `unsupported` is their share of its sentences; None
-    where no model wrote, or there are no sources to hold it to. `unsupported_extract` is the same share of the sentences that a
-    model extracted on the way; None where nothing was extracted.
+    Attributes:
+        question: Question as it was asked.
+        text: Text of the answer, with marks.
+        citations: Sources by mark. If nothing was found, the nearest places.
+        context: Context that the answer is based on.
+        usage: Calls and tokens of models, including the context's.
+        found: False if the answer is probably not in the documents. `text` then says so.
+        mode: Mode that made the answer, "extractive" without a chat model.
+        complete: False if the model reached its limit of tokens.
+        removed_marks: Number of marks that were removed because no source has their number.
+        unsupported: Share of sentences that their sources do not support, or None without a model or without sources.
+        sure: False if the answer is likely, but not surely, among the quotations.
+        trace: Steps from the context to the answer.
+        unverified: The unsupported sentences.
+        unsupported_extract: Share of unsupported sentences in a model's extract, or None without one.
+        streams: Weights of the streams that were decoded together.
+        instead_of: Mode that the strategy prefers, if its model is missing.
     """
 
     question: str
@@ -192,18 +234,18 @@ class Answer(Pictured):
     usage: Usage = field(default_factory=Usage)
     found: bool = True
     mode: str = "extractive"
-    complete: bool = True  # False where the model stopped at its limit of tokens
+    complete: bool = True
     removed_marks: int = 0
     unsupported: float | None = None
     sure: bool = True
-    trace: tuple[Step, ...] = ()  # what was filtered, extracted and left out on the way from the context to the answer
+    trace: tuple[Step, ...] = ()
     unverified: tuple[str, ...] = ()
     unsupported_extract: float | None = None
-    streams: AnswerStreams | None = None  # where several streams were decoded together
-    instead_of: str = ""  # the mode that the strategy prefers, where its model was not at hand
+    streams: AnswerStreams | None = None
+    instead_of: str = ""
 
     def instead_of_mode(self, preferred: str) -> Answer:
-        """This answer, with the mode that the strategy prefers where another one answered."""
+        """Return this answer with the mode that the strategy prefers, if another mode answered."""
         return self if preferred in ("", self.mode) else replace(self, instead_of=preferred)
 
     def __str__(self) -> str:
@@ -215,4 +257,4 @@ class Answer(Pictured):
 
 
 Turn: TypeAlias = Answer | Message | tuple[str, str]
-"""What was said before: an answer with its question, one message, or a question and its answer as texts."""
+"""A turn of a conversation: an answer with its question, a message, or a question and its answer as texts."""

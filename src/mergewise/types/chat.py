@@ -1,4 +1,4 @@
-"""What goes to a chat model and comes back."""
+"""Messages to a chat model, and its replies."""
 
 from __future__ import annotations
 
@@ -8,11 +8,14 @@ from typing import Literal
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What was spent: calls of a chat model and the tokens that went through it. All zero without a model.
+    """Calls of a chat model and their tokens. All zero without a model.
 
-    `estimated` says that an endpoint did not tell all of the tokens, and some were counted by another vocabulary than its own.
-    `unread` are the replies that could not be used as what they were asked for (a verdict, numbers, the next search): what
-    asked did without them.
+    Attributes:
+        calls: Number of calls.
+        input_tokens: Tokens of the messages.
+        output_tokens: Tokens of the replies.
+        estimated: True if an endpoint did not report all tokens, and some were counted with another vocabulary.
+        unread: Number of replies that were unusable, such as a malformed verdict.
     """
 
     calls: int = 0
@@ -26,7 +29,7 @@ class Usage:
         return Usage(self.calls + other.calls, *tokens, self.estimated or other.estimated, self.unread + other.unread)
 
     def cost(self, input_price: float, output_price: float) -> float:
-        """The cost at these prices for a million tokens, in their currency."""
+        """Return the cost in the currency of the prices, which are for a million tokens."""
         return (self.input_tokens * input_price + self.output_tokens * output_price) / 1_000_000
 
 
@@ -40,7 +43,7 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What a chat model answered. `complete` is False where it stopped at its limit of tokens."""
+    """The reply of a chat model. `complete` is False if it reached its limit of tokens."""
 
     text: str
     usage: Usage

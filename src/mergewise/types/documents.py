@@ -1,4 +1,4 @@
-"""Documents and what the tree makes of them. What stands for text points into `Document.text` by character offsets."""
+"""Documents and the nodes of their trees. Nodes point into `Document.text` by character offsets."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ MetadataValue: TypeAlias = str | int | float | bool
 Metadata: TypeAlias = Mapping[str, MetadataValue]
 OneCondition: TypeAlias = str | Mapping[str, Any]
 Where: TypeAlias = OneCondition | Sequence[OneCondition | None]
-"""A condition as text, a filter as JSON, or a list of both that must all be met. None in the list is no condition."""
+"""A condition as text, a filter as JSON, or a list of both that must all hold. None in the list is ignored."""
 
 
 class FileMetadata(dict[str, MetadataValue]):
-    """Metadata that a reader found in a file. What does not fit an index is left out of it, where a caller's is refused."""
+    """Metadata that a reader found in a file. Invalid entries are dropped, while those of a caller raise an error."""
 
 
 RowId: TypeAlias = Annotated[int, "row"]
-"""The number of a row in the record's own view. A builder counts from 0 in each document; a store moves the numbers."""
+"""Number of a row in the record's own view. Builders count from 0 in each document; the store shifts the numbers."""
 LeafId: TypeAlias = Annotated[int, "leaf"]
-"""The number of a leaf, in a record of another view. A builder counts from the document's first leaf."""
+"""Number of a leaf in a record of another view. Builders count from the document's first leaf."""
 _SHOWN = 60  # characters of a text that a record's repr shows
 
 
 def short_line(text: str) -> str:
-    """The beginning of a text, quoted, on one line."""
+    """Return the beginning of a text, quoted, on one line."""
     line = " ".join(text[: 4 * _SHOWN].split())
     return repr(line if len(line) <= _SHOWN and len(text) <= 4 * _SHOWN else line[: _SHOWN - 1].rstrip() + "…")
 
@@ -74,11 +74,17 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A text with an identity. The text never changes; every span of an index points into it.
+    """A text with an id. The text never changes, and all spans of an index point into it.
 
-    `outline` holds the headings in document order; None means that nobody looked, and Markdown headings in the text
-    are then found when the document is indexed. `pages` tile the text where the source had pages. `units` are (start, end)
-    of passages that somebody cut already, such as chunks of another tool or the rows of a table: each becomes one leaf.
+    Attributes:
+        id: Id within an index.
+        text: Text of the document.
+        title: Title.
+        metadata: Values by key, for conditions and for display.
+        outline: Headings in document order. With None, Markdown headings are found when the document is indexed.
+        pages: Pages that tile the text, if the source has pages.
+        units: Start and end of passages that must stay whole, such as chunks of another tool or rows of a table. Each becomes
+            a leaf.
     """
 
     id: str
@@ -95,10 +101,14 @@ class Document:
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """A file to be read under another name than its own, such as an upload: the bytes at `path`, in the format of `name`.
+    """A file that is read under another name, such as an upload. Its document belongs to no folder and keeps no path.
 
-    `name` defaults to the last part of the path, `id` to the name, and `title` to what the file or its name says. The `metadata`
-    stand in place of those of the file under the same keys. The document belongs to no folder, and remembers no path.
+    Attributes:
+        path: File to read.
+        id: Id of the document, by default `name`.
+        name: File name that gives the format, by default the last part of the path.
+        title: Title, by default from the file or its name.
+        metadata: Metadata that replace those of the file under the same keys.
     """
 
     path: str | os.PathLike[str]
@@ -127,7 +137,7 @@ class Section:
     headings: tuple[str, ...]  # titles from the outermost heading down to this node's own
     first_leaf: RowId
     leaf_count: int
-    tokens: int  # of its leaves, by the counter that ships with the package
+    tokens: int  # of its leaves, by the shipped counter
 
     @property
     def span(self) -> Span:
@@ -135,9 +145,9 @@ class Section:
 
 
 class Sentence(NamedTuple):
-    """`document.text[start:end]`, without white space around it; `tokens` by the counter that ships with the package.
+    """`document.text[start:end]` without surrounding white space, and its tokens by the shipped counter.
 
-    It may be more than a sentence in grammar: a list item, a row of a table, code (`text.units`).
+    It may also be a list item, a row of a table, or code (`text.units`).
     """
 
     start: int
@@ -146,7 +156,7 @@ class Sentence(NamedTuple):
 
 
 class Lead(NamedTuple):
-    """What a sentence of a leaf needs before it: sentence `number` needs number `of` of the leaf `back` leaves before."""
+    """A sentence that another one needs: sentence `number` needs sentence `of` of the leaf `back` leaves earlier."""
 
     number: int
     back: int
@@ -155,7 +165,7 @@ class Lead(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """The smallest node of a document's tree: whole sentences, in one heading's reach. Ids follow document order."""
+    """The smallest node of a document's tree: whole sentences below one heading. Ids follow document order."""
 
     id: RowId
     doc_id: str
@@ -168,7 +178,7 @@ class Leaf:
     headings: tuple[str, ...]
     text: str  # document.text[start:end]
     tokens: int
-    sentences: tuple[Sentence, ...] = ()  # headings left out, and mark-up that says nothing
+    sentences: tuple[Sentence, ...] = ()  # without headings and empty mark-up
     leads: tuple[Lead, ...] = ()
 
     @property
@@ -182,7 +192,7 @@ class Leaf:
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """The leaves `first_leaf .. first_leaf + leaf_count - 1`: those under one heading, or of a document without headings.
+    """The leaves below a heading, or of a document without headings: `leaf_count` leaves from `first_leaf` on.
 
     `document` is the number of their document.
     """
@@ -198,7 +208,7 @@ class Definition:
 
 @dataclass(frozen=True, slots=True)
 class Name:
-    """A name in folded words, and the leaves of the section that defines it."""
+    """A name in case-folded words, and the leaves of the section that defines it."""
 
     name: str
     first_leaf: RowId
@@ -209,8 +219,8 @@ class Name:
 class LeafSentences:
     """A leaf with the vectors of its sentences: the part of `Leaf` that selection needs, and the number of the document.
 
-    `vectors` are the sentences' unit vectors, (sentences, dimension); None without an embedder. With an embedder that gives
-    no vectors of parts, every sentence has the vector of its leaf.
+    `vectors` holds unit vectors, shape (sentences, dimension), or None without an embedder. If the embedder cannot embed parts,
+    each sentence has the vector of its leaf.
     """
 
     id: int
@@ -222,7 +232,7 @@ class LeafSentences:
     body: int
     text: str
     sentences: tuple[Sentence, ...]
-    leads: tuple[Lead, ...] | None  # None in an index that was made before there were leads
+    leads: tuple[Lead, ...] | None  # None in indexes from before leads existed
     vectors: npt.NDArray[np.float32] | None
 
     @property

@@ -1,4 +1,4 @@
-"""What chat models are told: the texts that ship, and those that a user has put in their place."""
+"""Prompts of chat models: shipped texts, and texts of the user that replace them."""
 
 from __future__ import annotations
 
@@ -10,10 +10,14 @@ from string import Template
 
 @dataclass(frozen=True, slots=True)
 class PromptTemplate:
-    """The instructions of one prompt. Placeholders `$name` stand in `text` for values; `$$` is a dollar sign.
+    """The instructions of a prompt. Documents, question and the warning about quotations are added by code.
 
-    A text of a user's own must hold all that it `needs`, and `may` hold others. What documents say, the question, and the
-    warning that quotations give no orders stand beside it, whatever it says.
+    Attributes:
+        name: Name of the prompt and of its file.
+        summary: Purpose in one line.
+        text: Instructions with placeholders `$name`; `$$` is a dollar sign.
+        needs: Placeholders that a user's text must contain.
+        may: Placeholders that it may contain.
     """
 
     name: str
@@ -25,20 +29,20 @@ class PromptTemplate:
 
 @dataclass(frozen=True, slots=True)
 class Prompts:
-    """The prompts of a run: `own` are texts of the user, by the names of the templates that they stand for."""
+    """Prompts of a run. `own` holds the user's texts by the name of the template they replace."""
 
     own: Mapping[str, str] = field(default_factory=dict)
 
     def fill(self, template: PromptTemplate, **values: object) -> str:
-        """The user's text or the one that ships, with the values in place of its placeholders."""
+        """Return the user's or the shipped text with its placeholders replaced by values."""
         return Template(self.own.get(template.name, template.text)).substitute(values)
 
     def digest(self, name: str) -> str:
-        """A short hash of the user's text of this name; empty where the one that ships is used."""
+        """Return a short hash of the user's text, or an empty text for the shipped one."""
         return "" if name not in self.own else blake2b(self.own[name].encode(), digest_size=6).hexdigest()
 
     def digests(self) -> dict[str, str]:
-        """The hashes of all texts of the user, by name."""
+        """Return the hashes of all texts of the user by name."""
         return {name: self.digest(name) for name in sorted(self.own)}
 
 

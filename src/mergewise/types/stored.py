@@ -1,4 +1,4 @@
-"""What a store holds of documents and tells of its changes."""
+"""Records of stored documents and of changes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Duplicate:
-    """A document that says the same as one that came before it."""
+    """A document with the same text as an earlier one."""
 
     id: str
     same_as: str
@@ -27,7 +27,7 @@ class Duplicate:
 
 @dataclass(frozen=True, slots=True)
 class DocumentChange:
-    """What became of one document in `Index.sync`, or would become of it; `was` is the id that a moved one had."""
+    """A change of a document by `Index.sync`, made or planned. `was` is the former id of a moved document."""
 
     action: Literal["added", "replaced", "updated", "removed", "moved"]
     id: str
@@ -36,7 +36,7 @@ class DocumentChange:
 
 @dataclass(frozen=True, slots=True)
 class OutwardLink:
-    """A symbolic link in a folder that leads out of it: its path, and the real path of what it leads to."""
+    """A symbolic link that leads out of its folder: its path, and the real path of its target."""
 
     link: str
     target: str
@@ -44,7 +44,7 @@ class OutwardLink:
 
 @dataclass(frozen=True, slots=True)
 class TextlessPages:
-    """Pages of a file that show something and have no text, as scans have not, numbered from 1."""
+    """Pages of a file with a picture and without text, such as scans, numbered from 1."""
 
     source: str
     pages: tuple[int, ...]
@@ -52,14 +52,23 @@ class TextlessPages:
 
 @dataclass(frozen=True, slots=True)
 class AddReport:
-    """What `Index.add` or `Index.sync` did: documents added, replaced, left unchanged, removed, moved, and what failed.
+    """The result of `Index.add` or `Index.sync`.
 
-    `duplicates` are those among the documents written that say the same as another one. `left_out` counts, by suffix, the
-    files of folders that no reader knows. `changes` names what `sync` changed, or would change in a dry run.
-
-    `updated` counts documents whose metadata alone changed. `gone` are the ids of documents that `add` left in the index,
-    though their files are no longer in the folders. `excluded` counts files and folders that patterns left out. `outward` are
-    links that led out of a folder, and were followed. `textless` names pages that may be scans.
+    Attributes:
+        added: Number of new documents.
+        replaced: Number of documents with changed content.
+        unchanged: Number of skipped documents.
+        failed: Files and documents that could not be indexed.
+        removed: Number of removed documents.
+        moved: Number of documents whose file moved.
+        duplicates: Written documents with the text of another one.
+        left_out: Number of files without a reader, by suffix.
+        changes: Changes by `sync`, or planned in a dry run.
+        updated: Number of documents with changed metadata only.
+        gone: Ids of documents that stayed although their files are gone from the folders.
+        excluded: Number of files and folders that patterns excluded.
+        outward: Links out of a folder, which were followed.
+        textless: Pages that may be scans.
     """
 
     added: int = 0
@@ -83,17 +92,19 @@ class AddReport:
         return f"AddReport({', '.join(counts)})"
 
     def __add__(self, other: AddReport) -> AddReport:
-        """The sum of two reports, field by field; `left_out` of both stands one after the other."""
+        """Add two reports, field by field. Lists are joined."""
         mine, others = (tuple(getattr(report, field.name) for field in fields(report)) for report in (self, other))
         return AddReport(*(a + b for a, b in zip(mine, others, strict=True)))
 
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """The file that a document was read from: its path, its size, and when it was changed last, in seconds since 1970.
+    """The file that a document was read from.
 
-    `source` is relative to the directory in which the index stands, with forward slashes, or absolute where the file lies
-    elsewhere.
+    Attributes:
+        source: Path with forward slashes, relative to the folder of the index, or absolute if the file is elsewhere.
+        bytes: Size.
+        modified: Time of the last change, in seconds since 1970.
     """
 
     source: str
@@ -103,10 +114,16 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class DocumentInfo:
-    """A row of `Index.documents`: a document without its text. `characters` and `leaves` are its size.
+    """A document of an index, without its text.
 
-    `origin` is the file that it was read from; None for a document that the caller made, or an older mergewise indexed.
-    `language` is a code such as "fr", or "und" where it cannot be told; empty where an older mergewise indexed it.
+    Attributes:
+        id: Id of the document.
+        title: Title.
+        metadata: Values by key.
+        characters: Length of the text.
+        leaves: Number of leaves.
+        origin: File that it was read from, or None for a document that the caller made.
+        language: Code such as "fr", "und" if unknown, or empty if an older mergewise indexed it.
     """
 
     id: str
@@ -120,7 +137,7 @@ class DocumentInfo:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What tells whether a document of the index is still the one that is given."""
+    """Id, digest and file of an indexed document, to detect changes."""
 
     id: str
     digest: str
@@ -129,8 +146,10 @@ class Known:
 
 @dataclass(frozen=True, slots=True)
 class VectorCount:
-    """How many leaves an index has, how many of them have their vectors, and how many wait for theirs: questions find these by
-    their words alone. In an index without an embedder, none has one and none waits."""
+    """Numbers of leaves with and without vectors. Text search alone finds waiting leaves.
+
+    In an index without an embedder, `embedded` and `waiting` are 0.
+    """
 
     leaves: int
     embedded: int
@@ -139,7 +158,7 @@ class VectorCount:
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Rows of one table and one document: `records`, and `columns` with one more value for each record, such as its vector."""
+    """Rows of one table and one document: `records`, and `columns` with further values per record, such as vectors."""
 
     records: tuple[Any, ...]
     columns: Mapping[str, Any] = field(default_factory=dict)
@@ -147,10 +166,9 @@ class Rows:
 
 @dataclass(frozen=True, slots=True)
 class DocumentRows:
-    """What an index stores of one document: by table, the rows of every view that it has. `rows["leaf"]` are the leaves.
+    """All rows of a document, by table. `rows["leaf"]` are the leaves.
 
-    Ids count from 0 in each view; the store moves them into a range that is free. `language` is empty where nobody has looked
-    at it yet.
+    Ids count from 0 in each view; the store shifts them to a free range. `language` is empty until it is detected.
     """
 
     document: Document
@@ -160,21 +178,24 @@ class DocumentRows:
     language: str = field(default="", compare=False)
 
     def __getitem__(self, table: str) -> tuple[Any, ...]:
-        """The records of this table; none where the document has no rows of it."""
+        """Return the records of a table."""
         rows = self.tables.get(table)
         return () if rows is None else rows.records
 
     def column(self, table: str, name: str) -> Any:
-        """This column of the table's rows; None where there is none."""
+        """Return a column of a table, or None if it is missing."""
         rows = self.tables.get(table)
         return None if rows is None else rows.columns.get(name)
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A broken invariant of an index. `doc_id` names the document to index again, where one is concerned.
+    """A broken invariant of an index.
 
-    `kind` is "altered" where the document's text is not the one that was written: nothing here can mend that.
+    Attributes:
+        what: Description.
+        doc_id: Document to index again, if a document is affected.
+        kind: "altered" if the text of the document is not the one that was written, which cannot be repaired.
     """
 
     what: str

@@ -1,4 +1,4 @@
-"""What a strategy did, step by step: data for code, sentences for people."""
+"""Steps of a strategy: data for code, sentences for people."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from mergewise.types.documents import Span
 
 
 class Cause(StrEnum):
-    """Why a step took the text that it `covers`, or left it out, as far as others than its strategy need to know.
+    """The reason why a step took or left out the text that it `covers`.
 
-    SEARCH found it, and TAKE selected it from what was found. The question NAMED what its section defines; a HOP led to it from
-    a name in the evidence; it is a NEIGHBOUR of what was taken. MERGE: a section whose parts were found; FUSION: what was kept
-    of fused chunks; CUT: the first sentences of what did not fit; ROUND: found by a further search.
+    Causes that take text: SEARCH, found by search; TAKE, selected from the results; NAMED, defined by a section that the question
+    names; HOP, reached from a name in the evidence; NEIGHBOUR, next to selected text; MERGE, a section whose parts were found;
+    FUSION, kept from fused chunks; CUT, the first sentences of a text that did not fit; ROUND, found by a further search.
 
-    The causes from LINK on took nothing. LINK: a name leads to a section (`HopNote`); MISSING: the index lacks something; LEFT:
-    not selected; SKIP: did not fit; DROP: taken, and gone again; STOP: not worth its tokens.
+    Causes that take nothing: LINK, a name leads to a section (`HopNote`); MISSING, the index lacks something; LEFT, not selected;
+    SKIP, did not fit; DROP, selected and removed again; STOP, not worth its tokens.
     """
 
     SEARCH = "search"
@@ -43,17 +43,17 @@ _CAUSES = {cause.value: cause for cause in Cause}
 
 
 class Quoter(Protocol):
-    """Says where spans stand, and quotes them where their documents are at hand."""
+    """A formatter of spans: their places, and their texts if the documents are available."""
 
     def where(self, spans: Sequence[Span]) -> str: ...
 
     def quote(self, span: Span) -> str:
-        """The place of a span and its text, on one line."""
+        """Return the place and the text of a span on one line."""
         ...
 
 
 class Note(Protocol):
-    """Details of a step that only one strategy knows. `kind` is their key in JSON. Notes subclass this protocol."""
+    """Details of a step that only one strategy knows. `kind` is their key in JSON. Notes are subclasses."""
 
     __slots__ = ()
 
@@ -61,16 +61,16 @@ class Note(Protocol):
     def kind(self) -> str: ...
 
     def as_dict(self) -> dict[str, object]:
-        """The details as JSON can hold them: numbers, texts, lists and dictionaries."""
+        """Return the details as JSON values."""
         ...
 
     @property
     def covers(self) -> tuple[Span, ...] | None:
-        """The text that the step says something of, where that is neither its output nor its inputs; else None."""
+        """Text that the step is about, or None if that is its output or its inputs."""
         return None
 
     def lines(self, step: Step, quoter: Quoter) -> Sequence[str] | None:
-        """The step as lines for people. None: like a step without a note; no lines: not at all."""
+        """Return the step as lines for people, None for the usual lines, or nothing to hide the step."""
         return None
 
 
@@ -89,9 +89,16 @@ class HopNote(Note):
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One thing a strategy did, and why: what it took (`inputs`), what came of it (`output`), at what score.
+    """One step of a strategy.
 
-    `action` and `reason` are for people. Code reads `cause`, which is that of the action's name where none is given, and `note`.
+    Attributes:
+        action: Verb for people.
+        reason: Reason for people.
+        inputs: Spans that the step started from.
+        output: Span that it produced.
+        score: Score of the output.
+        note: Details for code.
+        cause: Cause for code. By default the cause with the name of the action.
     """
 
     action: str
@@ -108,7 +115,7 @@ class Step:
 
     @property
     def covers(self) -> tuple[Span, ...]:
-        """The text that the step says something of."""
+        """Text that the step is about."""
         if self.note is not None and self.note.covers is not None:
             return self.note.covers
         return self.inputs if self.output is None else (self.output,)

@@ -1,4 +1,4 @@
-"""Auto-merge against a slow literal transcription, its invariants, and the mistakes that known implementations make."""
+"""Auto-merge against a slow literal transcription, its invariants, and the mistakes of known implementations."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def leaf_range(leaf: Leaf, score: float) -> _LeafRange:
 
 
 def guide(sections: int = 4, sentences: int = 4) -> Document:
-    """A document whose leaves are single sentences under `sections` headings."""
+    """Return a document whose leaves are single sentences under `sections` headings."""
     parts = []
     for s in range(sections):
         parts.append(f"## Part {s}\n\n" + "\n\n".join(SENTENCES[s * sentences : (s + 1) * sentences]))
@@ -63,8 +63,10 @@ parameters = st.builds(
 
 
 def literal_merge(scores: dict[int, float], p: AutoMerge, budget: int) -> set[int]:
-    """Which nodes stand at the end, by the rule as a person would carry it out: look for a parent that may merge, merge
-    it, and look again until there is none. Nodes are leaf and section ids."""
+    """Return the final nodes by the literal rule: merge any parent that may merge, and repeat until none may.
+
+    Nodes are leaf and section ids.
+    """
     standing = dict(scores)
     floor = p.min_score * max(scores.values())
     parent = {leaf.id: leaf.parent for leaf in LEAVES} | {s.id: s.parent for s in SECTIONS.values()}
@@ -111,7 +113,7 @@ def test_invariants(scores: dict[int, float], p: AutoMerge, budget: int) -> None
     assert context.tokens <= budget
     found = sorted(spans(context))
     for left, right in pairwise(found):
-        assert not left.overlaps(right), "no text stands twice, so no node beside its ancestor"
+        assert not left.overlaps(right), "no text appears twice, so no node next to its ancestor"
     for passage in context.passages:
         for span, text in passage.parts():
             assert guide().text[span.start : span.end] == text
@@ -140,7 +142,9 @@ def test_gaps_are_filled_by_position_not_by_rank() -> None:
 
 
 def literal_adjacency(scores: dict[int, float]) -> list[tuple[int, ...]]:
-    """The design of record: of the leaves of one parent, sorted by position, a difference of at most 1 goes on with a group."""
+    """Group leaves as the design of record does: sorted by position within a parent, a difference of at most 1 continues a
+    group.
+    """
     groups: list[list[int]] = []
     parent = {leaf.id: leaf.parent for leaf in LEAVES}
     for leaf in sorted(scores):
@@ -164,7 +168,7 @@ def test_all_neighbours_join_as_in_the_design_of_record(scores: dict[int, float]
 def test_strong_neighbours_alone_join_by_default(
     weaker: float, joins: bool, merged_score: Literal["mean", "max"]
 ) -> None:
-    """The floor is three quarters of the best hit's score, 1, wherever that hit is, and both have to reach it."""
+    """The floor is three quarters of the best hit's score, 1, wherever that hit is, and both neighbours must reach it."""
     best = LEAVES[8:12]  # one whole section, which merges
     for pair in ((0.9, weaker), (weaker, 0.9)):
         scores = {leaf.id: score for leaf, score in zip(best, (1.0, 0.8, 0.8, 0.8), strict=True)}
@@ -178,7 +182,7 @@ def test_strong_neighbours_alone_join_by_default(
 
 
 def test_a_hit_deeper_inside_a_merged_section_becomes_part_of_it_and_neighbours_join() -> None:
-    """Section 0 merges by its own leaves; the hit in its subsection is no child of it, and stands between it and section 1."""
+    """Section 0 merges by its own leaves. The hit in its subsection is not its child, and is between it and section 1."""
     text = (
         "## A\n\n"
         + "\n\n".join(SENTENCES[:5])
@@ -253,7 +257,7 @@ def test_an_item_too_large_is_skipped_and_the_rest_goes_on() -> None:
     assert context.passages, "a hit of the merged section fits instead"
 
 
-def test_what_is_merged_across_headings_stands_under_those_it_shares() -> None:
+def test_text_merged_across_headings_is_under_the_shared_ones() -> None:
     context = run(ScriptedReader(STORE, {leaf.id: 0.9 for leaf in LEAVES}))
     (passage,) = context.passages
     assert passage.headings == ()
@@ -272,7 +276,7 @@ def test_always_gives_parents_only() -> None:
     assert [step.action for step in context.trace if step.action == "merge"] == ["merge"] * 2
 
 
-def test_semantic_gathers_what_is_alike() -> None:
+def test_semantic_clusters_similar_leaves() -> None:
     texts = [
         "cats purr and cats sleep for all of the long afternoon",
         "stocks rose in trading today on the exchange of the city",
@@ -290,7 +294,7 @@ def test_semantic_gathers_what_is_alike() -> None:
 
 
 @pytest.mark.parametrize(("how", "wanted"), [("mean", [0.7, 0.8]), ("max", [1.0, 0.8])])
-def test_a_cluster_has_the_score_that_was_asked_for_and_its_place_by_the_best(how: str, wanted: list[float]) -> None:
+def test_a_cluster_has_the_chosen_score_and_the_place_of_its_best(how: str, wanted: list[float]) -> None:
     texts = [
         "cats purr and sleep a lot",
         "stocks rose in trading",

@@ -39,17 +39,17 @@ BARE = Models(count_tokens)
 
 
 def by(spec: str, reader: HybridReader, models: Models = BARE) -> list[str]:
-    """The documents of the context's passages, in their order."""
+    """Return the documents of the context's passages, in order."""
     return [one.spans[0].doc_id for one in assemble(spec, "tower of Brook", reader, 500, models).passages]
 
 
-def test_text_and_vectors_alone_and_what_a_reranker_orders() -> None:
+def test_text_alone_vectors_alone_and_reranker() -> None:
     texts = ["The tower of Brook stands.", "A mill at Corin burns today.", "Brook floods the old tower."]
     documents = [Document(f"d{i}", text) for i, text in enumerate(texts)]
     embedder = CornEmbedder()
     store = memory_store(documents, embedder)
     reader = HybridReader(store, embedder, VIEWS, reranker=(judge := Marks([0.1, 0.2, 0.9])))
-    # the mill is what the vectors mean, and no word of the question is in it
+    # The vectors mean the mill, and it holds no word of the question.
     assert by("bm25", reader) == ["d0", "d2"] and embedder.queries == 0
     vectors = replace(BARE, embedder=embedder)
     assert by("dense", reader, vectors)[0] == "d1" and len(by("dense", reader, vectors)) == 3
@@ -65,7 +65,7 @@ def test_text_and_vectors_alone_and_what_a_reranker_orders() -> None:
 
 
 class CornEmbedder(HashEmbedder):
-    """To which every question is about mills."""
+    """An embedder for which every question is about mills."""
 
     queries = 0
 
@@ -85,7 +85,7 @@ def test_the_whole_context_is_cut_in_the_middle() -> None:
     documents = [Document(f"{9 - i}", " ".join(f"Sentence {i} {j} is here." for j in range(30))) for i in range(3)]
     store = memory_store(documents)
     whole = full(store, 10_000)
-    # the order in which they came, not that of their ids
+    # In the order of arrival, not in that of their ids.
     assert [one.spans[0].doc_id for one in whole.passages] == ["9", "8", "7"]
     assert [one.text for one in whole.passages] == [document.text for document in documents]
     cut = full(store, 200)
@@ -104,7 +104,7 @@ def test_the_whole_context_is_cut_in_the_middle() -> None:
 @given(st.lists(st.integers(1, 12), min_size=1, max_size=5), st.integers(1, 300))
 @settings(max_examples=30, deadline=None)
 def test_the_whole_context_is_a_beginning_and_an_end(lengths: list[int], budget: int) -> None:
-    """What is left out is one stretch, but for the rest of a leaf that is cut."""
+    """The omitted text is one range, besides the rest of a leaf that is cut."""
     documents = [
         Document(f"d{i}", " ".join(f"One {i} {j} goes." for j in range(length))) for i, length in enumerate(lengths)
     ]

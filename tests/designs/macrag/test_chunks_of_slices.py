@@ -1,4 +1,4 @@
-"""Chunks by their slices, their order, and merged stretches as candidates."""
+"""Chunks by their slices, their order, and merged ranges as candidates."""
 
 from __future__ import annotations
 

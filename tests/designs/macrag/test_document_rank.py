@@ -41,6 +41,6 @@ def test_ranks_fall_evenly_from_one() -> None:
     assert all(text in chat.asked[0].text for text in EXCERPTS.values())
 
 
-def test_without_a_chat_model_it_says_which_option_is_missing() -> None:
+def test_the_error_without_a_chat_model_names_the_option() -> None:
     with pytest.raises(UsageError, match="--chat"):
         by_chat("q", EXCERPTS, Models(count_tokens))

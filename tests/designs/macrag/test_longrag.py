@@ -1,4 +1,4 @@
-"""LongRAG: whole documents of the best chunks where they fit, the chunks themselves where they do not."""
+"""LongRAG: the whole documents of the best chunks if they fit, else the chunks themselves."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ TEXTS = {document.id: document.text for document in DOCUMENTS}
 
 
 def held(context: Context) -> dict[str, set[int]]:
-    """The characters of each document that the context shows."""
+    """Return the characters of each document that the context shows."""
     shown: dict[str, set[int]] = {}
     for passage in context.passages:
         for span, text in passage.parts():
@@ -25,7 +25,7 @@ def held(context: Context) -> dict[str, set[int]]:
 
 
 def body(doc_id: str) -> set[int]:
-    """The characters of a document without white space and headings."""
+    """Return the characters of a document without white space and headings."""
     lines, start = set(), 0
     for line in TEXTS[doc_id].splitlines(keepends=True):
         if not line.startswith("##"):
@@ -35,7 +35,7 @@ def body(doc_id: str) -> set[int]:
 
 
 def best_chunks(k2: int) -> list[int]:
-    """Literally: each chunk at the score of its best slice, best first."""
+    """Score each chunk by its best slice, best first."""
     scores: dict[int, float] = {}
     for hit, score in reader().view("slice").search(QUESTION, 100):
         scores[hit.chunk] = max(score, scores.get(hit.chunk, 0.0))
@@ -73,7 +73,7 @@ def test_a_document_above_the_budget_gives_its_chunks_instead() -> None:
 
 
 def test_a_document_that_fits_the_budget_but_not_the_rest_of_it_gives_its_chunks_instead() -> None:
-    """Two documents, and room for one and a half: of the second only what was found in it."""
+    """Two documents, and a budget for one and a half: only the found chunks of the second are shown."""
     chunks = reader().view("slice").chunks(best_chunks(40))
     first, second = list(dict.fromkeys(chunks[i].doc_id for i in best_chunks(40)))[:2]
     k2 = next(n for n in range(1, 41) if any(chunks[i].doc_id == second for i in best_chunks(n)))

@@ -1,4 +1,4 @@
-"""The weight of a sentence against its formula, and what a small budget gets to see."""
+"""The weight of a sentence against its formula, and the sentences within a small budget."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The slice view: nothing lost at tails, exact spans, the paper's sizes, and each step against a literal transcription."""
+"""The slice view: no lost tails, exact spans, the paper's sizes, and each step against a literal transcription."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def sliced(text: str, settings: SliceSettings = SMALL) -> Sliced:
 
 
 def literal_windows(sizes: list[int], size: int, overlap: int) -> list[tuple[int, int]]:
-    """All ranges tried, the longest that fit taken: slow and obvious."""
+    """Try all ranges and take the longest that fit: slow and obvious."""
     found = [(0, max(e for e in range(1, len(sizes) + 1) if e == 1 or sum(sizes[:e]) <= size))]
     while found[-1][1] < len(sizes):
         first, end = found[-1]
@@ -63,7 +63,7 @@ def literal_windows(sizes: list[int], size: int, overlap: int) -> list[tuple[int
 
 
 @given(st.lists(st.integers(0, 30), min_size=1, max_size=30), st.integers(1, 50), st.data())
-def test_windows_are_those_of_the_literal_rule(sizes: list[int], size: int, data: st.DataObject) -> None:
+def test_windows_match_the_literal_rule(sizes: list[int], size: int, data: st.DataObject) -> None:
     overlap = data.draw(st.integers(0, size - 1))
     found = windows(sizes, size, overlap)
     assert {i for first, end in found for i in range(first, end)} == set(range(len(sizes))), "a unit was lost"
@@ -116,7 +116,7 @@ def test_sizes_of_the_paper() -> None:
     assert all(1300 <= len(chunk.text) <= 1500 for chunk in by_characters.chunks[:-1])
 
 
-def test_a_slice_has_the_headings_above_the_place_where_it_begins() -> None:
+def test_a_slice_has_the_headings_above_its_start() -> None:
     text = "# One\n\n" + "The cats of Arden sleep all day. " * 3 + "\n\n# Two\n\n" + "Dogs of Brook bark. " * 3
     own = sliced(text, SliceSettings(chunk=400, overlap=0, summary="none", slice=60, slice_overlap=0))
     (chunk,) = own.chunks
@@ -159,7 +159,7 @@ def test_salience_does_not_depend_on_the_order_of_sets() -> None:
     assert len(set(weights[1 : len(terms) + 1])) == 1
 
 
-def test_the_summary_keeps_what_its_chunk_is_about() -> None:
+def test_the_summary_keeps_the_subject_of_its_chunk() -> None:
     sentences = ["Cats eat fish and cats sleep.", "Well.", "A cat eats fish at night.", "So it goes, oh dear."]
     text, parts = "", []
     for sentence in sentences:
@@ -171,42 +171,42 @@ def test_the_summary_keeps_what_its_chunk_is_about() -> None:
     assert extract(text, parts, [False, True, False, False], 0.1) == [parts[0], parts[1]], "one sentence, and headings"
 
 
-def said_of(text: str, settings: SliceSettings) -> str:
+def summary_of(text: str, settings: SliceSettings) -> str:
     (chunk,) = sliced(text, settings).chunks
     return " ".join(chunk.summary.split())
 
 
-def test_what_is_as_short_as_a_summary_stays_whole() -> None:
-    """Of 100 tokens a summary has 60: twelve sentences of five tokens are whole, one more and they are compressed."""
+def test_a_chunk_as_short_as_a_summary_stays_whole() -> None:
+    """A summary of 100 tokens has 60. Twelve sentences of five tokens stay whole, and with one more they are compressed."""
     tokens = SliceSettings(chunk=100, overlap=20)
     twelve = [f"Cats eat {word} fish." for word in "one two ten red big old new bad hot icy raw wet".split()]
     short, longer = " ".join(twelve), " ".join([*twelve, "Cats eat dry fish."])
     assert set(count_tokens(twelve)) == {5}
-    assert said_of(short, tokens) == short
-    assert len(said_of(longer, tokens)) <= 0.6 * len(longer)
-    assert said_of(longer, replace(tokens, chunk=109)) == longer
+    assert summary_of(short, tokens) == short
+    assert len(summary_of(longer, tokens)) <= 0.6 * len(longer)
+    assert summary_of(longer, replace(tokens, chunk=109)) == longer
     just, not_quite = (SliceSettings(chunk=len(short) * 10 // 6 + by, overlap=20, unit="characters") for by in (2, -2))
-    assert said_of(short, just) == short != said_of(short, not_quite)
+    assert summary_of(short, just) == short != summary_of(short, not_quite)
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 4])
-def test_of_three_sentences_a_summary_leaves_none_out(count: int) -> None:
+def test_a_summary_of_three_sentences_keeps_them_all(count: int) -> None:
     text = " ".join(f"The town {i} has {'very ' * 22}many bridges." for i in range(count))
     chunk = 29 * count + 10
-    assert (said_of(text, SliceSettings(chunk=chunk, overlap=20)) == text) == (count <= 3)
+    assert (summary_of(text, SliceSettings(chunk=chunk, overlap=20)) == text) == (count <= 3)
 
 
-def test_headings_are_none_of_the_three_sentences() -> None:
+def test_headings_do_not_count_as_sentences() -> None:
     text = "## Towns\n\nOne town is old. Two towns are new. Six towns are big."
     assert 0.6 * 24 < count_tokens([text])[0] <= 24
-    assert said_of(text, SliceSettings(chunk=24, overlap=5)) == " ".join(text.split())
+    assert summary_of(text, SliceSettings(chunk=24, overlap=5)) == " ".join(text.split())
 
 
 def test_a_model_s_summary_keeps_the_spans_of_its_chunk() -> None:
     asked: list[str] = []
 
     def answer(messages: Sequence[Message]) -> Turn:
-        """Nothing, twice, for the second chunk of all."""
+        """Answer nothing, twice, for the second chunk."""
         text = messages[-1].text
         asked.append(text)
         number = next(i for i, chunk in enumerate(chunks) if chunk.text.strip() in text)
@@ -242,7 +242,7 @@ def test_vectors_are_those_of_the_keys() -> None:
     assert build(documents, SMALL, Models(count_tokens, embedder))[0]["chunk"].columns == {}
 
 
-def test_chunks_have_the_columns_that_are_asked_for() -> None:
+def test_chunks_have_the_requested_columns() -> None:
     of_chunks = {names: tables(SliceSettings(vectors=names))[0] for names in (("slice",), ("slice", "summary"))}
     assert [(table.vectors, table.text) for table in of_chunks.values()] == [((), None), (("summary_vector",), "key")]
 
@@ -251,7 +251,7 @@ def test_chunks_have_the_columns_that_are_asked_for() -> None:
     "wrong",
     [{"chunk": 100, "overlap": 100}, {"slice": 300}, {"summary_share": 0.0}, {"vectors": ("chunk",)}, {"overlap": -1}],
 )
-def test_settings_that_cannot_be(wrong: dict[str, object]) -> None:
+def test_invalid_settings(wrong: dict[str, object]) -> None:
     with pytest.raises(UsageError):
         SliceSettings(**wrong)  # type: ignore[arg-type]
 

@@ -1,4 +1,4 @@
-"""MacRAG step by step against literal transcriptions of the equations, and what must hold of every context."""
+"""MacRAG step by step against literal transcriptions of the equations, and the invariants of every context."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ LONG = store_of([Document(f"long{n}", text) for n, text in enumerate(WALLS)])
 
 @pytest.mark.parametrize(("k2", "alpha", "h"), [(1, 1, 1), (1, 4, 1), (2, 3, 0), (2, 3, 1), (2, 2, 2)])
 def test_c_final_is_merged_from_up_to_k2_alpha_neighbourhoods(k2: int, alpha: int, h: int) -> None:
-    """Chunks so far apart that no neighbourhoods meet reach the bound, k2 alpha (2h + 1), with k2 merged chunks at most."""
+    """Chunks so far apart that no neighbourhoods meet reach the bound, k2 alpha (2h + 1), with at most k2 merged chunks."""
     chunks = [rows["chunk"] for rows in LONG.document_rows(["long0", "long1"])]
     assert min(map(len, chunks)) > k2 * alpha * (2 * h + 1)
     picked = [own[h + 1 + i * (2 * h + 2)] for i in range(k2 * alpha) for own in chunks]
@@ -147,8 +147,8 @@ def test_no_sentence_of_a_short_document_is_lost_to_its_summary() -> None:
         assert sentence in context.text
 
 
-def test_sentences_of_a_better_document_come_first_where_not_all_fit() -> None:
-    """Two copies of one text: nothing tells their sentences apart but the ranks of their documents."""
+def test_sentences_of_a_better_document_come_first_if_not_all_fit() -> None:
+    """Two copies of one text: only the ranks of their documents distinguish their sentences."""
     texts = {"worse": "A tower stands here. It is old.", "better": "A tower stands here. It is old."}
     store = memory_store([Document(id=name, title="T", text=text) for name, text in texts.items()])
     leaves = {leaf.doc_id: leaf for rows in store.document_rows([*texts]) for leaf in rows["leaf"]}
@@ -183,7 +183,7 @@ def test_contexts_hold_the_budget_and_exact_spans(spec: str, budget: int) -> Non
             assert STORE.document(span.doc_id).text[span.start : span.end] == text  # type: ignore[union-attr]
             taken += [(span.doc_id, at) for at in range(span.start, span.end)]
     assert len(taken) == len(set(taken)), "a character was given twice"
-    # with 12 tokens a sentence fits that leaves its heading out, where it is short enough
+    # With 12 tokens a short sentence fits without its heading.
     assert bool(context.passages) == (budget >= 60) or budget == 12
 
 
@@ -204,8 +204,8 @@ def _heading(text: str, number: int) -> range:
     return range(start, start + len(f"## Part {number}"))
 
 
-def test_merged_chunks_are_given_in_the_order_of_their_documents_where_that_is_asked() -> None:
-    """A budget for less than the first one holds text of it alone, from its beginning."""
+def test_merged_chunks_come_in_the_order_of_their_documents_on_request() -> None:
+    """A budget smaller than the first merged chunk holds only text of that chunk, from its beginning."""
     context = ask("macrag(narrow=chunks, k2=2)", 100)
     final = [step for step in context.trace if step.action == "merge"]
     (best, *_), held = final[0].inputs, [span for passage in context.passages for span in passage.spans]
@@ -215,7 +215,7 @@ def test_merged_chunks_are_given_in_the_order_of_their_documents_where_that_is_a
     assert context.text != spread.text
 
 
-def test_slices_are_searched_by_vectors_alone_where_that_is_asked() -> None:
+def test_slices_are_searched_by_vectors_alone_on_request() -> None:
     for spec in ("macrag(search=vectors)", "longrag(search=vectors)"):
         found = next(step for step in ask(spec).trace if step.action == "search")
         by_vectors, by_both = (reader().view("slice").search(QUESTION, 100, by) for by in ("vectors", "hybrid"))

@@ -1,4 +1,4 @@
-"""Summaries by a chat model over real HTTP: side by side, kept, and asked again only where nothing came."""
+"""Summaries by a chat model over real HTTP: concurrent, cached, and retried only for missing answers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.support import HashEmbedder
 TEXT = " ".join(f"Cat {number} ate the fish in Rome. It was a fine day in the town." for number in range(40))
 
 
-def test_what_it_will_cost() -> None:
+def test_the_estimated_cost() -> None:
     texts = [f"Cats eat {number} fish." for number in range(3)]
     cost = estimate([*texts, texts[0], "word " * 2000], Models(count_tokens, chat=ScriptedChat([])))
     read = sum(count_tokens([message.text for text in [*texts, "word " * 2000] for message in prompt(text)]))
@@ -48,7 +48,7 @@ def test_a_summary_each_in_order_and_the_cost_first(caplog: pytest.LogCaptureFix
 
 
 @pytest.mark.parametrize("bad", ["", "The cat ate fish. " * MAX_TOKENS])
-def test_an_answer_that_is_empty_or_cut_off_is_asked_for_once_more_and_not_kept(bad: str) -> None:
+def test_an_empty_or_cut_off_answer_is_retried_once_and_not_cached(bad: str) -> None:
     def answer(messages: Sequence[Message]) -> Turn:
         asked = messages[-1].text
         return Turn("Short." if "shorter" in asked and "good" in asked else bad)
@@ -72,10 +72,10 @@ def test_over_http_side_by_side_and_only_once(tmp_path: Path, monkeypatch: pytes
         index.remove(["d"])
         index.add(Document("d", TEXT, "T"))
         run(chat.aclose())
-        assert len(server.asked) == chunks, "what was summarised before is not paid for again"
+        assert len(server.asked) == chunks, "earlier summaries are not paid for again"
 
 
-def test_a_model_that_fails_leaves_what_came_before(tmp_path: Path) -> None:
+def test_a_failed_model_keeps_the_earlier_answers(tmp_path: Path) -> None:
     served: list[str] = []
 
     class Failing(ScriptedChat):
@@ -94,7 +94,7 @@ def test_a_model_that_fails_leaves_what_came_before(tmp_path: Path) -> None:
     assert len(healthy.asked) == 2
 
 
-def test_the_dry_run_is_what_is_then_spent(tmp_path: Path) -> None:
+def test_the_dry_run_matches_the_actual_usage(tmp_path: Path) -> None:
     chat = ScriptedChat(lambda messages: Turn("A cat in Rome. It ate."))
     slices = SliceSettings(chunk=160, overlap=40, summary="abstractive")
     settings = {"slice": slices, "pic": PICSettings(summary="abstractive")}

@@ -1,4 +1,4 @@
-"""Chunks out of single lines of text."""
+"""Chunks made of single lines of text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fusion operators, and a model that lies: nothing that it invents reaches a context."""
+"""Fusion operators with a model that invents text, which must never reach a context."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def modelled(script: object, pair: Pair[Content], ask: object = point, direction
 # -- extractive
 
 
-def test_extractive_keeps_what_is_relevant_and_new() -> None:
+def test_extractive_keeps_relevant_and_new_sentences() -> None:
     pair = make()
     (found,) = extractive(pair, floor=0.5)([pair])
     assert texts(found.kept) == ["Cats eat fish.", "The cat is a mammal.", "Mice are food for cats."]
@@ -54,7 +54,7 @@ def test_extractive_keeps_what_is_relevant_and_new() -> None:
     assert found.how == "extractive" and found.usage == Usage()
 
 
-def test_the_host_stays_where_both_say_the_same_only_with_a_direction() -> None:
+def test_of_duplicates_the_host_stays_only_with_a_direction() -> None:
     pair = make("Cats eat fish often.", "Cats eat fish often.")
     host, guest = pair.host.content[0], pair.source.content[0]
     better_guest = {host: 0.8, guest: 0.9}
@@ -62,7 +62,7 @@ def test_the_host_stays_where_both_say_the_same_only_with_a_direction() -> None:
     assert Extractive(better_guest, lambda d: 0, False).fuse(pair).kept == (guest,)
 
 
-def test_the_floor_is_that_of_the_depth_that_comes_of_it() -> None:
+def test_the_floor_is_that_of_the_resulting_depth() -> None:
     pair = make()
     deep = Pair(pair.source, MergeChunk(2, 0.9, 20, pair.host.content, depth=3))
     asked: list[int] = []
@@ -83,7 +83,7 @@ def test_reading_order(order: list[int], count: int, directional: bool) -> None:
     assert docs == sorted(docs, key=["host", "guest"].index)
 
 
-def test_a_source_of_the_hosts_own_place_takes_its_place_in_the_flow() -> None:
+def test_a_source_sentence_of_the_hosts_section_goes_to_its_position() -> None:
     whole = sentences_in(source("d", "One is here. Two is here. Three is here."), source("e", "Another."))
     pair: Pair[Content] = Pair(
         MergeChunk(1, 0.1, 5, (whole[1],)), MergeChunk(0, 0.9, 9, (whole[3], whole[0], whole[2]))
@@ -120,7 +120,7 @@ def test_both_chunks_are_quoted_and_the_model_warned(ask: object) -> None:
     assert f"The chunks between lines that carry the code {code}" in instructions.text
 
 
-def test_directions_differ_in_what_the_model_is_told() -> None:
+def test_directions_have_different_instructions() -> None:
     pair = make()
     told = []
     for directional in (True, False):
@@ -164,7 +164,7 @@ def test_a_bad_answer_is_repaired_once() -> None:
     assert repair[-2].text == "I keep the fish." and "it is no list of numbers" in repair[-1].text
 
 
-def test_an_answer_that_stays_bad_leaves_it_to_the_extractive_operator() -> None:
+def test_after_a_failed_repair_the_extractive_operator_decides() -> None:
     pair = make()
     (found,) = modelled(['{"keep":[99]}'], pair)([pair])
     assert found.kept == extractive(pair, 0.5).fuse(pair).kept
@@ -188,7 +188,7 @@ def test_pairs_are_asked_about_at_the_same_time() -> None:
 
 
 @pytest.mark.parametrize("ask", [point, copy])
-def test_a_chunk_that_holds_nothing_is_no_question(ask: object) -> None:
+def test_an_empty_chunk_needs_no_call(ask: object) -> None:
     pair = make()
     nothing: MergeChunk[Content] = MergeChunk(9, 0.0, 0, ())
     operator = modelled(["never"], pair, ask)
@@ -212,18 +212,18 @@ def test_copied_sentences_are_those_of_the_pair() -> None:
     assert copied("cats eat FISH!\n\nIt purrs") == (["Cats eat fish.", "It purrs."], 0, "copy")
 
 
-def test_what_stands_in_neither_is_dropped_and_counted() -> None:
+def test_sentences_of_neither_chunk_are_dropped_and_counted() -> None:
     kept, unsupported, how = copied("Cats eat fish. Cats also love strawberries with cream. In 1999 they ate 12 tons.")
     assert (kept, unsupported, how) == (["Cats eat fish."], 2, "copy")
 
 
-def test_half_of_the_words_are_no_copy() -> None:
+def test_half_of_the_words_are_not_a_copy() -> None:
     """Five of eight words and four of seven pairs are those of a sentence: a support of 0.6."""
     kept, unsupported, _ = copied("Cats eat fish. Mice are food for cats and small dogs.")
     assert (kept, unsupported) == (["Cats eat fish."], 1)
 
 
-def test_an_answer_instead_of_a_copy_leaves_it_to_the_extractive_operator() -> None:
+def test_an_answer_instead_of_a_copy_falls_back_to_extractive() -> None:
     kept, unsupported, how = copied("The answer to the question would be strawberries and cream.")
     assert (unsupported, how) == (1, "extractive") and "Cats eat fish." in kept
     assert copied("")[2] == "extractive"
@@ -236,7 +236,7 @@ def test_none_means_none() -> None:
 @given(
     st.lists(st.sampled_from(["Cats eat fish.", "It purrs.", "Lies are told.", "Host", "fish", "purrs. Mice", "\n"]))
 )
-def test_whatever_is_copied_is_a_sentence_of_the_pair(parts: list[str]) -> None:
+def test_only_sentences_of_the_pair_are_copied(parts: list[str]) -> None:
     pair = make()
     (found,) = modelled([" ".join(parts) or "x"], pair, copy)([pair])
     assert set(found.kept) <= {*pair.host.content, *pair.source.content}

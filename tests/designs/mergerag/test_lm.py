@@ -14,7 +14,7 @@ texts = st.lists(st.text("ab c.D", max_size=30), max_size=5)
 
 
 def literal(source: str, anchor: str, background: CorpusWords, mu: float, nu: float) -> float:
-    """The module's three equations, one word after another."""
+    """Compute the module's three equations word by word."""
     s, a = words_of(source), words_of(anchor)
     total = 0.0
     for t, w in enumerate(s):
@@ -41,7 +41,7 @@ def test_the_matrix_is_the_equations(
 
 @given(st.lists(st.text("abc ", max_size=20), min_size=1, max_size=4), st.text("abc ", max_size=20))
 def test_the_models_are_probabilities(corpus: list[str], anchor: str) -> None:
-    """Over all words of the corpus and the unknown one, P(w | v, a) sums to one."""
+    """P(w | v, a) sums to one over all words of the corpus and the unknown word."""
     background = corpus_words([*corpus, anchor])
     vocabulary = [*background.counts, "unknown"]
     first = next(iter(vocabulary))

@@ -32,9 +32,10 @@ FORMS: list[ReplyForm] = [(kind, schedule) for kind in ("sym", "asym") for sched
 
 
 class World:
-    """Everything random about a case, as pure functions of a chunk's content: scores, lengths, NLL and what fusing yields.
+    """The random parts of a case, as pure functions of a chunk's content: scores, lengths, NLL and the results of fusions.
 
-    Few distinct values, so that ties are frequent."""
+    There are few distinct values, so that ties are frequent.
+    """
 
     def __init__(self, seed: int, n: int, levels: int) -> None:
         self.seed, self.n, self.levels = seed, n, levels
@@ -78,7 +79,7 @@ def argmin(items: list[T], key: Callable[[T], float]) -> T:
 
 
 def algorithm_1_and_3(world: World, budget: int, batched: bool) -> list[Set]:
-    """Literally: argmin over all pairs of R, R without the pair, the fused ones added behind."""
+    """Run the algorithm literally: argmin over all pairs of R, remove the pair from R, append the fused chunk."""
     c = [frozenset([i]) for i in range(world.n)]
     while sum(world.length(x) for x in c) > budget and len(c) > 1:
         r, p = list(c), []
@@ -108,7 +109,7 @@ def algorithm_2_and_4(world: World, budget: int, batched: bool) -> list[Set]:
 @settings(max_examples=300)
 @given(st.integers(0, 10**6), st.integers(0, 13), st.sampled_from([2, 5, 1000]), st.integers(0, 60), st.integers(1, 9))
 @pytest.mark.parametrize("form", FORMS)
-def test_the_algorithms_are_the_papers(
+def test_the_algorithms_match_the_paper(
     form: ReplyForm, seed: int, n: int, levels: int, budget: int, at_once: int
 ) -> None:
     world = World(seed, n, levels)
@@ -143,7 +144,7 @@ def test_rounds_depth_and_calls_keep_the_bounds_of_section_3_4(
         assert found.batches <= n / at_once + found.rounds
         if n <= 2 * at_once:
             assert found.batches == found.rounds
-    # nothing is lost, nothing is doubled
+    # Nothing is lost or doubled.
     assert sorted(i for chunk in found.chunks for i in chunk.content) == list(range(n))
     assert m == 1 or sum(chunk.length for chunk in found.chunks) <= budget
 
@@ -165,7 +166,7 @@ def test_the_guard_takes_no_more_pairs_than_the_budget_needs(
     assert firsts == [x.result.content for x in plain.merges if x.round < guarded.rounds]
 
 
-def test_rows_are_asked_for_sources_only_and_for_what_is_left_in_the_pool() -> None:
+def test_rows_are_requested_for_sources_and_free_anchors_only() -> None:
     asked: list[tuple[int, list[int]]] = []
 
     def rows(source: MergeChunk[Set], anchors: Sequence[MergeChunk[Set]]) -> list[float]:

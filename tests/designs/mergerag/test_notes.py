@@ -8,7 +8,7 @@ from mergewise.types import Note, Quoter, Span, Step
 
 
 class Offsets(Quoter):
-    """Spans by their documents and offsets."""
+    """A quoter that shows spans by their documents and offsets."""
 
     def where(self, spans: Sequence[Span]) -> str:
         return ", ".join(map(self.quote, spans))
@@ -17,7 +17,7 @@ class Offsets(Quoter):
         return f"{span.doc_id}:{span.start}-{span.end}"
 
 
-def test_a_note_is_told_as_json() -> None:
+def test_a_note_as_json() -> None:
     source, host = MergeNode(1, 0.25, 12, (Span("d", 3, 9),)), MergeNode(0, 0.5, 20)
     result = MergeNode(2, 0.5, 24, (Span("d", 3, 9), Span("e", 0, 4)))
     note: Note = MergeNote(1, source, host, result, "point", nll=2.5, calls=1, unsupported=3, taken=False)
@@ -46,7 +46,7 @@ def merged(number: int, source: int, host: int, taken: bool = True, problem: str
     return MergeNote(number, first, second, result, "point", taken=taken, problem=problem)
 
 
-def test_a_tree_has_the_chunks_that_are_left_and_then_what_was_not_needed() -> None:
+def test_a_tree_lists_remaining_chunks_and_then_unneeded_merges() -> None:
     tree = TreeNote((merged(5, 1, 2), merged(6, 3, 5), merged(7, 4, 6, taken=False)))
     assert tree.as_dict() == {"roots": [6], "not_needed": [7]}
     assert tree.lines(Step("merged", "4 chunks to 2"), Offsets()) == [
@@ -62,7 +62,7 @@ def test_a_tree_has_the_chunks_that_are_left_and_then_what_was_not_needed() -> N
     ]
 
 
-def test_a_single_merge_says_something_only_where_the_model_failed() -> None:
+def test_a_single_merge_has_a_line_only_if_the_model_failed() -> None:
     step = Step("merge", "the model failed: it was cut off")
     assert merged(5, 1, 2).lines(step, Offsets()) == []
     assert merged(5, 1, 2, problem="it was cut off").lines(step, Offsets()) == [

@@ -28,7 +28,7 @@ def hits(text: str, scores: list[float] | None = None) -> tuple[Document, list[H
 
 
 @given(st.lists(words, min_size=1, max_size=25), st.integers(0, 80))
-def test_sentences_tile_their_chunk_and_stand_where_they_say(parts: list[str], chunk_tokens: int) -> None:
+def test_sentences_tile_their_chunk_and_have_their_offsets(parts: list[str], chunk_tokens: int) -> None:
     text = "".join(parts)
     if not text.strip():
         return
@@ -57,7 +57,7 @@ def test_chunks_are_leaves_or_neighbours_up_to_a_size() -> None:
 
 
 @given(st.lists(words, min_size=1, max_size=25), st.sets(st.integers(0, 30)))
-def test_a_length_is_what_the_context_costs(parts: list[str], chosen: set[int]) -> None:
+def test_a_length_matches_the_tokens_of_the_context(parts: list[str], chosen: set[int]) -> None:
     text = "".join(parts)
     if not text.strip():
         return

@@ -59,7 +59,7 @@ def test_relevance_is_the_same_in_every_process() -> None:
     assert len({scored(seed) for seed in "123"}) == 1
 
 
-def test_a_title_stands_in_for_a_heading() -> None:
+def test_a_title_replaces_a_missing_heading() -> None:
     sentences = sentences_in(source("zebra", "Stripes hide it.", 0.1), source("herd", "A Zebra walks here.", 0.9))
     found = relevance("Who hides?", sentences, [0.1, 0.9])
     without = relevance("Who hides?", sentences_in(replace(source("x", "Stripes hide it.", 0.1))), [0.1])
@@ -67,7 +67,7 @@ def test_a_title_stands_in_for_a_heading() -> None:
 
 
 def literal(question: str, sentences: Sequence[ChunkSentence], scores: Sequence[float]) -> list[float]:
-    """The sum that the module's docstring tells, sentence by sentence."""
+    """Compute the sum in the module's docstring, sentence by sentence."""
     wanted = content_terms(question)
 
     def idf(term: str) -> float:
@@ -78,7 +78,7 @@ def literal(question: str, sentences: Sequence[ChunkSentence], scores: Sequence[
         return content_terms(s.fragment.headings[-1] if s.fragment.headings else s.fragment.title)
 
     def names(a: ChunkSentence, b: ChunkSentence) -> bool:
-        """Whether `a` names the heading of `b`, and the question does not."""
+        """Return true if `a` names the heading of `b` and the question does not."""
         return name(b) <= a.terms and not name(b) <= wanted
 
     plain = []
@@ -108,10 +108,10 @@ headings = st.sampled_from([(), ("Rice",), ("Animals", "Zebra"), ("Fish",)])
 
 
 @given(st.lists(st.tuples(st.sampled_from("abc"), texts, headings), min_size=1, max_size=4), texts, st.data())
-def test_relevance_is_what_the_docstring_says(
+def test_relevance_matches_the_docstring(
     parts: list[tuple[str, str, tuple[str, ...]]], question: str, data: st.DataObject
 ) -> None:
-    # scores far enough apart that the order of the best is no matter of rounding
+    # The scores are far enough apart that rounding does not change the order of the best.
     scores = data.draw(st.permutations([0.1, 1.3, 2.5, 3.7]))[: len(parts)]
     sentences = sentences_in(*(source(doc, text, headings=path) for doc, text, path in parts))
     found = relevance(question, sentences, scores)

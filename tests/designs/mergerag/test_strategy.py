@@ -48,7 +48,7 @@ def run(spec: str, budget: int, **models: Any) -> Context:
 
 
 def hold(context: Context, texts: dict[str, str] = TEXTS) -> None:
-    """What must be true of any context: the budget is kept, all text is a document's own, at the spans that it names."""
+    """Check the invariants of any context: the budget is kept, and all text is that of a document at its spans."""
     assert context.tokens == (count_tokens([context.text])[0] if context.text else 0) <= context.budget
     for passage in context.passages:
         assert passage.verbatim
@@ -66,7 +66,7 @@ def merges(context: Context) -> list[MergeNote]:
 
 @pytest.mark.parametrize("spec", SPECS)
 @pytest.mark.parametrize("budget", [1, 10, 25, 40, 60, 90, 1000])
-def test_the_budget_is_kept_and_text_stands_where_it_says(spec: str, budget: int) -> None:
+def test_the_budget_and_the_offsets_hold(spec: str, budget: int) -> None:
     context = run(spec, budget)
     hold(context)
     if budget >= 25:
@@ -111,8 +111,8 @@ def test_the_trace_holds_the_tree_and_its_bounds(spec: str) -> None:
 
 @pytest.mark.parametrize("spec", SPECS)
 @pytest.mark.parametrize("marks", [(0.9, 0.8, 0.7, 0.5, 0.4, 0.3, 0.2, 0.1), (0.1, 0.2, 0.3, 0.4, 0.5, 0.7, 0.8, 0.9)])
-def test_chunks_can_be_ranked_by_the_score_that_the_search_gave(spec: str, marks: Sequence[float]) -> None:
-    """The paper's S(c; q); a fused chunk has the best score among the chunks that it holds a sentence of."""
+def test_chunks_can_be_ranked_by_search_scores(spec: str, marks: Sequence[float]) -> None:
+    """The paper's S(c; q). A fused chunk has the best score of the chunks that it holds sentences of."""
     own = reader(scores=marks)
     found = {hit.row.span: hit.score for hit in own.search(QUESTION, 50)}
 
@@ -146,7 +146,7 @@ def test_empty_chunks_need_no_call_and_count_as_no_repair() -> None:
     assert summary.endswith(f"{2 * asked} calls of a model, {asked} of them repairs")
 
 
-def test_everything_fits_nothing_is_merged() -> None:
+def test_nothing_is_merged_if_everything_fits() -> None:
     context = run("mergerag-sym", 1000)
     assert merges(context) == []
     assert (context.trace[0].action, len(context.trace[0].inputs)) == ("search", 8)
@@ -156,7 +156,7 @@ def test_everything_fits_nothing_is_merged() -> None:
     )
 
 
-def test_what_is_left_of_the_budget_goes_to_what_was_left_out() -> None:
+def test_the_rest_of_the_budget_goes_to_dropped_sentences() -> None:
     spent = {refill: run(f"mergerag-sym(refill={refill})", 60).tokens for refill in ("true", "false")}
     assert spent["false"] < spent["true"] <= 60
 
@@ -182,7 +182,7 @@ class Scorer:
         return np.array([[len(a) % 7 for a in anchors] for _ in sources], np.float32)
 
 
-def test_a_scorer_is_asked_for_rows_of_sources_and_for_no_pair_twice() -> None:
+def test_a_scorer_computes_rows_of_sources_and_no_pair_twice() -> None:
     scorer = Scorer()
     context = run("mergerag-asym(guard=off)", 30, scorer=scorer)
     hold(context)
@@ -193,7 +193,7 @@ def test_a_scorer_is_asked_for_rows_of_sources_and_for_no_pair_twice() -> None:
     assert run("mergerag-sym", 30, scorer=Scorer()).text == run("mergerag-sym", 30).text
 
 
-def test_the_embedded_scorer_gives_the_same_whether_asked_by_rows_or_at_once() -> None:
+def test_the_built_in_scorer_gives_the_same_by_rows_and_at_once() -> None:
     from mergewise.designs.mergerag.lm import WordModel, corpus_words
 
     chunks: list[str] = []
@@ -208,7 +208,7 @@ def test_the_embedded_scorer_gives_the_same_whether_asked_by_rows_or_at_once() -
 
 
 class Rice:
-    """A reranker that loves rice."""
+    """A reranker that prefers rice."""
 
     spec = "rice"
 
@@ -247,8 +247,8 @@ def test_with_a_chat_model_pointing_is_the_default_and_calls_are_counted() -> No
     assert run("mergerag-asym(fusion=extractive)", 60, chat=ScriptedChat(["never"])).usage.calls == 0
 
 
-def test_repairs_are_calls_beyond_one_a_fusion_and_are_told() -> None:
-    """Each pair is put to the model in one message, and again with two more where the answer could not be read."""
+def test_repairs_are_extra_calls_and_are_traced() -> None:
+    """Each pair is sent to the model in one message, and with two more if the answer was unreadable."""
     chat = ScriptedChat(lambda messages: keep_all(messages) if len(messages) > 2 else "I would keep all of them.")
     context = run("mergerag-sym(guard=off, schedule=sequential)", 60, chat=chat)
     (summary,) = [step.reason for step in context.trace if step.action == "merged"]
@@ -263,14 +263,14 @@ def test_repairs_are_calls_beyond_one_a_fusion_and_are_told() -> None:
     assert summary.endswith(f"{fusions} calls of a model")
 
 
-def test_at_most_so_many_merges_are_under_way() -> None:
+def test_at_once_limits_concurrent_merges() -> None:
     chat = ScriptedChat(lambda messages: Turn(keep_all(messages), pause=0.02))
     run("mergerag-sym(at_once=2)", 20, chat=chat)
     assert chat.transcript.most_at_once == 2
 
 
-def test_what_a_model_left_out_stays_out_and_the_budget_is_not_filled_up() -> None:
-    """The rest of the budget is for the extractive operator, which left sentences out for want of room."""
+def test_sentences_dropped_by_a_model_stay_out() -> None:
+    """The rest of the budget is for the extractive operator, which dropped sentences only for lack of room."""
     chat = ScriptedChat(lambda messages: '{"keep":[1]}')
     context = run("mergerag-sym(guard=off)", 60, chat=chat)
     hold(context)
@@ -285,14 +285,14 @@ def test_what_a_model_left_out_stays_out_and_the_budget_is_not_filled_up() -> No
     assert context.tokens < run("mergerag-sym(guard=off)", 60).tokens
 
 
-def test_a_model_that_keeps_nothing_gets_a_context_of_what_the_index_found() -> None:
+def test_a_model_that_keeps_nothing_leaves_the_search_results() -> None:
     context = run("mergerag-sym", 40, chat=ScriptedChat(['{"keep":[]}']))
     hold(context)
     assert "Cats eat fish." in context.text
 
 
 @pytest.mark.parametrize("fusion", ["point", "copy"])
-def test_fusion_by_a_model_wants_one(fusion: str) -> None:
+def test_fusion_by_a_model_needs_one(fusion: str) -> None:
     with pytest.raises(UsageError) as error:
         run(f"mergerag-sym(fusion={fusion})", 40)
     assert "--chat" in error.value.hint
@@ -322,7 +322,7 @@ FORBIDDEN = ["strawberr", "Victoria", "moon", "cheese", "royal", "I was told", "
 @pytest.mark.parametrize("lie", LIES)
 @pytest.mark.parametrize("fusion", ["point", "copy"])
 @pytest.mark.parametrize("spec", SPECS)
-def test_nothing_that_a_lying_model_says_reaches_the_context(
+def test_no_invented_text_reaches_the_context(
     spec: str, fusion: str, lie: str, serve: Callable[..., tuple[ChatServer, Any]]
 ) -> None:
     script = LIES[lie]
@@ -342,7 +342,7 @@ def test_nothing_that_a_lying_model_says_reaches_the_context(
 
 
 @pytest.mark.parametrize("then", SPECS)
-def test_what_another_strategy_selected_is_merged(then: str) -> None:
+def test_the_selection_of_another_strategy_is_merged(then: str) -> None:
     wide = run("topk", room_for(then, 40))
     context = merge_context(then, wide, 40, Models(count_tokens))
     hold(context)

@@ -11,7 +11,7 @@ PCA = clustering_by("pca")
 
 
 def grouped(groups: int, each: int, seed: int = 0) -> Array:
-    """Unit vectors in groups that lie far apart."""
+    """Return unit vectors in groups that are far apart."""
     random = np.random.default_rng(seed)
     vectors = np.eye(groups, 24).repeat(each, 0) + 0.05 * random.normal(size=(groups * each, 24))
     return np.asarray(vectors / np.linalg.norm(vectors, axis=1, keepdims=True), np.float64)
@@ -20,7 +20,7 @@ def grouped(groups: int, each: int, seed: int = 0) -> Array:
 def test_groups_are_found() -> None:
     vectors = grouped(4, 20)
     found = clusters(vectors, [10] * 80, PCA)
-    # no cluster mixes two groups
+    # No cluster mixes two groups.
     assert all(len({i // 20 for i in members}) == 1 for members in found)
     assert {i for members in found for i in members} == set(range(80))
 
@@ -33,16 +33,16 @@ def test_a_node_belongs_to_each_component_above_a_tenth_and_to_its_likeliest() -
     shares = np.full((20, 11), 1e-3)
     shares[:10, 0] = shares[10:, 1] = 0.8
     shares[3, :2] = 0.45, 0.55
-    # all below a tenth
+    # All are below a tenth.
     shares[15] = 1 / 11
     shares[15, 2] += 0.001
     by = Clustering(lambda vectors, to, near: vectors[:, :to], lambda points: shares[: len(points)], "script")
     found = clusters(grouped(1, 20), [1] * 20, by)
-    # the clusters of the whole layer have eleven nodes or fewer, and are not divided
+    # The clusters of the whole layer have at most eleven nodes, and are not divided.
     assert found == [list(range(10)), [3, 10, 11, 12, 13, 14, 16, 17, 18, 19], [15]]
 
 
-def test_what_is_projected_where() -> None:
+def test_projections_of_the_layer_and_its_clusters() -> None:
     asked: list[tuple[int, int, int]] = []
 
     def project(vectors: Array, to: int, near: int) -> Array:
@@ -51,7 +51,7 @@ def test_what_is_projected_where() -> None:
 
     one = Clustering(project, lambda points: np.ones((len(points), 1)), "script")
     assert clusters(grouped(1, 37), [1] * 37, one) == [list(range(37))]
-    # int(sqrt(36)) neighbours for the layer, ten within its only cluster
+    # int(sqrt(36)) neighbours for the layer, ten within its only cluster.
     assert asked == [(37, 10, 6), (37, 10, 10)]
 
 
@@ -59,7 +59,7 @@ def test_what_is_projected_where() -> None:
 @settings(max_examples=25, deadline=None)
 def test_no_cluster_of_several_nodes_is_too_large_and_no_node_is_lost(count: int, tokens: int, seed: int) -> None:
     vectors = np.random.default_rng(seed).normal(size=(count, 12))
-    # what cannot be divided by the mixture is halved
+    # A cluster that the mixture cannot divide is halved.
     one = Clustering(PCA.project, lambda points: np.ones((len(points), 1)), "script")
     for by in (one, PCA) if count < 25 else (one,):
         found = clusters(vectors, [tokens] * count, by)

@@ -1,4 +1,4 @@
-"""The mixtures against a slow transcription, and against scikit-learn where it is installed."""
+"""The mixtures against a slow transcription, and against scikit-learn if it is installed."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def blobs(count: int, each: int = 40, dimensions: int = 2, seed: int = 0, apart:
 
 
 def literal_density(x: Array, mean: Array, covariance: Array) -> float:
-    """N(x | mean, covariance) as it is written."""
+    """Compute N(x | mean, covariance) literally."""
     d = len(x)
     squared = float((x - mean) @ np.linalg.inv(covariance) @ (x - mean))
     return float(exp(-0.5 * squared) / ((2 * pi) ** (d / 2) * float(np.linalg.det(covariance)) ** 0.5))
@@ -40,7 +40,7 @@ def literal_density(x: Array, mean: Array, covariance: Array) -> float:
 
 @given(st.integers(0, 10_000), st.integers(1, 3))
 @settings(max_examples=25, deadline=None)
-def test_one_round_is_the_textbook_s(seed: int, k: int) -> None:
+def test_one_round_matches_the_textbook(seed: int, k: int) -> None:
     random = np.random.default_rng(seed)
     points = random.normal(size=(12, 2))
     shares = random.dirichlet(np.ones(k), 12)
@@ -76,7 +76,7 @@ def test_the_least_bic_finds_blobs(count: int) -> None:
     assert all(len(set(hard[i * 40 : (i + 1) * 40])) == 1 for i in range(count))
 
 
-def test_few_and_equal_points_are_no_trouble() -> None:
+def test_few_and_equal_points_work() -> None:
     for points in (np.zeros((12, 10)), np.ones((3, 1)), np.eye(12, 10)):
         shares = soft_shares(points)
         assert np.isfinite(shares).all() and shares.sum(1) == pytest.approx(np.ones(len(points)))
@@ -94,14 +94,14 @@ def test_principal_directions_hold_the_most_variance() -> None:
     singular = np.linalg.svd(centred, compute_uv=False)
     found = principal(points, 3)
     assert np.linalg.norm(found, axis=0) == pytest.approx(singular[:3])
-    # turning all points round turns the projection round, and nothing else
+    # A rotation of all points rotates the projection and changes nothing else.
     assert found == pytest.approx(-principal(-points, 3))
 
 
-# -- beside scikit-learn
+# -- comparison with scikit-learn
 
 
-def test_the_same_start_leads_where_scikit_learn_gets() -> None:
+def test_the_same_start_gives_the_result_of_scikit_learn() -> None:
     mixtures = pytest.importorskip("sklearn.mixture", reason="scikit-learn is not installed (extra raptor)")
     for seed in range(12):
         points = blobs(3, 25, 3 + seed % 4, seed, apart=1.0 + seed)

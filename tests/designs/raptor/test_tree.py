@@ -1,4 +1,4 @@
-"""The tree over an index: grown once, kept, the same whatever happened meanwhile, and searched as the paper says."""
+"""The tree over an index: it is grown once, stored, independent of interruptions, and searched as in the paper."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ DOCUMENTS = [document(number) for number in range(8)]
 
 
 class WideEmbedder(HashEmbedder):
-    """To which questions lie at a distance of its own from every text, so that nothing ties."""
+    """An embedder whose questions have a distinct distance to every text, to avoid ties."""
 
     def embed_queries(self, texts: Sequence[str]) -> FloatArray:
         asked = np.random.default_rng(1).normal(size=(len(texts), self.dimension)).astype(np.float32)
@@ -51,7 +51,7 @@ class WideEmbedder(HashEmbedder):
 
 
 class StoppedEmbedder(HashEmbedder):
-    """Fails once it was asked so often."""
+    """An embedder that fails after a number of calls."""
 
     left = 10_000
 
@@ -104,7 +104,7 @@ def test_every_chunk_is_below_the_highest_layer(index: mw.Index) -> None:
     assert index.check() == []
 
 
-def test_summaries_are_sentences_of_what_lies_below(index: mw.Index) -> None:
+def test_summaries_are_sentences_of_the_chunks_below(index: mw.Index) -> None:
     tree, view = tree_of(index), view_of(index)
     for node, below in zip(tree.nodes, tree.chunks_below, strict=True):
         texts = " ".join(row.text for row in view.chunks(sorted(below)).values())
@@ -112,7 +112,7 @@ def test_summaries_are_sentences_of_what_lies_below(index: mw.Index) -> None:
         assert all(f"{sentence}." in texts for sentence in node.text.rstrip(".").split(". "))
 
 
-def test_a_tree_is_kept_and_made_anew_when_documents_come_and_go(tmp_path: Path) -> None:
+def test_a_tree_is_stored_and_computed_again_after_changes(tmp_path: Path) -> None:
     with opened(tmp_path / "index") as index:
         index.add(*DOCUMENTS[:6])
         first = tree_of(index)
@@ -145,7 +145,7 @@ def test_two_readers_that_need_a_tree_grow_it_once(tmp_path: Path, monkeypatch: 
 
 
 @pytest.mark.parametrize("damage", ["cut", "child", "layer", "vectors", "dimension", "link"])
-def test_what_is_no_tree_is_made_anew(index: mw.Index, tmp_path: Path, damage: str) -> None:
+def test_an_invalid_tree_is_computed_again(index: mw.Index, tmp_path: Path, damage: str) -> None:
     shutil.copytree(index.store.directory, tmp_path / "index")
     first = tree_of(index)
     (path,) = (tmp_path / "index" / "raptor").glob("*.json")
@@ -163,7 +163,7 @@ def test_what_is_no_tree_is_made_anew(index: mw.Index, tmp_path: Path, damage: s
         (tmp_path / "elsewhere").write_bytes(path.read_bytes())
         path.unlink()
         path.symlink_to(tmp_path / "elsewhere")
-        # the index is refused as a whole, before any of it is read
+        # The index is rejected as a whole before any of it is read.
         with opened(tmp_path / "index") as own, pytest.raises(mw.errors.CorruptIndex):
             tree_of(own)
         return
@@ -199,7 +199,7 @@ def test_copies_are_in_the_tree_once(tmp_path: Path) -> None:
         assert "summary" in [step.action for step in own.context(QUESTION, strategy="raptor", budget=200).trace]
 
 
-def test_mmr_weighs_nearness_against_what_is_chosen() -> None:
+def test_mmr_weighs_nearness_against_chosen_sentences() -> None:
     mean = np.array([1.0, 0.0], np.float32)
     rows = np.array([[0.9, 0.436], [0.89, 0.456], [0.8, -0.6]], np.float32)
     # 0.7 * 0.9 first; then 0.7 * 0.89 - 0.3 * 0.9998 = 0.323 against 0.7 * 0.8 - 0.3 * 0.4584 = 0.422
@@ -214,7 +214,7 @@ def test_mmr_weighs_nearness_against_what_is_chosen() -> None:
 WRITTEN = RaptorSettings(chunk=24, summary_tokens=40, summary="abstractive")
 
 
-def test_a_model_writes_summaries_and_is_asked_for_none_twice(tmp_path: Path) -> None:
+def test_a_model_writes_each_summary_once(tmp_path: Path) -> None:
     def script(messages: Sequence[mw.Message]) -> str | Turn:
         asked.append(messages[-1].text)
         return Turn(status=400) if len(asked) == failing else f"{QUESTION} Node {len(messages[-1].text)}."
@@ -230,7 +230,7 @@ def test_a_model_writes_summaries_and_is_asked_for_none_twice(tmp_path: Path) ->
             before, failing = list(asked), 0
             context = own.context(QUESTION, strategy="raptor", budget=100)
             tree = tree_of(own)
-            # each cluster is asked about once, but for the one that failed
+            # Each cluster is requested once, except the one that failed.
             assert len(asked) == len(set(asked)) + 1 and len(before) >= 4
             assert len(set(asked)) >= len([node for node in tree.nodes if node.layer == 1])
         release(chat)
@@ -239,7 +239,7 @@ def test_a_model_writes_summaries_and_is_asked_for_none_twice(tmp_path: Path) ->
     written = [one for one in context.passages if not one.verbatim]
     assert written and all(one.text.startswith(QUESTION) and one.spans for one in written)
     assert "written, not quoted" in context.text and context.tokens <= 100
-    # without the model: what stands is used, and nothing new can be made
+    # Without the model the stored tree is used, and no new one can be made.
     with opened(tmp_path / "index", WRITTEN) as own:
         assert tree_of(own).nodes == tree.nodes
         own.remove(["d0"])
@@ -251,7 +251,7 @@ def test_a_model_writes_summaries_and_is_asked_for_none_twice(tmp_path: Path) ->
 
 
 def literal(index: mw.Index, kind: str, k: int, layers: int = 20) -> list[str]:
-    """The texts of what is chosen, as the paper says it, by cosines of everything with everything."""
+    """Return the chosen texts by the paper's rules, from the cosines of all pairs."""
     tree, view = tree_of(index), view_of(index)
     embedder = WideEmbedder()
     (asked,) = embedder.embed_queries([QUESTION])
@@ -281,7 +281,7 @@ def literal(index: mw.Index, kind: str, k: int, layers: int = 20) -> list[str]:
 
 @pytest.mark.parametrize("kind", ["collapsed", "traverse"])
 @pytest.mark.parametrize(("k", "layers"), [(3, 20), (7, 1), (5, 0), (2, 2)])
-def test_what_is_found_is_what_the_paper_finds(index: mw.Index, kind: str, k: int, layers: int) -> None:
+def test_results_match_the_paper(index: mw.Index, kind: str, k: int, layers: int) -> None:
     context = index.context(QUESTION, strategy=f"raptor(tree={kind}, k={k}, layers={layers})", budget=100_000)
     wanted = literal(index, kind, k, layers)
     search = next(step for step in context.trace if step.action == "search")
@@ -294,14 +294,14 @@ def test_what_is_found_is_what_the_paper_finds(index: mw.Index, kind: str, k: in
             assert sentence in held
 
 
-def test_a_summary_counts_only_where_all_below_it_may_be_seen(index: mw.Index) -> None:
+def test_a_summary_counts_only_if_all_documents_below_match(index: mw.Index) -> None:
     tree, reader = tree_of(index), index.state().reader("id in ('d0', 'd4')")
-    standing = reader.view("raptor").standing(tree, 20)
+    searchable = reader.view("raptor").searchable(tree, 20)
     wanted = {
         number for chunk, number in tree.numbers.items() if view_of(index).chunks([chunk])[chunk].doc_id in ("d0", "d4")
     }
-    assert standing == [place for place, below in enumerate(tree.documents) if below <= wanted]
-    assert 0 < len(standing) < len(tree.nodes)
+    assert searchable == [place for place, below in enumerate(tree.documents) if below <= wanted]
+    assert 0 < len(searchable) < len(tree.nodes)
     for spec in ("raptor", "raptor(tree=traverse)"):
         context = index.context(QUESTION, strategy=spec, budget=300, where="id in ('d0', 'd4')")
         assert {span.doc_id for one in context.passages for span in one.spans} <= {"d0", "d4"} and context.passages

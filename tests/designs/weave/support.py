@@ -1,4 +1,4 @@
-"""Two handbooks small enough to be read, and readers of them."""
+"""Two small handbooks, and readers of them."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ TEXTS = st.lists(WORDS, min_size=1, max_size=40).map(" ".join).filter(str.strip)
 
 
 def literal(candidates: Candidates, row: int) -> dict[str, float]:
-    """The features of one sentence, from the texts, the scores of leaves, the named sections and the links alone."""
+    """Compute the features of one sentence from the texts, the scores of leaves, the named sections and the links alone."""
     asked, question = candidates.asked, content_terms(candidates.asked.text)
     everything = candidates.sentences
     weights = literal_weights(candidates)
@@ -88,7 +88,7 @@ def literal(candidates: Candidates, row: int) -> dict[str, float]:
 
 
 def literal_weights(candidates: Candidates) -> dict[str, float]:
-    """BM25's idf over the leaves, adding up to 1."""
+    """Compute BM25's idf over the leaves, scaled to sum to 1."""
     leaves = {sentence.leaf.id: sentence.leaf for sentence in candidates.sentences}
     held = []
     for leaf in leaves.values():
@@ -109,7 +109,7 @@ def candidates_of(documents: list[Document], embedder: HashEmbedder | None, k: i
 
 
 @given(st.lists(TEXTS, min_size=1, max_size=3), st.booleans(), st.data())
-def test_features_are_what_they_say(texts: list[str], embedded: bool, data: st.DataObject) -> None:
+def test_features_match_their_definition(texts: list[str], embedded: bool, data: st.DataObject) -> None:
     documents = [Document(id=f"d{i}", title="Été", text=text) for i, text in enumerate(texts)]
     candidates = candidates_of(documents, HashEmbedder() if embedded else None)
     if not candidates.sentences:
@@ -176,7 +176,7 @@ def test_shares_do_not_depend_on_the_order_of_the_terms() -> None:
     assert len({candidates.share(terms) for terms in permutations("abcd")}) == 1
 
 
-def test_what_stands_before_a_candidate() -> None:
+def test_the_candidate_before_another() -> None:
     text = "# Pumps\n\nPumps press. This one hums.\n\n# Rings\n\nThat ring turns. It clicks.\n"
     reader = reader_of(Document(id="d", title="D", text=text))
     candidates = Candidates(QuestionAspects.of(QUESTION, None), {})
@@ -207,13 +207,13 @@ def test_a_section_goes_on_in_its_next_leaf() -> None:
     assert [candidates.before(i) for i in firsts] == [None, firsts[1] - 1]
 
 
-def test_words_of_the_question_that_are_no_name_say_what_is_asked() -> None:
+def test_relations_are_question_words_outside_names() -> None:
     asked = QuestionAspects.of("Where was the director of Silent Rain born?", None)
     assert asked.relations([]) == {"direc", "silen", "rain", "born"}
     assert asked.relations([Mention("silent rain", 5, 7)]) == {"direc", "born"}
 
 
-def test_what_is_told_of_a_father_is_told_of_a_daughter() -> None:
+def test_related_words_join_the_relations() -> None:
     asked = QuestionAspects.of("Who was the father of Ada Moor?", None)
     assert {"fathe", "daugh", "child"} <= asked.relations([Mention("ada moor", 5, 7)])
     assert "daugh" not in QuestionAspects.of("Where was Ada Moor born?", None).relations([])

@@ -1,4 +1,4 @@
-"""Hops on an index made by hand: what a name leads to, how strongly, and where it leads nowhere."""
+"""Hops on a small index: the target of a name, its strength, and names that lead nowhere."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ RAIN = "Silent Rain is a 1931 drama directed by Ada Moor."
 
 
 def candidates_of(reader: IndexReader, relevance: dict[str, float], question: str = QUESTION) -> Candidates:
-    """All sentences, with the relevance of those named by how they begin; the others have none."""
+    """Return all sentences. Those with the given beginnings have a relevance, the others have none."""
     candidates = Candidates(QuestionAspects.of(question, None), {})
     candidates.add(reader.sentences(range(60)).values())
     values = [
@@ -51,7 +51,7 @@ def link(strength: float, name: str = "x") -> Link:
     return Link(0, name, strength, False)
 
 
-def test_a_name_leads_to_what_defines_it() -> None:
+def test_a_name_leads_to_its_definition() -> None:
     reader = reader_of(FILMS)
     candidates = candidates_of(reader, {"Silent Rain is": 0.8})
     ((definition, links),) = Follower(candidates, reader, [Mention("silent rain", 5, 7)], 1).follow().items()
@@ -61,7 +61,7 @@ def test_a_name_leads_to_what_defines_it() -> None:
     assert (found.name, found.near) == ("ada moor", True) and found.strength == pytest.approx(0.8)
 
 
-def test_a_name_is_near_only_beside_a_word_of_the_question() -> None:
+def test_a_name_is_near_only_next_to_a_word_of_the_question() -> None:
     reader = reader_of(FILMS)
     candidates = candidates_of(reader, {"Silent Rain is": 0.8}, "Where was Silent Rain shot?")
     ((_, links),) = Follower(candidates, reader, [Mention("silent rain", 2, 4)], 1).follow().items()
@@ -77,7 +77,7 @@ def test_a_name_is_near_only_beside_a_word_of_the_question() -> None:
         ("Ada Moor of this town directed it.", False),
     ],
 )
-def test_beside_is_four_words_before_or_three_after(sentence: str, near: bool) -> None:
+def test_near_means_four_words_before_or_three_after(sentence: str, near: bool) -> None:
     film = Document(id="film", title="Film", text=f"# Silent Rain\n\n{sentence}\n")
     reader = reader_of(film, Document(id="p", title="P", text="# Ada Moor\n\nShe was born in Faro.\n"))
     candidates = candidates_of(reader, {sentence: 0.8})
@@ -113,7 +113,7 @@ def test_a_name_that_leads_back_to_its_own_leaf_leads_nowhere() -> None:
 
 
 @pytest.mark.parametrize("count", [1, 3, COMMON - 1, COMMON])
-def test_a_name_of_many_definitions_leads_to_each_more_weakly_and_at_last_to_none(count: int) -> None:
+def test_many_definitions_weaken_a_name_and_too_many_end_it(count: int) -> None:
     film = Document(id="film", title="Film", text="# Silent Rain\n\nIt was directed by Ada Moor.\n")
     people = [
         Document(id=f"p{i}", title=f"P{i}", text=f"# Ada Moor\n\nShe was born in town {i}.\n") for i in range(count)
@@ -141,7 +141,7 @@ def test_names_are_looked_up_once() -> None:
     assert len(set(asked)) == len(asked) and "ada moor" in asked
 
 
-def test_the_names_in_a_question_and_what_defines_them() -> None:
+def test_the_names_in_a_question_and_their_definitions() -> None:
     many = [Document(id=f"r{i}", title=f"R{i}", text="# Rain\n\nIt falls.\n") for i in range(COMMON + 1)]
     reader = reader_of(FILMS, *many)
     names, known = named_definitions(QuestionAspects.of("Did Ada Moor of Silent Rain like Rain?", None), reader)
@@ -168,7 +168,7 @@ def test_a_hop_reads_the_strongest_definitions_and_no_faint_ones() -> None:
     assert strongest({Definition(0, 3, 1): [link(0.5)], Definition(0, 1, 1): [link(0.5)]})[0].first_leaf == 1
 
 
-def test_links_are_those_of_the_section_and_lead_nowhere_where_nothing_was_read() -> None:
+def test_links_are_grouped_by_section_without_unread_definitions() -> None:
     candidates = candidates_of(reader_of(FILMS), {})
     sections = {section_of(leaf): i for i, leaf in sorted(candidates.leaves.items(), reverse=True)}
     first, other = sections["films", ("Silent Rain",)], sections["films", ("Snow",)]
@@ -185,12 +185,12 @@ def test_links_are_those_of_the_section_and_lead_nowhere_where_nothing_was_read(
     }
 
 
-def test_of_a_long_definition_the_first_leaves_are_read_each_once() -> None:
+def test_the_first_leaves_of_a_long_definition_are_read_once() -> None:
     read = leaves_of([Definition(0, 10, 99), Definition(0, 12, 2), Definition(0, 3, 1)], {11: None})
     assert read == [10, *range(12, 10 + LEAVES), 3]
 
 
-def test_the_sentence_of_a_named_section_that_says_what_is_asked_leads_on_strongly() -> None:
+def test_a_sentence_with_the_asked_relation_leads_on_strongly() -> None:
     text = "# Silent Rain\n\nSilent Rain is a drama. It was directed by Ada Moor. Ben Cole wept.\n"
     film = Document(id="film", title="Film", text=text)
     people = [Document(id=name, title=name, text=f"# {name}\n\nBorn in a town.\n") for name in ("Ada Moor", "Ben Cole")]

@@ -1,4 +1,4 @@
-"""The second search: what it asks, whom it serves, and that it changes nothing for what the first one found."""
+"""The second search: its query, its results, and the unchanged scores of the first search."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ OTHERS = [
 
 
 def candidates_of(question: str, *texts: str) -> Candidates:
-    """The sentences of one section, each more relevant than the next."""
+    """Return the sentences of one section, in falling relevance."""
     reader = reader_of(Document(id="d", title="", text=" ".join(texts)))
     candidates = Candidates(QuestionAspects.of(question, None), {})
     candidates.add(reader.sentences(range(30)).values())
@@ -36,7 +36,7 @@ def candidates_of(question: str, *texts: str) -> Candidates:
     return candidates
 
 
-def test_what_is_open_is_asked_with_the_names_in_the_evidence() -> None:
+def test_open_words_are_searched_with_the_names_in_the_evidence() -> None:
     open_ = open_question(candidates_of(QUESTION, "Ada Moor was born in Faro.", "She liked tea."))
     assert open_ is not None
     words = open_.split()
@@ -52,12 +52,12 @@ def test_what_is_open_is_asked_with_the_names_in_the_evidence() -> None:
         (),
     ],
 )
-def test_nothing_is_asked_where_nothing_is_open_or_no_name_leads_on(texts: tuple[str, ...]) -> None:
+def test_no_second_search_without_open_words_or_names(texts: tuple[str, ...]) -> None:
     assert open_question(candidates_of(QUESTION, *texts)) is None
 
 
 class Recording(ScriptedReader):
-    """Ranks by script, and remembers what was searched for."""
+    """A reader that ranks by script and records its queries."""
 
     asked: list[str]
 
@@ -71,7 +71,7 @@ def gathered(parameters: Weave, documents: Sequence[Document] = (ADA, COAST, *OT
     return gather(QUESTION, reader_of(*documents), parameters, trace), trace
 
 
-def test_it_finds_what_names_the_place_without_defining_it() -> None:
+def test_it_finds_sections_that_do_not_define_the_name() -> None:
     alone, _ = gathered(Weave(k=1, onward=0))
     assert not any("Eva" in sentence.text for sentence in alone.sentences)
     candidates, trace = gathered(Weave(k=1, onward=3))
@@ -87,7 +87,7 @@ def test_leaves_of_the_first_search_are_judged_as_before() -> None:
     assert all(onward[i] == 0 for i, s in enumerate(candidates.sentences) if s.leaf.id in candidates.scores)
 
 
-def test_there_is_one_second_search_at_most_and_none_without_hops() -> None:
+def test_at_most_one_second_search_and_never_without_hops() -> None:
     for hops, most in ((0, 1), (1, 2), (3, 2)):
         reader = Recording(memory_store([ADA, COAST, *OTHERS]), {})
         gather(QUESTION, reader, Weave(hops=hops), [])

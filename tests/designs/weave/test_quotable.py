@@ -1,4 +1,4 @@
-"""Contexts of other strategies as evidence: all their sentences, none from elsewhere, without a search."""
+"""Contexts of other strategies as evidence: all of their sentences, no others, and no search."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LEAVES = [leaf for stored in STORE.document_rows(["films", "manual"]) for leaf i
 
 
 class NoSearch(HybridReader):
-    """A reader of these documents that refuses to search."""
+    """A reader of these documents that fails on any search."""
 
     def rank_rows(self, question: str, k: int, table: str, column: str = "vector") -> list[tuple[int, float]]:
         raise AssertionError(f"searched for {question!r}")

@@ -1,4 +1,4 @@
-"""The scores of passages: the order that a chain gives them, on films and people whose right order can be read."""
+"""The scores of passages and the order given by a chain, on films and people with an obvious order."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def ranks(question: str, *documents: Document) -> list[str]:
     return [document for document, _ in ranked_documents(context)]
 
 
-def test_both_ends_of_a_bridge_come_before_what_only_sounds_like_the_question() -> None:
+def test_both_ends_of_a_bridge_come_before_lookalikes() -> None:
     question = "Where was the director of Silent Rain born?"
     assert set(ranks(question, *PAGES)[:2]) == {"silent-rain", "ada-moor"}
 
@@ -61,7 +61,7 @@ def test_a_question_of_one_page_has_that_page_first() -> None:
 
 
 @pytest.mark.parametrize("budget", [20, 60, 200])
-def test_the_text_of_a_context_knows_nothing_of_the_scores(budget: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_scores_do_not_change_the_text(budget: int, monkeypatch: pytest.MonkeyPatch) -> None:
     def context() -> Context:
         question = "Where was the director of Silent Rain born?"
         return assemble("weave", question, reader_of(*PAGES), budget, MODELS)
@@ -84,7 +84,7 @@ def test_a_passage_without_its_headings_has_the_score_of_its_document() -> None:
 
 SNOW = Document("snow", "# Snow\n\nSnow falls in winter.\n\n# Silent Rain\n\nRain falls in spring.", "Weather")
 
-# -- the features, beside a slow transcription
+# -- the features against a slow transcription
 
 READER = reader_of(*PAGES, SNOW)
 LEAVES = list(READER.sentences(range(60)).values())
@@ -94,7 +94,7 @@ shares = st.floats(0, 1, width=32)
 
 @st.composite
 def judged(draw: st.DrawFn) -> Candidates:
-    """All sentences with any relevance; any sections that are named; any links between sentences and sections."""
+    """Build all sentences with any relevance, any named sections, and any links between sentences and sections."""
     question = draw(st.sampled_from(["Where was she born?", "Which is older, Silent Rain or Loud Snow?"]))
     candidates = Candidates(QuestionAspects.of(question, None), {})
     candidates.add(LEAVES)
@@ -109,7 +109,7 @@ def judged(draw: st.DrawFn) -> Candidates:
 
 
 def slow_named(candidates: Candidates, section: tuple[str, tuple[str, ...]]) -> float:
-    """The feature as its comment has it."""
+    """Compute the feature as its comment describes it."""
     name, members = candidates.named.get(section), candidates.members[section]
     if name is None or min(candidates.sentences[i].leaf.start for i in members) > 0:
         return 0.0
@@ -119,7 +119,7 @@ def slow_named(candidates: Candidates, section: tuple[str, tuple[str, ...]]) -> 
 
 
 def slow_led(candidates: Candidates, target: tuple[str, tuple[str, ...]]) -> float:
-    """The feature as its comment has it."""
+    """Compute the feature as its comment describes it."""
 
     def names_whole(link: Link, section: tuple[str, tuple[str, ...]]) -> bool:
         leaf = candidates.sentences[candidates.members[section][0]].leaf
@@ -142,7 +142,7 @@ def slow_led(candidates: Candidates, target: tuple[str, tuple[str, ...]]) -> flo
 
 @settings(max_examples=40)
 @given(judged())
-def test_features_are_those_of_the_slow_transcription(candidates: Candidates) -> None:
+def test_features_match_the_slow_transcription(candidates: Candidates) -> None:
     shown = best_by_section(candidates, range(COUNT))
     found = section_features(candidates, shown)
     assert found.shape == (len(shown), len(SECTION_FEATURES)) and list(shown) == list(candidates.members)
@@ -173,7 +173,7 @@ def test_scores_are_probabilities_that_grow_with_the_evidence_and_ignore_the_ord
     )
 
 
-def test_the_weights_say_what_the_features_are() -> None:
+def test_the_weights_are_positive_and_named_after_the_features() -> None:
     assert set(SECTION_WEIGHTS) == {"bias", *SECTION_FEATURES} and all(SECTION_WEIGHTS[f] > 0 for f in SECTION_FEATURES)
     page = PAGES[2]
     candidates = Candidates(QuestionAspects.of("Where did she grow up?", None), {})

@@ -1,4 +1,4 @@
-"""weave with a reranker: what it is asked, what it changes; and cosines that lie close together."""
+"""weave with a reranker: the reranker's input and effect, and cosines that are close together."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ GOLD = "A fox lives there."
 
 
 class Knowing:
-    """A reranker that takes the fox of mill 17 for the answer, with noise and a scale of its own."""
+    """A reranker that prefers the fox of mill 17, with noise and a scale of its own."""
 
     def __init__(self, gain: float, scale: float = 1.0) -> None:
         self.spec, self.gain, self.scale = f"gain {gain:g}", gain, scale
@@ -60,7 +60,7 @@ def weave(reranker: Reranker | None, spec: str = "weave", budget: int = 60) -> C
     return assemble(spec, QUESTION, reader, budget, models)
 
 
-def test_a_strong_reranker_counts_and_says_what_it_added() -> None:
+def test_a_strong_reranker_counts_and_reports_its_log_odds() -> None:
     assert GOLD not in weave(None).text
     found = weave(judge := Knowing(9))
     assert GOLD in found.text and "Mill 17" in found.text
@@ -75,7 +75,7 @@ def test_a_useless_reranker_costs_nothing() -> None:
     plain = weave(None)
     assert all(one.reranked is None for one in plain.evidence or ())
     for judge in (Knowing(0), Knowing(0, 50), Knowing(-9)):
-        # which of the five mills there, the question does not say
+        # The question does not say which of the five mills there it means.
         assert weave(judge).text.count("river Orla") == plain.text.count("river Orla") > 1
     fitted = weave(Calibrated(Knowing(9), Calibration(0, 0)))
     assert [p.spans for p in fitted.passages] == [p.spans for p in plain.passages]
@@ -105,7 +105,7 @@ def test_a_calibration_is_fitted_on_the_candidates_of_questions() -> None:
 
 
 class Narrow(HashEmbedder):
-    """The same directions in a narrow cone: each cosine is a fifth of what it was, above four fifths."""
+    """The same directions in a narrow cone: each cosine is a fifth of the original plus four fifths."""
 
     spec = "narrow"
     dimension = HashEmbedder().dimension + 1

@@ -1,4 +1,4 @@
-"""What candidates cost and what they are worth, worked out by hand."""
+"""Costs and worth of candidates, computed by hand."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_a_heading_is_paid_once_a_section() -> None:
     assert prices.tokens.tolist() == [len(candidates.sentences[i].text) for i in chosen]
 
 
-def test_stored_tokens_are_used_where_they_are_those_of_the_counter() -> None:
+def test_stored_tokens_are_used_if_they_match_the_counter() -> None:
     asked: list[str] = []
 
     def counting(texts: Sequence[str]) -> list[int]:
@@ -103,7 +103,7 @@ def test_both_sides_of_a_comparison_are_aspects_of_their_own() -> None:
     assert objective.weights[terms:].tolist() == pytest.approx([0.3 * 1.5 / 2] * 2)
 
 
-def test_what_a_more_relevant_candidate_says_covers_nothing_anew() -> None:
+def test_a_near_duplicate_covers_nothing_again() -> None:
     copies = [Document(id=f"d{i}", title="", text="The knurled ring of the valve is turned.") for i in range(2)]
     candidates = candidates_of("knurled ring", *copies, embedder=HashEmbedder())
     tokens: FloatArray = np.ones(2, np.float32)
@@ -130,7 +130,7 @@ def test_a_sentence_that_needs_the_one_before_comes_with_it_or_not_at_all() -> N
     assert select(candidates, alone, models, Weave(previous=False), [])[0] == [needing]
 
 
-def test_the_trace_says_why_and_what_was_left_out() -> None:
+def test_the_trace_gives_reasons_and_lists_left_out_sentences() -> None:
     candidates = candidates_of("Where was Silent Rain shot?", FILMS, relevance=0.01)
     (shot,) = at(candidates, "It was shot")
     candidates.relevance[shot] = 0.9
@@ -141,13 +141,13 @@ def test_the_trace_says_why_and_what_was_left_out() -> None:
     taken, stopped, *left = trace
     assert (taken.action, taken.inputs) == ("take", (candidates.sentences[shot].span,))
     assert taken.reason == "the question names “silent rain”; it holds shot"
-    assert stopped.action == "stop" and f"{len(candidates) - 1} sentences were left out" in stopped.reason
+    assert stopped.action == "stop" and f"{len(candidates) - 1} sentences left out" in stopped.reason
     assert [step.action for step in left] == ["left"] * min(LEFT_OUT, len(candidates) - 1)
     assert not {span for step in left for span in step.inputs} & set(taken.inputs)
 
 
-def test_a_small_section_goes_in_whole_where_its_sentences_score_together() -> None:
-    """`with_neighbours`, compared with a literal transcription."""
+def test_a_small_section_goes_in_whole() -> None:
+    """Compare `with_neighbours` with a literal transcription."""
     candidates = candidates_of("q", FILMS)
     rng = np.random.default_rng(3)
     candidates.relevance = rng.random(len(candidates)).astype(np.float32)

@@ -60,11 +60,11 @@ def test_recomp_takes_the_most_similar_or_none() -> None:
     context = assemble(f"recomp(least={float(cosines.max()) + 0.01})", QUESTION, reader, 500, MODELS)
     assert "the best has" in context.trace[-1].reason
     by_terms = assemble("recomp(n=1)", QUESTION, reader_of(FILMS), 500, MODELS)
-    assert "directed" in by_terms.text and any("shares of the question's terms" in s.reason for s in by_terms.trace)
+    assert "directed" in by_terms.text and any("ranked by shares of its terms" in s.reason for s in by_terms.trace)
 
 
 class Longest:
-    """The longer, the more useful; keeps what it was asked."""
+    """A predictor that prefers longer sentences and records its inputs."""
 
     spec = "longest"
 

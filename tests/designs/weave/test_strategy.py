@@ -1,4 +1,4 @@
-"""weave on small handbooks whose right answer can be read, and its invariants on any text."""
+"""weave on small handbooks with obvious answers, and its invariants on any text."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_both_sides_of_a_comparison_are_covered() -> None:
     assert "1931" in found.text and "1940" in found.text
 
 
-def test_every_sentence_says_why_it_is_there() -> None:
+def test_every_selected_sentence_has_a_reason() -> None:
     found = weave("Where was the director of Silent Rain born?", FILMS)
     taken = [step for step in found.trace if step.action == "take"]
     assert taken and all(step.reason and step.inputs and step.score is not None for step in taken)
@@ -87,7 +87,7 @@ def test_a_near_duplicate_gains_nothing() -> None:
 
 
 def test_hops_stay_within_the_condition(tmp_path: Path) -> None:
-    """What the evidence names may not lead out of the documents that the question is about."""
+    """Names in the evidence must not lead to documents outside the condition."""
     store = new_store("lance", tmp_path)
     films = Document(id="films", title="Films", text="# Silent Rain\n\nSilent Rain was directed by Ada Moor.\n")
     people = Document(

@@ -123,13 +123,13 @@ def test_a_repetition_gains_nothing_and_stays_out() -> None:
     assert maximise(same, [(0,), (1,)], lambda new, _: len(new), 10).order == (0,)
 
 
-def test_the_best_single_one_wins_where_small_ones_mislead() -> None:
+def test_the_best_single_bundle_can_beat_several_small_ones() -> None:
     found = maximise(plain([1.1, 10.0]), [(0,), (1,)], lambda new, _: sum((1, 10)[i] for i in new), 10)
     assert found.order == (1,)
 
 
-def test_what_becomes_cheaper_is_looked_at_again() -> None:
-    """Candidates 0 and 1 share a heading of 5 tokens: once 0 is taken, 1 costs 1 and goes before 2."""
+def test_a_cheaper_bundle_is_evaluated_again() -> None:
+    """Candidates 0 and 1 share a heading of 5 tokens. Once 0 is taken, 1 costs 1 and precedes 2."""
 
     def cost(new: Sequence[int], taken: frozenset[int]) -> int:
         heading = 5 if {0, 1} & set(new) and not {0, 1} & taken else 0

@@ -139,7 +139,7 @@ def test_a_gain_becomes_lines_of_the_configuration() -> None:
 
 def test_what_changes_nothing_is_left_out_with_its_reason(index: Index, tmp_path: Path) -> None:
     found = tune(index, questions(), "weave", budget=40, folder=tmp_path, seconds=1)
-    assert found.idle["select"] == "select=point wants a chat model"
+    assert found.idle["select"] == "select=point needs a chat model"
     assert found.idle["trust"] == "it changes no context here"
     # an index without vectors has no weight of vectors
     assert "weight" in found.idle and not found.is_better

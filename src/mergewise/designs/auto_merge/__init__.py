@@ -1,7 +1,8 @@
-"""Auto-Merge retrieval: leaves that cover enough of their parent become the parent. Its view is the tree that every index has.
+"""Auto-Merge retrieval: leaves that cover enough of their parent are replaced by the parent. Its view is the tree of every
+index.
 
-Beside it stand `topk`, the best leaves as they are, which is also DOS RAG, bare BM25, dense, hybrid and reranked retrieval; and
-`full`, everything in order.
+The baselines are `topk`, the best leaves as they are (also DOS RAG, bare BM25, dense, hybrid and reranked retrieval), and
+`full`, all documents in order.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ def _strategies() -> dict[str, Strategy]:
     bare = topk.BASELINES
     return {
         "auto-merge": Strategy(
-            strategy.assemble, strategy.AutoMerge(), "leaves that cover enough of a section become the section"
+            strategy.assemble, strategy.AutoMerge(), "leaves that cover enough of a section are replaced by the section"
         ),
         "topk": Strategy(topk.assemble, topk.TopK(), "the best leaves until the budget is full"),
         "dos": Strategy(topk.assemble, topk.TopK(order="document"), "the best leaves in the order of their documents"),

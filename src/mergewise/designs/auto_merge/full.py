@@ -1,8 +1,8 @@
-"""The whole context, the row LC of the papers: all documents that the question is about, in order, as much as the budget holds.
+"""The whole context, the row LC of the papers: all documents of the question, in order, up to the budget.
 
-What is too much is cut out of the middle, as LongBench does it: half of the budget is filled from the beginning of the first
-document, half from the end of the last. LongBench cuts between two tokens; here a leaf is taken whole or by its first
-sentences. Nothing is searched: `where` says which documents are meant.
+The surplus is cut out of the middle, as in LongBench: half of the budget is filled from the beginning of the first document,
+half from the end of the last. LongBench cuts between two tokens. Here a leaf is taken whole or by its first sentences. Nothing
+is searched: `where` selects the documents.
 """
 
 from __future__ import annotations
@@ -18,14 +18,15 @@ from mergewise.protocols import IndexReader
 from mergewise.ranges import SHARE, CheckedFields
 from mergewise.types import Cause, Context, Leaf, Span, Step
 
-_AT_ONCE = 16  # documents that are read together
+# Documents to read in one call.
+_AT_ONCE = 16
 _WHOLE = 1 << 62
 
 
 @dataclass(frozen=True, slots=True)
 class Full(CheckedFields):
     beginning: Annotated[
-        float, SHARE, "share of the budget that is filled from the beginning; all else from the end"
+        float, SHARE, "share of the budget filled from the beginning; the rest is filled from the end"
     ] = 0.5
 
 
@@ -43,7 +44,7 @@ def assemble(question: str, reader: IndexReader, budget: int, models: Models, pa
 def _from_both_ends(
     documents: Sequence[str], reader: IndexReader, budget: int, models: Models, beginning: float
 ) -> Iterator[tuple[int, Leaf]]:
-    """Leaves with the places of their documents, from the end that lacks more of its share, until the budget is full."""
+    """Yield leaves with the positions of their documents, from the end that lacks more of its share, up to the budget."""
     ends = _leaves(documents, reader, 1), _leaves(documents, reader, -1)
     tokens = [0, 0]
     seen: set[int] = set()
@@ -58,7 +59,7 @@ def _from_both_ends(
 
 
 def _leaves(documents: Sequence[str], reader: IndexReader, step: int) -> Iterator[tuple[int, Leaf]]:
-    """All leaves that say something, forward or backward."""
+    """Yield all leaves with sentences, forward or backward."""
     places = range(len(documents))[::step]
     for first in range(0, len(places), _AT_ONCE):
         some = places[first : first + _AT_ONCE]

@@ -1,18 +1,18 @@
-"""Auto-Merge retrieval: leaves that cover enough of a parent become the parent, neighbours join.
+"""Auto-Merge retrieval: leaves that cover enough of a parent are replaced by the parent, and neighbours are joined.
 
-Modes: "auto" merges by share and score; "always" gives the parents of the hits; "never" gives leaves; "semantic"
-gives clusters of leaves by the cosine of their vectors.
+Modes: "auto" merges by share and score. "always" returns the parents of the hits. "never" returns leaves. "semantic" returns
+clusters of leaves by the cosine of their vectors.
 
 Where we differ from the design of record, and why:
-- a score threshold is a share of the best hit's score, and a cosine threshold lies at a share of the way from the lowest to
-  the highest cosine among the hits, since absolute thresholds mean something else for every embedder;
-- a parent that the whole budget cannot hold never replaces its hits;
-- merging is repeated up to the document, and a section that was merged counts as one child of its own parent; hits deeper
-  inside a section that was merged become part of it;
-- by default a merged section has the score of its best part ("max"): with the mean, weak leaves would drag a good one down;
-- neighbours join only where both reach `min_score`, since a weak one would come in at a strong one's score; with `join=all`
-  whatever touches joins, as in the design of record;
-- which leaves are neighbours, and which gaps are filled, is decided by position and never by rank.
+- A score threshold is a share of the best hit's score, and a cosine threshold is a share of the distance from the lowest to
+  the highest cosine among the hits, since absolute thresholds depend on the embedder.
+- A parent that exceeds the whole budget never replaces its hits.
+- Merging is repeated up to the document. A merged section counts as one child of its own parent, and hits deeper
+  inside a merged section become part of it.
+- By default a merged section has the score of its best part ("max"). With the mean, weak leaves would drag a good one down.
+- Neighbours are joined only if both reach `min_score`, since a weak one would get a strong one's score. With `join=all`
+  all touching items are joined, as in the design of record.
+- Neighbours and gaps are determined by position and never by rank.
 """
 
 from __future__ import annotations
@@ -43,27 +43,21 @@ Mode: TypeAlias = Literal["auto", "always", "never", "semantic"]
 @dataclass(frozen=True, slots=True)
 class AutoMerge(CheckedFields):
     mode: Annotated[
-        Mode,
-        "`auto` merges by share and score; `always` gives parents only; `never` leaves only; `semantic` clusters of leaves "
-        "by cosine",
+        Mode, "`auto` merges by share and score, `always` takes parents, `never` leaves, `semantic` clusters by cosine"
     ] = "auto"
-    k: Annotated[int, ROWS, "leaves that are looked at"] = 48
+    k: Annotated[int, ROWS, "leaves from the search"] = 48
     merge_threshold: Annotated[
-        float, Range(0, 2), "the share of a parent's children that must be found; above 1 none"
+        float, Range(0, 2), "minimum share of a parent's children found; above 1 disables merging"
     ] = 0.6
-    min_score: Annotated[float, SHARE, "their mean score, as a share of the best hit's"] = 0.75
-    join: Annotated[
-        Literal["strong", "all"], "which neighbours of one parent join: those that both reach `min_score`, or all"
-    ] = "strong"
-    fill_gaps: Annotated[int, Range(0, 1000), "leaves missing between two found neighbours that are filled in"] = 0
+    min_score: Annotated[float, SHARE, "minimum mean score of these children, as a share of the best hit's"] = 0.75
+    join: Annotated[Literal["strong", "all"], "neighbours to join: pairs that both reach `min_score`, or all"] = (
+        "strong"
+    )
+    fill_gaps: Annotated[int, Range(0, 1000), "maximum missing leaves between two neighbours that are filled in"] = 0
     similarity: Annotated[
-        float,
-        SHARE,
-        "in `semantic`: where between the lowest (0) and the highest (1) cosine among the hits two leaves count as alike",
+        float, SHARE, "`semantic`: minimum cosine, from the lowest (0) to the highest (1) among the hits"
     ] = 0.7
-    merged_score: Annotated[
-        Literal["mean", "max"], "the score of what was merged: the mean of its parts', or the best part's"
-    ] = "max"
+    merged_score: Annotated[Literal["mean", "max"], "score of a merged section from the scores of its parts"] = "max"
 
     order: Order = "document"
 
@@ -100,37 +94,37 @@ def assemble(question: str, reader: IndexReader, budget: int, models: Models, pa
 def merge(
     items: Sequence[_LeafRange], sections: dict[int, Section], parameters: AutoMerge, budget: int, trace: list[Step]
 ) -> list[_LeafRange]:
-    """Replace items by their parents. The deepest parents come first, so that one pass is as good as repeated ones."""
+    """Replace items by their parents. The deepest parents come first, so that one pass equals repeated ones."""
     floor = _floor(items, parameters)
-    standing = list(items)
+    current = list(items)
     for depth in range(max((len(item.ancestors) for item in items), default=0), 0, -1):
         families = defaultdict(list)
-        for item in standing:
+        for item in current:
             if len(item.ancestors) == depth:
                 families[item.ancestors[-1]].append(item)
         for parent_id, family in families.items():
             parent = sections.get(parent_id)
             if parent is None or not _should_merge(parent, family, parameters, floor, budget):
                 continue
-            inside = [item for item in standing if _lies_in(item, parent)]
+            inside = [item for item in current if _lies_in(item, parent)]
             score = _merged_score([item.score for item in inside], parameters)
             merged = _section_range(parent, score, family[0].ancestors[:-1])
             if parent.children > 1:
                 reason = f"{len(family)} of {parent.children} children found"
                 trace.append(Step("merge", reason, tuple(item.span for item in inside), merged.span, merged.score))
-            standing = [item for item in standing if item not in inside] + [merged]
-    return standing
+            current = [item for item in current if item not in inside] + [merged]
+    return current
 
 
 def _floor(items: Sequence[_LeafRange], parameters: AutoMerge) -> float:
-    """`min_score` as a share of the best hit's score."""
+    """Return `min_score` as a share of the best hit's score."""
     return parameters.min_score * max((item.score for item in items), default=0.0)
 
 
 def _should_merge(
     parent: Section, family: Sequence[_LeafRange], parameters: AutoMerge, floor: float, budget: int
 ) -> bool:
-    """The share of the children reaches `merge_threshold` and their mean score reaches `min_score` (the seed's rule)."""
+    """Return true if the share of the children reaches `merge_threshold` and their mean score `min_score`."""
     alone = len(family) == 1 and parent.children > 1
     share = len(family) / parent.children
     mean = sum(item.score for item in family) / len(family)
@@ -138,7 +132,7 @@ def _should_merge(
 
 
 def _lies_in(item: _LeafRange, parent: Section) -> bool:
-    """Whether the item is a child of this section, or a hit below a child that did not merge."""
+    """Return true if the item is a child of this section, or a hit below a child that did not merge."""
     return parent.first_leaf <= item.first and item.last < parent.first_leaf + parent.leaf_count
 
 
@@ -148,7 +142,7 @@ def _section_range(section: Section, score: float, ancestors: tuple[int, ...]) -
 
 
 def _merged_score(scores: Sequence[float], parameters: AutoMerge) -> float:
-    """The score of what was merged out of parts with these scores."""
+    """Return the score of a merged item from the scores of its parts."""
     return max(scores) if parameters.merged_score == "max" else sum(scores) / len(scores)
 
 
@@ -157,7 +151,7 @@ def join_neighbours(
 ) -> list[_LeafRange]:
     """Join items of one parent that touch or leave a gap of at most `fill_gaps` leaves, by position in the document.
 
-    Both must have a score of `floor` or more.
+    Both items must have a score of `floor` or more.
     """
 
     def joins(left: _LeafRange, right: _LeafRange) -> bool:
@@ -183,9 +177,9 @@ def _join_run(run: Sequence[_LeafRange], parameters: AutoMerge, trace: list[Step
 def parents(
     items: Sequence[_LeafRange], sections: dict[int, Section], budget: int, trace: list[Step]
 ) -> list[_LeafRange]:
-    """The parents of the items, each once, at the score of its best item. An item whose parent is missing or too large stays.
+    """Return the parents of the items, each once, with the score of its best item.
 
-    A parent may lie below another one that was chosen; then only the outer one stays.
+    An item with a missing or too large parent stays. If a parent is below another chosen one, only the outer one stays.
     """
     families: dict[int, list[_LeafRange]] = defaultdict(list)
     kept: list[_LeafRange] = []
@@ -205,18 +199,18 @@ def parents(
 
 
 def _ancestors(hits: Sequence[Hit], reader: IndexReader, trace: list[Step]) -> dict[int, Section]:
-    """All sections above all hits, in one call. One that is missing is noted in the trace, and done without."""
+    """Return all sections above all hits, read in one call. Missing sections are noted in the trace and skipped."""
     wanted = sorted({ancestor for hit in hits for ancestor in hit.row.ancestors})
     sections = reader.sections(wanted)
     lost = [section for section in wanted if section not in sections]
     if lost:
         orphans = tuple(hit.row.span for hit in hits if not sections.keys() >= set(hit.row.ancestors))
-        trace.append(Step("missing", f"sections {lost} are not in the index; run `mergewise check --repair`", orphans))
+        trace.append(Step("missing", f"sections {lost} missing in the index; run `mergewise check --repair`", orphans))
     return sections
 
 
 def _candidates(items: Sequence[_LeafRange], hits: Sequence[Hit], reader: IndexReader) -> list[Candidate]:
-    """The items with their text, best first; the hits in them stand in where the whole does not fit.
+    """Return the items with their text, best first. The hits in an item replace it if the whole does not fit.
 
     Leaves that were not hits are read in one call.
     """
@@ -242,13 +236,15 @@ def _singles(hits: Sequence[Hit], leads: Antecedents) -> tuple[Candidate, ...]:
 def _clusters(
     hits: Sequence[Hit], reader: IndexReader, models: Models, parameters: AutoMerge, trace: list[Step]
 ) -> list[Candidate]:
-    """Each hit, best first, gathers the later hits that are alike. Clusters come in the order of their best scores, and
-    after them hits that have no vector yet."""
+    """Cluster the hits: each, best first, gathers the later hits that are similar to it.
+
+    Clusters are ordered by their best scores. Hits without a vector follow at the end.
+    """
     vectors = reader.vectors([hit.row.id for hit in hits])
     if hits and not vectors and models.embedder is None:
         raise UsageError("the mode 'semantic' needs vectors", "index with an embedder, for example --embedder minilm")
     leads = Antecedents({hit.row.id: hit.row for hit in hits}, reader)
-    # their vectors are still to come
+    # These hits are not embedded yet.
     alone = _singles([hit for hit in hits if hit.row.id not in vectors], leads)
     hits = [hit for hit in hits if hit.row.id in vectors]
     if len(hits) < 2:

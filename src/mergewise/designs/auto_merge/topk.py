@@ -1,10 +1,10 @@
-"""The baselines that everything is measured against: the k best leaves, until the budget is full.
+"""The baselines of all comparisons: the k best leaves, until the budget is full.
 
-`order="score"` shows them best first; `order="document"` is DOS RAG (document's original structure): the same leaves
-in the order of their documents, each heading line once. With `longest` a leaf stands for its passage, as in `aed`.
+`order="score"` shows them best first. `order="document"` is DOS RAG (document's original structure): the same leaves in the
+order of their documents, each heading line once. With `longest`, each leaf is replaced by its passage, as in `aed`.
 
-The strategies `bm25`, `dense` and `hybrid` are forms of it that no reranker touches, best first: by full text alone, by vectors
-alone, and by both as the index fuses them. In `reranker` a reranker alone orders what the hybrid search found.
+The strategies `bm25`, `dense` and `hybrid` are forms of it without a reranker, best first: by full text alone, by vectors
+alone, and by both as the index fuses them. In `reranker` a reranker alone orders the results of the hybrid search.
 """
 
 from __future__ import annotations
@@ -24,14 +24,12 @@ from mergewise.types import Context, Step
 
 @dataclass(frozen=True, slots=True)
 class TopK(CheckedFields):
-    k: Annotated[int, ROWS, "leaves that are looked at; the budget usually ends the selection first"] = 100
+    k: Annotated[int, ROWS, "leaves from the search; the budget usually ends the selection first"] = 100
     order: Order = "document"
-    longest: Annotated[
-        int, Range(0, 10_000), "tokens of a section up to which it is taken whole, and k are such passages"
-    ] = 0
-    search: Annotated[SearchKind, "by full text and vectors, by `text` alone, or by `vectors` alone"] = "hybrid"
+    longest: Annotated[int, Range(0, 10_000), "maximum tokens of a section taken whole; k then counts passages"] = 0
+    search: Annotated[SearchKind, "search by full text and vectors, by `text` alone, or by `vectors` alone"] = "hybrid"
     by: Annotated[
-        OrderedBy, "what orders the leaves where a reranker is named: the search and the reranker, or one of them alone"
+        OrderedBy, "order of the leaves if a reranker is set: by search and reranker, or one of them alone"
     ] = "both"
 
 

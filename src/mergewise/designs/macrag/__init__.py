@@ -1,8 +1,8 @@
-"""MacRAG: slices are searched, their chunks rise, documents are ranked, and neighbouring chunks merge.
+"""MacRAG: slices are searched, their chunks are scaled up, documents are ranked, and neighbouring chunks are merged.
 
-`strategy` is the paper's Algorithm 1; `document_rank` asks a chat model for the order of documents; `ranked_sentences` is
-ours, for budgets that cannot hold the merged chunks whole. `generation` has the modes of Table 4. Beside it stands `longrag`,
-which gives the whole documents of the best chunks.
+`strategy` is the paper's Algorithm 1. `document_rank` asks a chat model for the order of documents. `ranked_sentences` is our
+own, for budgets below the size of the merged chunks. `generation` has the modes of Table 4. `longrag` is the baseline: it
+returns the whole documents of the best chunks.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def _strategies() -> dict[str, Strategy]:
         "macrag": Strategy(
             strategy.assemble,
             strategy.MacRAG(),
-            "slices, their chunks, the best documents' neighbourhoods",
+            "slices, their chunks, and the neighbourhoods in the best documents",
             views=("slice",),
             presets=strategy.PRESETS,
         ),

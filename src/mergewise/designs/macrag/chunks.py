@@ -1,4 +1,4 @@
-"""Chunks of the slice view, for the strategies that search slices and continue with the chunks that hold these."""
+"""Chunks of the slice view, for strategies that search slices and continue with their chunks."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class ScoredChunk:
 
 @dataclass(frozen=True, slots=True)
 class SliceSearch:
-    """A search of the slices for one question, with the steps that its trace has so far."""
+    """A search of the slices for one question, with its trace so far."""
 
     question: str
     reader: IndexReader
@@ -43,7 +43,7 @@ class SliceSearch:
         return parents(hits)
 
     def rerank(self, scored: Mapping[int, ScoredChunk]) -> list[ScoredChunk]:
-        """Sort by r(q, c) = ReRank(q, c) of a chunk's whole text, best first; without a reranker, by the scores they have."""
+        """Sort chunks by r(q, c) = ReRank(q, c) of their whole text, or by their own scores without a reranker."""
         chunks, reranker = list(scored.values()), self.models.reranker
         if reranker is not None and chunks:
             texts = self.slices.chunks([chunk.id for chunk in chunks])
@@ -56,10 +56,10 @@ class SliceSearch:
 
 
 def parents(hits: Sequence[tuple[SliceParts, float]]) -> dict[int, ScoredChunk]:
-    """C' = unique(c_i | l_ij in top-k1): the chunks of the slices, each once, at the score of its best slice."""
+    """Return C' = unique(c_i | l_ij in top-k1): the chunks of the slices, each once, with the score of its best slice."""
     chunks: dict[int, ScoredChunk] = {}
     for found, score in hits:
-        standing = chunks.get(found.chunk)
-        if standing is None or score > standing.score:
+        known = chunks.get(found.chunk)
+        if known is None or score > known.score:
             chunks[found.chunk] = ScoredChunk(found.chunk, found.doc_id, score)
     return chunks

@@ -1,4 +1,4 @@
-"""Documents ranked by a chat model: the "LLM-based ranker" of MacRAG section 3.2.4."""
+"""Ranking of documents by a chat model: the "LLM-based ranker" of MacRAG section 3.2.4."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ excerpt. Answer in JSON, as {"ranking": [numbers]}: the number of every document
 
 
 def by_chat(question: str, excerpts: Mapping[str, str], models: Models) -> tuple[dict[str, float], Usage]:
-    """r(q, d) in (0, 1] by rank: first the documents that the model named, in its order, then the others in the order given.
+    """Return r(q, d) in (0, 1] by rank: the documents that the model listed, in its order, then the others in the order given.
 
-    A number in the answer is left out if no document has it, or if it came before.
+    Unknown and repeated numbers in the answer are skipped.
     """
     if models.chat is None:
         raise UsageError("documents=llm needs a chat model", "name one: --chat openai:MODEL")

@@ -1,4 +1,4 @@
-"""The seven modes of MacRAG (Table 4, A.1) in one function. They differ in what the answer reads, and in whether it is filtered.
+"""The seven modes of MacRAG (Table 4, A.1) in one function. They differ in the texts that the answer reads, and in the filter.
 
     mode          the answer reads                              calls
     r&b           the passages                                  1
@@ -9,14 +9,14 @@
     r&b-ext       passages, extract of the passages             e + 1
     r&b-e&f       filtered passages, extract of the passages    e + 1 + n + 1
 
-n is the number of passages. e is how many times the text to extract from fills the model's window, mostly 1. The filter is
-LongRAG's: one call thinks about how the question can be answered, then n calls at once judge the passages by these thoughts.
+n is the number of passages. e is the number of model windows that the text to extract from fills, mostly 1. The filter is
+LongRAG's: one call thinks about how to answer the question, then n concurrent calls judge the passages by these thoughts.
 Extraction and filter run at the same time.
 
-Where we differ from LongRAG: a filter that would keep nothing keeps everything, and a passage stays where its judgement
-cannot be read. Extracts are aligned to their sources (see `notes`): the answer can cite the sentences that are supported, the
-others are shown as unverified, and their share is reported. Of a document longer than the window the model reads what stands
-around the passages. Passages that do not fit are left out, the worst first, and never cut.
+Where we differ from LongRAG: a filter that would drop every passage keeps them all, and a passage with an unreadable judgement
+is kept. Extracts are aligned to their sources (see `notes`): the answer can cite the supported sentences, the others are shown
+as unverified, and their share is reported. For a document longer than the window, the model reads the text around the passages.
+Passages that do not fit are left out, the worst first, and never cut.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ Text: TypeAlias = Literal["base", "long"]
 async def answer(
     request: Request, chat: ChatModel, *, reads: Text, extracts: Text | None = None, filters: bool = False
 ) -> Answer:
-    """Extract and filter where the mode says so, then answer from what fits into the window."""
+    """Extract and filter as the mode requires, then answer from the texts that fit into the window."""
     writer = AnswerWriter(request, chat)
     base = base_sources(writer.context, writer.document)
     notes, (kept, filtering) = await both(_extract(writer, base, extracts), _filter(writer, base, filters))
@@ -65,7 +65,7 @@ async def answer(
 
 
 async def _extract(writer: AnswerWriter, base: Sequence[Source], extracts: Text | None) -> Notes:
-    """I_g: what the documents, or the passages, say about the question."""
+    """Return I_g: extracts from the documents, or from the passages, about the question."""
     if extracts is None:
         return Notes()
     room = writer.room(writer.about(prompts.EXTRACT, []))
@@ -79,27 +79,26 @@ async def _extract(writer: AnswerWriter, base: Sequence[Source], extracts: Text 
 
 
 async def _filter(writer: AnswerWriter, base: Sequence[Source], filters: bool) -> tuple[Sequence[Source], list[Step]]:
-    """I_d: the passages that help. One call thinks, and each passage is judged by these thoughts."""
+    """Return I_d, the passages that help. One call thinks, and each passage is judged by these thoughts."""
     if not filters:
         return base, []
     room = writer.room(writer.about(prompts.THINK, []))
     thoughts = await writer.ask(writer.about(prompts.THINK, fit(base, room, writer.measure)))
     verdicts = await together(*(_judge(writer, thoughts, source) for source in base))
     unread = [
-        _step("filter", "is kept, since the judgement of it could not be read", source)
+        _step("filter", "kept, its judgement is unreadable", source)
         for source, helps in zip(base, verdicts, strict=True)
         if helps is None
     ]
     kept = [source for source, helps in zip(base, verdicts, strict=True) if helps is not False]
     if not kept:
-        return base, [Step("filter", "would keep nothing, so it keeps everything")]
+        return base, [Step("filter", "no passage helps, all are kept")]
     dropped = [_step("filter", "does not help", source) for source in base if source not in kept]
     return kept, [*unread, *dropped]
 
 
 async def _judge(writer: AnswerWriter, thoughts: str, source: Source) -> bool | None:
-    """Whether the passage helps, None where the reply does not tell. Of a passage that does not fit into the window no model is
-    asked: it is kept."""
+    """Judge a passage. Returns None for an unreadable reply. A passage that exceeds the window is kept."""
     messages = writer.about(prompts.JUDGE, [source], thoughts)
     if writer.room(messages) < 0:
         return True
@@ -110,15 +109,15 @@ async def _judge(writer: AnswerWriter, thoughts: str, source: Source) -> bool | 
 
 
 def verdict(answer: str) -> bool | None:
-    """Whether a judgement says that the passage helps; None where it cannot be read."""
+    """Return whether a judgement says that the passage helps, or None if it is unreadable."""
     value = json_in(answer)
     if value is None:
-        word = re.search(r"\b(true|yes|false|no)\b", answer, re.IGNORECASE)
-        value = word[1] if word else None
+        match = re.search(r"\b(true|yes|false|no)\b", answer, re.IGNORECASE)
+        value = match[1] if match else None
     relevant = value.get("relevant") if isinstance(value, dict) else value
     if isinstance(relevant, str):
-        said = relevant.strip().lower()
-        return False if said in ("false", "no", "0") else True if said in ("true", "yes", "1") else None
+        word = relevant.strip().lower()
+        return False if word in ("false", "no", "0") else True if word in ("true", "yes", "1") else None
     return relevant != 0 if isinstance(relevant, int | float) else None
 
 

@@ -1,9 +1,9 @@
 """LongRAG's retrieval, the baseline of MacRAG: top chunks, reranked, and the documents that they come from.
 
-`unit="document"` gives the whole parents of the top `k2` chunks, best first (the long text of mode R&L);
-`unit="chunk"` gives the top `k2` chunks themselves (R&B). A document above the budget is replaced by its chunks among the
-top `k2`, best first, and what is left of the budget goes to the first sentences of a chunk. `macrag` starts from the same
-search of slices, so that comparing the two compares how they assemble.
+`unit="document"` returns the whole parents of the top `k2` chunks, best first (the long text of mode R&L). `unit="chunk"`
+returns the top `k2` chunks themselves (R&B). A document that exceeds the budget is replaced by its chunks among the top `k2`,
+best first. The rest of the budget goes to the first sentences of a chunk. `macrag` starts from the same search of slices, so
+that a comparison of the two compares only how they assemble.
 """
 
 from __future__ import annotations
@@ -28,18 +28,16 @@ from mergewise.types import Context, LeafSentences, Section, Step
 @dataclass(frozen=True, slots=True)
 class LongRAG(CheckedFields):
     k1: Annotated[int, Range(1, MOST_ROWS), "slices retrieved"] = 100
-    k2: Annotated[int, Range(1, MOST_ROWS), "chunks kept, after reranking"] = 7
-    unit: Annotated[
-        Literal["document", "chunk"], "what is given: the documents of these chunks where they fit, or the chunks"
-    ] = "document"
+    k2: Annotated[int, Range(1, MOST_ROWS), "chunks kept after reranking"] = 7
+    unit: Annotated[Literal["document", "chunk"], "result: the chunks, or their documents if these fit"] = "document"
     search: Annotated[
-        Literal["hybrid", "vectors"], "how slices are searched: by full text and vectors, or by vectors alone"
+        Literal["hybrid", "vectors"], "search of slices by full text and vectors, or by vectors alone"
     ] = "hybrid"
     order: Order = "document"
 
 
 PRESETS: Presets = {"paper": {"search": "vectors"}}
-"""`paper`: the search of MacRAG's section 4, which LongRAG is given too."""
+"""`paper`: the search of MacRAG's section 4, which LongRAG uses too."""
 
 
 def assemble(question: str, reader: IndexReader, budget: int, models: Models, parameters: LongRAG) -> Context:

@@ -1,10 +1,10 @@
-"""The sentences of merged chunks, ranked, for budgets that cannot hold the chunks whole. Ours, not the paper's.
+"""The ranked sentences of merged chunks, for budgets below the size of the chunks. Not part of the paper.
 
     w(s) = cosine(q, s) + lexical * idf(q in s) / idf(q) + r(q, d)
 
-The cosines are spread over [0, 1]. The idf is taken over the sentences at hand, each read together with its headings. r(q, d)
-is given as a share of the best document's. Then a sentence gets a share of the score of its better neighbour under the same
-heading, since evidence seldom stands alone. docs/evaluation.md has the figures behind the weights.
+The cosines are scaled to [0, 1]. The idf is computed over the candidate sentences, each with its headings. r(q, d) is a share
+of the best document's. Then a sentence gets a share of the score of its better neighbour under the same heading, since evidence
+is often adjacent. docs/evaluation.md has the measurements behind the weights.
 """
 
 from __future__ import annotations
@@ -25,13 +25,14 @@ from mergewise.types import LeafSentences
 
 LEXICAL = 0.5
 NEIGHBOUR = 0.2
-_AHEAD = 3  # times the budget: more than one, since sentences that do not fit are skipped
+# A multiple of the budget. It is above 1 because sentences that do not fit are skipped.
+_AHEAD = 3
 
 
 def ranked_sentences(
     question: str, vector: FloatArray | None, sentences: Sequence[SentenceInLeaf], shares: Sequence[float], budget: int
 ) -> list[Candidate]:
-    """The sentences as candidates, best first, as many as a selection for this budget could get to.
+    """Return the sentences as candidates, best first, as many as a selection for this budget could reach.
 
     `shares` are r(q, d) of each sentence's document, over the best document's.
     """
@@ -47,7 +48,7 @@ def ranked_sentences(
 def weights(
     question: str, vector: FloatArray | None, sentences: Sequence[SentenceInLeaf], shares: Sequence[float]
 ) -> FloatArray:
-    """w(s) of each sentence; without vectors the words alone decide."""
+    """Return w(s) of each sentence. Without a vector the cosines are left out."""
     lexical = LEXICAL * matching(question, sentences)
     ranks = np.array(shares, np.float32)
     if vector is None:
@@ -56,7 +57,7 @@ def weights(
 
 
 def cosines(vector: FloatArray, sentences: Sequence[SentenceInLeaf]) -> FloatArray:
-    """The cosines with the question, spread from 0 for the smallest to 1 for the largest: their range depends on the embedder."""
+    """Return the cosines with the question, scaled to [0, 1], since their range depends on the embedder."""
     leaves = list({sentence.leaf.id: sentence.leaf for sentence in sentences}.values())
     starts = np.cumsum([0, *(len(leaf.sentences) for leaf in leaves)])
     first = dict(zip((leaf.id for leaf in leaves), starts.tolist(), strict=False))
@@ -70,7 +71,7 @@ def cosines(vector: FloatArray, sentences: Sequence[SentenceInLeaf]) -> FloatArr
 
 
 def matching(question: str, sentences: Sequence[SentenceInLeaf]) -> FloatArray:
-    """idf(q in s) / idf(q): the sum of idf(t) over the question's terms in sentence and headings, over that of all of them."""
+    """Return idf(q in s) / idf(q): the idf of the question's terms in the sentence or its headings, as a share of all."""
     wanted = content_terms(question)
     finder = TermFinder(wanted)
     paths = list(dict.fromkeys(sentence.leaf.headings for sentence in sentences))
@@ -78,14 +79,14 @@ def matching(question: str, sentences: Sequence[SentenceInLeaf]) -> FloatArray:
     texts = finder.find([sentence.text for sentence in sentences])
     held = [terms | above[sentence.leaf.headings] for terms, sentence in zip(texts, sentences, strict=True)]
     frequency = Counter(term for terms in held for term in terms)
-    # in a fixed order: sums of floats depend on it, and sets have none
+    # In a fixed order: sums of floats depend on it, and sets have none.
     idf = {term: log(1 + len(sentences) / (1 + frequency[term])) for term in sorted(wanted)}
     total = sum(idf.values()) or 1.0
     return np.array([sum(idf[term] for term in idf if term in terms) / total for terms in held], np.float32)
 
 
 def smooth_scores(scores: FloatArray, sections: Sequence[object]) -> FloatArray:
-    """(1 - n) w(s) + n max(w(s-1), w(s+1)) over the neighbours in the same section; w(s) for a sentence without any."""
+    """Return (1 - n) w(s) + n max(w(s-1), w(s+1)) over the neighbours in the same section, or w(s) for a sentence without any."""
     blank = np.float32(-np.inf)
     same = np.array([a == b for a, b in pairwise(sections)], bool)
     before, after = np.full_like(scores, blank), np.full_like(scores, blank)
@@ -98,7 +99,7 @@ def smooth_scores(scores: FloatArray, sections: Sequence[object]) -> FloatArray:
 def sentences_in(
     leaves: Mapping[int, LeafSentences], ids: Sequence[int], parts: Sequence[Part]
 ) -> list[SentenceInLeaf]:
-    """The sentences of these leaves that lie in the parts, in order."""
+    """Return the sentences of these leaves within the parts, in order."""
     return [
         SentenceInLeaf(leaves[i], number)
         for i in ids

@@ -1,16 +1,16 @@
-"""MacRAG: retrieve the finest slices, rise to their chunks, scale up, rank documents, merge neighbours (Algorithm 1).
+"""MacRAG: retrieve slices, rise to their chunks, scale up, rank documents, merge neighbours (Algorithm 1).
 
-Steps (2.1) to (2.5) are the paper's: (2.2) and (2.3) are `parents` and `SliceSearch.rerank` of `chunks`, the others stand below.
-The result, C_final, has up to k2 merged chunks. All k2 alpha chunks may lie in documents that are kept, so that it is merged from
-up to k2 alpha (2h + 1) chunks of 400 tokens, and not from k2 (2h + 1): the paper bounds it by k2 alpha and the size of chunks
-(section 3.4). Where the budget holds all of it, C_final is the context; a smaller budget gets its sentences, best first
+Steps (2.1) to (2.5) are the paper's. (2.2) and (2.3) are `parents` and `SliceSearch.rerank` in `chunks`, the others are below.
+The result, C_final, has up to k2 merged chunks. All k2 alpha chunks may lie in kept documents, so it is merged from up to k2
+alpha (2h + 1) chunks of 400 tokens, and not from k2 (2h + 1): the paper bounds it by k2 alpha and the size of chunks (section
+3.4). If the budget holds all of it, C_final is the context. A smaller budget gets its sentences, best first
 (`ranked_sentences`).
 
 Where we differ from the paper, and why:
-- a budget in tokens stands above the paper's bounds (k2, h and the sizes of chunks);
-- without a reranker r(q, c) is the hybrid score of the chunk's best slice;
-- c_merge(q, d) is the union of all neighbourhoods of one document, so that k2 documents give k2 merged chunks;
-- k2 x alpha above |C'| is no error: all chunks are taken, and the trace says so.
+- A budget in tokens applies on top of the paper's bounds (k2, h and the sizes of chunks).
+- Without a reranker r(q, c) is the hybrid score of the chunk's best slice.
+- c_merge(q, d) is the union of all neighbourhoods of one document, so that k2 documents give k2 merged chunks.
+- k2 x alpha above |C'| is not an error: all chunks are taken, and the trace notes it.
 """
 
 from __future__ import annotations
@@ -41,35 +41,31 @@ DocumentRank: TypeAlias = Literal["max", "mean", "sum", "llm"]
 @dataclass(frozen=True, slots=True)
 class MacRAG(CheckedFields):
     k1: Annotated[int, Range(1, MOST_ROWS), "slices retrieved"] = 100
-    k2: Annotated[int, Range(1, MOST_ROWS), "documents kept, and merged chunks of them"] = 7
-    alpha: Annotated[
-        float, Range(1, 100), "`k2 * alpha` chunks are looked at before documents are ranked; 1 or more"
-    ] = 4.0
-    h: Annotated[int, Range(0, 100), "neighbours on either side that come with a chunk"] = 1
+    k2: Annotated[int, Range(1, MOST_ROWS), "documents kept, each with its merged chunks"] = 7
+    alpha: Annotated[float, Range(1, 100), "factor on `k2` for the chunks kept before documents are ranked"] = 4.0
+    h: Annotated[int, Range(0, 100), "neighbours on either side of a chunk"] = 1
     documents: Annotated[
-        DocumentRank, "how a document's score comes of its chunks' scores; `llm` is one call of the chat model"
+        DocumentRank, "a document's score from its chunks' scores; `llm` is one call of the chat model"
     ] = "max"
-    views: Annotated[
-        Literal["slice", "all"], "`all` ranks by the vectors of chunks and summaries too, where the index has them"
-    ] = "slice"
+    views: Annotated[Literal["slice", "all"], "`all` also ranks by the vectors of chunks and summaries"] = "slice"
     search: Annotated[
-        Literal["hybrid", "vectors"], "how slices are searched: by full text and vectors, or by vectors alone"
+        Literal["hybrid", "vectors"], "search of slices by full text and vectors, or by vectors alone"
     ] = "hybrid"
     narrow: Annotated[
         Literal["sentences", "chunks"],
-        "what a budget gets that does not hold all that was merged: the best sentences of it, or the first merged chunks",
+        "selection within a small budget: the best sentences of the merged chunks, or the first merged chunks",
     ] = "sentences"
-    reach: Annotated[float, Range(1, 1000), "how many times the budget is read of what was merged; 1 or more"] = 4.0
+    reach: Annotated[float, Range(1, 1000), "maximum text to read, as a multiple of the budget"] = 4.0
     order: Order = "document"
 
 
 PRESETS: Presets = {"paper": {"search": "vectors", "narrow": "chunks", "reach": 1000.0}}
-"""`paper`: sections 3.2 and 4.1 of MacRAG, where C_final is given as it is."""
+"""`paper`: sections 3.2 and 4.1 of MacRAG, in which C_final is the context."""
 
 
 @dataclass(frozen=True, slots=True)
 class MergedChunks:
-    """c_merge(q, d): parts of one document (start, end), without overlaps, and the leaves that they touch."""
+    """c_merge(q, d): parts of one document (start, end) without overlaps, and the leaves that they touch."""
 
     doc_id: str
     parts: tuple[Part, ...]
@@ -97,7 +93,7 @@ def assemble(question: str, reader: IndexReader, budget: int, models: Models, pa
 
 
 def _more_views(search: SliceSearch, scored: Mapping[int, ScoredChunk], k1: int) -> dict[int, ScoredChunk]:
-    """Multi-view retrieval (section 3.1.3): the mean of a chunk's scores by slices, chunks and summaries; 0 if not found."""
+    """Return the mean of a chunk's scores by slices, chunks and summaries: multi-view retrieval (section 3.1.3)."""
     others = [dict(search.slices.rank_chunks(search.question, k1, view)) for view in ("chunk", "summary")]
     new = {chunk for other in others for chunk in other} - scored.keys()
     known = dict(scored) | {c.id: ScoredChunk(c.id, c.doc_id, 0.0) for c in search.slices.chunks(sorted(new)).values()}
@@ -108,9 +104,9 @@ def _more_views(search: SliceSearch, scored: Mapping[int, ScoredChunk], k1: int)
 
 
 def scale_up(search: SliceSearch, ranked: Sequence[ScoredChunk], parameters: MacRAG) -> list[ScoredChunk]:
-    """(2.4) C'_(q,k2) = TopK_(k2 x alpha)(r(q, c))."""
+    """Return (2.4) C'_(q,k2) = TopK_(k2 x alpha)(r(q, c))."""
     wanted = int(parameters.k2 * parameters.alpha)
-    lacking = f"k2 x alpha = {wanted}, but {len(ranked)} chunks were found: all are taken"
+    lacking = f"k2 x alpha = {wanted}, only {len(ranked)} chunks found: all are taken"
     search.trace.append(Step("scale", lacking if wanted > len(ranked) else f"{wanted} of {len(ranked)} chunks"))
     return list(ranked[:wanted])
 
@@ -118,7 +114,7 @@ def scale_up(search: SliceSearch, ranked: Sequence[ScoredChunk], parameters: Mac
 def rank_documents(
     search: SliceSearch, scaled: Sequence[ScoredChunk], parameters: MacRAG
 ) -> tuple[dict[str, float], Usage]:
-    """(2.4) D_(q,k2): the k2 documents of the best r(q, d) = ReRankDoc({c in d, c in C'_(q,k2)}), best first."""
+    """Return (2.4) D_(q,k2): the k2 documents of the best r(q, d) = ReRankDoc({c in d, c in C'_(q,k2)}), best first."""
     families: dict[str, list[ScoredChunk]] = {}
     for chunk in scaled:
         families.setdefault(chunk.doc_id, []).append(chunk)
@@ -139,7 +135,7 @@ def rank_documents(
 
 
 def document_score(scores: Sequence[float], how: DocumentRank) -> float:
-    """r(q, d) of the scores r(q, c) of its chunks."""
+    """Return r(q, d), computed from the scores r(q, c) of the document's chunks."""
     if how == "max":
         return max(scores)
     return sum(scores) / (len(scores) if how == "mean" else 1)
@@ -148,7 +144,7 @@ def document_score(scores: Sequence[float], how: DocumentRank) -> float:
 def merge_neighbours(
     search: SliceSearch, scaled: Sequence[ScoredChunk], documents: Mapping[str, float], h: int
 ) -> list[MergedChunks]:
-    """(2.5) C_final = TopK_k2 of c_merge(q, d) = Merge(N_h(c_i)), in the order of r(q, d)."""
+    """Return (2.5) C_final = TopK_k2 of c_merge(q, d) = Merge(N_h(c_i)), in the order of r(q, d)."""
     inside = [chunk for chunk in scaled if chunk.doc_id in documents]
     near = search.slices.bounds(sorted({i for chunk in inside for i in neighbourhood(chunk.id, h)}))
     final = []
@@ -166,12 +162,12 @@ def merge_neighbours(
 
 
 def neighbourhood(chunk: int, h: int) -> range:
-    """N_h(c_i) = {c_(i-h), ..., c_i, ..., c_(i+h)}, as ids; some may belong to another document."""
+    """Return N_h(c_i) = {c_(i-h), ..., c_i, ..., c_(i+h)}, as ids. Some may belong to another document."""
     return range(chunk - h, chunk + h + 1)
 
 
 def merge(doc_id: str, members: Sequence[ChunkBounds], score: float, rank: float) -> MergedChunks:
-    """The chunks as spans: what they share is taken once, and neighbours become one part."""
+    """Merge chunks by their spans. Shared text is taken once, and neighbours become one part."""
     parts = union((chunk.start, chunk.end) for chunk in members)
     leaves = sorted({i for chunk in members for i in chunk.leaves})
     characters = sum(chunk.end - chunk.start for chunk in members)
@@ -182,15 +178,15 @@ def merge(doc_id: str, members: Sequence[ChunkBounds], score: float, rank: float
 def within_reach(
     search: SliceSearch, final: Sequence[MergedChunks], budget: int, parameters: MacRAG
 ) -> list[Candidate]:
-    """C_final as candidates: whole if all of it fits or `narrow` says so, else its sentences, best first."""
+    """Return C_final as candidates: whole if all of it fits or `narrow` is "chunks", else its sentences, best first."""
     read = _first_chunks(final, parameters.reach * budget)
     if len(read) < len(final):
-        reason = f"{len(read)} of {len(final)} merged chunks are {parameters.reach:g} times the budget"
+        reason = f"{len(read)} of {len(final)} merged chunks reach {parameters.reach:g} times the budget"
         search.trace.append(Step("reach", reason))
     leaves = search.reader.sentences(sorted({leaf for merged in read for leaf in merged.leaves}))
     if parameters.narrow == "chunks" or sum(merged.tokens for merged in final) <= budget:
         own = [(fragments_within((leaves[i] for i in m.leaves if i in leaves), m.parts), m.score) for m in read]
-        # where one does not fit, what fits of it from its beginning
+        # If a merged chunk does not fit, the parts from its beginning are tried.
         return [Candidate(parts, score, tuple(Candidate((part,), score) for part in parts)) for parts, score in own]
     best = max(merged.rank for merged in read)
     inside = [(merged, sentences_in(leaves, merged.leaves, merged.parts)) for merged in read]
@@ -201,6 +197,6 @@ def within_reach(
 
 
 def _first_chunks(final: Sequence[MergedChunks], tokens: float) -> list[MergedChunks]:
-    """The first merged chunks, as many as it takes to have this many tokens together."""
+    """Return the first merged chunks that together reach this number of tokens."""
     before = accumulate((merged.tokens for merged in final), initial=0)
     return [merged for merged, total in zip(final, before, strict=False) if total < tokens]

@@ -1,7 +1,8 @@
-"""MergeRAG (Guo et al., "Rethinking Retrieval-Augmentation as Synthesis"): weak chunks are fused until the budget holds the rest.
+"""MergeRAG (Guo et al., "Rethinking Retrieval-Augmentation as Synthesis"): weak chunks are fused until the rest fits the
+budget.
 
-`strategy` is the whole, `merging` its Algorithms 1 to 4. Chunks are sentences (`pieces`) of some worth (`relevance`);
-`fusion_operators` make one chunk of two, some by asking a model (`fusion_prompts`). `notes` tell each merge in the trace.
+`strategy` runs the whole design, and `merging` is its Algorithms 1 to 4. Chunks are sentences (`pieces`) with a `relevance`.
+`fusion_operators` fuse two chunks into one, some with a model (`fusion_prompts`). `notes` records each merge in the trace.
 """
 
 from __future__ import annotations
@@ -16,14 +17,14 @@ def _strategies() -> dict[str, Strategy]:
         "mergerag-sym": Strategy(
             assemble,
             MergeRAG(),
-            "the weakest chunks are fused with each other until the budget holds them",
+            "the weakest chunks are fused with each other until the rest fits the budget",
             merge_context,
             presets=PRESETS,
         ),
         "mergerag-asym": Strategy(
             assemble,
             MergeRAG(pairs="asymmetric"),
-            "the weakest chunk is fused onto the chunk that predicts it best, until the budget holds them",
+            "the weakest chunk is fused onto the chunk that predicts it best, until the rest fits the budget",
             merge_context,
             presets=PRESETS,
         ),

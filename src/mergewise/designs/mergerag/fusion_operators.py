@@ -1,12 +1,12 @@
-"""The fusion operators M(ci, cj; q) of MergeRAG: what a pair of chunks becomes.
+"""The fusion operators M(ci, cj; q) of MergeRAG, which fuse a pair of chunks into one.
 
-- `Extractive` needs no model: the sentences above the floor of Eq. 1, without those that say nothing new.
+- `Extractive` needs no model: it keeps the sentences above the floor of Eq. 1 and drops near-duplicates.
 - `point` shows a model the pair as numbered sentences, and the model returns the numbers to keep.
-- `copy` lets a model repeat what it keeps word for word, as in the paper, and checks each sentence of it against the pair.
+- `copy` lets a model repeat the sentences to keep word for word, as in the paper, and checks each against the pair.
 
-Whatever a model answers, a chunk consists of sentences of the two it was made of. Where it fails, `Extractive` decides.
-Symmetric fusion puts sentences in the order of their documents. Asymmetric fusion keeps the host's flow: what the source adds
-stands where the document has it if the host has sentences of the same section, else after the host.
+A fused chunk always consists of sentences of its two inputs. If the model fails, `Extractive` decides. Symmetric fusion sorts
+sentences in the order of their documents. Asymmetric fusion keeps the host's order: a sentence of the source goes to its
+position in the document if the host has sentences of the same section, else after the host.
 """
 
 from __future__ import annotations
@@ -24,12 +24,13 @@ from mergewise.errors import MergewiseError
 from mergewise.protocols import ChatModel
 from mergewise.types import Usage
 
-SAME = 0.8  # a sentence says nothing new where one that is kept holds this share of its terms
+# Share of a sentence's terms in a kept sentence from which it is a near-duplicate.
+SAME = 0.8
 
 
 @dataclass(frozen=True, slots=True)
 class Fusion:
-    """What an operator kept of a pair. `unsupported` counts sentences of a model that stand in neither chunk."""
+    """The sentences that an operator kept of a pair. `unsupported` counts sentences of a model that are in neither chunk."""
 
     kept: Content
     how: str
@@ -40,13 +41,13 @@ class Fusion:
 
 class Operator(Protocol):
     def __call__(self, pairs: Sequence[Pair[Content]]) -> list[Fusion]:
-        """Fuses each pair by itself; pairs that are given together may run at the same time."""
+        """Fuse each pair by itself. Pairs of one call may be fused at the same time."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Extractive:
-    """Sentences by relevance, novelty and coverage. `floor` gives the least relevance at a depth of the tree."""
+    """Selection of sentences by relevance, novelty and coverage. `floor` returns the minimum relevance at a depth of the tree."""
 
     relevance: dict[ChunkSentence, float]
     floor: Callable[[int], float]
@@ -56,7 +57,7 @@ class Extractive:
         return [self.fuse(pair) for pair in pairs]
 
     def fuse(self, pair: Pair[Content]) -> Fusion:
-        """Of two sentences that say the same, the host's stays if the merge has a direction, else the more relevant one."""
+        """Fuse a pair. Of near-duplicates, the host's stays if the merge has a direction, else the more relevant one."""
         floor = self.floor(1 + max(pair.source.depth, pair.host.depth))
         ranked = sorted([*pair.host.content, *pair.source.content], key=lambda s: -self.relevance[s])
         if self.directional:
@@ -64,12 +65,12 @@ class Extractive:
             ranked.sort(key=lambda s: s not in host)
         kept: list[ChunkSentence] = []
         for sentence in ranked:
-            if self.relevance[sentence] >= floor and _says_something_new(sentence, kept):
+            if self.relevance[sentence] >= floor and _is_new(sentence, kept):
                 kept.append(sentence)
         return Fusion(in_reading_order(kept, pair, self.directional), "extractive")
 
 
-def _says_something_new(sentence: ChunkSentence, kept: Sequence[ChunkSentence]) -> bool:
+def _is_new(sentence: ChunkSentence, kept: Sequence[ChunkSentence]) -> bool:
     needed = SAME * len(sentence.terms)
     return not any(
         other is sentence or (sentence.terms and len(sentence.terms & other.terms) >= needed) for other in kept
@@ -77,7 +78,7 @@ def _says_something_new(sentence: ChunkSentence, kept: Sequence[ChunkSentence]) 
 
 
 def in_reading_order(kept: Sequence[ChunkSentence], pair: Pair[Content], directional: bool) -> Content:
-    """The sentences that were kept, in reading order, each once."""
+    """Return the kept sentences in reading order, each once."""
     chosen = set(kept)
     host = [s for s in pair.host.content if s in chosen]
     rest = [s for s in pair.source.content if s in chosen and s not in set(host)]
@@ -92,12 +93,12 @@ def in_reading_order(kept: Sequence[ChunkSentence], pair: Pair[Content], directi
 
 
 Ask: TypeAlias = Callable[[str, ChatModel, Pair[Content], bool], Coroutine[Any, Any, Fusion]]
-"""One pair, put to a model: the question, the model, the pair, and whether the merge has a direction."""
+"""A call of a model for one pair: the question, the model, the pair, and whether the merge has a direction."""
 
 
 @dataclass(frozen=True, slots=True)
 class Modelled:
-    """A model decides about all pairs at the same time, and `fallback` about those where it fails."""
+    """Fusion by a model, for all pairs at the same time. `fallback` decides if the model fails."""
 
     ask: Ask
     question: str
@@ -108,7 +109,7 @@ class Modelled:
         return run(together(*map(self._safely, pairs)))
 
     async def _safely(self, pair: Pair[Content]) -> Fusion:
-        """The fusion of a pair, by the fallback where the model fails. No model is asked about an empty chunk."""
+        """Fuse a pair, by the fallback if the model fails. An empty chunk needs no call."""
         if not pair.host.content or not pair.source.content:
             return Fusion(pair.host.content or pair.source.content, "empty")
         try:
@@ -121,7 +122,7 @@ class Modelled:
 
 
 async def point(question: str, chat: ChatModel, pair: Pair[Content], directional: bool) -> Fusion:
-    """The model answers with numbers: some tens of tokens, and nothing can be invented. A wrong answer may be repaired once."""
+    """Fuse a pair by numbers, so that a model cannot invent text. A wrong answer may be repaired once."""
     sentences = [*pair.host.content, *pair.source.content]
     messages = prompts.point(question, pair, directional=directional)
     numbers, usage = await ask(chat, messages, prompts.point_form(len(sentences)))
@@ -129,13 +130,13 @@ async def point(question: str, chat: ChatModel, pair: Pair[Content], directional
 
 
 async def copy(question: str, chat: ChatModel, pair: Pair[Content], directional: bool) -> Fusion:
-    """The model answers with verbatim text, as in the paper. Only sentences that stand in the pair are kept."""
+    """Fuse a pair by verbatim text, as in the paper. Only sentences of the pair are kept."""
     sentences = [*pair.host.content, *pair.source.content]
     messages = prompts.copy(question, pair, directional=directional)
     reply = await chat.complete(messages, max_tokens=prompts.copy_tokens(sentences))
     numbers, unsupported = prompts.repeated_sentences(reply.text, sentences)
     if not numbers and (unsupported or not reply.text.strip()):
-        raise Unusable("nothing of the answer stands in the chunks", reply.usage, unsupported)
+        raise Unusable("the answer repeats no sentence of the chunks", reply.usage, unsupported)
     return Fusion(
         in_reading_order([sentences[i] for i in numbers], pair, directional), "copy", reply.usage, unsupported
     )

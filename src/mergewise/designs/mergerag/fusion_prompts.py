@@ -1,8 +1,7 @@
-"""What a model is asked when it fuses two chunks, and how its answer is read. Written from the rules in appendix B of MergeRAG.
+"""The prompts for the fusion of two chunks, written from the rules in appendix B of MergeRAG, and the parsing of answers.
 
-Chunks are quoted, and the prompt says that they give no orders. Of an answer nothing is used but the numbers of sentences
-(`point`), or which sentences of the chunks it repeats (`copy`): a document that gives orders all the same can get no more than
-its own sentences kept.
+Chunks are quoted, and the prompt says that they give no orders. Only the numbers in an answer are used (`point`), or the
+sentences of the chunks that it repeats (`copy`). So a document that still gives orders can at most get its own sentences kept.
 """
 
 from __future__ import annotations
@@ -18,8 +17,10 @@ from mergewise.text.alignment import Aligner, SourceSentence, words
 from mergewise.text.sentences import split_sentences
 from mergewise.types import Message, Span
 
-VERBATIM = 0.9  # support at which a sentence counts as repeated word for word
-FEW_WORDS = 3  # fewer do not show which sentence was repeated, unless they are the whole of it
+# Support from which a sentence counts as repeated word for word.
+VERBATIM = 0.9
+# Fewer words do not show which sentence was repeated, unless they are all of it.
+FEW_WORDS = 3
 
 POINT_SCHEMA = object_schema({"keep": {"type": "string", "description": "numbers of sentences, such as 1-3 7 9"}})
 
@@ -43,7 +44,7 @@ _WORD_FOR_WORD = (
 
 
 def point(question: str, pair: Pair[Content], *, directional: bool) -> list[Message]:
-    """Show the pair as numbered sentences: the host's come first."""
+    """Show the pair as numbered sentences, the host's first."""
     host = pair.host.content
     lines = list(numbered_lines((s.fragment, s.text) for s in (*host, *pair.source.content)))
     parts = {"A": "\n".join(lines[: len(host)]), "B": "\n".join(lines[len(host) :])}
@@ -64,14 +65,14 @@ def _messages(form: str, question: str, chunks: Mapping[str, str], directional: 
 
 
 def copy_tokens(sentences: Sequence[ChunkSentence]) -> int:
-    """Room for every sentence, also where the model's tokens are shorter than ours."""
+    """Return tokens enough for every sentence, even if the model's tokens are shorter than ours."""
     return 64 + 2 * sum(sentence.tokens for sentence in sentences)
 
 
 def numbers_in(answer: str, count: int) -> list[int] | str:
-    """The numbers of an answer, or what is wrong with it.
+    """Return the numbers in an answer, or a text that describes the problem.
 
-    The answer may be the object that was asked for, with the numbers as a string or a list, or the numbers alone.
+    The answer may be the requested object, with the numbers as a string or a list, or the numbers alone.
     """
     value = value_in(answer)
     if isinstance(value, dict):
@@ -82,13 +83,13 @@ def numbers_in(answer: str, count: int) -> list[int] | str:
 
 
 def point_form(count: int) -> ReplyForm[list[int]]:
-    """How numbers from 1 to `count` are answered."""
+    """Return the form of an answer with numbers from 1 to `count`."""
     shape = f'{{"keep":"..."}}, numbers from 1 to {count}'
     return ReplyForm(POINT_SCHEMA, shape, number_tokens(count), lambda answer: numbers_in(answer, count))
 
 
 def repeated_sentences(answer: str, sentences: Sequence[ChunkSentence]) -> tuple[list[int], int]:
-    """Which of the `sentences` an answer repeats word for word, and how many sentences of the answer stand in none of them."""
+    """Return the positions of the `sentences` that an answer repeats word for word, and the number of its other sentences."""
     if answer.strip(" .\n").upper() == "NONE":
         return [], 0
     sources = {Span(s.fragment.doc_id, *s.fragment.visible[:2]): i for i, s in enumerate(sentences)}
@@ -97,16 +98,16 @@ def repeated_sentences(answer: str, sentences: Sequence[ChunkSentence]) -> tuple
     unsupported = 0
     for start, end in split_sentences(answer):
         alignment = aligner.align(answer[start:end])
-        said = words(answer[start:end])
-        whole = any(said == words(source.text) for source in alignment.sources)
-        if alignment.support >= VERBATIM and alignment.sources and (whole or len(said) >= FEW_WORDS):
+        answered = words(answer[start:end])
+        whole = any(answered == words(source.text) for source in alignment.sources)
+        if alignment.support >= VERBATIM and alignment.sources and (whole or len(answered) >= FEW_WORDS):
             repeated |= dict.fromkeys(sources[span] for span in alignment.spans)
-        elif said and not _is_heading(answer[start:end], sentences):
+        elif answered and not _is_heading(answer[start:end], sentences):
             unsupported += 1
     return list(repeated), unsupported
 
 
 def _is_heading(line: str, sentences: Sequence[ChunkSentence]) -> bool:
-    """Whether the line is the heading line above some of the sentences, which models like to repeat."""
-    said = words(line)
-    return any(said == words(" ".join((s.fragment.title, *s.fragment.headings))) for s in sentences)
+    """Return true for the heading line above some of the sentences, which models like to repeat."""
+    line_words = words(line)
+    return any(line_words == words(" ".join((s.fragment.title, *s.fragment.headings))) for s in sentences)

@@ -1,15 +1,15 @@
-"""How surprising a source is to a reader of an anchor: a small language model made of the anchor's words.
+"""A small language model of an anchor's words, which measures how surprising a source is to a reader of the anchor.
 
-It stands in for L_NLL(c_source | c_anchor) of MergeRAG (Guo et al., section 3.3), which a causal model estimates better
-and some hundred thousand times slower. Unigrams of the anchor are smoothed by the corpus (Zhai and Lafferty 2004,
-Dirichlet prior), and bigrams by the unigrams (MacKay and Peto 1995):
+It approximates L_NLL(c_source | c_anchor) of MergeRAG (Guo et al., section 3.3). A causal model estimates it better, and about
+a hundred thousand times slower. Unigrams of the anchor are smoothed by the corpus (Zhai and Lafferty 2004, Dirichlet prior),
+and bigrams by the unigrams (MacKay and Peto 1995):
 
     P(w | a)    = (n_a(w) + mu P(w | C)) / (|a| + mu)
     P(w | v, a) = (n_a(v w) + nu P(w | a)) / (n_a(v) + nu),    n_a(v) = sum over w of n_a(v w)
     L(s | a)    = -1/|s| (log P(s_1 | a) + sum over t > 1 of log P(s_t | s_{t-1}, a))
 
-in nats a word. Words are lower-cased runs of letters and digits, stop words included. What depends on
-source and anchor together is summed by products of sparse matrices, over the words and the bigrams that both have.
+in nats a word. Words are lower-cased runs of letters and digits, stop words included. Terms that depend on source and anchor
+together are summed by products of sparse matrices, over the words and the bigrams that both have.
 """
 
 from __future__ import annotations
@@ -30,9 +30,11 @@ Matrix: TypeAlias = npt.NDArray[np.float32]
 Ids: TypeAlias = npt.NDArray[np.int64]
 Vector: TypeAlias = npt.NDArray[np.float64]
 
-MU = 100.0  # words of the corpus that stand in for what the anchor did not say
+# Weight of the corpus in the smoothing of unigrams, in words.
+MU = 100.0
 NU = 10.0
-UNSEEN = 0.5  # occurrences of a word that the corpus sample does not hold
+# Occurrences of a word that the corpus sample lacks.
+UNSEEN = 0.5
 
 _WORD = re.compile(WORD)
 
@@ -50,13 +52,13 @@ class CorpusWords:
     total: int
 
     def probabilities(self, words: Sequence[str]) -> Vector:
-        """Add-half smoothed, so that no word is impossible."""
+        """Return add-half smoothed probabilities, so that no word is impossible."""
         occurrences = np.array([self.counts.get(word, 0) for word in words], np.float64)
         return (occurrences + UNSEEN) / (self.total + UNSEEN * (len(self.counts) + 1))
 
 
 def corpus_words(texts: Sequence[str]) -> CorpusWords:
-    """The words of these texts, for want of a corpus."""
+    """Count the words of these texts, which replace a corpus."""
     counts = Counter(word for text in texts for word in words_of(text))
     return CorpusWords(counts, counts.total())
 
@@ -72,7 +74,7 @@ class WordModel:
     nu: float = NU
 
     def nll(self, sources: Sequence[str], anchors: Sequence[str]) -> Matrix:
-        """L(s | a) for each pair, shape (len(sources), len(anchors)); 0 for a source without words."""
+        """Return L(s | a) for each pair, shape (len(sources), len(anchors)), 0 for a source without words."""
         if not sources or not anchors:
             return np.zeros((len(sources), len(anchors)), np.float32)
         vocabulary: dict[str, int] = {}
@@ -89,7 +91,7 @@ class WordModel:
         return mean
 
     def _unigrams(self, n: Matrix, lengths: Ids, p: Vector, s: Ids, a: Ids) -> Matrix:
-        """sum over w of n_s(w) log P(w | a): log mu P(w | C) for every word, and more for the words that the anchor has."""
+        """Return sum over w of n_s(w) log P(w | a): log mu P(w | C) for every word, and more for the anchor's words."""
         gain = np.zeros_like(n)
         row, word = np.nonzero(n)
         gain[row, word] = np.log1p(n[row, word] / (self.mu * p[word]))
@@ -99,7 +101,7 @@ class WordModel:
         return sums
 
     def _bigrams(self, ids: Sequence[Ids], n: Matrix, lengths: Ids, p: Vector, s: Ids, a: Ids) -> Matrix:
-        """What bigrams change: log nu / (n_a(v) + nu) for every context, and more where the anchor has the bigram."""
+        """Return the change by bigrams: log nu / (n_a(v) + nu) for every context, and more if the anchor has the bigram."""
         size = len(p)
         before = _counts([text[:-1] for text in ids], size)
         followed = np.log(self.nu / (before + self.nu))
@@ -120,9 +122,9 @@ def _word_ids(text: str, vocabulary: dict[str, int]) -> Ids:
 
 
 def _products(n_s: Matrix, gain: Matrix) -> Matrix:
-    """n_s @ gain.T. Most columns have one entry in each matrix: their products are added one by one, the others multiplied.
+    """Return n_s @ gain.T. Most columns have one entry in each matrix: these are added one by one, the others multiplied.
 
-    `einsum` starts no threads: where the cores are busy, those of a BLAS cost more than such small products.
+    `einsum` starts no threads: on busy cores, those of a BLAS cost more than such small products.
     """
     in_s, in_a = np.count_nonzero(n_s, axis=0), np.count_nonzero(gain, axis=0)
     single = np.flatnonzero((in_s == 1) & (in_a == 1))
@@ -134,6 +136,6 @@ def _products(n_s: Matrix, gain: Matrix) -> Matrix:
 
 
 def _counts(texts: Sequence[Ids], size: int) -> Matrix:
-    """How often each text holds each id, shape (len(texts), size)."""
+    """Count how often each text holds each id, shape (len(texts), size)."""
     flat = np.concatenate([ids + number * size for number, ids in enumerate(texts)])
     return np.bincount(flat, minlength=len(texts) * size).reshape(len(texts), size).astype(np.float32)

@@ -1,18 +1,19 @@
-"""Algorithms 1 to 4 of MergeRAG (Guo et al., sections 3.2 to 3.4 and appendix A): which chunks merge, until all fit the budget.
+"""Algorithms 1 to 4 of MergeRAG (Guo et al., sections 3.2 to 3.4 and appendix A): merge chunks until all fit the budget.
 
-Nothing here knows of text or models: chunks have scores and lengths; one callable gives rows of the NLL matrix, another fuses.
+This module is independent of text and models. Chunks have scores and lengths, one callable returns rows of the NLL matrix, and
+another fuses.
 
-What the paper leaves open, and how it is settled:
-- of equal chunks the one that arrived earlier comes first; a fused chunk arrives after all chunks before it;
-- of a symmetric pair the better chunk is called the host; an operator that treats both alike does not care;
-- the last round of a hierarchy may merge more pairs than the budget needs. With `guard`, pairs are fused weakest first,
-  `at_once` at a time, and taken only while the sum of lengths is over the budget: what was fused beyond that is
-  discarded, so that the outcome does not depend on `at_once`. Without it, the rounds are exactly the paper's.
+Points that the paper leaves open:
+- Of equal chunks the one that arrived earlier comes first. A fused chunk arrives after all chunks before it.
+- In a symmetric pair the better chunk is called the host. A symmetric operator ignores the difference.
+- The last round of a hierarchy may merge more pairs than the budget needs. With `guard`, pairs are fused weakest first,
+  `at_once` at a time, and taken only while the sum of lengths exceeds the budget. Surplus fusions are discarded, so that the
+  result does not depend on `at_once`. Without it, the rounds are exactly the paper's.
 
-The bounds of section 3.4, with N chunks before and M after. The hierarchy's rounds, and so the depth of its tree, are
-exactly ceil(log2(N / M)), in both forms. Its batches are at most N / B + ceil(log2(N / M)): the paper's sum, read as going
-over the rounds that happen (as printed, it would have no term for a single round). Fusions are N - M; the guard may add B - 1.
-A fusion is one call of a model, none where a chunk is empty, and two where the answer has to be asked for again.
+The bounds of section 3.4, with N chunks before and M after. The hierarchy's rounds, and so the depth of its tree, are exactly
+ceil(log2(N / M)), in both forms. Its batches are at most N / B + ceil(log2(N / M)): the paper's sum, taken over the actual
+rounds (as printed, it has no term for a single round). Fusions are N - M, and the guard may add B - 1. A fusion is one call of
+a model. It is no call if a chunk is empty, and two if the answer needs a repair.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ Schedule: TypeAlias = Literal["hierarchical", "sequential"]
 class MergeChunk(Generic[T]):
     """A chunk as the algorithms see it: S(c; q), l(c) in tokens, and `content` for the fusion operator alone.
 
-    `number` is the order of arrival, `depth` how many merges lie between the chunk and what was retrieved."""
+    `number` is the order of arrival. `depth` is the number of merges between the retrieved chunks and this one.
+    """
 
     number: int
     score: float
@@ -42,7 +44,7 @@ class MergeChunk(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Pair(Generic[T]):
-    """What is fused: the weaker `source` into the `host`; `nll` where that chose the host."""
+    """A pair to fuse: the weaker `source` into the `host`. `nll` is set if it chose the host."""
 
     source: MergeChunk[T]
     host: MergeChunk[T]
@@ -51,7 +53,7 @@ class Pair(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Fused(Generic[T]):
-    """What a fusion operator makes of a pair, with its score and length recomputed."""
+    """The result of fusing a pair, with its score and length recomputed."""
 
     score: float
     length: int
@@ -60,9 +62,9 @@ class Fused(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Merge(Generic[T]):
-    """One fusion of a pair, and the chunk that came of it. `number` counts fusions from 0, `round` counts rounds from 1.
+    """One fusion of a pair and the resulting chunk. `number` counts fusions from 0, `round` counts rounds from 1.
 
-    `taken` is False where the guard discarded it.
+    `taken` is false if the guard discarded it.
     """
 
     number: int
@@ -74,7 +76,7 @@ class Merge(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class MergeResult(Generic[T]):
-    """The chunks that are left, and the merges that led to them. `batches`: the paper's number of sequential inference steps."""
+    """The remaining chunks and the merges that led to them. `batches` is the paper's number of sequential inference steps."""
 
     chunks: tuple[MergeChunk[T], ...]
     merges: tuple[Merge[T], ...]
@@ -83,13 +85,13 @@ class MergeResult(Generic[T]):
 
 
 Pairing: TypeAlias = Callable[[Sequence[MergeChunk[T]], int], Iterator[Pair[T]]]
-"""At most this many disjoint pairs of the chunks, weakest first. A pair is worked out only when it is asked for."""
+"""A function that yields up to this many disjoint pairs of the chunks, weakest first and lazily."""
 
 Fuse: TypeAlias = Callable[[Sequence[Pair[T]]], Sequence[Fused[T]]]
 """The fusion operator M(ci, cj; q), for pairs that may be fused at the same time."""
 
 Rows: TypeAlias = Callable[[MergeChunk[T], Sequence[MergeChunk[T]]], Sequence[float]]
-"""One row of the NLL matrix: of the source given each of the anchors."""
+"""A function that returns one row of the NLL matrix: the source given each of the anchors."""
 
 
 def merge(
@@ -101,14 +103,14 @@ def merge(
     at_once: int = 8,
     guard: bool = True,
 ) -> MergeResult[T]:
-    """Algorithms 1 and 2 (sequential), 3 and 4 (hierarchical): merge until the sum of l(c) is at most L, the budget."""
-    standing, merges, rounds, batches = list(chunks), list[Merge[T]](), 0, 0
-    numbers = iter(range(max((c.number for c in standing), default=0) + 1, 2**62))
-    total = sum(chunk.length for chunk in standing)
-    while total > budget and len(standing) > 1:
+    """Merge until the sum of l(c) is at most L, the budget: Algorithms 1 and 2 (sequential), 3 and 4 (hierarchical)."""
+    current, merges, rounds, batches = list(chunks), list[Merge[T]](), 0, 0
+    numbers = iter(range(max((c.number for c in current), default=0) + 1, 2**62))
+    total = sum(chunk.length for chunk in current)
+    while total > budget and len(current) > 1:
         rounds += 1
-        remaining, fresh = {chunk.number: chunk for chunk in standing}, []
-        pairs = pairing(standing, len(standing) // 2 if schedule == "hierarchical" else 1)
+        remaining, fresh = {chunk.number: chunk for chunk in current}, []
+        pairs = pairing(current, len(current) // 2 if schedule == "hierarchical" else 1)
         while not (guard and total <= budget) and (batch := list(islice(pairs, max(1, at_once)))):
             batches += 1
             for pair, fused in zip(batch, fuse(batch), strict=True):
@@ -120,21 +122,22 @@ def merge(
                     del remaining[pair.source.number], remaining[pair.host.number]
                     fresh.append(result)
                     total += result.length - pair.source.length - pair.host.length
-        standing = [*remaining.values(), *fresh]
-    return MergeResult(tuple(standing), tuple(merges), rounds, batches)
+        current = [*remaining.values(), *fresh]
+    return MergeResult(tuple(current), tuple(merges), rounds, batches)
 
 
 def symmetric(chunks: Sequence[MergeChunk[T]], count: int) -> Iterator[Pair[T]]:
-    """The pairs of least S(ci; q) + S(cj; q), one after another: the two weakest, the next two ... (section 3.2)."""
+    """Yield the pairs of least S(ci; q) + S(cj; q): the two weakest, then the next two, and so on (section 3.2)."""
     ranked = sorted(chunks, key=_weakest)
     for weaker, stronger in islice(zip(ranked[::2], ranked[1::2], strict=False), count):
         yield Pair(weaker, stronger)
 
 
 def asymmetric(nll: Rows[T]) -> Pairing[T]:
-    """The weakest chunk and, of the other chunks, the anchor of least L_NLL(ci | cj), one pair after another (section 3.3).
+    """Pair the weakest chunk with the anchor of least L_NLL(ci | cj), one pair after another (section 3.3).
 
-    A row is asked for only when its pair is, and only for the anchors that no pair has taken yet."""
+    A row is requested only when its pair is, and only for the anchors that are still free.
+    """
 
     def pairs(chunks: Sequence[MergeChunk[T]], count: int) -> Iterator[Pair[T]]:
         remaining = sorted(chunks, key=_weakest)

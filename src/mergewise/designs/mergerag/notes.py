@@ -1,4 +1,4 @@
-"""What the trace tells of merges: the two chunks of each, the chunk made of them, how it was made; and the tree of all."""
+"""Trace notes of merges: the two input chunks, the result and the method of each, and the tree of all."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ class MergeNode:
 
 @dataclass(frozen=True, slots=True)
 class MergeNote(Note):
-    """One merge: `source` went into `host`, and `result` came of it. `nll` is set where it chose the host.
+    """One merge of `source` into `host`, with its `result`. `nll` is set if it chose the host.
 
-    `taken` is False where the budget was held without it. `unsupported` counts sentences of a model that were dropped, and
-    `problem` says why a model failed.
+    `taken` is false if the budget was met without this merge. `unsupported` counts dropped sentences of a model, and `problem`
+    describes a failure of the model.
     """
 
     kind: ClassVar[str] = "merge"
@@ -49,7 +49,7 @@ class MergeNote(Note):
         return {name: value.as_dict() if isinstance(value, MergeNode) else value for name, value in values.items()}
 
     def step(self) -> Step:
-        """Return the step of the trace that tells this merge."""
+        """Return the trace step of this merge."""
         inputs = (*self.source.spans, *self.host.spans)
         return Step("merge", str(self), inputs, score=self.result.score, note=self, cause=Cause.FUSION)
 
@@ -58,7 +58,7 @@ class MergeNote(Note):
         return self.result.spans if self.taken else ()
 
     def lines(self, step: Step, quoter: Quoter) -> list[str]:
-        """Nothing, since the tree shows it, but where a model failed."""
+        """Return a line if a model failed, else nothing, since the tree shows the merge."""
         return [f"{step.action}: {step.reason}"] if self.problem else []
 
     def __str__(self) -> str:
@@ -77,9 +77,9 @@ class MergeNote(Note):
 
 @dataclass(frozen=True, slots=True)
 class TreeNote(Note):
-    """All merges of a context as the trees that they make: what each remaining chunk was made of, the host above the source.
+    """All merges of a context as trees: the inputs of each remaining chunk, the host above the source.
 
-    Behind them stand the merges that were not needed.
+    The merges that were not needed follow at the end.
     """
 
     kind: ClassVar[str] = "tree"
@@ -105,7 +105,7 @@ class TreeNote(Note):
 
 
 def _tree(node: MergeNode, made: Mapping[int, MergeNote], quoter: Quoter) -> list[str]:
-    """The chunk, and below it what it was made of."""
+    """Return the chunk and, below it, its inputs."""
     note = made.get(node.number)
     line = f"{quoter.where(node.spans) or 'nothing'}  score {node.score:.3f}, {node.tokens} tokens"
     if note is None:
@@ -114,7 +114,7 @@ def _tree(node: MergeNode, made: Mapping[int, MergeNote], quoter: Quoter) -> lis
 
 
 def _branches(trees: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Trees below one another, each with its branch in front."""
+    """Yield the lines of trees below one another, each with its branch in front."""
     for number, (first, *rest) in enumerate(trees, 1):
         branch, gap = ("└── ", "    ") if number == len(trees) else ("├── ", "│   ")
         yield branch + first

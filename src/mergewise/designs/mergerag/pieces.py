@@ -1,4 +1,4 @@
-"""Chunks as sentences, which MergeRAG's fusion operators keep or leave, each with its exact span in a document."""
+"""Chunks as sentences, which MergeRAG's fusion operators keep or drop, each with its exact span in a document."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from mergewise.types import GAP, Hit, Leaf, Span
 
 @dataclass(frozen=True, slots=True)
 class ChunkSource:
-    """Neighbouring leaves, or a part of a passage: what a first chunk is made of, and its relevance S(c; q)."""
+    """The source of a first chunk, neighbouring leaves or a part of a passage, and its relevance S(c; q)."""
 
     fragment: Fragment
     score: float
@@ -26,10 +26,10 @@ class ChunkSource:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ChunkSentence:
-    """One sentence of a chunk. `fragment` holds it with the white space after it, so that neighbours touch."""
+    """One sentence of a chunk. `fragment` includes the white space after it, so that neighbours touch."""
 
-    chunk: int  # the first chunk that it came in
-    first: bool  # whether it opens that chunk
+    chunk: int  # the first chunk that holds it
+    first: bool  # true if it opens that chunk
     fragment: Fragment
     text: str
     tokens: int
@@ -45,7 +45,7 @@ Content: TypeAlias = tuple[ChunkSentence, ...]
 
 
 def sources_of(hits: Sequence[Hit], chunk_tokens: int) -> list[ChunkSource]:
-    """A source for each leaf, best first; leaves below one parent that touch are fragments_of, up to `chunk_tokens`."""
+    """Return a source for each leaf, best first. Touching leaves below one parent are joined, up to `chunk_tokens`."""
     runs: list[list[Hit]] = []
     for hit in sorted(hits, key=lambda h: h.row.id):
         if runs and _joins(runs[-1], hit.row, chunk_tokens):
@@ -63,7 +63,7 @@ def _joins(run: Sequence[Hit], leaf: Leaf, chunk_tokens: int) -> bool:
 
 
 def sentences_of(sources: Sequence[ChunkSource], count_tokens: TokenCounter) -> list[list[ChunkSentence]]:
-    """The sentences of each source, in order. All tokens are counted in one call."""
+    """Return the sentences of each source, in order. All tokens are counted in one call."""
     cuts = [[(cut, cut.visible[2]) for cut in _cut(source.fragment)] for source in sources]
     texts = [text for chunk in cuts for _, text in chunk]
     counts = iter(count_tokens(texts) if texts else ())
@@ -77,7 +77,7 @@ def sentences_of(sources: Sequence[ChunkSource], count_tokens: TokenCounter) -> 
 
 
 def _cut(fragment: Fragment) -> Iterator[Fragment]:
-    """Pieces that tile the fragment, a sentence in each."""
+    """Yield pieces that tile the fragment, a sentence in each."""
     begin, _, text = fragment.visible
     starts = [begin + start for start, _ in split_sentences(text)]
     if starts:
@@ -86,9 +86,9 @@ def _cut(fragment: Fragment) -> Iterator[Fragment]:
 
 
 class ChunkLengths:
-    """l(c) by the token counter in use: the sentences, a heading line each time that a section begins, a mark for each gap.
+    """l(c) by the token counter in use: the sentences, a heading line at each start of a section, and a mark for each gap.
 
-    Headings in front of a sentence are shown only where the sentence goes on from the one before it.
+    Headings in front of a sentence count only if the sentence continues the one before it.
     """
 
     def __init__(self, sentences: Iterable[ChunkSentence], count_tokens: TokenCounter) -> None:
@@ -114,7 +114,7 @@ class ChunkLengths:
 
 
 def _lead(fragment: Fragment) -> str:
-    """The heading lines in front of the text."""
+    """Return the heading lines in front of the text."""
     return fragment.text[: fragment.body - fragment.start].strip()
 
 
@@ -123,17 +123,17 @@ def _touch(left: ChunkSentence, right: ChunkSentence) -> bool:
 
 
 def fragments_of(sentences: Sequence[ChunkSentence]) -> tuple[Fragment, ...]:
-    """Return the sentences as fragments; those that follow each other in the document become one."""
+    """Return the sentences as fragments. Sentences that follow each other in the document become one fragment."""
     return tuple(join_touching(sentence.fragment for sentence in sentences))
 
 
 def spans_of(sentences: Sequence[ChunkSentence]) -> tuple[Span, ...]:
-    """The spans of the visible text of the sentences, one for each run."""
+    """Return the spans of the visible text of the sentences, one for each run."""
     return tuple(Span(f.doc_id, *f.visible[:2]) for f in fragments_of(sentences))
 
 
 def text_of(sentences: Sequence[ChunkSentence]) -> str:
-    """The chunk as a model reads it: the sentences below their heading path."""
+    """Return the chunk as a model reads it: the sentences below their heading path."""
     blocks = []
     for _, group in groupby(sentences, key=lambda s: s.section):
         members = list(group)

@@ -1,12 +1,11 @@
-"""How well single sentences answer a question, from what the index knows already: no model reads anything.
+"""The relevance of single sentences to a question, computed from the index without a model.
 
-A sentence's relevance adds up
-- S(c; q) of the chunk that it came in;
-- the share of the question's terms that it holds, weighted by how rare they are among all sentences; a term that only its
-  heading path holds counts half;
-- a little if it opens its chunk, since the first sentence names what the others speak of;
-- a link, if one of the best sentences names the heading above it, or it names the heading above one of them. This is how one
-  document leads to the next where a question takes two steps.
+A sentence's relevance is the sum of
+- S(c; q) of its first chunk;
+- its share of the question's terms, weighted by their rarity among all sentences; a term in its heading path alone counts half;
+- a small bonus if it opens its chunk, since the first sentence introduces the subject of the others;
+- a link, if one of the best sentences names the heading above it, or it names the heading above one of them. Links connect
+  documents for questions that take two steps.
 """
 
 from __future__ import annotations
@@ -24,28 +23,29 @@ COVERAGE = 0.5
 PATH = 0.5
 OPENING = 0.05
 LINK, BACKLINK = 0.3, 0.2
-BEST = 6  # sentences that links go out from
+# The best sentences, from which links start.
+BEST = 6
 
 
 def relevance(question: str, sentences: Sequence[ChunkSentence], scores: Sequence[float]) -> dict[ChunkSentence, float]:
-    """The relevance of each sentence, comparable within one question only. `scores` are S(c; q) of the first chunks."""
+    """Return the relevance of each sentence, comparable within one question only. `scores` are S(c; q) of the first chunks."""
     wanted = content_terms(question)
     paths = {s.section: content_terms(" ".join((s.fragment.title, *s.fragment.headings))) for s in sentences}
     holding = Counter(term for sentence in sentences for term in sentence.terms)
-    # in a fixed order: sums of floats depend on it, and sets have none
+    # In a fixed order: sums of floats depend on it, and sets have none.
     rarity = {term: inverse_frequency(holding[term], len(sentences)) for term in sorted(wanted)}
     largest = sum(rarity.values()) or 1.0
     worth = {}
     for sentence in sentences:
-        said = wanted & sentence.terms
-        above = (wanted & paths[sentence.section]) - said
-        covered = fsum(rarity[term] for term in said) + PATH * fsum(rarity[term] for term in above)
+        own = wanted & sentence.terms
+        above = (wanted & paths[sentence.section]) - own
+        covered = fsum(rarity[term] for term in own) + PATH * fsum(rarity[term] for term in above)
         worth[sentence] = scores[sentence.chunk] + COVERAGE * covered / largest + (OPENING if sentence.first else 0.0)
     return _with_links(worth, wanted)
 
 
 def _with_links(worth: dict[ChunkSentence, float], wanted: frozenset[str]) -> dict[ChunkSentence, float]:
-    """Adds what the best link of each sentence brings. A name in the question itself makes no link: it leads nowhere new."""
+    """Add the gain of each sentence's best link. A name in the question makes no link, since it leads nowhere new."""
     titles = {s.section: s.fragment.headings[-1] if s.fragment.headings else s.fragment.title for s in worth}
     names = {section: terms for section, title in titles.items() if not (terms := content_terms(title)) <= wanted}
     best = sorted(worth, key=lambda sentence: -worth[sentence])[:BEST]
@@ -67,10 +67,10 @@ def _backlink(sentence: ChunkSentence, name: frozenset[str] | None) -> float:
 
 
 class Floors:
-    """The least relevance that a sentence needs at each depth of the merge tree: beta of Eq. 1, from the budget.
+    """The minimum relevance of a sentence at each depth of the merge tree: beta of Eq. 1, from the budget.
 
-    At depth d the chunks may keep `keep` ** d of all tokens together, but at least the budget. With the sentences taken best
-    first, the floor is the relevance of the last one that fits. So weak pairs lose most of what they have, strong ones little.
+    At depth d the chunks may keep `keep` ** d of all tokens together, but at least the budget. With the best sentences taken
+    first, the floor is the relevance of the last one that fits. So weak pairs lose most of their sentences, strong ones few.
     """
 
     def __init__(self, relevant: dict[ChunkSentence, float], lengths: ChunkLengths, budget: int, keep: float) -> None:

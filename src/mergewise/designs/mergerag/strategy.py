@@ -1,19 +1,20 @@
-"""MergeRAG, the whole: weak chunks are fused, pair by pair, until the budget holds what is left.
+"""The strategy MergeRAG: weak chunks are fused, pair by pair, until the rest fits the budget.
 
-Algorithms 1 to 4 (`merging`) say which chunks form a pair, an operator (`fusion_operators`) says what a pair becomes. The
-S(c; q) of a chunk is the relevance of its best sentence, which rests on the scores of the search; with a reranker, it is the
-reranker's. L_NLL comes from the embedded model of words (`text.lm`), or from the scorer that was
-named. l(c) counts what a chunk costs in the context, heading lines included.
+Algorithms 1 to 4 (`merging`) form the pairs, and an operator (`fusion_operators`) fuses a pair. S(c; q) of a chunk is the
+relevance of its best sentence, which depends on the scores of the search, or the reranker's score. L_NLL comes from the
+built-in model of words (`lm`), or from a given scorer. l(c) counts the tokens of a chunk in the context, heading lines
+included.
 
 Where we differ from the paper, and why:
-- the paper's S(c; q) is the score that the search gave, and is worked out anew for a fused chunk. No search has seen that
-  one, so that `scores=chunk` can only say what its best part was worth. The relevance of the best sentence says what is left
-  of it, and is the default. With the extractive fusion both held the same evidence in every cell that was measured;
-- a chunk here is a leaf of the index (47 tokens on average), or neighbouring leaves up to `chunk_tokens`;
-- without a model nobody says which sentences the question does not need, so the extractive operator prunes down to what the
-  budget can hold (`relevance.Floors`);
-- `guard`: the last round merges no more pairs than the budget needs;
-- `refill`: what is left of the budget goes to the most relevant sentences that the extractive operator left out.
+- The paper's S(c; q) is the score of the search, computed again for a fused chunk. No search has seen that chunk, so
+  `scores=chunk` can only use the score of its best part. The default, the relevance of the best sentence, depends on the
+  sentences
+  that are left. With the extractive fusion both kept the same evidence in every measured cell.
+- A chunk here is a leaf of the index (47 tokens on average), or neighbouring leaves up to `chunk_tokens`.
+- Without a model, nothing tells which sentences the question does not need, so the extractive operator prunes down to the
+  budget (`relevance.Floors`).
+- `guard`: the last round merges no more pairs than the budget needs.
+- `refill`: the rest of the budget goes to the most relevant sentences that the extractive operator dropped.
 """
 
 from __future__ import annotations
@@ -60,41 +61,34 @@ from mergewise.ranges import AT_ONCE, SHARE, CheckedFields, Range
 from mergewise.store.views import Presets
 from mergewise.types import Context, Span, Step, Usage
 
-REFILL = 40  # sentences that are tried, at most
+# Maximum sentences to try.
+REFILL = 40
 
 
 @dataclass(frozen=True, slots=True)
 class MergeRAG(CheckedFields):
     pairs: Annotated[
         Literal["symmetric", "asymmetric"],
-        "the weakest chunk is fused with the next weakest, or onto the anchor that makes it least surprising",
+        "how the weakest chunk is fused: with the next weakest, or onto the anchor that predicts it best",
     ] = "symmetric"
     k: Annotated[int, Range(0, 1000), "leaves from the search"] = 50
     chunk_tokens: Annotated[
-        int,
-        Range(0, 1_000_000),
-        "leaves that touch are joined to chunks of up to so many tokens; 0: each leaf is a chunk",
+        int, Range(0, 1_000_000), "maximum tokens of a chunk of touching leaves; 0: each leaf is a chunk"
     ] = 0
     fusion: Annotated[
         Literal["auto", "extractive", "point", "copy"],
-        "what becomes of a pair; `auto` is `point` with a chat model, else `extractive`",
+        "operator for a pair; `auto` is `point` with a chat model, else `extractive`",
     ] = "auto"
     scores: Annotated[
         Literal["sentence", "chunk"],
-        "without a reranker, S(c; q) is the relevance of the best sentence, or the paper's: the score that the search gave",
+        "S(c; q) without a reranker: the relevance of the best sentence, or the search score of the chunk",
     ] = "sentence"
     schedule: Annotated[Schedule, "all pairs of a round, or one after another"] = "hierarchical"
-    at_once: Annotated[int, AT_ONCE, "merges that a chat model is asked for at the same time (B)"] = 8
+    at_once: Annotated[int, AT_ONCE, "merges requested from a chat model at the same time (B)"] = 8
     guard: Annotated[bool, "the last round takes no more pairs than the budget needs"] = True
-    keep: Annotated[
-        float, SHARE, "extractive: the share of the pool's tokens that one level of the tree keeps, down to the budget"
-    ] = 0.5
-    refill: Annotated[
-        bool, "extractive: what is left of the budget goes to the best of the sentences that were left out"
-    ] = True
-    widen: Annotated[
-        int, Range(0, 100), "after another strategy (`--merge-with`): that one selects so many budgets' worth of text"
-    ] = 4
+    keep: Annotated[float, SHARE, "extractive: share of the tokens kept at each level of the tree"] = 0.5
+    refill: Annotated[bool, "extractive: fill the rest of the budget with the best dropped sentences"] = True
+    widen: Annotated[int, Range(0, 100), "with `--merge-with`: factor on the budget of the first strategy"] = 4
     order: Order = "document"
 
 
@@ -111,9 +105,9 @@ def assemble(question: str, reader: IndexReader, budget: int, models: Models, pa
 
 
 def merge_context(context: Context, budget: int, models: Models, parameters: MergeRAG) -> Context:
-    """Merge what another strategy selected: each part of its passages is a chunk.
+    """Merge what another strategy selected. Each part of its passages is a chunk.
 
-    What a model wrote is left out, since its sentences stand in no document.
+    Text written by a model is left out, since its sentences are in no document.
     """
     sources = [
         ChunkSource(Fragment(span.doc_id, p.title, p.headings, span.start, span.end, span.start, text), p.score)
@@ -154,10 +148,7 @@ def merge_sources(
 
 
 class Chunks:
-    """The chunks of one question: their sentences, what these are worth, and what chunks were fused into.
-
-    `first` are those that were retrieved.
-    """
+    """The chunks of one question: sentences, relevance, and fusions. `first` are the retrieved chunks."""
 
     def __init__(
         self, question: str, sources: Sequence[ChunkSource], budget: int, models: Models, parameters: MergeRAG
@@ -194,11 +185,11 @@ class Chunks:
 
     @property
     def repairs(self) -> int:
-        """Calls beyond the first one for a pair, each because the answer before could not be used."""
+        """Calls beyond the first for a pair, each because the previous answer was unusable."""
         return sum(max(0, fusion.usage.calls - 1) for fusion in self._fusions)
 
     def _own_scores(self, contents: Sequence[Content]) -> list[float]:
-        """S(c; q) without a reranker: that of the best sentence, or of the best chunk that one came in."""
+        """Return S(c; q) without a reranker: the score of the best sentence, or of the best first chunk of its sentences."""
         of_chunks = self._parameters.scores == "chunk"
         return [
             max((self._found[one.chunk] if of_chunks else self.relevance[one] for one in content), default=0.0)
@@ -233,7 +224,7 @@ class Chunks:
         return self._nodes[chunk.number]
 
     def candidates(self, merged: MergeResult[Content]) -> list[Candidate]:
-        """What is left of the chunks, best first, and then the sentences that the extractive operator left out."""
+        """Return the remaining chunks, best first, and then the sentences that the extractive operator dropped."""
         chunks = sorted((c for c in merged.chunks if c.content), key=lambda c: (-c.score, c.number))
         left = {sentence for chunk in chunks for sentence in chunk.content}
         candidates = [
@@ -259,21 +250,21 @@ def _operator(question: str, extractive: Extractive, models: Models, parameters:
     if fusion == "extractive":
         return extractive
     if models.chat is None:
-        raise UsageError(f"fusion={fusion} wants a chat model", "name one (--chat), or use fusion=extractive")
+        raise UsageError(f"fusion={fusion} needs a chat model", "name one (--chat), or use fusion=extractive")
     return Modelled(ASK[fusion], question, models.chat, extractive)
 
 
 def nll_rows(scorer: NLLScorer | None) -> Rows[Content]:
-    """Rows of the NLL matrix, in which no pair is scored twice.
+    """Return a function for rows of the NLL matrix that scores no pair twice.
 
-    The embedded scorer is asked for the rows of all anchors at once, which is cheaper.
+    The built-in scorer computes the rows of all anchors at once, which is cheaper.
     """
     known: dict[int, dict[int, float]] = defaultdict(dict)
     embedded = scorer is None
     made: dict[int, str] = {}
 
     def texts(chunks: Sequence[MergeChunk[Content]]) -> list[str]:
-        """The texts of the chunks, each made once: a chunk is never changed."""
+        """Return the texts of the chunks, each built once, since chunks never change."""
         made.update((chunk.number, text_of(chunk.content)) for chunk in chunks if chunk.number not in made)
         return [made[chunk.number] for chunk in chunks]
 
@@ -296,7 +287,7 @@ def nll_rows(scorer: NLLScorer | None) -> Rows[Content]:
 
 
 def _summary(chunks: Chunks, merged: MergeResult[Content], notes: Sequence[MergeNote]) -> Step:
-    """The merge tree, in one line and as a note."""
+    """Return the step with the merge tree, as one line and as a note."""
     depth = max((chunk.depth for chunk in merged.chunks), default=0)
     reason = (
         f"{len(chunks.first)} chunks to {len(merged.chunks)}: {merged.rounds} rounds, depth {depth}, "

@@ -1,6 +1,6 @@
 """RAPTOR (Sarthi et al. 2024), the baseline of MergeRAG and MacRAG: chunks are clustered and summarised, again and again.
 
-`chunks` is its view, `tree` grows over all chunks, `clusters` and `mixture` say which belong together.
+`chunks` is its view. `tree` grows the tree over all chunks. `clusters` and `mixture` group the nodes of a layer.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The view `raptor`: what the tree of summaries stands on, chunks of whole sentences of at most 100 tokens, without overlap.
+"""The view `raptor`: the leaves of the tree of summaries, chunks of whole sentences of at most 100 tokens, without overlap.
 
-The tree is over all documents, so that rows of one document cannot hold it: it is worked out of all chunks (`tree`).
+The tree covers all documents, so it cannot be stored in the rows of one document. It is computed from all chunks (`tree`).
 """
 
 from __future__ import annotations
@@ -24,27 +24,25 @@ from mergewise.types import DocumentRows, Leaf, LeafId, RowId, Rows, Span
 
 @dataclass(frozen=True, slots=True)
 class RaptorSettings(CheckedFields):
-    """As in RAPTOR's code, but for what needs further packages or a chat model."""
+    """Settings of the view `raptor`. The defaults equal RAPTOR's code, except that they need no further package and no model."""
 
     chunk: Annotated[int, Range(1, 1_000_000), "tokens of a chunk; a longer sentence is a chunk of its own"] = 100
-    layers: Annotated[int, Range(1, 20), "of summaries, at most; a layer of eleven nodes or fewer is the last"] = 5
+    layers: Annotated[int, Range(1, 20), "maximum layers of summaries; a layer of up to eleven nodes is the last"] = 5
     summary: Annotated[
         Literal["extractive", "abstractive"],
-        "of a cluster: its sentences that are nearest to its mean, or what the chat model writes",
+        "summary of a cluster: its sentences nearest to the mean, or a text by the chat model",
     ] = "extractive"
-    summary_tokens: Annotated[int, Range(1, 10_000), "of a summary"] = 100
-    reduce: Annotated[
-        Reduce, "how vectors are projected before they are clustered; `umap` needs the extra `raptor`"
-    ] = "pca"
+    summary_tokens: Annotated[int, Range(1, 10_000), "tokens of a summary"] = 100
+    reduce: Annotated[Reduce, "projection of vectors before clustering; `umap` needs the extra `raptor`"] = "pca"
 
 
 PRESETS: Presets = {"paper": {"summary": "abstractive", "reduce": "umap"}}
-"""`paper`: UMAP and summaries by a model, as in RAPTOR's code; the sizes are its own already."""
+"""`paper`: UMAP and summaries by a model, as in RAPTOR's code. The default sizes already equal RAPTOR's."""
 
 
 @dataclass(frozen=True, slots=True)
 class RaptorChunk:
-    """A stretch of whole sentences, a leaf of the tree. `first_leaf` and `leaf_count`: the leaves that it touches."""
+    """A stretch of whole sentences, a leaf of the tree. It touches `leaf_count` leaves of the index from `first_leaf` on."""
 
     id: RowId
     doc_id: str
@@ -70,7 +68,7 @@ CHUNKS = Table("raptor", RaptorChunk, (KEY,), vectors=("vector",), text="key", m
 
 
 def build(documents: Sequence[DocumentRows], settings: RaptorSettings, models: Models) -> list[ViewRows]:
-    """The chunks of each document, all embedded in one call."""
+    """Build the chunks of each document. All chunks are embedded in one call."""
     chunks = [{CHUNKS.name: Rows(_chunks(rows, settings.chunk))} for rows in documents]
     return with_vectors(chunks, CHUNKS.name, models.embedder)
 
@@ -79,7 +77,7 @@ def _chunks(rows: DocumentRows, size: int) -> tuple[RaptorChunk, ...]:
     text = rows.document.text
     leaves: Sequence[Leaf] = rows["leaf"]
     units = [(n, leaf, at) for n, leaf in enumerate(leaves) for at in range(len(leaf.sentences))]
-    # the first one of a leaf has the headings before it, so that chunks tile the text
+    # The first sentence of a leaf includes the headings before it, so that chunks tile the text.
     starts = [leaf.start if at == 0 else leaf.sentences[at].start for _, leaf, at in units]
     ends = [*starts[1:], leaves[-1].end] if units else []
     tokens = [leaf.sentences[at].tokens for _, leaf, at in units]
@@ -104,7 +102,7 @@ def _chunks(rows: DocumentRows, size: int) -> tuple[RaptorChunk, ...]:
 
 
 def problems(rows: DocumentRows, settings: RaptorSettings, dimension: int) -> Iterator[str]:
-    """What is wrong with one document's chunks."""
+    """Yield the problems of one document's chunks."""
     text = rows.document.text
     chunks: Sequence[RaptorChunk] = rows[CHUNKS.name]
     sentences = [sentence for leaf in rows["leaf"] for sentence in leaf.sentences]

@@ -1,15 +1,15 @@
-"""RAPTOR's clusters (Sarthi et al. 2024, section 3): soft, first of all nodes of a layer, then within each of these clusters.
+"""RAPTOR's clusters (Sarthi et al. 2024, section 3): soft clusters of all nodes of a layer, then of each of these clusters.
 
-As in the paper's code: projected to min(10, n - 2) dimensions, with int(sqrt(n - 1)) neighbours for the whole layer and 10
-within a cluster; a mixture of Gaussians whose number of components has the least BIC; a node belongs to every component with a
-share above 0.1. A cluster of more than 3,500 tokens is clustered anew.
+As in the paper's code, vectors are projected to min(10, n - 2) dimensions, with int(sqrt(n - 1)) neighbours for the whole layer
+and 10 within a cluster. They are fitted by a mixture of Gaussians whose number of components has the least BIC. A node belongs
+to every component with a share above 0.1. A cluster of more than 3,500 tokens is clustered again.
 
 Where we differ, and why:
-- without the extra `raptor`, the projection is PCA instead of UMAP, and the mixture is our own (`reduce=pca`);
-- UMAP is seeded and runs in one thread. It still differs between systems, so that the tree is stored;
-- a node whose shares all lie below 0.1 belongs to its likeliest component: else it would be lost;
-- a cluster that is too large and cannot be divided is halved along its first principal direction: the code clusters it for ever;
-- clusters with the same members count once.
+- Without the extra `raptor`, the projection is PCA instead of UMAP, and the mixture is our own (`reduce=pca`).
+- UMAP is seeded and runs in one thread. It still differs between systems, so the tree is stored.
+- A node whose shares are all below 0.1 belongs to its likeliest component. Otherwise it would be lost.
+- A cluster that is too large and indivisible is halved along its first principal direction. The paper's code never ends there.
+- Clusters with the same members count once.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Reduce: TypeAlias = Literal["pca", "umap"]
 
 DIMENSIONS = 10
 FEW = DIMENSIONS + 1
-"""Nodes that are no more than this are one cluster, and a layer of so few is the last one."""
+"""Up to this number of nodes are one cluster, and a layer with no more nodes is the last."""
 SHARE = 0.1
 MOST_TOKENS = 3500
 _NEIGHBOURS = 10
@@ -37,7 +37,7 @@ _NEIGHBOURS = 10
 
 @dataclass(frozen=True, slots=True)
 class Clustering:
-    """`project(vectors, dimensions, neighbours)` and `shares(points)`, and by what both are made, for people."""
+    """The functions `project(vectors, dimensions, neighbours)` and `shares(points)`, and a description of both for people."""
 
     project: Callable[[Array, int, int], Array]
     shares: Callable[[Array], Array]
@@ -45,7 +45,7 @@ class Clustering:
 
 
 def clustering_by(reduce: Reduce) -> Clustering:
-    """Raises MissingExtra for `umap` where its packages are not installed."""
+    """Return the functions for a projection. Raises MissingExtra for `umap` if its packages are not installed."""
     return Clustering(lambda vectors, to, _: principal(vectors, to), soft_shares, "pca") if reduce == "pca" else _umap()
 
 
@@ -73,7 +73,10 @@ def _umap() -> Clustering:
 
 
 def clusters(vectors: Array, tokens: Sequence[int], by: Clustering) -> list[list[int]]:
-    """The clusters of a layer's nodes by their unit `vectors`, (n, dimension): numbers of nodes in order. Each node is in one."""
+    """Cluster a layer's nodes by their unit `vectors`, (n, dimension), into sorted lists of node numbers.
+
+    Each node is in at least one cluster.
+    """
     every = list(range(len(vectors)))
     return [list(members) for members in dict.fromkeys(map(tuple, _smaller_clusters(every, vectors, tokens, by)))]
 
@@ -106,7 +109,7 @@ def _soft_clusters(members: Sequence[int], vectors: Array, by: Clustering) -> It
 
 
 def _components(members: Sequence[int], vectors: Array, neighbours: int, by: Clustering) -> Iterator[list[int]]:
-    """The members of each component of the mixture; those of an empty one are left out."""
+    """Yield the members of each component of the mixture. Empty components are skipped."""
     points = by.project(vectors[list(members)], min(DIMENSIONS, len(members) - 2), max(2, neighbours))
     shares = by.shares(points)
     belongs = shares > SHARE

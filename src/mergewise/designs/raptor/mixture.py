@@ -1,7 +1,7 @@
-"""Mixtures of Gaussians with full covariances, fitted by expectation and maximisation, in NumPy; and projections by PCA.
+"""Mixtures of Gaussians with full covariances, fitted by expectation and maximisation, and projections by PCA, in NumPy.
 
-It does what scikit-learn's `GaussianMixture` does from the same start: 1e-6 is added to each diagonal, and there are 100 rounds
-at most, until the mean log-likelihood grows by less than 1e-3. It starts from k-means with seeded centres (k-means++).
+The fit equals scikit-learn's `GaussianMixture` from the same start: 1e-6 is added to each diagonal, and there are at most 100
+rounds, until the mean log-likelihood grows by less than 1e-3. It starts from k-means with seeded centres (k-means++).
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ REGULAR = 1e-6
 ROUNDS, TOLERANCE = 100, 1e-3
 MOST_CLUSTERS = 49
 SEED_OF_COUNT, SEED_OF_FIT = 224, 0
-"""The seeds of RAPTOR's code: when clusters are counted, and in the fit that is kept."""
+"""The seeds of RAPTOR's code, for counting clusters and for the final fit."""
 _LLOYD = 30
 
 
 @dataclass(frozen=True, slots=True)
 class Mixture:
-    """`weights` (k,), `means` (k, d), `factors` (k, d, d): the Cholesky factors of the covariances, lower triangles."""
+    """`weights` (k,), `means` (k, d), and `factors` (k, d, d), the lower Cholesky factors of the covariances."""
 
     weights: Array
     means: Array
     factors: Array
 
     def log_joint(self, points: Array) -> Array:
-        """log(weight_k N(x | mean_k, covariance_k)) for each point x and component k, shape (n, k)."""
+        """Return log(weight_k N(x | mean_k, covariance_k)) for each point x and component k, shape (n, k)."""
         inverse = np.linalg.inv(self.factors)
         # (k, n, d): L^-1 (x - mean)
         white = points @ inverse.transpose(0, 2, 1) - np.einsum("kij,kj->ki", inverse, self.means)[:, None]
@@ -41,16 +41,16 @@ class Mixture:
         return np.asarray(joint, np.float64)
 
     def log_likelihood(self, points: Array) -> float:
-        """The mean over the points, in nats."""
+        """Return the mean over the points, in nats."""
         return float(_log_sum(self.log_joint(points)).mean())
 
     def shares(self, points: Array) -> Array:
-        """The probability of each component for each point, (n, k)."""
+        """Return the probability of each component for each point, (n, k)."""
         joint = self.log_joint(points)
         return np.asarray(np.exp(joint - _log_sum(joint)[:, None]), np.float64)
 
     def bic(self, points: Array) -> float:
-        """Bayes' information criterion: the least is the best."""
+        """Return Bayes' information criterion. Lower is better."""
         n, d = points.shape
         k = len(self.weights)
         parameters = k * d * (d + 1) / 2 + k * d + k - 1
@@ -63,7 +63,7 @@ def _log_sum(joint: Array) -> Array:
 
 
 def likeliest_mixture(points: Array, shares: Array) -> Mixture:
-    """The mixture of the highest likelihood where these are the shares of the components in each point, (n, k)."""
+    """Return the mixture of the highest likelihood for these shares of the components in each point, (n, k)."""
     n, d = points.shape
     counts = shares.sum(0) + 10 * np.finfo(np.float64).eps
     means = shares.T @ points / counts[:, None]
@@ -75,7 +75,7 @@ def likeliest_mixture(points: Array, shares: Array) -> Mixture:
 
 
 def fitted_mixture(points: Array, start: Mixture) -> Mixture:
-    """The mixture after rounds of expectation and maximisation, from this start."""
+    """Return the mixture after rounds of expectation and maximisation from this start."""
     mixture, before = start, -np.inf
     for _ in range(ROUNDS):
         joint = mixture.log_joint(points)
@@ -89,7 +89,7 @@ def fitted_mixture(points: Array, start: Mixture) -> Mixture:
 
 
 def start_of(points: Array, k: int, seed: int) -> Mixture:
-    """k-means from centres that are drawn far apart (k-means++), each cluster as a component."""
+    """Return k-means from centres drawn far apart (k-means++), each cluster as a component."""
     drawn = np.random.default_rng([seed, k])
     centres = points[[int(drawn.integers(len(points)))]]
     nearest = ((points - centres[0]) ** 2).sum(1)
@@ -107,7 +107,7 @@ def start_of(points: Array, k: int, seed: int) -> Mixture:
         labels = found
         sums, counts = np.zeros_like(centres), np.bincount(labels, minlength=k)
         np.add.at(sums, labels, points)
-        # a centre that lost all of its points stays
+        # A centre that lost all of its points stays.
         centres = np.where(counts[:, None] > 0, sums / np.maximum(counts, 1)[:, None], centres)
     return likeliest_mixture(points, np.eye(k)[labels])
 
@@ -117,22 +117,22 @@ def mixture_of(points: Array, k: int, seed: int) -> Mixture:
 
 
 def best_count(points: Array, most: int = MOST_CLUSTERS) -> int:
-    """How many components have the least BIC, from 1 to `most` and below the number of points.
+    """Return the number of components with the least BIC, from 1 to `most` and below the number of points.
 
-    Where there are few points for the dimensions, components of one or two have covariances near 0, and win: so small clusters
-    are preferred, as in RAPTOR's own code.
+    With few points for the dimensions, components of one or two points have covariances near 0 and win. So small clusters are
+    preferred, as in RAPTOR's own code.
     """
     counts = range(1, max(2, min(most + 1, len(points))))
     return min(counts, key=lambda k: mixture_of(points, k, SEED_OF_COUNT).bic(points))
 
 
 def soft_shares(points: Array) -> Array:
-    """Shares of the points, (n, k), in the mixture whose number of components has the least BIC."""
+    """Return shares of the points, (n, k), in the mixture whose number of components has the least BIC."""
     return mixture_of(points, best_count(points), SEED_OF_FIT).shares(points)
 
 
 def principal(vectors: Array, dimensions: int) -> Array:
-    """The vectors in the directions of their greatest variance, (n, dimensions); the sign of each is settled."""
+    """Project the vectors on the directions of greatest variance, (n, dimensions), with a fixed sign for each."""
     centred = vectors - vectors.mean(0)
     _, directions = np.linalg.eigh(centred.T @ centred)
     kept = directions[:, ::-1][:, :dimensions]

@@ -1,15 +1,15 @@
 """RAPTOR's retrieval (Sarthi et al. 2024, section 3): nodes of a tree of summaries by their cosine with the question.
 
     collapsed   the k nearest of all nodes, chunks and summaries alike (the paper's default)
-    traverse    the k nearest nodes of the highest layer, the k nearest of their children, and so on; all of them are given
+    traverse    the k nearest nodes of the highest layer, the k nearest of their children, and so on; all of them are returned
 
 Where we differ, and why:
-- the budget is that of every strategy: what does not fit is passed over. The code ends at the first node that does not fit;
-- an extractive summary is given as the sentences that it consists of, under their own headings, and none of them twice. One that
-  a model wrote is a passage of its own, which names what it rests on;
-- under a condition (`where`) a summary counts only where it rests on documents that meet it alone;
-- `traverse` gives the best first, and begins in the highest layer that has such a summary;
-- where a reranker is named, it orders the nodes, as MacRAG has it for this baseline.
+- The budget works as in every strategy: nodes that do not fit are skipped. The code ends at the first such node.
+- An extractive summary is returned as its sentences, under their own headings, and none twice. A summary by a model
+  is a passage of its own, with the spans of its sources.
+- Under a condition (`where`) a summary counts only if all of its documents meet the condition.
+- `traverse` returns the best first, and begins in the highest layer that has such a summary.
+- A reranker, if set, orders the nodes, as MacRAG does for this baseline.
 """
 
 from __future__ import annotations
@@ -38,18 +38,18 @@ class Raptor(CheckedFields):
     tree: Annotated[Literal["collapsed", "traverse"], "all nodes at once, or from the highest layer downward"] = (
         "collapsed"
     )
-    k: Annotated[int, Range(1, MOST_ROWS), "nodes that are looked at; of each layer where the tree is traversed"] = 40
-    layers: Annotated[int, Range(0, 20), "of summaries, from the chunks up; 0: chunks alone"] = 20
+    k: Annotated[int, Range(1, MOST_ROWS), "nodes to retrieve; of each layer if the tree is traversed"] = 40
+    layers: Annotated[int, Range(0, 20), "layers of summaries to search; 0: chunks alone"] = 20
     order: Order = "document"
 
 
 PRESETS: Presets = {"paper": {"k": 10}}
-"""`paper`: ten nodes of the collapsed tree; a traversal takes five of each layer."""
+"""`paper`: ten nodes of the collapsed tree. A traversal takes five of each layer."""
 
 
 @dataclass(frozen=True, slots=True)
 class WrittenSummary(Candidate):
-    """A summary that a model wrote. `sources` are the passages that it rests on."""
+    """A summary written by a model. `sources` are the spans that it was written from."""
 
     text: str = ""
     sources: tuple[Span, ...] = ()
@@ -111,11 +111,11 @@ def assemble(question: str, reader: IndexReader, budget: int, models: Models, pa
 def _nearest_of_all_layers(
     question: str, vector: FloatArray, raptor: RaptorReader, tree: SummaryTree, parameters: Raptor
 ) -> tuple[dict[int, float], dict[int, float]]:
-    """The nearest of all nodes: ids of chunks and places of summaries, with their cosines."""
-    standing = raptor.standing(tree, parameters.layers)
-    cosines = (tree.vectors @ vector).tolist() if standing else []
+    """Return the nearest of all nodes: ids of chunks and positions of summaries, with their cosines."""
+    searchable = raptor.searchable(tree, parameters.layers)
+    cosines = (tree.vectors @ vector).tolist() if searchable else []
     both = [(score, 0, row) for row, score in raptor.nearest_chunks(question, vector, parameters.k).items()]
-    both += [(cosines[node], 1, node) for node in standing]
+    both += [(cosines[node], 1, node) for node in searchable]
     best = sorted(both, key=lambda one: (-one[0], one[1:]))[: parameters.k]
     return {i: score for score, kind, i in best if not kind}, {i: score for score, kind, i in best if kind}
 
@@ -123,14 +123,14 @@ def _nearest_of_all_layers(
 def _nearest_downwards(
     question: str, vector: FloatArray, raptor: RaptorReader, tree: SummaryTree, parameters: Raptor
 ) -> tuple[dict[int, float], dict[int, float]]:
-    """The nearest nodes of the highest layer, then of the children of what was chosen last, down to the chunks."""
-    standing = raptor.standing(tree, parameters.layers)
-    if not standing:
+    """Return the nearest nodes of the highest layer, then of the children of the last choice, down to the chunks."""
+    searchable = raptor.searchable(tree, parameters.layers)
+    if not searchable:
         return raptor.nearest_chunks(question, vector, parameters.k), {}
     cosines = (tree.vectors @ vector).tolist()
     chosen: dict[int, float] = {}
-    highest = max(tree.nodes[node].layer for node in standing)
-    layer = [node for node in standing if tree.nodes[node].layer == highest]
+    highest = max(tree.nodes[node].layer for node in searchable)
+    layer = [node for node in searchable if tree.nodes[node].layer == highest]
     while True:
         best = sorted(layer, key=lambda node: (-cosines[node], node))[: parameters.k]
         chosen |= {node: cosines[node] for node in best}
@@ -172,7 +172,7 @@ def _candidates(
 
 
 def _passages(chosen: Sequence[Candidate], order: Order) -> list[Passage]:
-    """What a model wrote, best first, then what stands in documents."""
+    """Arrange summaries by a model, best first, and then passages of documents."""
     written = sorted((one for one in chosen if isinstance(one, WrittenSummary)), key=lambda one: -one.score)
     verbatim = [one for one in chosen if not isinstance(one, WrittenSummary)]
     return [Passage(one.text, one.score, one.sources, False) for one in written] + passages_of(verbatim, order)

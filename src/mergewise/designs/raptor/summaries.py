@@ -1,4 +1,4 @@
-"""Summaries of clusters by a chat model (RAPTOR, section 3), in our own words."""
+"""Summaries of clusters by a chat model (RAPTOR, section 3), with our own prompt."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ The passages are about related things. Say in at most $words words what they say
 facts as fit. Add nothing that they do not say. Answer with the summary alone.""",
     needs=("words",),
 )
-_WORDS = 0.75  # a token, in English
-_ROOM = 0.9  # of the window
+_WORDS = 0.75  # words of a token, in English
+_ROOM = 0.9  # share of the window to fill
 
 
 def prompt(text: str, tokens: int, prompts: Prompts) -> list[Message]:
@@ -33,9 +33,9 @@ def prompt(text: str, tokens: int, prompts: Prompts) -> list[Message]:
 
 
 def summaries(groups: Sequence[Sequence[str]], tokens: int, models: Models, folder: Path | None) -> list[str | None]:
-    """The summary of each group of texts; None where the model gave nothing. Answers are kept in the folder, if there is one.
+    """Return the summary of each group of texts, or None if the model returned nothing.
 
-    Raises ModelError when the model fails for good.
+    Answers are cached in the folder, if given. Raises ModelError if the model keeps failing.
     """
     kept = with_kept_answers(chat_of(models), folder)
     asking = replace(models, chat=kept)
@@ -52,7 +52,7 @@ def summaries(groups: Sequence[Sequence[str]], tokens: int, models: Models, fold
 
 
 def _beginning(group: Sequence[str], room: int, models: Models) -> str:
-    """The texts, as many as fit."""
+    """Join the first texts, as many as fit."""
     kept: list[str] = []
     for text, size in zip(group, models.count_tokens(group), strict=True):
         if size > room and kept:

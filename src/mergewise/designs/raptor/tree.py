@@ -1,17 +1,17 @@
 """RAPTOR's tree over all chunks of an index (Sarthi et al. 2024, section 3): clusters are summarised, the summaries clustered.
 
-A tree is over all documents. So it is worked out by the first question after documents came or went, from all chunks in the order
-of their ids, and kept in the folder `raptor` of the index, under a digest of these chunks and the settings. The same chunks give
-the same tree. What a chat model writes is kept there too: a tree that was not finished asks for nothing twice.
+A tree covers all documents. So the first question after a change of the documents computes it, from all chunks in the order of
+their ids. It is stored in the folder `raptor` of the index, under a digest of these chunks and the settings. The same chunks
+give the same tree. A chat model's summaries are stored there too, so that an unfinished tree requests none twice.
 
-A summary is written by the chat model (`summary=abstractive`), or consists of sentences of its cluster: those nearest to the mean
-of the cluster's vectors, chosen one after the other by 0.7 times this cosine less 0.3 times the highest with one that is chosen
-already (MMR).
+A summary is written by the chat model (`summary=abstractive`), or consists of sentences of its cluster: those nearest to the
+mean of the cluster's vectors, chosen one after the other by 0.7 times this cosine minus 0.3 times the highest cosine with a
+sentence that is already chosen (MMR).
 
 Where we differ, and why:
-- extractive summaries are no part of RAPTOR: without a model there would be no tree;
-- chunks that repeat the text of an earlier one are left out: copies would be clusters of their own;
-- a layer that has no fewer nodes than the one below it is not built: it would say the same again.
+- Extractive summaries are not part of RAPTOR. Without a model there would be no tree.
+- Chunks that repeat the text of an earlier one are left out, since copies would form clusters of their own.
+- A layer with at least as many nodes as the one below it is not built, since it would add nothing.
 """
 
 from __future__ import annotations
@@ -49,17 +49,17 @@ _LONGEST = 1 << 30
 _AT_ONCE = 512
 MMR = 0.7
 _NEAREST = 60
-"""Sentences of a cluster among which a summary is chosen."""
+"""Sentences of a cluster that are candidates for its summary."""
 
 Place: TypeAlias = tuple[int, int]
-"""A sentence by its leaf and its number in it."""
+"""A sentence as the id of its leaf and its number in the leaf."""
 
 
 @dataclass(frozen=True, slots=True)
 class SummaryNode:
-    """An inner node. `children` are ids of chunks in layer 1, else places in `SummaryTree.nodes`.
+    """An inner node. `children` are ids of chunks in layer 1, else positions in `SummaryTree.nodes`.
 
-    `sentences` are those that the text consists of; none where a model wrote it.
+    `sentences` are the sentences of the text. They are empty for a summary by a model.
     """
 
     layer: int
@@ -70,7 +70,10 @@ class SummaryNode:
 
 @dataclass(frozen=True)
 class SummaryTree:
-    """`vectors` has a row for each of the `nodes`, which stand layer by layer. `numbers`: of each chunk its document's."""
+    """A tree of summaries, layer by layer.
+
+    `vectors` has a row for each of the `nodes`. `numbers` maps each chunk to the number of its document.
+    """
 
     nodes: tuple[SummaryNode, ...]
     vectors: FloatArray
@@ -79,7 +82,7 @@ class SummaryTree:
 
     @property
     def layers(self) -> int:
-        """Of summaries."""
+        """The number of layers of summaries."""
         return self.nodes[-1].layer if self.nodes else 0
 
     @cached_property
@@ -93,12 +96,12 @@ class SummaryTree:
 
     @cached_property
     def documents(self) -> tuple[frozenset[int], ...]:
-        """The numbers of the documents that each node rests on."""
+        """The numbers of the documents below each node."""
         return tuple(frozenset(self.numbers[chunk] for chunk in chunks) for chunks in self.chunks_below)
 
 
 class RaptorReader:
-    """For the length of a question."""
+    """The reader of the view for one question."""
 
     def __init__(self, rows: RowReader) -> None:
         self._rows = rows
@@ -107,26 +110,26 @@ class RaptorReader:
         return self._rows.rows(CHUNKS.name, RaptorChunk, ids)
 
     def nearest_chunks(self, question: str, vector: FloatArray, k: int) -> dict[int, float]:
-        """The `k` nearest chunks, by their ids, with their cosines."""
+        """Return the ids of the `k` nearest chunks, with their cosines."""
         return self.cosines([row for row, _ in self._rows.rank_by_vectors(question, k, CHUNKS.name)], vector)
 
     def cosines(self, ids: Sequence[int], vector: FloatArray) -> dict[int, float]:
-        """Of these chunks with a question's vector."""
+        """Return the cosines of these chunks with a question's vector."""
         vectors = self._rows.vectors(ids, CHUNKS.name)
         return {row: float(own @ vector) / max(float(np.linalg.norm(own)), 1e-9) for row, own in vectors.items()}
 
-    def standing(self, tree: SummaryTree, layers: int) -> list[int]:
-        """Return the places of the nodes up to this layer that rest only on documents that the question is about."""
+    def searchable(self, tree: SummaryTree, layers: int) -> list[int]:
+        """Return the positions of the nodes up to this layer whose documents all match the question's condition."""
         numbers = self._rows.numbers()
         return [
             place
             for place, node in enumerate(tree.nodes)
-            # chunks of copies are in no tree
+            # Chunks of copies are in no tree.
             if node.layer <= layers and (numbers is None or tree.documents[place] <= numbers)
         ]
 
     def tree(self, models: Models) -> SummaryTree:
-        """Made by the first question that asks for it. Raises UsageError where it needs a chat model and none is named."""
+        """Return the tree, computed at its first use. Raises UsageError if the tree needs a chat model and none is given."""
         return self._rows.once("raptor tree", lambda: self._stored_or_grown(models))
 
     def _stored_or_grown(self, models: Models) -> SummaryTree:
@@ -145,8 +148,8 @@ class RaptorReader:
         dimension = 0 if models.embedder is None else models.embedder.dimension
         tree = _stored_tree(kept, numbers, dimension)
         if tree is None:
-            with _alone(folder):
-                # another process may have grown it meanwhile
+            with _lock(folder):
+                # Another process may have grown it in the mean time.
                 tree = _stored_tree(kept, numbers, dimension)
                 if tree is None:
                     tree = self._grown(numbers, settings, models, folder if folder.is_dir() else None)
@@ -158,7 +161,7 @@ class RaptorReader:
     ) -> SummaryTree:
         if settings.summary == "abstractive" and models.chat is None:
             raise UsageError(
-                "the summaries of the view 'raptor' are not written yet, for the documents that stand now",
+                "the summaries of the view 'raptor' are not written yet for the current documents",
                 "name the chat model: --chat openai:MODEL",
             )
         leaves = TreeReader(self._rows)
@@ -223,7 +226,7 @@ class _Growing:
         places: Sequence[Sequence[Place]],
         vectors: FloatArray,
     ) -> None:
-        """The layers above these nodes."""
+        """Build the layers above these nodes."""
         for layer in range(1, self._settings.layers + 1):
             groups = clusters(vectors.astype(np.float64), tokens, self._by) if len(ids) > FEW else []
             if not groups or len(groups) >= len(ids):
@@ -235,24 +238,24 @@ class _Growing:
                 SummaryNode(layer, own or text, tuple(ids[i] for i in group), () if own else tuple(chosen))
                 for group, own, (text, chosen) in zip(groups, written, extracts, strict=True)
             ]
-            # what a model wrote may be extracted from, one layer up, by the sentences that it rests on
+            # The next layer may extract from a model's summary, by the sentences that it was written from.
             places = [chosen for _, chosen in extracts]
             ids = range(len(self._nodes), len(self._nodes) + len(made))
             texts = [node.text for node in made]
             tokens, vectors = self._models.count_tokens(texts), self._embedder.embed_documents(texts)
             self._nodes += made
-            # as they are stored
+            # In the precision of the stored tree.
             self._vectors.append(vectors.astype(np.float16).astype(np.float32))
 
     def _written(self, groups: Sequence[Sequence[str]]) -> list[str | None]:
-        """What the chat model says of each cluster; None where it said nothing, or is not asked."""
+        """Return the chat model's summary of each cluster, or None if it returned nothing or is not used."""
         if self._settings.summary == "extractive":
             return [None] * len(groups)
         return summaries(groups, self._settings.summary_tokens, self._models, self._folder)
 
     def _extract(self, places: Sequence[Place], vectors: FloatArray) -> tuple[str, list[Place]]:
-        """The sentences of a cluster that stand for it, in the order of the texts."""
-        # not needed where the tree is only looked at
+        """Return the sentences that represent a cluster, in the order of the texts."""
+        # Imported only when a tree is grown.
         from mergewise.assemble.sentences import SentenceInLeaf, sentence_vectors
 
         wanted = set(places)
@@ -270,9 +273,9 @@ class _Growing:
 
 
 def marginal(vectors: FloatArray, mean: FloatArray, sizes: Sequence[int], room: int) -> list[int]:
-    """Sentences by maximal marginal relevance (Carbonell and Goldstein 1998) that fit into `room` tokens, in order; one at least.
+    """Choose sentences that fit into `room` tokens by maximal marginal relevance (Carbonell and Goldstein 1998), at least one.
 
-    `vectors`: unit rows, (n, dimension); the nearest sixty to the unit `mean` are looked at.
+    `vectors` are unit rows, (n, dimension). Only the sixty nearest to the unit `mean` are candidates. Returns sorted positions.
     """
     near = vectors @ mean
     left = np.argsort(-near, kind="stable")[:_NEAREST].tolist()
@@ -288,12 +291,12 @@ def marginal(vectors: FloatArray, mean: FloatArray, sizes: Sequence[int], room: 
     return sorted(chosen)
 
 
-# -- kept in the index
+# -- storage in the index
 
 
 @contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    """Held by one process at a time, so that a tree is grown once; where the folder cannot be written, nobody waits."""
+def _lock(folder: Path) -> Iterator[None]:
+    """Let one process at a time grow a tree. Without write access to the folder, no process waits."""
     with ExitStack() as held:
         with suppress(OSError):
             folder.mkdir(exist_ok=True)
@@ -302,7 +305,7 @@ def _alone(folder: Path) -> Iterator[None]:
 
 
 def _store(path: Path, tree: SummaryTree) -> None:
-    """Where the folder cannot be written, the tree is made anew the next time."""
+    """Write the tree to a file, and delete other trees. Without write access, the tree is computed again next time."""
     packed = base64.b64encode(tree.vectors.astype("<f2").tobytes()).decode()
     nodes = [[node.layer, node.text, node.children, node.sentences] for node in tree.nodes]
     written = {"made": tree.made, "nodes": nodes, "vectors": packed}
@@ -312,11 +315,11 @@ def _store(path: Path, tree: SummaryTree) -> None:
             if other != path:
                 other.unlink(missing_ok=True)
     except OSError as error:
-        log.warning("the tree is not kept in %s: %s", path.parent, error.strerror)
+        log.warning("cannot store the tree in %s: %s", path.parent, error.strerror)
 
 
 def _stored_tree(path: Path, numbers: Mapping[int, int], dimension: int) -> SummaryTree | None:
-    """The tree of the file, with vectors of this `dimension`; None where there is none, or somebody else wrote it."""
+    """Load a tree with vectors of this `dimension`. Returns None if the file is missing or invalid."""
     try:
         raw = json.loads(regular_bytes(path, _LONGEST))
         nodes = tuple(
@@ -329,16 +332,16 @@ def _stored_tree(path: Path, numbers: Mapping[int, int], dimension: int) -> Summ
     except FileNotFoundError:
         return None
     except (OSError, ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
-        log.warning("%s is no tree (%s): it is made anew", path, error)
+        log.warning("%s is not a valid tree (%s), it is computed again", path, error)
         return None
 
 
 def _check_tree(nodes: Sequence[SummaryNode], numbers: Mapping[int, int]) -> None:
-    """Raises ValueError where a child is none: each lies one layer below, chunks in layer 0."""
+    """Raise ValueError if a child is missing. Each must be one layer below, with chunks in layer 0."""
     before = 1
     for node in nodes:
         if not before <= node.layer <= before + 1 or not node.children:
-            raise ValueError("its layers are no layers")
+            raise ValueError("invalid layers")
         before = node.layer
         below = (child in numbers if node.layer == 1 else 0 <= child < len(nodes) for child in node.children)
         if not all(below) or (node.layer > 1 and any(nodes[c].layer != node.layer - 1 for c in node.children)):

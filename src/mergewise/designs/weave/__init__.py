@@ -1,9 +1,9 @@
 """weave: the densest context for a budget, without a model call unless `select=point` asks for one.
 
-`strategy` gathers candidates by the search and over bridge hops (`hops`); `evidence` says how likely each is needed;
-`selection` sets up what a selection is worth and costs, and `submodular` takes the best that fits.
-With `select=point`, `pointing` lets a chat model say which sentences come first. Beside it stand its baselines: `sentence`,
-the best single sentences, and RECOMP's extractive compressor, which is `sentence` with other parameters.
+`strategy` gathers candidates by the search and over bridge hops (`hops`). `evidence` estimates how likely each is needed.
+`selection` sets up the objective and the costs, and `submodular` selects the best candidates that fit. With `select=point`,
+`pointing` lets a chat model choose the first sentences. The baselines are `sentence`, the best single sentences, and RECOMP's
+extractive compressor, which is `sentence` with other parameters.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def _strategies() -> dict[str, Strategy]:
 
     return {
         "weave": Strategy(
-            strategy.assemble, Weave(), "the sentences that tell most about the question, over bridge hops"
+            strategy.assemble, Weave(), "sentences with the most information about the question, over bridge hops"
         ),
         "sentence": Strategy(
             sentence.assemble, sentence.Sentences(), "the best single sentences until the budget is full"
@@ -40,7 +40,7 @@ def _strategies() -> dict[str, Strategy]:
         "recomp": Strategy(
             sentence.assemble,
             sentence.Sentences(k=5, by="cosine", n=2, least=0.2),
-            "the sentences of few leaves that are most like the question, or none (RECOMP, extractive)",
+            "the sentences of a few leaves that are most similar to the question, if any (RECOMP, extractive)",
         ),
     }
 

@@ -1,7 +1,7 @@
-"""Sentences as evidence for a question: what they have in common with it, and how likely each is to be needed.
+"""Sentences as evidence for a question: features of each, and the probability that it is needed.
 
-A sentence's relevance is the logistic function of a weighted sum of features in [0, 1] (cosines: [-1, 1]). The weights
-are fitted on the first halves of the question sets by `benchmarks/weave.py`.
+A sentence's relevance is the logistic function of a weighted sum of features in [0, 1] (cosines: [-1, 1]).
+`benchmarks/weave.py` fits the weights on the first halves of the question sets.
 """
 
 from __future__ import annotations
@@ -41,30 +41,30 @@ from mergewise.types import Evidence, LeafSentences
 
 WEIGHTS: Mapping[str, float] = {
     "bias": -7.02,
-    "cosine": 8.30,  # of the sentence's vector with the question's, less the best sentence's
+    "cosine": 8.30,  # cosine of the sentence and the question, minus that of the best sentence
     "leaf": 2.30,  # the leaf's score in the hybrid search
-    "terms": 1.03,  # share of the question's terms in the sentence, by their weights, over the best sentence's share
-    "path_terms": 2.45,  # the same share, of sentence, headings, title and the file's place together
-    "document": 0.64,  # the search's scores of all candidates in this document, over those of the best document
+    "terms": 1.03,  # weighted share of the question's terms in the sentence, over the best sentence's share
+    "path_terms": 2.45,  # the same share, for sentence, headings, title and the file's place together
+    "document": 0.64,  # sum of the search scores of the document's candidates, over that of the best document
     "elsewhere": 0.75,  # the same, without the sentence's own section
     "first": 1.44,  # the sentence opens its section
     "named": 2.07,  # the best sentence of a section that the question names
     "length": 0.55,  # tokens / 50, at most 2
-    "offers": 0.58,  # it holds a number, time or place, where the question wants one
+    "offers": 0.58,  # the sentence holds a number, time or place, and the question asks for one
     "link": 3.23,  # strength of the chain that leads here: of the evidence that names this section
-    "near": 3.65,  # the same, where the name stands beside a word of the question
+    "near": 3.65,  # the same, if the name is next to a word of the question
     "rest": 15.70,  # the same, times the share of the question's terms that the chain lacks and the sentence has
-    "onward": 3.00,  # the leaf's score in the second search, of those that the first did not find
+    "onward": 3.00,  # the leaf's score in the second search, if the first did not find it
 }
 FEATURES = tuple(WEIGHTS)[1:]
 
-COMMON = 8  # a name with more definitions tells nothing
-PREFIX = 5  # letters by which "directed" is a word of "who is the director"
+COMMON = 8  # a name with more definitions is too common to follow
+PREFIX = 5  # letters to compare, so that "directed" matches "director"
 
 
 @dataclass(frozen=True, slots=True)
 class QuestionAspects:
-    """A question's aspects: its terms, its words, its kind, what it wants, its vector."""
+    """A question's terms, words, kind, wanted type of answer, and vector."""
 
     text: str
     terms: frozenset[str]
@@ -79,7 +79,7 @@ class QuestionAspects:
         return cls(question, content_terms(question), words_of(question), kind, wanted, vector)
 
     def relations(self, names: Iterable[Mention]) -> frozenset[str]:
-        """Beginnings of the words that say what is asked of the things named ("director", "born"), or that tell the same."""
+        """Return prefixes of the words that ask about the named things ("director", "born"), and of related words."""
         named = {i for mention in names for i in range(mention.first, mention.last)}
         words = [word for i, word in enumerate(self.words.folded) if i not in named]
         asked = [word for word in words if len(word) > 3 and word not in STOP_WORDS]
@@ -88,9 +88,9 @@ class QuestionAspects:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A step of a chain: `evidence`, a candidate, holds a name, and the name leads to the section that defines it.
+    """A step of a chain: the candidate `evidence` holds a name, which leads to the section that defines the name.
 
-    `near`: whether the name stands beside a word of the question.
+    `near` is true if the name is next to a word of the question.
     """
 
     evidence: int
@@ -103,13 +103,13 @@ _NONE: frozenset[str] = frozenset()
 
 
 def by_score(scores: FloatArray) -> list[int]:
-    """Return the places of the scores, highest first; of equal ones the first comes first."""
+    """Return the positions of the scores, highest first. Ties keep their order."""
     places: list[int] = np.argsort(-scores, kind="stable").tolist()
     return places
 
 
 class Candidates:
-    """The sentences that may be selected for one question, numbered as they came; hops bring in further leaves.
+    """The sentences that may be selected for one question, numbered in order of arrival. Hops add further leaves.
 
     `terms`, `features()` and `relevance` are in the order of `sentences`.
     """
@@ -121,28 +121,28 @@ class Candidates:
         self.weights = weights
         self.scores = scores  # of leaves, by the hybrid search
         self.sentences: list[SentenceInLeaf] = []
-        self.terms: list[frozenset[str]] = []  # those of the question that the sentence holds
-        # with those in the headings above it, and in the names of its file and folders
+        self.terms: list[frozenset[str]] = []  # the question's terms in the sentence
+        # the same, with the headings above it and the names of its file and folders
         self.covered_terms: list[frozenset[str]] = []
-        self.leaves: dict[int, LeafSentences] = {}  # in the order in which their sentences came
+        self.leaves: dict[int, LeafSentences] = {}  # in order of arrival
         self.members: dict[SectionKey, list[int]] = {}  # candidates by section
         self.named: dict[SectionKey, str] = {}  # sections that define a name in the question
         self.links: dict[SectionKey, list[Link]] = {}  # sections that chains lead to
         self.onward: dict[int, float] = {}  # scores of leaves that only the second search found
         self.relevance: FloatArray = np.empty(0, np.float32)
-        self.rescaled = False  # whether the weights were fitted for another embedder
-        self.reranked: Reranked | None = None  # what a reranker says of them, where one was asked
+        self.rescaled = False  # true if the weights were fitted for another embedder
+        self.reranked: Reranked | None = None  # the reranker's scores, if one was used
         self._finder = TermFinder(asked.terms)
         self._path_terms: dict[SectionKey, frozenset[str]] = {}
-        self._first: dict[int, int] = {}  # the first candidate of each leaf, which has as many as it has sentences
-        # of candidates that need another one: its leaf, and its number in it
+        self._first: dict[int, int] = {}  # the first candidate of each leaf; those of its other sentences follow
+        # for candidates that need another one: the leaf of that one, and its number in the leaf
         self._leads: dict[int, tuple[int, int]] = {}
         self._term_weights: dict[str, float] = {}
-        # of so many leaves
+        # the number of leaves when the value was computed, and the value
         self._vectors: tuple[int, FloatArray | None] = 0, None
         self._cosines: tuple[int, FloatArray] = 0, np.empty(0, np.float32)
-        self._fixed: list[FloatArray] = []  # features that never change, as `_fixed_features` orders them
-        self._sections: list[int] = []  # of each candidate, as a number
+        self._fixed: list[FloatArray] = []  # features that never change, in the order of `_fixed_features`
+        self._sections: list[int] = []  # a number for the section of each candidate
         self._documents: list[int] = []
         self._numbers: dict[SectionKey | str, int] = {}
 
@@ -150,7 +150,7 @@ class Candidates:
         return len(self.sentences)
 
     def add(self, leaves: Iterable[LeafSentences]) -> None:
-        """More leaves, with all their sentences. The first ones settle the weights of the question's terms."""
+        """Add leaves with all their sentences. The first call sets the weights of the question's terms."""
         fresh = sorted((leaf for leaf in leaves if leaf.id not in self.leaves), key=lambda leaf: leaf.id)
         first = len(self.sentences)
         paths = self._paths(fresh)
@@ -165,7 +165,7 @@ class Candidates:
             self._fixed.append(np.array(self._fixed_features(first), np.float32))
 
     def _paths(self, leaves: Iterable[LeafSentences]) -> dict[SectionKey, str]:
-        """What stands above the leaves of new sections: headings, and the names of files and folders."""
+        """Return the text above the leaves of each new section: headings, and the names of files and folders."""
         fresh = {section_of(leaf): leaf.title for leaf in leaves}
         return {
             section: " ".join((place_of(section[0]), title, *section[1]))
@@ -174,7 +174,7 @@ class Candidates:
         }
 
     def _add(self, leaf: LeafSentences, places: Sequence[tuple[int, str]]) -> None:
-        """A leaf; `places` says where its text holds which of the question's terms."""
+        """Add a leaf. `places` are the positions of the question's terms in its text."""
         section = section_of(leaf)
         self.leaves[leaf.id] = leaf
         first, count = len(self.sentences), len(leaf.sentences)
@@ -198,7 +198,7 @@ class Candidates:
         return by_score(self.relevance)[:count]
 
     def at(self, leaf: int, number: int) -> int | None:
-        """The candidate that is sentence `number` of a leaf, counted from its end where negative; None where it is not known."""
+        """Return the candidate for sentence `number` of a leaf (counted from the end if negative), or None if it is unknown."""
         first = self._first.get(leaf)
         if first is None:
             return None
@@ -206,7 +206,7 @@ class Candidates:
         return first + number % size if -size <= number < size else None
 
     def before(self, candidate: int) -> int | None:
-        """The candidate that stands before this one in its section, where it is known."""
+        """Return the candidate before this one in its section, or None if it is unknown."""
         sentence = self.sentences[candidate]
         if sentence.number > 0:
             return candidate - 1
@@ -214,16 +214,17 @@ class Candidates:
         return last if last is not None and self.sentences[last].section == sentence.section else None
 
     def leads_on(self, candidate: int) -> int | None:
-        """The candidate after this one, where this one announces it and says little alone."""
+        """Return the next candidate if this one announces it and says little alone, else None."""
         lead = self._leads.get(candidate + 1)
         if lead is None or self.at(*lead) != candidate or not announces(self.sentences[candidate].text):
             return None
         return candidate + 1
 
     def bundle(self, candidate: int, *, previous: bool = True) -> tuple[int, ...] | None:
-        """What has to be shown with the candidate, in the order of the text, itself included; None where some of it is not known.
+        """Return the candidates to show with this one, itself included, in the order of the text.
 
-        Those are its lead, the lead of that one, and, with `previous`, the sentence that its first word points back to.
+        These are its lead, the lead of that one, and, with `previous`, the sentence that its first word points back to. Returns
+        None if one of them is unknown.
         """
         chain = [candidate]
         while (lead := self._leads.get(chain[-1])) is not None:
@@ -239,7 +240,7 @@ class Candidates:
         return tuple(reversed(chain))
 
     def evidence(self, among: Iterable[int], *, previous: bool = True) -> tuple[Evidence, ...]:
-        """These candidates as evidence, the most relevant first."""
+        """Return these candidates as evidence, the most relevant first."""
         compared = self.vectors() is not None and self.asked.vector is not None
         cosines = self.cosines().tolist() if compared else [None] * len(self)
         ranked = sorted(among, key=lambda i: -self.relevance[i])
@@ -265,7 +266,7 @@ class Candidates:
         )
 
     def _terms_of(self, documents: Collection[str]) -> dict[str, set[str]]:
-        """The question's terms that the candidates in each of these documents hold together."""
+        """Return the question's terms in all candidates of each of these documents."""
         held: dict[str, set[str]] = {doc_id: set() for doc_id in documents}
         for (doc_id, _), members in self.members.items():
             if doc_id in held:
@@ -273,35 +274,35 @@ class Candidates:
         return held
 
     def _led_by(self, candidate: int) -> int | None:
-        """The candidate with the strongest link to this one's section."""
+        """Return the candidate with the strongest link to this one's section."""
         links = self.links.get(self.sentences[candidate].section)
         return max(links, key=lambda link: link.strength).evidence if links else None
 
     def missing(self, among: Iterable[int]) -> list[int]:
-        """Leaves that are not known yet and that hold the leads of these candidates."""
+        """Return the unknown leaves with the leads of these candidates."""
         leaves = (self._leads[i][0] for i in among if i in self._leads)
         return [leaf for leaf in dict.fromkeys(leaves) if leaf not in self._first]
 
     def opens(self, candidate: int) -> bool:
-        """Whether it is the first sentence under its heading, or of its document."""
+        """Return true if it is the first sentence under its heading, or of its document."""
         leaf, number = self.sentences[candidate]
         return number == 0 and (leaf.body > leaf.start or leaf.start == 0)
 
     def needs_previous(self, candidate: int) -> bool:
-        """Whether it cannot be read without the sentence before it. The first sentence of a section has none before it."""
+        """Return true if it depends on the sentence before it. This never holds for the first sentence of a section."""
         sentence = self.sentences[candidate]
         headed = bool(sentence.leaf.headings or sentence.leaf.title)
         marks = sentence.leaf.leads is None
         return not self.opens(candidate) and needs_previous(sentence.text, headed, marks=marks)
 
     def vectors(self) -> FloatArray | None:
-        """The vectors of all candidates, one row each; None without an embedder, or where no leaf has its vectors yet."""
+        """Return the vectors of all candidates, one row each, or None without an embedder or if no leaf is embedded yet."""
         if self._vectors[0] < len(self.leaves):
             self._vectors = len(self.leaves), sentence_vectors(list(self.leaves.values()))
         return self._vectors[1]
 
     def cosines(self) -> FloatArray:
-        """The cosines of all candidates with the question; zeros without an embedder."""
+        """Return the cosines of all candidates with the question, or zeros without an embedder."""
         vectors, question = self.vectors(), self.asked.vector
         if vectors is None or question is None:
             return np.zeros(len(self), np.float32)
@@ -311,12 +312,12 @@ class Candidates:
         return self._cosines[1]
 
     def cosine_scale(self) -> float:
-        """What cosines are multiplied by to spread as those do that the weights were fitted for."""
+        """Return the factor that gives the cosines the spread that the weights were fitted for."""
         vectors = self.vectors() if self.rescaled else None
         return 1.0 if vectors is None else scale_to_fitted(vectors)
 
     def term_weights(self) -> dict[str, float]:
-        """The idf of the question's terms among the known leaves, scaled to add up to 1: what all leaves say tells none apart."""
+        """Return the idf of the question's terms among the known leaves, scaled to sum to 1."""
         held: dict[int, set[str]] = defaultdict(set)
         for sentence, terms in zip(self.sentences, self.covered_terms, strict=True):
             held[sentence.leaf.id] |= terms
@@ -325,25 +326,26 @@ class Candidates:
         return {term: weight / sum(raw.values()) for term, weight in raw.items()}
 
     def share(self, terms: Iterable[str]) -> float:
-        """The share of these terms in the question, by their weights. The sum is the same in whatever order the terms come."""
+        """Return the share of these terms in the question, by weight. `fsum` makes it independent of the order of the terms."""
         return fsum(map(self._term_weights.__getitem__, terms))
 
     def judge(self) -> None:
-        """Set `relevance`, shape (candidates,), from the features as they are now, and from what a reranker says."""
+        """Set `relevance`, shape (candidates,), from the current features and the reranker's scores."""
         z = self.log_odds()
         if self.reranked is not None:
             z = z + self.reranked.evidence(z)
         self.relevance = np.asarray(1 / (1 + np.exp(-z)), np.float32)
 
     def log_odds(self) -> FloatArray:
-        """Log-odds that each candidate is needed, by its features alone, shape (candidates,)."""
+        """Return the log-odds that each candidate is needed, by its features alone, shape (candidates,)."""
         z = self.features() @ np.array([self.weights[name] for name in FEATURES], np.float32) + self.weights["bias"]
         return np.asarray(z, np.float32)
 
     def with_neighbours(self, share: float, most: float) -> FloatArray:
-        """`relevance`, but in sections of up to `most` tokens at least `share` of the neighbour's, and of the next one's squared.
+        """Return `relevance` raised by the neighbours in sections of up to `most` tokens, shape (candidates,).
 
-        Shape (candidates,). Neighbours are the sentences before and after, as far as they are known.
+        A candidate gets at least `share` of the relevance of the sentence before or after it, and `share` squared of the next
+        ones. Unknown neighbours are skipped.
         """
         raised = self.relevance.copy()
         sections = np.array(self._sections)
@@ -357,7 +359,7 @@ class Candidates:
         return raised
 
     def features(self) -> FloatArray:
-        """Shape (candidates, features)."""
+        """Return the features, shape (candidates, features)."""
         if not self.sentences:
             return np.empty((0, len(FEATURES)), np.float32)
         self._fixed = [np.concatenate(self._fixed)]
@@ -381,10 +383,12 @@ class Candidates:
         return np.array([columns[name] for name in FEATURES], np.float32).T
 
     def _fixed_features(self, first: int) -> list[tuple[float, ...]]:
-        """Of the candidates from the `first` on: leaf, terms (not yet divided by the best share), path_terms, first, length,
-        offers."""
+        """Return the constant features of the candidates from the `first` on.
+
+        These are leaf, terms (not yet divided by the best share), path_terms, first, length and offers.
+        """
         terms, covered, wanted = self.terms[first:], self.covered_terms[first:], self.asked.wanted
-        # sentences mostly hold what others hold
+        # Most sentences hold the same terms as others.
         shares = {held: self.share(held) for held in {*terms, *covered}}
         return [
             (
@@ -399,14 +403,14 @@ class Candidates:
         ]
 
     def _spread(self, leaf: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """The features "document" and "elsewhere": the scores in its document, with its section and without, over the largest."""
+        """Return the features "document" and "elsewhere", each over its maximum."""
         documents, sections = np.array(self._documents), np.array(self._sections)
         whole = np.bincount(documents, leaf)[documents].astype(np.float32)
         elsewhere = whole - np.bincount(sections, leaf)[sections].astype(np.float32)
         return whole / max(whole.max(), 1e-6), elsewhere / max(elsewhere.max(), 1e-6)
 
     def _best_of_named(self, scores: FloatArray) -> FloatArray:
-        """1 for the best candidate of each section that the question names."""
+        """Return 1 for the best candidate of each section that the question names, else 0."""
         marks = np.zeros(len(self), np.float32)
         for section in self.named:
             if members := self.members.get(section):

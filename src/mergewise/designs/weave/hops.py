@@ -1,7 +1,7 @@
 """Bridge hops: from the names in the best evidence to the sections that define them.
 
-Links lead to sections that define a name. What names a place without defining it ("a hotel in Windhoek") is found by no link:
-`open_question` is what a second search looks for, the rest of the question together with the names in the evidence.
+Links lead only to sections that define a name. Sections that describe a thing without defining its name ("a hotel in Windhoek")
+are found by a second search: `open_question` returns its query, the rest of the question with the names in the evidence.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from mergewise.text.names import LONGEST_TITLE, NAME_WORD, Mention, Words, menti
 from mergewise.text.terms import STOP_WORDS, content_terms
 from mergewise.types import Definition, LeafSentences
 
-LEAVES = 6  # of a definition that are read
-DEFINITIONS = 16  # that are read in one hop
-FAINT = 0.05  # strength of a link below which what it leads to is not read
-BESIDE = 4  # words around a name in which a word of the question counts as beside it
-EVEN = 0.8  # of the best: what the best sentence of a named section counts for at least, and one in it that says what is asked
-LEADING = 3  # candidates whose names are searched for, the most relevant ones
-ANSWERED_BY = 2  # of them, whose terms the question is taken to have got an answer for
+LEAVES = 6  # read per definition
+DEFINITIONS = 16  # read per hop
+FAINT = 0.05  # minimum strength of a link for its target to be read
+NEARBY = 4  # distance in words within which a name is near a word of the question
+EVEN = 0.8  # minimum strength of the best sentence of a named section, as a share of the best of all
+LEADING = 3  # the most relevant candidates, whose names are searched for
+ANSWERED_BY = 2  # the first of these, whose terms count as answered
 
 _WORD = re.compile(NAME_WORD)
 
 
 def named_definitions(asked: QuestionAspects, reader: IndexReader) -> tuple[list[Mention], dict[str, list[Definition]]]:
-    """The names in the question, and what defines each of them."""
+    """Return the names in the question, and the definitions of each."""
     possible = possible_names(asked.words, LONGEST_TITLE)
     known = reader.definitions(list(dict.fromkeys(name for name, _, _ in possible)))
     known = {name: definitions for name, definitions in known.items() if len(definitions) <= COMMON}
@@ -39,16 +39,16 @@ def named_definitions(asked: QuestionAspects, reader: IndexReader) -> tuple[list
 
 
 def named_sections(candidates: Candidates, named: Iterable[tuple[Definition, str]]) -> dict[SectionKey, str]:
-    """The sections of these definitions that candidates lie in, with the names that they define."""
+    """Map the sections of these definitions, as far as candidates lie in them, to the names that they define."""
     known = candidates.leaves
     return {section_of(known[one.first_leaf]): name for one, name in named if one.first_leaf in known}
 
 
 def strengths(candidates: Candidates) -> FloatArray:
-    """How far each candidate is trusted as the start of a chain: its relevance.
+    """Return the strength of each candidate as the start of a chain, which is its relevance.
 
-    The candidates of a section that the question names are raised, so that it starts a chain even beside a more relevant one:
-    comparisons ask for both.
+    Candidates in a section that the question names are raised, so that the section starts a chain even next to a more relevant
+    one: comparisons ask for both.
     """
     relevance = candidates.relevance
     raised = relevance.copy()
@@ -62,7 +62,7 @@ def strengths(candidates: Candidates) -> FloatArray:
 
 
 class Follower:
-    """Follows names from evidence to definitions, hop after hop. What has been looked up is remembered."""
+    """A search for definitions of the names in evidence, hop after hop, with a cache of the look-ups."""
 
     def __init__(self, candidates: Candidates, reader: IndexReader, asked_names: Sequence[Mention], beam: int) -> None:
         self.candidates = candidates
@@ -75,7 +75,7 @@ class Follower:
         self._definitions: dict[str, list[Definition]] = {}
 
     def follow(self) -> dict[Definition, list[Link]]:
-        """The definitions of the names in the `beam` strongest candidates, with the links that lead there."""
+        """Return the definitions of the names in the `beam` strongest candidates, with the links that lead there."""
         strength = strengths(self.candidates)
         evidence = by_score(strength)[: self.beam]
         self._look_up(evidence)
@@ -92,7 +92,7 @@ class Follower:
         return links
 
     def _as_named(self, candidate: int, strength: FloatArray) -> float:
-        """How far a candidate is trusted that says what is asked: about as far as the best of its section, if that is named.
+        """Return the strength of a candidate that holds the asked relation, raised in a named section.
 
         "Music was composed by Ravi" has little in common with the question where the film's composer was born, and yet it is
         the one sentence of the film's section that leads on.
@@ -104,7 +104,7 @@ class Follower:
         return max(own, EVEN * float(strength[self.candidates.members[section]].max()))
 
     def _look_up(self, evidence: Iterable[int]) -> None:
-        """Which of the names that the evidence could hold are defined, in one call."""
+        """Look up, in one call, the definitions of all names that the evidence may hold."""
         fresh = [i for i in evidence if i not in self._words]
         for i in fresh:
             self._words[i] = words_of(self.candidates.sentences[i].text)
@@ -113,9 +113,9 @@ class Follower:
         self._definitions |= self.reader.definitions(list(names)) if names else {}
 
     def _targets(self, leaf: LeafSentences, definitions: Sequence[Definition]) -> list[Definition]:
-        """Where a name in this leaf leads: to its definitions in the same document if there are any, else to all of them.
+        """Return the definitions that a name in this leaf leads to: those in the same document, else all of them.
 
-        It leads nowhere if one of them holds the leaf itself, or if there are too many.
+        Returns none if one of them holds the leaf itself, or if there are too many.
         """
         if any(leaf.id in definition.leaves for definition in definitions):
             return []
@@ -124,20 +124,20 @@ class Follower:
         return targets if len(targets) < COMMON else []
 
     def _is_near(self, words: Words, mention: Mention) -> bool:
-        before = words.folded[max(0, mention.first - BESIDE) : mention.first]
-        after = words.folded[mention.last : mention.last + BESIDE - 1]
+        before = words.folded[max(0, mention.first - NEARBY) : mention.first]
+        after = words.folded[mention.last : mention.last + NEARBY - 1]
         return any(word[:PREFIX] in self._relations for word in before + after)
 
 
 def strongest(reached: Mapping[Definition, Sequence[Link]]) -> list[Definition]:
-    """The definitions that a hop reads: those with the strongest links first, without those of faint ones."""
+    """Return the definitions to read in a hop: those with the strongest links first, without faint ones."""
     strength = {definition: max(link.strength for link in links) for definition, links in reached.items()}
     worth = [definition for definition in reached if strength[definition] >= FAINT]
     return sorted(worth, key=lambda definition: (-strength[definition], definition.first_leaf))[:DEFINITIONS]
 
 
 def by_section(candidates: Candidates, reached: Mapping[Definition, Sequence[Link]]) -> dict[SectionKey, list[Link]]:
-    """The links by the section in which their definition begins; without definitions that were not read or have no sentences."""
+    """Group links by the section where their definition begins. Skip definitions without candidates."""
     by_key: dict[SectionKey, list[Link]] = {}
     for definition, links in reached.items():
         leaf = candidates.leaves.get(definition.first_leaf)
@@ -147,13 +147,13 @@ def by_section(candidates: Candidates, reached: Mapping[Definition, Sequence[Lin
 
 
 def leaves_of(definitions: Iterable[Definition], known: Mapping[int, object]) -> list[int]:
-    """The first leaves of the definitions, without those that are known."""
+    """Return the first leaves of the definitions, without known ones."""
     wanted = (leaf for definition in definitions for leaf in definition.leaves[:LEAVES])
     return [leaf for leaf in dict.fromkeys(wanted) if leaf not in known]
 
 
 def open_question(candidates: Candidates) -> str | None:
-    """The question's words that the best evidence does not hold, and the names in it; None where either is lacking."""
+    """Return the question's words that the best evidence lacks, with the names in the evidence, or None if either is missing."""
     leading = candidates.best(LEADING)
     held = frozenset[str]().union(*(candidates.terms[i] for i in leading[:ANSWERED_BY]))
     rest = [word for word in _WORD.findall(candidates.asked.text) if not content_terms(word) & held]

@@ -12,42 +12,29 @@ MOST_HOPS = 3
 
 @dataclass(frozen=True, slots=True)
 class Weave(CheckedFields):
-    """The help texts make docs/reference.md."""
+    """Parameters of weave. `docs/reference.md` is generated from the help texts."""
 
     k: Annotated[int, ROWS, "leaves from the search"] = 60
-    hops: Annotated[int, Range(0, MOST_HOPS), "how often the evidence leads on to further sections, 0 to 3"] = 2
-    beam: Annotated[int, Range(0, 1000), "candidates whose names are followed"] = 12
-    onward: Annotated[
-        int, ROWS, "leaves from a second search, for what the best evidence leaves open; 0 makes none"
-    ] = 20
+    hops: Annotated[int, Range(0, MOST_HOPS), "maximum hops from the evidence to further sections"] = 2
+    beam: Annotated[int, Range(0, 1000), "candidates per hop whose names are followed"] = 12
+    onward: Annotated[int, ROWS, "leaves from a second search for missing facts; 0 disables it"] = 20
     coverage: Annotated[
-        float,
-        Range(0, 100),
-        "weight of the question's aspects (its terms; in comparisons the things compared) against relevance",
+        float, Range(0, 100), "weight of the question's aspects (terms, compared things) against relevance"
     ] = 0.2
     redundancy: Annotated[bool, "near-duplicates gain nothing"] = True
     previous: Annotated[
-        bool,
-        'a list item, a table row, or a sentence that begins with "This", "However" or the like brings the one before it '
-        'along, at its price; one that begins with "It" or "She" too, where no heading names what is meant',
+        bool, "a list item, table row or sentence that points back is selected with the sentence before it"
     ] = True
-    stop: Annotated[
-        float,
-        SHARE,
-        "selection ends where the gain per token falls below this share of the first one's; 0 fills the budget",
-    ] = 0.0
-    asked: Annotated[int, ROWS, "sentences that a reranker is asked about, the most relevant ones; 0 asks none"] = 100
+    stop: Annotated[float, SHARE, "minimum gain per token as a share of the first; 0 fills the budget"] = 0.0
+    asked: Annotated[int, ROWS, "most relevant sentences scored by the reranker; 0 disables it"] = 100
     select: Annotated[
         Literal["scores", "point"],
-        "by weave's own scores, or a chat model points at the sentences that are needed and weave fills the rest of the budget",
+        "selection by weave's scores alone, or with a chat model that points at needed sentences",
     ] = "scores"
-    shown: Annotated[int, Range(2, 200), "point: candidates that the chat model is shown"] = 60
+    shown: Annotated[int, Range(2, 200), "point: candidates shown to the chat model"] = 60
     trust: Annotated[
-        float,
-        Range(1, 1_000_000),
-        "point: the odds that a sentence is needed are multiplied by this, divided by its place in the model's order",
+        float, Range(1, 1_000_000), "point: factor on a sentence's odds, divided by its place in the model's order"
     ] = 60.0
-    first: Annotated[
-        bool,
-        "point: what the model pointed at comes before all else, in its order; a weak model then costs much at small budgets",
-    ] = False
+    first: Annotated[bool, "point: the model's sentences come first; costly with a weak model and a small budget"] = (
+        False
+    )

@@ -1,18 +1,18 @@
-"""select=point: a chat model points at the candidates that the question needs, in one call or, if something is missing, in two.
+"""select=point: a chat model points at the candidates that the question needs, in one call, or in two if something is missing.
 
-The model reads the question and the most relevant candidates as numbered sentences, and answers with the numbers of those
-that are needed, the most needed first, and with what it would search for next. That search is made once, and the model then
-chooses again, among what it had chosen and what was found.
+The model reads the question and the most relevant candidates as numbered sentences. It answers with the numbers of the needed
+sentences, the most needed first, and with a search for missing facts. That search runs once, and the model then chooses again
+among its first choice and the new candidates.
 
-How its order of need meets weave's scores: pointing is evidence about a sentence, as its other features are, and so
-multiplies the odds that the sentence is needed, by `trust` over its place in the order. The selection under the budget is
-then weave's as before: what the model put first mostly comes first, what it forgot is still there, and what it chose wrongly
-has to beat the rest with weave's own doubt against it. The obvious other way, what was pointed at first and weave fills the
-rest, is the parameter `first`. Pointers of known quality were simulated on first halves of four sets; the mean of *all* at
-128 tokens, by odds and by `first`, where weave alone holds 0.47: nine of ten gold sentences and one wrong one 0.62 and 0.71,
-seven of ten and three wrong ones 0.51 and 0.19, five drawn by lot 0.40 and 0.01. At 640 tokens they differ by 0.02 at most.
+The model's order is combined with weave's scores as evidence about a sentence, like its other features: it multiplies the odds
+that the sentence is needed by `trust` over its place in the order. The selection under the budget is unchanged. So the
+sentences that the model put first mostly come first, forgotten ones can still be selected, and wrong ones have to overcome
+weave's own doubt. The parameter `first` is the alternative: pointed sentences first, and weave fills the rest. Pointers of
+known quality were simulated on first halves of four sets. The mean of *all* at 128 tokens, by odds and by `first` (weave alone:
+0.47): nine of ten gold sentences and one wrong one 0.62 and 0.71, seven of ten and three wrong ones 0.51 and 0.19, five random
+ones 0.40 and 0.01. At 640 tokens they differ by 0.02 at most.
 
-Wherever the model fails, or chooses nothing or everything, weave's own scores decide, and the trace says so.
+If the model fails, or chooses nothing or everything, weave's own scores decide, and the trace notes it.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ from mergewise.models.record import Models
 from mergewise.protocols import ChatModel, FloatArray
 from mergewise.types import Note, Step, Usage
 
-LEAST = 2  # candidates that are worth a question
-WINDOW_SHARE = 0.95  # of the model's window that is filled, since its tokens are not ours
+LEAST = 2  # minimum candidates for a call
+WINDOW_SHARE = 0.95  # of the model's window that is filled, since its tokens may differ from ours
 
 
 @dataclass(frozen=True, slots=True)
 class PointNote(Note):
-    """One round: how many sentences the model was shown, how many it pointed at, what it asked for next, why it failed."""
+    """One round: sentences shown, sentences pointed at, the search for missing facts, and the reason of a failure."""
 
     kind: ClassVar[str] = "point"
 
@@ -57,9 +57,9 @@ class PointNote(Note):
 
 @dataclass(frozen=True, slots=True)
 class Pointed:
-    """The candidates that the model pointed at, the most needed first, and what that cost.
+    """The candidates that the model pointed at, the most needed first, and the usage.
 
-    `found`: how likely the second search's candidates are needed for what was missing.
+    `found` maps candidates of the second search to the probability that they are needed for the missing fact.
     """
 
     needed: tuple[int, ...] = ()
@@ -67,7 +67,7 @@ class Pointed:
     found: Mapping[int, float] = field(default_factory=dict)
 
     def raise_relevance(self, relevance: FloatArray, trust: float) -> FloatArray:
-        """The probabilities after pointing: the odds of the n-th of the `needed` times `trust` / n, never less than they were."""
+        """Return the probabilities after pointing: the odds of the n-th of the `needed` times `trust` / n, never lowered."""
         raised = relevance.copy()
         for place, i in enumerate(self.needed, 1):
             before, factor = max(float(relevance[i]), self.found.get(i, 0.0)), max(1.0, trust / place)
@@ -76,13 +76,13 @@ class Pointed:
 
 
 Search = Callable[[str], Candidates]
-"""The candidates of another question, in the same index and under the same condition."""
+"""A function that returns the candidates of another question, in the same index and under the same condition."""
 
 
 def point(
     candidates: Candidates, search: Search, chat: ChatModel, models: Models, parameters: Weave, trace: list[Step]
 ) -> Pointed:
-    """What the model points at. Candidates that the second round finds are added to `candidates`."""
+    """Let the model point at candidates. Candidates of the second round are added to `candidates`."""
     pointer = _Pointer(candidates, chat, models, parameters, trace)
     first = pointer.ask(1, pointer.selectable(by_score(candidates.relevance))[: parameters.shown])
     chosen, wanted = Pointed(first.needed, pointer.usage), first.missing
@@ -91,7 +91,7 @@ def point(
     try:
         found = _join(search(wanted), candidates, parameters)
     except ModelError as error:
-        trace.append(Step("point", f"the search for “{wanted}” failed: {error.message}; what it chose stays"))
+        trace.append(Step("point", f"the search for “{wanted}” failed: {error.message}; the first choice is kept"))
         return chosen
     room = parameters.shown - len(first.needed)
     fresh = [i for i in pointer.selectable(list(found)) if i not in pointer.seen][:room]
@@ -105,7 +105,7 @@ def point(
 
 @dataclass(slots=True)
 class _Pointer:
-    """A model that is asked about the candidates of one question. `seen` are those that it was shown."""
+    """The questions to a model about the candidates of one question. `seen` are the candidates shown so far."""
 
     candidates: Candidates
     chat: ChatModel
@@ -116,13 +116,13 @@ class _Pointer:
     seen: set[int] = field(default_factory=set)
 
     def selectable(self, best: Sequence[int]) -> list[int]:
-        """Those of the candidates that can be taken, since all that they need is known."""
+        """Return the candidates that can be selected, since everything that they need is known."""
         among = best[: self.parameters.shown + len(self.seen)]
         known = needed_by(self.candidates, among, self.parameters.previous)
         return [i for i in among if i in known]
 
     def ask(self, round: int, best: Sequence[int]) -> NeededSentences:
-        """The choice among these candidates, by their own numbers; an empty one where the model fails."""
+        """Return the model's choice among these candidates, by their own numbers, or an empty choice if the model fails."""
         shown = self._in_reading_order(self._that_fit(best))
         self.seen.update(shown)
         if len(shown) < LEAST:
@@ -154,7 +154,7 @@ class _Pointer:
         return choice
 
     def _in_reading_order(self, best: Sequence[int]) -> list[int]:
-        """By sections, that of the best candidate first, and in a section as they stand in the text."""
+        """Sort by sections, that of the best candidate first, and within a section by position."""
         sentences = self.candidates.sentences
         rank: dict[SectionKey, int] = {}
         for i in best:
@@ -162,7 +162,7 @@ class _Pointer:
         return sorted(best, key=lambda i: (rank[sentences[i].section], sentences[i].sentence.start))
 
     def _lines(self, shown: Sequence[int]) -> list[str]:
-        """The numbered sentences. What one of them needs, and is not shown itself, stands before it in square brackets."""
+        """Return the numbered sentences. Needed sentences that are not shown come before them in square brackets."""
         known = set(shown)
         return list(numbered_lines((self.candidates.sentences[i].fragment, self._with_leads(i, known)) for i in shown))
 
@@ -173,7 +173,7 @@ class _Pointer:
         return f"[{leads}] {sentences[candidate].text}" if leads else sentences[candidate].text
 
     def _that_fit(self, best: Sequence[int]) -> list[int]:
-        """The first of these whose lines fit into the model's window with the task and the answer."""
+        """Return the first candidates whose lines fit into the model's window with the task and the answer."""
         frame = [message.text for message in messages(self.candidates.asked.text, (), last=False)]
         lines = [self._lines([i])[0] for i in best]
         counts = self.models.count_tokens([*frame, *lines])
@@ -183,8 +183,10 @@ class _Pointer:
 
 
 def _join(found: Candidates, candidates: Candidates, parameters: Weave) -> dict[int, float]:
-    """The best of what another search found become candidates, with what they need: their numbers here, the best first, with
-    their relevance there."""
+    """Add the best candidates of another search, with their needed sentences, to `candidates`.
+
+    Returns their numbers there, best first, with their relevance in the search.
+    """
     best = found.best(2 * parameters.shown)
     bundles = needed_by(found, best, parameters.previous)
     wanted = dict.fromkeys(j for i in best if i in bundles for j in (i, *bundles[i]))

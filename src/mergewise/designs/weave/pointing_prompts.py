@@ -1,4 +1,4 @@
-"""What a chat model is asked when it points at the sentences that a question needs, and how its answer is read."""
+"""The prompt for pointing at the sentences that a question needs, and the parsing of the answer."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from mergewise.prompting.quoting import code_for, quotation, turn, warning
 from mergewise.prompting.replies import object_schema
 from mergewise.types import Message
 
-LONGEST_SEARCH = 300  # characters of what is searched for next; more is no search, and is cut off
-_SEARCH_TOKENS = 96  # room for it in an answer
+LONGEST_SEARCH = 300  # characters of the next search; a longer text is cut off
+_SEARCH_TOKENS = 96  # maximum tokens of the search in an answer
 _NOTHING = {"", "none", "nothing", "null", "no", "n/a", "na", "-"}
 
 _NUMBERS = {"type": "string", "description": "numbers of sentences, the most needed first, such as 12 3 40"}
@@ -36,14 +36,14 @@ _LAST = (
 
 @dataclass(frozen=True, slots=True)
 class NeededSentences:
-    """The numbers of the sentences that are needed, the most needed first, and what is to be searched for next, or nothing."""
+    """The numbers of the needed sentences, the most needed first, and the next search, or ""."""
 
     needed: tuple[int, ...]
     missing: str = ""
 
 
 def messages(question: str, lines: Sequence[str], *, last: bool) -> list[Message]:
-    """The question and the numbered sentences. In the `last` round nobody searches any more."""
+    """Return the messages with the question and the numbered sentences. The `last` round asks for no further search."""
     shown = "\n".join(lines)
     code = code_for([question, shown])
     task = f"{_TASK} {_LAST if last else _FIRST}\n\n{warning(code, 'sentences')}"
@@ -51,7 +51,7 @@ def messages(question: str, lines: Sequence[str], *, last: bool) -> list[Message
 
 
 def form(count: int, *, last: bool) -> ReplyForm[NeededSentences]:
-    """How a choice among `count` sentences is answered."""
+    """Return the form of the answer for a choice among `count` sentences."""
     properties = {"needed": _NUMBERS} if last else {"needed": _NUMBERS, "missing": _SEARCH}
     written = ",".join(f'"{name}":"..."' for name in properties)
     shape = f'{{{written}}}, "needed" with numbers from 1 to {count}'
@@ -60,7 +60,7 @@ def form(count: int, *, last: bool) -> ReplyForm[NeededSentences]:
 
 
 def choice_in(answer: str, count: int) -> NeededSentences | str:
-    """The choice that an answer makes, or what is wrong with it. Numbers alone are a choice in which nothing is missing."""
+    """Return the choice in an answer, or a text that describes the problem. Bare numbers are a choice with nothing missing."""
     value = value_in(answer)
     if isinstance(value, dict):
         if not {"needed"} <= set(value) <= {"needed", "missing"}:
@@ -75,7 +75,7 @@ def choice_in(answer: str, count: int) -> NeededSentences | str:
 
 
 def searchable(missing: str) -> str:
-    """What is missing as a search of one line; empty where it says that nothing is."""
+    """Return the missing fact as a search of one line, or "" if the text says that nothing is missing."""
     line = " ".join(missing.encode("utf-8", "replace").decode().replace("\0", " ").split())[:LONGEST_SEARCH]
-    said = line.strip(" .`_*\"'").casefold()
-    return line if said not in _NOTHING and any(map(str.isalnum, said)) else ""
+    plain = line.strip(" .`_*\"'").casefold()
+    return line if plain not in _NOTHING and any(map(str.isalnum, plain)) else ""

@@ -1,8 +1,8 @@
-"""The sentences of a context that another strategy made, as evidence: so that the mode `extractive` can quote each of them.
+"""The sentences of a context by another strategy, as evidence, so that the mode `extractive` can quote each of them.
 
-Nothing is searched for. The leaves under the context's spans are read, and a leaf's score in the search, which `evidence` weighs,
-is that of the best passage that holds some of it. Names lead from sentence to sentence within the context alone.
-docs/evaluation.md compares the answers with those from a search of weave's own.
+Nothing is searched. The leaves under the context's spans are read. Instead of a leaf's score in the search, `evidence` gets the
+score of the best passage that overlaps the leaf. Names lead from sentence to sentence within the context alone.
+docs/evaluation.md compares the answers with those of a weave search.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ EVERY = 1 << 62  # candidate
 
 
 def evidence_in(context: Context, reader: IndexReader) -> tuple[Evidence, ...]:
-    """All sentences of the context as evidence for its question, by the vectors in the index, the most relevant first.
+    """Return all sentences of the context as evidence for its question, by the vectors in the index, the most relevant first.
 
-    Of a passage that a model wrote, these are the sentences of the documents that it was written from.
+    For a passage written by a model, these are the sentences of the documents that it was written from.
     """
     spans = [span for passage in context.passages for span in passage.spans]
     if not spans:
@@ -40,7 +40,7 @@ def evidence_in(context: Context, reader: IndexReader) -> tuple[Evidence, ...]:
 
 
 def _scores(context: Context, leaves: Iterable[LeafSentences]) -> Mapping[int, float]:
-    """The score of each leaf: of the best passage that holds some of it, as a share of 1."""
+    """Return the score of each leaf: that of the best passage that overlaps it, as a share of 1."""
     return {
         leaf.id: min(max(passage.score, 0.0), 1.0)
         for passage in sorted(context.passages, key=lambda passage: passage.score)
@@ -50,7 +50,7 @@ def _scores(context: Context, leaves: Iterable[LeafSentences]) -> Mapping[int, f
 
 
 def _link(candidates: Candidates, reader: IndexReader) -> None:
-    """Judge the candidates, with the names in the question and the names that lead from one of them to another."""
+    """Judge the candidates with the names in the question, and with the names that lead from one candidate to another."""
     names, known = named_definitions(candidates.asked, reader)
     named = [(definition, mention.name) for mention in names for definition in known[mention.name]]
     _read_beginnings([definition for definition, _ in named], candidates, reader)
@@ -68,7 +68,7 @@ def _link(candidates: Candidates, reader: IndexReader) -> None:
 
 
 def _read_beginnings(definitions: Iterable[Definition], candidates: Candidates, reader: IndexReader) -> None:
-    """A definition is known by its first leaf: it is read where the context holds another part of the definition."""
+    """Read the first leaf of each definition that is partly in the context, since the first leaf identifies it."""
     leaves = candidates.leaves
     firsts = [
         definition.first_leaf

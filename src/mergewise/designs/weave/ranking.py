@@ -1,12 +1,12 @@
-"""How likely each section of a context is needed: what `Passage.score` says, and what documents are ranked by.
+"""The probability that each section of a context is needed. It is the passage's score, and documents are ranked by it.
 
-The best sentence alone knows nothing of the chain that leads to it, nor of the one that it leads on to: in "Where was the
-composer of film Billy Elliot born?" the film's passage has little in common with the question, and yet both are needed. So the
-log odds of a section's best sentence are weighed with where the section stands: whether the question names it, and how surely a
-section of another document leads to it. The order and the text of a context know nothing of it.
+The best sentence alone ignores the chain to its section and from it. In "Where was the composer of film Billy Elliot born?" the
+film's passage has little in common with the question, and yet both are needed. So the log odds of a section's best sentence are
+combined with two features: how far the question names the section, and how surely a section of another document leads to it.
+These scores change neither the order nor the text of a context.
 
-The weights are those of a logistic regression over the sections of contexts of 4,000 tokens, fitted on the first halves of the
-question sets by `benchmarks/pools.py`.
+The weights are those of a logistic regression over the sections of contexts of 4,000 tokens. `benchmarks/pools.py` fits them on
+the first halves of the question sets.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from mergewise.types import Passage
 SECTION_WEIGHTS: Mapping[str, float] = {
     "bias": 0.39,
     "evidence": 0.88,  # log odds that the best sentence shown is needed
-    "named": 1.41,  # share of words with a capital or a digit in the name by which the question means this opening of a document
+    "named": 1.41,  # share of marked words (capital or digit) in the name by which the question names this start of a document
     "compared": 2.23,  # the same, in a comparison
-    "led": 2.81,  # the best relevance in a section of another document that names this one, over the sections that it names
+    "led": 2.81,  # best relevance in a section of another document that names this one, over the sections that it names
 }
 SECTION_FEATURES = tuple(SECTION_WEIGHTS)[1:]
 
-LEAST = 1e-4  # a relevance beyond this, or beyond 1 less this, tells no more
+LEAST = 1e-4  # relevance is clamped to [LEAST, 1 - LEAST]
 
 
 def scored_passages(
@@ -41,7 +41,7 @@ def scored_passages(
     chosen: Iterable[int],
     weights: Mapping[str, float] = SECTION_WEIGHTS,
 ) -> tuple[Passage, ...]:
-    """The passages of a context of these candidates, each with the probability that its section is needed as its score."""
+    """Return the passages of a context with the probability that their section is needed as their score."""
     shown = best_by_section(candidates, chosen)
     values = np.array([weights[name] for name in SECTION_FEATURES])
     z = section_features(candidates, shown) @ values + weights["bias"]
@@ -52,14 +52,14 @@ def scored_passages(
 
     def score_of(passage: Passage) -> float:
         doc_id = passage.spans[0].doc_id
-        # a passage without its headings, where they do not fit, is of no known section
+        # A passage shown without its headings has no known section.
         return scores.get((doc_id, passage.headings), of_documents[doc_id])
 
     return tuple(replace(passage, score=score_of(passage)) for passage in passages)
 
 
 def best_by_section(candidates: Candidates, chosen: Iterable[int]) -> dict[SectionKey, float]:
-    """The best relevance among those of these candidates that lie in a section."""
+    """Return the best relevance of these candidates in each section."""
     best: dict[SectionKey, float] = {}
     for candidate in chosen:
         section, relevance = candidates.sentences[candidate].section, float(candidates.relevance[candidate])
@@ -68,7 +68,7 @@ def best_by_section(candidates: Candidates, chosen: Iterable[int]) -> dict[Secti
 
 
 def section_features(candidates: Candidates, shown: Mapping[SectionKey, float]) -> FloatArray:
-    """Shape (sections shown, features)."""
+    """Return the features of the sections shown, shape (sections, features)."""
     named, led = _named(candidates), _led(candidates)
     comparison = candidates.asked.kind == "comparison"
     rows = []
@@ -80,12 +80,15 @@ def section_features(candidates: Candidates, shown: Mapping[SectionKey, float]) 
 
 
 def _named(candidates: Candidates) -> dict[SectionKey, float]:
-    """Plain words are headings in manuals, and "place of birth" is a page of its own: they name nothing in particular."""
+    """Return the share of marked words in the names of sections that the question names.
+
+    Plain words are headings in manuals, and "place of birth" is a page of its own: they name nothing in particular.
+    """
     words = candidates.asked.words
     marked = {word for word, is_marked in zip(words.folded, words.marked, strict=True) if is_marked}
     shares = {}
     for section, name in candidates.named.items():
-        # a section may hold mark-up alone
+        # A section may hold only mark-up.
         members = candidates.members[section]
         if members and candidates.sentences[members[0]].leaf.start == 0:
             parts = name.split()
@@ -94,9 +97,9 @@ def _named(candidates: Candidates) -> dict[SectionKey, float]:
 
 
 def _led(candidates: Candidates) -> dict[SectionKey, float]:
-    """How surely a section of another document leads to each section, by a name of several words that is the whole title.
+    """Return how surely a section of another document leads to each section, by the whole title as a name of several words.
 
-    A section that names several others leads to each of them with a part of its relevance: one of them is meant.
+    A section that names several others passes an equal part of its relevance to each, since only one of them is meant.
     """
     sources: dict[SectionKey, set[SectionKey]] = {}
     targets: defaultdict[SectionKey, set[SectionKey]] = defaultdict(set)

@@ -1,4 +1,4 @@
-"""What the weights were not fitted with: a reranker's scores as evidence, and cosines of other embedders."""
+"""Evidence that the weights were not fitted with: a reranker's scores, and cosines of other embedders."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mergewise.protocols import FloatArray
 
 @dataclass(slots=True)
 class Reranked:
-    """The candidates that a reranker was asked about, with its logits, and the log-odds that it `added` to each."""
+    """The candidates scored by a reranker, with its logits and the log-odds that it `added` to each."""
 
     asked: list[int]
     logits: FloatArray
@@ -20,7 +20,7 @@ class Reranked:
     added: dict[int, float] = field(default_factory=dict)
 
     def evidence(self, prior: FloatArray) -> FloatArray:
-        """Log-odds to add to those of all candidates, shape (candidates,); 0 for what the reranker was not asked about."""
+        """Return log-odds to add for each candidate, shape (candidates,), 0 without a score."""
         added = np.zeros(len(prior), np.float32)
         added[self.asked] = evidence(prior[self.asked], self.logits, self.calibration)
         self.added = dict(zip(self.asked, added[self.asked].tolist(), strict=True))
@@ -28,13 +28,13 @@ class Reranked:
 
 
 SPREAD = 0.77
-"""1 less the mean cosine of two candidates, by the embedder that the weights were fitted with: docs/evaluation.md."""
+"""1 minus the mean cosine of two candidates, by the embedder that the weights were fitted with: docs/evaluation.md."""
 
 
 def scale_to_fitted(vectors: FloatArray) -> float:
-    """What the cosines of these candidates are to be multiplied by, shape (candidates, dimension), so that they have this spread.
+    """Return the factor that gives the cosines of these vectors, shape (candidates, dimension), the spread `SPREAD`.
 
-    The vectors of many embedders lie in a narrow cone: all cosines are high, and differ little.
+    The vectors of many embedders lie in a narrow cone: all cosines are high and differ little.
     """
     count = len(vectors)
     if count < 2:

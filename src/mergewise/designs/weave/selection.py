@@ -1,4 +1,4 @@
-"""How weave selects among its candidates: the objective, what a candidate costs, and what the trace tells of it."""
+"""weave's selection among its candidates: the objective, the cost of a candidate, and the trace."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from mergewise.protocols import FloatArray
 from mergewise.text.terms import spelled_terms
 from mergewise.types import GAP, Cause, Step
 
-CONSIDERED = 100  # candidates that are selected from, the most relevant ones
+CONSIDERED = 100  # the most relevant candidates, from which the selection is made
 LENGTH_POWER = 0.4  # a sentence's worth is its relevance times its tokens to this power
-ALIKE = 0.95  # above this cosine two sentences begin to count as saying the same
-HALF = 0.5  # what a sentence covers of a term that it holds; half of that where the question wants a list
-LEFT_OUT = 8  # sentences that are named as the best of those that were left out
-GRAIN = 0.3  # relevance of a sentence, as a share of its neighbour's, at least: in a small section, which then goes in whole
-SECTION_SHARE = 1 / 3  # of the budget: a section is small up to here
-TILE = 6  # rows of a matrix product that stays too small for BLAS to wake its threads, which would spin
-SURE = 0.05  # relevance from which a sentence covers the terms that it holds in full
+ALIKE = 0.95  # cosine above which two sentences begin to count as near-duplicates
+HALF = 0.5  # share of a term that a sentence with it covers; half of that if the question asks for a list
+LEFT_OUT = 8  # the best sentences left out, which the trace lists
+GRAIN = 0.3  # minimum relevance as a share of the neighbour's, in a small section, which is then selected whole
+SECTION_SHARE = 1 / 3  # maximum size of a small section, as a share of the budget
+TILE = 6  # rows of a matrix product that is too small for BLAS to wake its threads, which would spin
+SURE = 0.05  # relevance from which a sentence fully covers its terms
 
 
 def select(
@@ -37,9 +37,9 @@ def select(
     trace: list[Step],
     pointed: Sequence[int] = (),
 ) -> tuple[list[int], dict[str, int]]:
-    """Candidates in the order in which they were taken, and the tokens of their texts and heading lines.
+    """Return the selected candidates in order of selection, and the tokens of their texts and heading lines.
 
-    With the parameter `first`, what a model `pointed` at is taken before all others, in its order, as far as it fits.
+    With the parameter `first`, the candidates that a model `pointed` at are selected first, in its order, as far as they fit.
     """
     first = pointed if parameters.first else ()
     relevance = candidates.with_neighbours(GRAIN, budget * SECTION_SHARE)
@@ -61,7 +61,10 @@ def select(
 
 
 def needed_by(candidates: Candidates, best: Sequence[int], previous: bool) -> dict[int, tuple[int, ...]]:
-    """What must be taken with each of these candidates, and with what they need in turn; without those that lack it."""
+    """Map these candidates, and every candidate that they need in turn, to the candidates that must be selected with them.
+
+    Candidates with a missing need are left out.
+    """
     needed: dict[int, tuple[int, ...] | None] = {}
     waiting = list(best)
     for candidate in waiting:
@@ -78,11 +81,11 @@ def needed_by(candidates: Candidates, best: Sequence[int], previous: bool) -> di
 def objective_of(
     candidates: Candidates, considered: Sequence[int], relevance: FloatArray, tokens: FloatArray, parameters: Weave
 ) -> Objective:
-    """Relevance by length, near-duplicates, and the aspects: the question's terms and the things that it names."""
+    """Return the objective: relevance by length, near-duplicates, and the question's terms and named things as aspects."""
     count = len(considered)
     worth = (relevance * np.maximum(tokens, 1) ** LENGTH_POWER).astype(np.float32)
     similarity = _alike(candidates, considered) if parameters.redundancy else np.eye(count, dtype=np.float32)
-    # a candidate covers no aspect as far as a more relevant one says the same
+    # A candidate covers no aspect to the extent that a more relevant one is its near-duplicate.
     new = 1 - np.triu(similarity, 1).max(axis=0)
     half = HALF / 2 if candidates.asked.kind == "list" else HALF
     sure = half * new * np.minimum(1, relevance / SURE)
@@ -102,7 +105,7 @@ def objective_of(
 
 
 def _alike(candidates: Candidates, considered: Sequence[int]) -> FloatArray:
-    """1 on the diagonal; elsewhere 0 up to a cosine of ALIKE, from there rising to 1. Shape (considered, considered)."""
+    """Return the similarities, shape (considered, considered): 1 on the diagonal, else rising from 0 at a cosine of ALIKE."""
     vectors = candidates.vectors()
     if vectors is None:
         return np.eye(len(considered), dtype=np.float32)
@@ -115,11 +118,11 @@ def _alike(candidates: Candidates, considered: Sequence[int]) -> FloatArray:
 
 
 class Prices:
-    """What sentences cost in tokens: their text, a mark for the gap, and their heading line once a section."""
+    """Token costs of sentences: their text, a mark for the gap, and their heading line once a section."""
 
     def __init__(self, sentences: Sequence[SentenceInLeaf], models: Models) -> None:
         by_section: dict[SectionKey, list[int]] = defaultdict(list)
-        # of each sentence: the positions of all that share its section
+        # For each sentence, the positions of all sentences in its section.
         self._mates = [by_section[sentence.section] for sentence in sentences]
         for at, mates in enumerate(self._mates):
             mates.append(at)
@@ -174,9 +177,9 @@ def _trace_choices(
     out = [i for i in by_score(candidates.relevance) if i not in taken]
     if selection.stopped:
         spans = tuple(candidates.sentences[i].span for i in out[:LEFT_OUT])
-        trace.append(Step("stop", f"a further token gains little; {len(out)} sentences were left out", spans))
+        trace.append(Step("stop", f"another token gains little; {len(out)} sentences left out", spans))
     order = {i: n for n, i in enumerate(pointed)}
-    out.sort(key=lambda i: order.get(i, len(order)))  # the first of them are those that were pointed at and did not fit
+    out.sort(key=lambda i: order.get(i, len(order)))  # pointed sentences that did not fit come first
     trace.extend(step("left", place.get(i, "") + _why(candidates, i, words), i, Cause.LEFT) for i in out[:LEFT_OUT])
 
 
@@ -188,9 +191,9 @@ def _cause(candidates: Candidates, candidate: int) -> Cause:
 
 
 def _why(candidates: Candidates, candidate: int, words: Mapping[str, str]) -> str:
-    """Why a sentence was a candidate: a name in the question, the chain that led to it, the terms that it holds.
+    """Describe why a sentence was a candidate: a name in the question, the chain that led to it, the terms that it holds.
 
-    `words` are those of the question, by their terms.
+    `words` are the question's words by their terms.
     """
     section = candidates.sentences[candidate].section
     reasons = []
@@ -200,4 +203,4 @@ def _why(candidates: Candidates, candidate: int, words: Mapping[str, str]) -> st
         reasons.append(f"a hop by “{max(links, key=lambda link: link.strength).name}”")
     if terms := candidates.terms[candidate]:
         reasons.append("it holds " + ", ".join(sorted(words[term] for term in terms)))
-    return "; ".join(reasons) or "its leaf was found"
+    return "; ".join(reasons) or "found by the search"

@@ -1,13 +1,13 @@
 """The baseline for `weave`: single sentences by score, until the budget is full.
 
-A sentence's score is the sum of its leaf's score, its cosine with the question, and the share of the question's terms that it
-holds: no hops, no aspects, no fitted weights. With `by` other scores rank them:
+A sentence's score is the sum of its leaf's score, its cosine with the question, and its share of the question's terms. There
+are no hops, no aspects and no fitted weights. `by` selects other scores:
 
-    cosine     of the sentence's vector with the question's, which makes the strategy `recomp`, RECOMP's extractive compressor
-               (Xu et al. 2023): the sentences of a few leaves that are most like the question, and none at all where the best of
-               them is not like it (`least`, its selective augmentation). The paper trains an encoder for it; this is the index's,
-               or without one the share of the question's terms.
-    utility    S_phi of AED-RAG, of the first `among` by the sum: a reranker over sentences (its appendix F)
+    cosine     Cosine of the sentence and the question. This makes the strategy `recomp`, RECOMP's extractive compressor
+               (Xu et al. 2023): the sentences of a few leaves that are most similar to the question, or none if the best is
+               below `least`, its selective augmentation. The paper trains an encoder. Here the index's encoder is
+               used, or the share of the question's terms without one.
+    utility    S_phi of AED-RAG for the first `among` by the sum: a reranker over sentences (its appendix F).
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ class Sentences(CheckedFields):
     k: Annotated[int, ROWS, "leaves from the search whose sentences are ranked"] = 100
     by: Annotated[
         Literal["search", "cosine", "utility"],
-        "what ranks sentences: the search, their cosine with the question, or a predictor of their utility",
+        "ranking by the search, by cosine with the question, or by predicted utility",
     ] = "search"
     among: Annotated[int, Range(1, MOST_ROWS), "sentences whose utility is predicted"] = 24
-    n: Annotated[int, Range(0, MOST_ROWS), "most sentences that are taken; 0: as many as the budget holds"] = 0
-    least: Annotated[float, Range(-1000, 1000), "score below which no sentence is taken"] = -1000.0
+    n: Annotated[int, Range(0, MOST_ROWS), "maximum sentences; 0 fills the budget"] = 0
+    least: Annotated[float, Range(-1000, 1000), "minimum score of a sentence"] = -1000.0
 
 
-# of RECOMP's leaves the reranker alone decides, and where it predicts utilities, the search
+# "cosine": the reranker alone orders RECOMP's leaves. "utility": the search alone orders them.
 ORDERED_BY: Mapping[str, OrderedBy] = {"search": "both", "cosine": "reranker", "utility": "search"}
 
 
@@ -59,13 +59,11 @@ def assemble(question: str, reader: IndexReader, budget: int, models: Models, pa
 
 
 def _order(candidates: Candidates, models: Models, parameters: Sentences, trace: list[Step]) -> list[int]:
-    """The candidates that may be taken, best first."""
+    """Return the candidates that may be selected, best first."""
     if not candidates.sentences:
         return []
     if parameters.by == "cosine" and candidates.asked.vector is None:
-        trace.append(
-            Step("cosine", "no vectors for this question: shares of the question's terms, without a least one")
-        )
+        trace.append(Step("cosine", "no vectors for this question: ranked by shares of its terms, without a minimum"))
         return by_score(_term_shares(candidates))
     scores = candidates.cosines() if parameters.by == "cosine" else _scores(candidates)
     order = by_score(scores)
@@ -79,7 +77,7 @@ def _order(candidates: Candidates, models: Models, parameters: Sentences, trace:
         order.sort(key=lambda i: -scores[i])
     kept = [i for i in order if scores[i] >= parameters.least]
     if len(kept) < len(order):
-        below = f"{len(order) - len(kept)} sentences of a score below {parameters.least:g}"
+        below = f"{len(order) - len(kept)} sentences scored below {parameters.least:g}"
         trace.append(Step("skip", f"{below}, the best has {scores[order[0]]:.3f}"))
     return kept
 

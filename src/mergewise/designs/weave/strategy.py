@@ -1,9 +1,9 @@
-"""weave as a whole: candidates are gathered by the search and over bridge hops, and the best of them are selected.
+"""The strategy weave: gather candidates by the search and over bridge hops, and select the best of them.
 
 MergeRAG merges chunks with a model to approximate its Eq. 1 (the most information about the question per token). Here a
 tractable form of Eq. 1 is solved directly over verbatim sentences: each gets the probability that it is needed (`evidence`),
 and a monotone submodular objective is maximised under the budget (`selection`). It is deterministic and takes milliseconds.
-With `select=point` a chat model first points at the sentences that are needed (`pointing`).
+With `select=point` a chat model first points at the needed sentences (`pointing`).
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ from mergewise.models.scores import logits_of
 from mergewise.protocols import IndexReader
 from mergewise.types import Cause, Context, HopNote, Step
 
-SMALLEST = 8  # sentences that are tried without their heading lines, where the budget holds none with it
-LEADS = 3  # how often what candidates need before them is read from further leaves: a row's header, what announces that
+SMALLEST = 8  # sentences tried without their heading lines if none fits with them
+LEADS = 3  # maximum reads of further leaves for leads: a row's header, and the line that announces it
 
 
 def assemble(
@@ -50,7 +50,7 @@ def assemble(
     weights: Mapping[str, float] = WEIGHTS,
 ) -> Context:
     if parameters.select == "point" and models.chat is None:
-        raise UsageError("select=point wants a chat model", "name one (--chat), or use select=scores")
+        raise UsageError("select=point needs a chat model", "name one (--chat), or use select=scores")
     weights = models.weights or weights
     trace: list[Step] = []
     candidates = gather(question, reader, parameters, trace, weights, models)
@@ -63,12 +63,12 @@ def assemble(
     own = candidates.relevance
     candidates.relevance = pointed.raise_relevance(own, parameters.trust)
     chosen, counts = select(candidates, budget, models, parameters, trace, pointed.needed)
-    # no sentence fits with its heading line: those that need nothing else may fit without
+    # No sentence fits with its heading line. Sentences that need no others may fit without.
     chosen = chosen or [i for i in candidates.best(SMALLEST) if candidates.bundle(i) == (i,)]
     ranked = [Candidate((candidates.sentences[i].fragment,), float(candidates.relevance[i])) for i in chosen]
     context = pack(question, ranked, budget, models, "document", trace, counts)
     passages = scored_passages(context.passages, candidates, chosen)
-    candidates.relevance = own  # how sure an answer is was measured by weave's own judgement
+    candidates.relevance = own  # confidence in answers was calibrated on weave's own scores
     evidence = candidates.evidence(chosen, previous=parameters.previous)
     return replace(context, passages=passages, usage=pointed.usage, evidence=evidence)
 
@@ -81,11 +81,11 @@ def gather(
     weights: Mapping[str, float] = WEIGHTS,
     models: Models | None = None,
 ) -> Candidates:
-    """Candidates with their relevance: from the search, from the sections that the question names, and from `hops` hops.
+    """Gather candidates and their relevance from the search, from the sections that the question names, and over `hops` hops.
 
-    After the first hop a second search looks for what the best evidence leaves open.
+    After the first hop, a second search looks for facts that the best evidence lacks.
     """
-    ranked = dict(reader.rank(question, parameters.k, by="search"))  # embeds the question while it searches its words
+    ranked = dict(reader.rank(question, parameters.k, by="search"))  # embeds the question during the text search
     asked = QuestionAspects.of(question, reader.question_vector(question))
     names, known = named_definitions(asked, reader)
     named = [(definition, name.name) for name in names for definition in known[name.name]]
@@ -118,7 +118,7 @@ def gather(
 
 
 def read_needed(candidates: Candidates, reader: IndexReader, count: int, *, previous: bool = False) -> None:
-    """Read the leaves that the `count` most relevant candidates need before them, and what these need in turn."""
+    """Read the leaves that the `count` most relevant candidates need before them, and the leaves that these need in turn."""
     for _ in range(LEADS):
         needed = candidates.missing(candidates.best(count))
         needed += previous_leaves(candidates, count) if previous else []
@@ -130,19 +130,19 @@ def read_needed(candidates: Candidates, reader: IndexReader, count: int, *, prev
 
 
 def search_onward(candidates: Candidates, reader: IndexReader, k: int, trace: list[Step]) -> bool:
-    """Whether a second search was made. What the first one found keeps the score that it got there."""
+    """Run the second search. Returns False if it is not needed. Leaves from the first search keep their score."""
     query = open_question(candidates) if k and candidates.sentences else None
     if query is None:
         return False
     found = {leaf: score for leaf, score in reader.rank(query, k, by="search") if leaf not in candidates.scores}
     candidates.onward = found
     candidates.add(reader.sentences([leaf for leaf in found if leaf not in candidates.leaves]).values())
-    trace.append(Step("search", f"{len(found)} further leaves for what is left open: {query}"))
+    trace.append(Step("search", f"{len(found)} further leaves for missing facts: {query}"))
     return True
 
 
 def previous_leaves(candidates: Candidates, count: int) -> list[int]:
-    """The leaves that are not known yet and whose last sentence one of the `count` most relevant candidates needs before it."""
+    """Return the unknown leaves whose last sentence one of the `count` most relevant candidates needs before it."""
     sentences = candidates.sentences
     firsts = (i for i in candidates.best(count) if sentences[i].number == 0 and candidates.needs_previous(i))
     wanted = dict.fromkeys(sentences[i].leaf.id - 1 for i in firsts)
@@ -150,7 +150,7 @@ def previous_leaves(candidates: Candidates, count: int) -> list[int]:
 
 
 def _trace_hop(hop: int, candidates: Candidates, links: Mapping[SectionKey, list[Link]], trace: list[Step]) -> None:
-    """The sections that a hop reached for the first time, those with the strongest links first."""
+    """Trace the sections that a hop reached for the first time, those with the strongest links first."""
     best = {section: max(group, key=lambda link: link.strength) for section, group in links.items()}
     fresh = [(section, link) for section, link in best.items() if section not in candidates.links]
     for section, link in sorted(fresh, key=lambda pair: -pair[1].strength):
@@ -162,7 +162,7 @@ def _trace_hop(hop: int, candidates: Candidates, links: Mapping[SectionKey, list
 
 
 def ask_reranker(candidates: Candidates, models: Models | None, count: int, trace: list[Step]) -> None:
-    """Ask about the `count` most relevant candidates, in one call, and judge all of them anew."""
+    """Score the `count` most relevant candidates in one call of the reranker, and judge all candidates again."""
     reranker = None if models is None else models.reranker
     if reranker is None or not count or not len(candidates):
         return

@@ -1,12 +1,12 @@
-"""Budgeted maximisation of a monotone submodular objective: what `weave` selects by.
+"""Budgeted maximisation of a monotone submodular objective, weave's selection.
 
     F(S) = sum_k r_k max_{j in S} s_kj  +  sum_a w_a (1 - prod_{j in S} (1 - c_aj))
 
-The first sum is facility location: every candidate k adds r_k, as far as a selected one says the same (s_kj is 1 for
-k = j, and otherwise above 0 for near-duplicates only). The second is coverage of aspects, which saturates: the second sentence
-that covers an aspect gains less than the first. Both are monotone and submodular, so that greedy selection by gain per
-token, compared with the best single candidate, reaches (1 - 1/e) / 2 of the best value where costs add up (Leskovec et
-al. 2007, Lin and Bilmes 2010).
+The first sum is facility location: every candidate k adds r_k to the extent that a selected one says the same (s_kj is 1 for k
+= j, and otherwise above 0 for near-duplicates only). The second is coverage of aspects, which saturates: the second sentence
+that covers an aspect gains less than the first. Both are monotone and submodular. So greedy selection by gain per token,
+compared with the best single candidate, reaches (1 - 1/e) / 2 of the best value if costs add up (Leskovec et al. 2007, Lin and
+Bilmes 2010).
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ class Objective:
     weights: FloatArray
 
     def singles(self) -> FloatArray:
-        """F of each candidate alone, shape (n,)."""
+        """Return F of each candidate alone, shape (n,)."""
         values: FloatArray = self.worth @ self.similarity + self.weights @ self.aspects
         return values
 
 
 @dataclass(slots=True)
 class GrowingSelection:
-    """A selection as it grows: what is said already, and how much of each aspect is uncovered."""
+    """A growing selection, with its coverage of the candidates and the uncovered part of each aspect."""
 
     objective: Objective
     value: float = 0.0
     covered: FloatArray = field(init=False)
     uncovered: FloatArray = field(init=False)
-    # by candidate: what it says of all others, and what it leaves uncovered of each aspect
+    # For each candidate: its similarity to all others, and the share of each aspect that it leaves uncovered.
     _says: FloatArray = field(init=False)
     _leaves: FloatArray = field(init=False)
 
@@ -55,7 +55,7 @@ class GrowingSelection:
         self.uncovered = np.ones(len(self.objective.weights), np.float32)
 
     def gain(self, candidates: Sequence[int]) -> float:
-        """F(S + candidates) - F(S)."""
+        """Return F(S + candidates) - F(S)."""
         return self._gain(*self._after(candidates))
 
     def take(self, candidates: Sequence[int]) -> None:
@@ -76,12 +76,13 @@ class GrowingSelection:
 
 
 Cost = Callable[[Sequence[int], frozenset[int]], int]
-"""Tokens that these candidates add to a selection: a heading line that it has already costs nothing."""
+"""A function that returns the tokens that these candidates add to a selection. A heading line already selected costs nothing.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """`order`: the candidates as they were taken. `gains`: of each step, per token. `stopped`: whether gains became too small."""
+    """The candidates in `order` of selection, the `gains` per token of each step, and `stopped` if gains became too small."""
 
     order: tuple[int, ...]
     gains: tuple[float, ...]
@@ -98,12 +99,12 @@ def maximise(
     stop: float = 0.0,
     first: Sequence[int] = (),
 ) -> Selection:
-    """Lazy greedy by gain per token under the budget, or the best single bundle where that is worth more.
+    """Select by lazy greedy gain per token under the budget, or return the best single bundle if it is worth more.
 
-    A bundle is what must be taken together: bundle i is candidate i, with what it needs before it. A gain can only fall as the
-    selection grows, so a bundle is looked at again only when it leads; `cheaper(i)` names the bundles whose cost may fall
-    when i is taken. With `stop`, selection ends where the gain per token falls below this share of the best one's at the
-    beginning. The bundles `first` are taken before all others, in their order, whatever they gain, as far as they fit.
+    Bundle i holds candidate i and what must be selected with it. A gain can only fall as the selection grows, so a bundle is
+    evaluated again only when it leads. `cheaper(i)` lists the bundles whose cost may fall when i is selected. With `stop`, the
+    selection ends when the gain per token falls below this share of the highest gain at the beginning. The bundles `first` are
+    selected before all others, in their order and whatever they gain, as far as they fit.
     """
     state, left = GrowingSelection(objective), budget
     chosen: list[int] = []
@@ -125,7 +126,7 @@ def maximise(
             chosen += new
             taken |= set(new)
     if chosen:
-        best_single = None  # it would stand in the place of what has to come first
+        best_single = None  # it would replace the bundles that must come first
         ratios = [_ratio(state, bundle, cost, taken) for bundle in bundles]
     heap = [_Entry(-ratio, i, 0) for i, ratio in enumerate(ratios)]
     heapq.heapify(heap)
@@ -141,7 +142,7 @@ def maximise(
         if price > left:
             continue
         if entry.negative >= 0:
-            break  # nothing left would add anything
+            break  # no bundle left adds anything
         if entry.round != rounds:
             heapq.heappush(heap, _Entry(-state.gain(new) / max(1, price), entry.bundle, rounds))
             continue
@@ -161,7 +162,7 @@ def maximise(
 
 
 class _Entry(NamedTuple):
-    """In a heap: the bundle of most gain per token, `-negative`, comes first. `round` is when that was worked out."""
+    """A heap entry. The highest gain per token, `-negative`, comes first. `round` is when it was computed."""
 
     negative: float
     bundle: int

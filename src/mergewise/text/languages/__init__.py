@@ -1,4 +1,4 @@
-"""Languages of documents and questions, and what depends on them: sizes of texts, and the words that are searched."""
+"""Languages of documents and questions: detection, sizes of texts, and search words."""
 
 from __future__ import annotations
 

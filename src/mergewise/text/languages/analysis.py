@@ -1,8 +1,8 @@
-"""The words by which texts in other languages than English are searched: stems, and pieces of words that need no stemmer.
+"""Search words for texts in languages other than English: stems, and parts of words that need no stemmer.
 
-Of a word there are its stem and its 4-grams, marked by `#`, so that other forms of the word are found where a stemmer fails or
-the language was misjudged; of scripts without spaces, characters and pairs of them, or runs of three (Thai). Questions and
-documents are cut alike. A change here needs another `VERSION`, which is part of the column's name.
+A word gives its stem and its 4-grams, marked by `#`, so that other forms of the word are found if the stemmer fails or the
+language is wrong. Scripts without spaces give characters and pairs of them, or runs of three (Thai). Questions and documents
+are analysed in the same way. A change here needs another `VERSION`, which is part of the column's name.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ GRAM, RUN = 4, 3  # letters
 DENSE = r"぀-ヿㇰ-ㇿ㐀-䶿一-鿿\uf900-\ufaff가-힯"
 UNSPACED = r"฀-๿຀-໿က-႟ក-៿"
 _LETTER = rf"[^\W_{DENSE}{UNSPACED}]"
-# Scripts whose accents are often left out: not those of India, where marks are vowels.
+# Scripts whose accents are often left out. Scripts of India are excluded, since their marks are vowels.
 _FOLDED = re.compile(r"[A-Za-zÀ-ɏͰ-ԯ֐-ۿḀ-῿]")
-# its tones are letters
+# Its tones are letters.
 _UNFOLDED = frozenset({"vi"})
 
 
 def search_words(text: str, languages: Iterable[str]) -> str:
-    """The words of a text by the rules of each of these languages, apart by spaces, in its order and as often as there."""
+    """Return the search words of a text by the rules of each language, separated by spaces, in order and with repeats."""
     among = tuple(languages)
     words: list[str] = []
     for match in _piece().finditer(text):
@@ -44,13 +44,13 @@ def search_words(text: str, languages: Iterable[str]) -> str:
 
 
 def question_words(question: str, languages: Iterable[str]) -> str:
-    """The same of a question, each word once."""
+    """Return the search words of a question, each once."""
     return " ".join(dict.fromkeys(search_words(question, languages).split()))
 
 
 @cache
 def _piece() -> re.Pattern[str]:
-    """Compiled when the first text is cut: an index in English needs none."""
+    """Return the pattern, compiled on first use, since an index in English never needs it."""
     return re.compile(
         rf"(?P<dense>[{DENSE}]+)|(?P<unspaced>[{UNSPACED}]+)|(?P<word>{_LETTER}++(?:[{MARKS}]++{_LETTER}*+)*+)"
     )
@@ -70,7 +70,7 @@ def _words_of(word: str, languages: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def lower_case(word: str, language: str) -> str:
-    """In small letters, by the rules of Turkish where it is Turkish; never with a dot apart from its letter."""
+    """Convert to lower case, by Turkish rules for Turkish, without combining dots."""
     if language == "tr":
         word = word.replace("I", "ı").replace("İ", "i")
     return word.lower().replace("i\u0307", "i")

@@ -1,7 +1,7 @@
-"""Which language a text is in: by its script, and among the languages of a script by words and letters that tell them.
+"""Detection of a text's language, by its script and, among the languages of a script, by typical words and letters.
 
-Codes are those of ISO 639-1. What cannot be told is `UNKNOWN`. English wins where it is close: documents in English are then cut
-and searched as English ones are.
+Codes are those of ISO 639-1. An undetected language is `UNKNOWN`. English wins close calls: documents in English are then split
+and searched as English.
 """
 
 from __future__ import annotations
@@ -17,22 +17,23 @@ from mergewise.types import Document, FileMetadata
 
 ENGLISH = "en"
 UNKNOWN = "und"
-SAMPLE = 2000  # characters of a document that are looked at
-_WITH_CODE = 4  # times as many, code included
+SAMPLE = 2000  # characters of a document to examine
+_WITH_CODE = 4  # factor on the sample if code is included
 
 _WORD = re.compile(rf"{LETTERS}(?:['’]{LETTERS})*")
 _NOT_PROSE = re.compile(
     r"^[ \t]*(?P<fence>`{3,}|~{3,})[^\n]*\n.*?(?:^[ \t]*(?P=fence)|\Z)|`[^`\n]*`|<[^<>\n]{1,200}>|https?://\S+|\{[^{}\n]*\}",
     re.DOTALL | re.MULTILINE,
 )
-# A sign of these scripts says as much as so many letters.
+# Letters that a character of these scripts counts for.
 _WORTH = {"latin": 1, "han": 3, "kana": 2, "hangul": 2}
-_LEAST, _SHARE = 3.5, 0.04  # telling words of a document, and their share of its words
+# Minimum of typical words in a document, and their minimum share of its words.
+_LEAST, _SHARE = 3.5, 0.04
 _BEATS_ENGLISH = 3
 
 
 def detect(text: str) -> str:
-    """The language of a text, by its first `SAMPLE` characters without code."""
+    """Detect the language of a text from its first `SAMPLE` characters without code."""
     return _detect(text[: _WITH_CODE * SAMPLE])
 
 
@@ -45,7 +46,7 @@ def _detect(text: str) -> str:
     scores = _scores(words, of_script)
     ranked = sorted(scores, key=lambda language: (-scores[language], language))
     if not ranked or scores[ranked[0]] < max(_LEAST, _SHARE * len(words)):
-        # no word tells: the commonest language of the script
+        # No word is typical: use the most common language of the script.
         return UNKNOWN if script == "latin" else of_script[0]
     best = ranked[0]
     if best != ENGLISH and scores[best] < _BEATS_ENGLISH * scores.get(ENGLISH, 0):
@@ -54,9 +55,9 @@ def _detect(text: str) -> str:
 
 
 def document_language(document: Document) -> str:
-    """The language of a document: what its caller says in the metadata `language` or `lang`, else what the text tells.
+    """Return the language of a document, from its metadata `language` or `lang` if the caller set it, else from the text.
 
-    What a file says of itself counts where the text does not tell: pages are often marked by their template.
+    Metadata that a file declares itself counts only if the text is undetected, since pages often copy them from a template.
     """
     named = language_code(document.metadata.get("language")) or language_code(document.metadata.get("lang"))
     if named and not isinstance(document.metadata, FileMetadata):
@@ -66,10 +67,10 @@ def document_language(document: Document) -> str:
 
 
 def question_languages(question: str, among: Mapping[str, int]) -> tuple[str, ...]:
-    """The languages of an index that a question may be in: one where that can be told, else all of its script.
+    """Return the languages of an index that a question may be in: one if it is clear, else all of the question's script.
 
-    `among` are the languages of the index, with their documents. The question is in one of them whatever it looks like: where
-    none has its script, in any.
+    `among` maps the languages of the index to their number of documents. The question is always in one of them: if none has its
+    script, all are returned.
     """
     languages = [language for language in among if language != UNKNOWN]
     if len(languages) < 2:
@@ -91,7 +92,7 @@ def question_languages(question: str, among: Mapping[str, int]) -> tuple[str, ..
 
 
 def main_script(text: str, latin: float = 0.5) -> str:
-    """The script of most of a text's letters. Names and terms in Latin letters stand in texts of all scripts: they count less."""
+    """Return the main script of a text's letters. Latin letters count less, since names and terms use them in all scripts."""
     found = Counter(str(match.lastgroup) for match in _letter().finditer(text))
     counts: dict[str, float] = {script: found[script] * _WORTH.get(script, 1) for script in language_table().scripts}
     if counts["kana"] * 10 > counts["han"]:
@@ -102,12 +103,12 @@ def main_script(text: str, latin: float = 0.5) -> str:
 
 @cache
 def _letter() -> re.Pattern[str]:
-    """A letter of each script, by the name of its group. A question to an index in one language needs none."""
+    """Return the pattern of letters by script, with the script as group name. An index in one language never needs it."""
     return re.compile("|".join(f"(?P<{script}>[{letters}])" for script, letters in language_table().scripts.items()))
 
 
 def script_of(language: str) -> str:
-    """Return the script of a language; languages that the table lacks are taken for Latin."""
+    """Return the script of a language. Languages missing from the table count as Latin."""
     return language_of(language).script
 
 
@@ -115,7 +116,10 @@ _EASTERN = {"han", "kana"}
 
 
 def language_code(named: object) -> str:
-    """The code in what somebody names a language by: "de" of "de-DE", "de_AT.UTF-8", "ger" or "German"; empty where none is."""
+    """Return the code for a language tag or name, or "" if unknown.
+
+    The code is "de" for "de-DE", "de_AT.UTF-8", "ger" and "German".
+    """
     if not isinstance(named, str):
         return ""
     first = re.split(r"[-_.\s,;]", named.strip().lower(), maxsplit=1)[0]
@@ -128,7 +132,7 @@ def _codes_by_name() -> Mapping[str, str]:
     return {name: code for code, language in language_table().languages.items() for name in language.names.split()}
 
 
-# -- words that tell
+# -- typical words
 
 
 def _words(text: str) -> list[str]:
@@ -136,8 +140,8 @@ def _words(text: str) -> list[str]:
 
 
 def _scores(words: Iterable[str], among: Iterable[str]) -> dict[str, float]:
-    """For each of the languages the words that tell it; one that several have counts for each as its share."""
-    by_word, by_letter = _telling(tuple(sorted(among)))
+    """Score each language by its typical words. A word that several languages share counts in equal parts."""
+    by_word, by_letter = _typical(tuple(sorted(among)))
     scores: dict[str, float] = defaultdict(float)
     for word in words:
         for language in (known := by_word.get(word, ())):
@@ -150,7 +154,7 @@ def _scores(words: Iterable[str], among: Iterable[str]) -> dict[str, float]:
 
 
 @cache
-def _telling(among: tuple[str, ...]) -> tuple[Mapping[str, Sequence[str]], Mapping[str, Sequence[str]]]:
+def _typical(among: tuple[str, ...]) -> tuple[Mapping[str, Sequence[str]], Mapping[str, Sequence[str]]]:
     """Return the languages that have each word, and each rare letter."""
     by_word: dict[str, list[str]] = defaultdict(list)
     by_letter: dict[str, list[str]] = defaultdict(list)

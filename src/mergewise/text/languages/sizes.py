@@ -1,7 +1,7 @@
-"""The length of a text that is alike in all scripts: as many tokens as English text of this length has.
+"""The length of a text in a unit that is comparable between scripts: the tokens of English text of the same length.
 
-The tokens of the shipped counter hold 4.9 characters of English, 3 of German, and 1.2 of Russian, Greek and Arabic, of which it
-knows single letters. Sizes by it would cut documents in these languages four times as fine. `benchmarks/languages.py`
+A token of the built-in counter holds 4.9 characters of English, 3 of German, and 1.2 of Russian, Greek and Arabic, where it
+knows only single letters. Such sizes would split documents in these languages four times as finely. `benchmarks/languages.py`
 measures it.
 """
 
@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from mergewise.text.terms import MARKS
 
-# Letters, digits and marks of a token, in English; tokens of a character in scripts without spaces between words, and in Hangul.
+# Letters, digits and marks of a token in English, and tokens of a character in Hangul and in scripts without spaces.
 LETTERS_PER_TOKEN = 4.56
 DENSE = 0.9
 
@@ -22,7 +22,7 @@ _PUNCTUATION = re.compile(rf"(?![{MARKS}])[^\w\s]|_")
 
 
 def neutral_lengths(texts: Sequence[str]) -> list[int]:
-    """The length of each text in tokens of English, at least 1 where it holds anything but white space."""
+    """Return the length of each text in tokens of English, at least 1 unless it is blank."""
     return [_length(text) for text in texts]
 
 

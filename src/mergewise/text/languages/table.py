@@ -14,7 +14,7 @@ _FILE = Path(__file__).parent / "languages.toml"
 
 @dataclass(frozen=True, slots=True)
 class LanguageRow:
-    """A row of the table. The file says what the fields mean; a language that it lacks has their defaults."""
+    """A row of the table. The file describes the fields. A language missing there has their defaults."""
 
     script: str = "latin"
     names: str = ""
@@ -32,12 +32,12 @@ class LanguageTable(NamedTuple):
 
 @cache
 def language_table() -> LanguageTable:
-    """Read the table at its first use: an index in English needs it only while documents are added."""
+    """Read the table on first use. An index in English needs it only while documents are added."""
     with _FILE.open("rb") as file:
         table = tomllib.load(file)
     return LanguageTable(table["scripts"], {code: LanguageRow(**row) for code, row in table["languages"].items()})
 
 
 def language_of(code: str) -> LanguageRow:
-    """Return the row of a language, an empty one if the table has none."""
+    """Return the row of a language, or an empty one if it is missing."""
     return language_table().languages.get(code, LanguageRow())

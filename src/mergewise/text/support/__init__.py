@@ -1,1 +1,1 @@
-"""The judge of support: whether texts hold what a sentence says. Answers and the values of markers are held to it."""
+"""The judge of support: checks that texts contain the content of a sentence, for answers and for the values of markers."""

@@ -1,4 +1,4 @@
-"""Statements that say no, or the opposite of each other, as far as words tell; in ten languages, best in English."""
+"""Negations and opposites in statements, by their words, in ten languages, best in English."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def says_no(text: str) -> bool:
 
 
 def denies(text: str, other: str) -> bool:
-    """Whether the text may deny something of the other one without a no: "failed", or "insufficient" for "sufficient"."""
+    """Return true if the text may deny the other one without a negation: "failed", or "insufficient" for "sufficient"."""
     if _DENIES.search(text) is not None:
         return True
     denied = content_terms(" ".join(_PREFIXED.findall(text)))

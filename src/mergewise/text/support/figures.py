@@ -1,8 +1,8 @@
-"""Numbers and dates as texts write them, in forms that can be compared: "1,234.50" and "1 234.5", "twelve" and "12", "5 million"
-and "5,000,000", "14 March 2020" and "2020-03-14".
+"""Numbers and dates in comparable forms: "1,234.50" and "1 234.5", "twelve" and "12", "5 million" and "5,000,000", "14 March
+2020" and "2020-03-14".
 
-What may be read in two ways has both readings: "1.234" in English and in German, "3/4/2020" by day and by month. Spelled out
-numbers are read in English alone.
+Ambiguous texts have both readings: "1.234" in English and in German, "3/4/2020" by day and by month. Spelled out numbers are
+read in English only.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ _ORDINALS = _values(
     "sixteenth seventeenth eighteenth nineteenth",
     1,
 ) | {name[:-1] + "ieth": value for name, value in _TENS.items()}
-_NO_FIGURES = frozenset({"one", "first", "second"})  # alone they seldom are numbers
+_NO_FIGURES = frozenset({"one", "first", "second"})  # alone they are seldom numbers
 _WRITTEN_SCALES = {
     "k": 3, "m": 6, "bn": 9, "mio": 6, "mrd": 9, "hundreds": 2, "thousands": 3, "millions": 6, "billions": 9, "tausend": 3,
     "millionen": 6, "milliarden": 9, "mille": 3, "milliard": 9, "milliards": 9, "mil": 3, "millón": 6, "millones": 6,
     "mila": 3, "milioni": 6, "miliardi": 9, "miljoen": 6, "miljard": 9, "百": 2, "千": 3, "万": 4, "萬": 4, "億": 8, "亿": 8,
     "만": 4, "억": 8, **_SCALES,
 }  # fmt: skip
-_MAYBE_SCALES = frozenset("k m mil mille".split())  # they mean other things too: metres, a thousand and a mile
+_MAYBE_SCALES = frozenset("k m mil mille".split())  # they also mean metres, a thousand and a mile
 _IMPLIED = {
     "half": (2, 50), "halves": (2, 50), "quarter": (4, 25), "once": (1,), "twice": (2,), "double": (2,), "doubled": (2,),
     "triple": (3,), "thrice": (3,), "single": (1,), "pair": (2,), "both": (2,), "dozen": (12,), "decade": (10,),
@@ -65,7 +65,7 @@ _FORMS = str.maketrans({"，": ",", "．": ".", "٫": ".", "٬": ",", "−": "-"
 
 
 class Figure(NamedTuple):
-    """A number that stands at `start .. end`. `parts` are what it may be read as instead, one number after another."""
+    """A number at `start .. end`. `parts` are an alternative reading as several numbers."""
 
     start: int
     end: int
@@ -78,7 +78,7 @@ class Figure(NamedTuple):
 
 @lru_cache(4096)
 def figures(text: str) -> tuple[Figure, ...]:
-    """The numbers of a statement, in digits of any script or spelled out in English, in their order."""
+    """Return the numbers of a statement, in digits of any script or spelled out in English, in order."""
     text = _in_digits(text)
     in_digits = list(_digit_figures(text))
     places = {place for figure in in_digits for place in range(figure.start, figure.end)}
@@ -87,7 +87,7 @@ def figures(text: str) -> tuple[Figure, ...]:
 
 @lru_cache(4096)
 def known_figures(text: str) -> frozenset[str]:
-    """All that numbers of a source can be read as: more than `figures` gives, "twice" and "XIV" among them."""
+    """Return all readings of the numbers in a source: more than `figures`, also "twice" and "XIV"."""
     known: set[str] = set()
     for figure in figures(text):
         known.update(figure.readings, figure.parts)
@@ -103,7 +103,7 @@ def known_figures(text: str) -> frozenset[str]:
 
 
 def roman(numeral: str) -> int:
-    """What a Roman numeral stands for; 0 for what is none."""
+    """Return the value of a Roman numeral, or 0 if it is invalid."""
     if not numeral or _ROMAN.fullmatch(numeral) is None:
         return 0
     values = [{"I": 1, "V": 5, "X": 10, "L": 50, "C": 100, "D": 500, "M": 1000}[letter] for letter in numeral]
@@ -111,7 +111,7 @@ def roman(numeral: str) -> int:
 
 
 def _in_digits(text: str) -> str:
-    """The text with the digits of other scripts as ours, character for character."""
+    """Replace the digits of other scripts by ASCII digits, character for character."""
     if text.isascii():
         return text
     forms = {c: str(unicodedata.decimal(c)) for c in set(text) if not c.isascii() and c.isdecimal()}
@@ -131,7 +131,7 @@ def _digit_figures(text: str) -> Iterator[Figure]:
 
 
 def _readings_of(number: str) -> tuple[frozenset[str], tuple[str, ...]]:
-    """The readings of a number in digits, and its parts where it may be several numbers."""
+    """Return the readings of a number in digits, and its parts if it may be several numbers."""
     groups = re.split(rf"[.,{_SPACES}]", number)
     marks = re.sub(r"\d", "", number)
     if not marks:
@@ -144,7 +144,7 @@ def _readings_of(number: str) -> tuple[frozenset[str], tuple[str, ...]]:
     if len(marks) == 1:
         whole, fraction = _plain("".join(groups)), _plain(f"{groups[0]}.{groups[1]}")
         if grouped and marks == "," and groups[1].endswith("0"):
-            return frozenset({whole}), ()  # 10,000 is no ten
+            return frozenset({whole}), ()  # 10,000 is not ten
         return frozenset({whole, fraction} if grouped else {fraction}), ()
     if len(set(marks)) == 1:
         lakhs = marks[0] == "," and len(groups[-1]) == 3 and all(len(group) == 2 for group in groups[1:-1])
@@ -157,14 +157,14 @@ def _readings_of(number: str) -> tuple[frozenset[str], tuple[str, ...]]:
 
 
 def _plain(number: str) -> str:
-    """Digits and a point, without zeros that say nothing."""
+    """Normalise digits and a point, without redundant zeros."""
     whole, _, fraction = number.partition(".")
     whole, fraction = whole.lstrip("0") or "0", fraction.rstrip("0")
     return f"{whole}.{fraction}" if fraction else whole
 
 
 def _with_point_moved(number: str, places: int) -> str:
-    """The number with its point moved to the right."""
+    """Move the point of a number to the right."""
     whole, _, fraction = number.partition(".")
     fraction = fraction.ljust(places, "0")
     return _plain(f"{whole}{fraction[:places]}.{fraction[places:]}")
@@ -178,11 +178,11 @@ def _spelled_figures(text: str) -> Iterator[Figure]:
         else:
             runs.append([match])
     for run in runs:
-        yield from _of_run(run)
+        yield from _run_figures(run)
 
 
-def _of_run(run: Sequence[re.Match[str]]) -> Iterator[Figure]:
-    """The number, or the numbers, of spelled out words that stand side by side."""
+def _run_figures(run: Sequence[re.Match[str]]) -> Iterator[Figure]:
+    """Yield the figure for adjacent spelled out words, which may be several numbers."""
     words = [match[0].lower() for match in run]
     if len(words) == 1 and (words[0] in _NO_FIGURES or words[0] in _SCALES):
         return
@@ -195,10 +195,10 @@ def _of_run(run: Sequence[re.Match[str]]) -> Iterator[Figure]:
 
 
 def _numbers(words: Sequence[str]) -> list[int]:
-    """Numbers out of their words: what cannot go on with the number before begins a new one."""
+    """Parse numbers from words. A word that cannot continue the number before it begins a new one."""
     numbers: list[int] = []
     total = current = 0
-    last = 0  # the size of the last word: what follows must be smaller, or a scale
+    last = 0  # size of the last word: the next must be smaller, or a scale
     for word in words:
         if word in _SCALES and word not in _UNITS:
             size = 10 ** _SCALES[word]
@@ -218,7 +218,7 @@ def _numbers(words: Sequence[str]) -> list[int]:
 
 
 def _han(numeral: str) -> Iterator[str]:
-    """A numeral in Han characters: by its places, and digit by digit."""
+    """Yield the values of a numeral in Han characters: by its places, and digit by digit."""
     if all(character in "〇零一二三四五六七八九" for character in numeral):
         yield _plain("".join(str(int(unicodedata.numeric(c, 0))) for c in numeral))
     total = section = digit = 0
@@ -238,7 +238,7 @@ def _han(numeral: str) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True)
 class Date:
-    """A day, a month with its year, or a day of a month: what is not said is 0."""
+    """A day, a month with its year, or a day of a month. Missing parts are 0."""
 
     year: int
     month: int
@@ -246,7 +246,7 @@ class Date:
 
 
 class DateMention(NamedTuple):
-    """A date that stands at `start .. end`, by each way to read it."""
+    """A date at `start .. end`, with each of its readings."""
 
     start: int
     end: int
@@ -285,7 +285,7 @@ _DATES = [
 
 
 def dates(text: str) -> list[DateMention]:
-    """The dates of a text that give at least two of day, month and year, in their order."""
+    """Return the dates of a text that give at least two of day, month and year, in order."""
     text = _in_digits(text)
     mentions: list[DateMention] = []
     for pattern in _DATES:
@@ -297,7 +297,7 @@ def dates(text: str) -> list[DateMention]:
 
 
 def holds_date(mention: DateMention, known: Sequence[DateMention], numbers: frozenset[str]) -> bool:
-    """Whether a source with these dates and numbers holds the date: what it leaves unsaid, the year may stand elsewhere in it."""
+    """Return true if a source with these dates and numbers holds the date. The year may be elsewhere in the source."""
     return any(
         _agrees(date, other, numbers) for date in mention.readings for source in known for other in source.readings
     )

@@ -1,22 +1,22 @@
-"""The judge of support: whether sources hold what a statement says, and what of it they do not hold.
+"""The judge of support, which checks a statement against sources and flags the parts that they lack.
 
     judge = Judge(lambda number: ReadSource.of([Extract(texts[number], 0, len(texts[number]))], titles[number]))
     judgement = judge.judge("The default timeout is five seconds.", [1, 3])
     judgement.support, judgement.flagged
 
-A statement that stands in the sources word for word is supported. Any other one is supported where up to `SENTENCES` of their
+A statement that the sources hold word for word is supported. Any other statement is supported if up to `SENTENCES` of their
 sentences, with the titles and headings above them, hold half of its content words together, and nothing in it is flagged:
 
 - `number`, `date`: the sources do not hold it in any form (`figures`);
-- `name`: a word with a capital that they do not hold, or two of their names that no sentence of theirs has together;
+- `name`: a capitalised word that they lack, or two of their names that no sentence of theirs has together;
 - `quotation`: three words or more in quotation marks that they do not have in this order;
-- `negation`: it says no where its support does not, or leaves out the no of the clause that it repeats;
-- `opposite`: it says "increased" where its support says "decreased";
-- `clause`: two content words or more between commas and conjunctions, of which they hold none.
+- `negation`: it negates and its support does not, or it leaves out the negation of the clause that it repeats;
+- `opposite`: it contains "increased" and its support "decreased";
+- `clause`: two content words or more between commas and conjunctions, none of which they hold.
 
-Words are compared, not meaning: who did what to whom may be turned around with the same words, and a true sentence in words of
-its own, or in another language, counts as unsupported. Names are told by their capitals. In German, where all nouns have one,
-only two that stand side by side are; scripts without capitals have none that could be told.
+Words are compared, not meaning: the same words may swap who did what to whom, and a true sentence in other words or in another
+language counts as unsupported. Names are recognised by their capitals. In German, where all nouns have one, only two adjacent
+ones count as names. Scripts without capitals have no recognisable names.
 """
 
 from __future__ import annotations
@@ -48,10 +48,10 @@ from mergewise.text.support.names import (
 from mergewise.text.support.sources import KnownSentence, ReadSource, stems, terms_of, without_figures
 from mergewise.text.terms import STOP_WORDS
 
-ENOUGH = 0.5  # share of the content words
-SENTENCES = 4  # that may support a statement together
-KEPT = 1024  # sources that stay read
-KEPT_TOGETHER = 64  # of them, in their combinations
+ENOUGH = 0.5  # minimum share of the content words
+SENTENCES = 4  # maximum sentences that support a statement together
+KEPT = 1024  # sources in the cache
+KEPT_TOGETHER = 64  # combinations of sources in the cache
 
 Key = TypeVar("Key", bound=Hashable)
 
@@ -59,16 +59,16 @@ FlagKind: TypeAlias = Literal["number", "date", "name", "quotation", "negation",
 
 
 class Flag(NamedTuple):
-    """What the sources do not hold of a statement."""
+    """A part of a statement that the sources lack."""
 
     kind: FlagKind
     text: str
 
 
 class Judgement(NamedTuple):
-    """The places (start, end) of the sentences that a statement rests on, none where it has no support; what is wrong with it.
+    """The support of a statement: the (start, end) offsets of its sentences, empty without support, and the flags.
 
-    A place counts from the beginning of the text that its extract is taken from.
+    Offsets count from the beginning of the text that the extract is taken from.
     """
 
     support: tuple[Part, ...]
@@ -76,14 +76,14 @@ class Judgement(NamedTuple):
 
 
 class Judge(Generic[Key]):
-    """Holds statements to sources by their keys. `read` is called once for a source, when it is first needed."""
+    """A judge of statements by sources, which are given by keys. `read` is called once for a source, when it is first needed."""
 
     def __init__(self, read: Callable[[Key], ReadSource]) -> None:
         self._read = lru_cache(KEPT)(read)
         self._grounds = lru_cache(KEPT_TOGETHER)(lambda keys: ReadSource.together([self._read(key) for key in keys]))
 
     def judge(self, stated: str, keys: Sequence[Key], quotations: Sequence[str] | None = None) -> Judgement:
-        """Whether the sources support the statement, and where. `quotations` are its own, unless they are given."""
+        """Judge a statement by these sources. `quotations` are by default those in the statement."""
         grounds = self._grounds(tuple(keys))
         in_form = forms(stated)
         copied = grounds.places_of(in_form) if in_form else None
@@ -101,15 +101,14 @@ class Judge(Generic[Key]):
         return Judgement(tuple(sentence.place for sentence in chosen) if enough and not flags else (), flags)
 
     def is_related(self, text: str, keys: Sequence[Key]) -> bool:
-        """Whether the sources hold two content words of the text, or half of them."""
+        """Return true if the sources hold two content words of the text, or half of them."""
         grounds = self._grounds(tuple(keys))
         wanted = _wanted_terms(text, grounds)
         held = len(wanted) - len(_covering(wanted, grounds)[0])
         return held > 0 and (held > 1 or held >= ENOUGH * len(wanted))
 
     def nearest(self, stated: str, keys: Sequence[Key]) -> Part | None:
-        """The place of the whole sentence that shares most with the statement, by the root of its length; None where none
-        shares anything."""
+        """Return the place of the whole sentence with the most terms in common, relative to the root of its length, or None."""
         grounds = self._grounds(tuple(keys))
         all_terms = _wanted_terms(readable(stated), grounds)
         wanted = all_terms - grounds.path_terms or all_terms
@@ -120,14 +119,14 @@ class Judge(Generic[Key]):
 
 
 def _wanted_terms(stated: str, grounds: ReadSource) -> frozenset[str]:
-    """The terms of a statement; of a figure that can be read in several ways, the one that the sources know."""
-    standing = figures(stated)
-    known = (min(figure.readings or figure.parts, key=lambda r: (r not in grounds.numbers, r)) for figure in standing)
-    return terms_of(without_figures(stated, standing)).union(f"#{reading}" for reading in known)
+    """Return the terms of a statement. An ambiguous figure counts by the reading that the sources know."""
+    found = figures(stated)
+    known = (min(figure.readings or figure.parts, key=lambda r: (r not in grounds.numbers, r)) for figure in found)
+    return terms_of(without_figures(stated, found)).union(f"#{reading}" for reading in known)
 
 
 def _covering(wanted: frozenset[str], grounds: ReadSource) -> tuple[frozenset[str], list[KnownSentence]]:
-    """The terms that the best sentences and the path do not hold together, and these sentences, the best first."""
+    """Return the terms that the best sentences and the path lack, and these sentences, best first."""
     left, chosen = wanted, list[KnownSentence]()
     while len(chosen) < SENTENCES:
         best = max(grounds.sentences, key=lambda sentence: len(left & sentence.terms), default=None)
@@ -144,7 +143,7 @@ def _flags(
     yield from _wrong_figures(stated, grounds)
     yield from _wrong_names(stated, grounds)
     yield from (Flag("quotation", text) for text in quotations if not holds_quotation(text, grounds.texts))
-    yield from _turned_around(stated, wanted, chosen, grounds)
+    yield from _reversals(stated, wanted, chosen, grounds)
     for clause in clauses(stated):
         terms = _wanted_terms(clause, grounds)
         if len(terms) > 1 and terms.isdisjoint(grounds.terms):
@@ -173,15 +172,15 @@ def _wrong_names(stated: str, grounds: ReadSource) -> Iterator[Flag]:
     for number, word in enumerate(named):
         after = named[number + 1] if number + 1 < len(named) else None
         before = named[number - 1] if number else None
-        beside = [
+        adjacent = [
             other
             for other in (before, after)
             if other is not None and touch(stated, word, other) and not (other.opens and is_plain(other.text))
         ]
         if not _holds_name(word, grounds):
-            if not german or is_strange(word.text) or any(not _holds_name(other, grounds) for other in beside):
+            if not german or is_strange(word.text) or any(not _holds_name(other, grounds) for other in adjacent):
                 yield Flag("name", word.text)
-        elif after in beside and after is not None and not german and not _may_be_one_name(word, after, grounds):
+        elif after in adjacent and after is not None and not german and not _may_be_one_name(word, after, grounds):
             yield Flag("name", stated[word.start : after.end])
 
 
@@ -198,16 +197,16 @@ def _holds_name(word: Word, grounds: ReadSource) -> bool:
 
 
 def _may_be_one_name(first: Word, second: Word, grounds: ReadSource) -> bool:
-    """Whether two names that stand side by side may be one: a sentence has both, or one of them is an ordinary word there."""
+    """Return true if two adjacent names may be one: a sentence has both, or one of them is an ordinary word there."""
     names = [base_form(word.text) for word in (first, second)]
     ordinary = any(name in grounds.ordinary or name not in grounds.names for name in names)
     return ordinary or grounds.hold_together(names)
 
 
-# -- meaning turned around
+# -- reversed meaning
 
 
-def _turned_around(
+def _reversals(
     stated: str, wanted: frozenset[str], chosen: Sequence[KnownSentence], grounds: ReadSource
 ) -> Iterator[Flag]:
     if says_no(stated) and not any(sentence.negates or denies(sentence.text, stated) for sentence in chosen):
@@ -222,8 +221,10 @@ def _turned_around(
 
 
 def _differs_in_no(clause: str, stated: str, grounds: ReadSource) -> bool:
-    """Whether the clauses of the sources that hold most of this one, names aside, say no where it does not, or do not where it
-    does. A word such as "failed", in the statement or in them, may say no in another way."""
+    """Return true if the clauses with most of this one's words, names aside, differ from it in negation.
+
+    A word such as "failed", in the statement or in the clauses, may negate in another way.
+    """
     ordinary = [w.text for w in words_of(clause) if not is_marked(w.text) or w.text.lower() in grounds.ordinary]
     wanted = terms_of(" ".join(ordinary)) - grounds.path_terms
     shared = [len(wanted & other.terms) for other in grounds.clauses]

@@ -1,7 +1,7 @@
-"""Words of a text as they stand in it: where, in which script, whether they are written as names are, and what is quoted.
+"""Words of a text with their positions, tests for names, and quotations.
 
-Names are told by their capitals. In German, where all nouns have one, only two that stand side by side are; scripts without
-capitals have none that could be told.
+Names are recognised by their capitals. In German, where all nouns have one, only two adjacent ones count as names. Scripts
+without capitals have no recognisable names.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from mergewise.text.alignment import TOKEN, words
 from mergewise.text.names import without_accents
 from mergewise.text.terms import STOP_WORDS
 
-FEW_WORDS = 3  # fewer are no quotation to look up
+# Quotations of fewer words are not looked up.
+FEW_WORDS = 3
 
 _QUOTED = re.compile(r"“([^“”\n]+)”|„([^„“”\n]+)[“”]|«([^«»\n]+)»|「([^「」\n]+)」|(?<![^\W_])\"(?=\S)([^\"\n]+)\"")
 _LEFT_OUT = re.compile(r"…|\.\.\.|\[[^\]\n]{0,40}\]")
@@ -24,7 +25,7 @@ _GERMAN = frozenset(
     "der die das und ist nicht ein eine mit von den dem des auf für werden wurde sich auch zu im".split()
 )
 ENGLISH = re.compile(r"\b(?:the|of|was|were|is|and|by|has|from)\b", re.IGNORECASE)
-# words that often open a sentence, and are no names there
+# Words that often open a sentence and are not names there.
 _COMMON = frozenset(
     "yes according additionally although answer based because currently finally first firstly furthermore generally given "
     "hence however instead like moreover note otherwise overall second secondly since specifically summary therefore thus "
@@ -42,12 +43,12 @@ _COMMON = frozenset(
 
 
 class Word(NamedTuple):
-    """A word of a text as it stands there."""
+    """A word of a text. `opens` is true at the start of a sentence, where words are always capitalised."""
 
     text: str
     start: int
     end: int
-    opens: bool  # it has a capital anyway
+    opens: bool
 
 
 def words_of(text: str) -> list[Word]:
@@ -58,17 +59,17 @@ def words_of(text: str) -> list[Word]:
 
 
 def is_marked(word: str) -> bool:
-    """Whether the word is written as names are: with a capital, or with letters and digits."""
+    """Return true if the word looks like a name: with a capital, or with letters and digits."""
     return any(map(str.isupper, word)) or (any(map(str.isdigit, word)) and any(map(str.isalpha, word)))
 
 
 def is_plain(word: str) -> bool:
-    """Whether a word that opens a sentence is an ordinary one."""
+    """Return true if a word that opens a sentence is an ordinary one."""
     return word.lower() in _COMMON or word.lower() in STOP_WORDS
 
 
 def is_strange(word: str) -> bool:
-    """Whether it is no noun: capitals within it, or digits."""
+    """Return true if it is not an ordinary noun: capitals within it, or digits."""
     return any(map(str.isupper, word[1:])) or any(map(str.isdigit, word))
 
 
@@ -79,12 +80,12 @@ def touch(text: str, one: Word, other: Word) -> bool:
 
 
 def base_form(word: str) -> str:
-    """The word in lower case and without accents."""
+    """Return the word in lower case and without accents."""
     return without_accents(unicodedata.normalize("NFKC", word).casefold())
 
 
 def initials(texts: Sequence[str]) -> frozenset[str]:
-    """Abbreviations that may stand for names of several words: WHO for World Health Organization."""
+    """Return abbreviations of runs of capitalised words, such as WHO for World Health Organization."""
     runs: set[str] = set()
     for text in texts:
         tokens = [word for word in TOKEN.findall(text) if word.lower() not in ("of", "the", "and", "for", "de", "in")]
@@ -97,7 +98,7 @@ _VOWEL = re.compile(r"[aeiouy]{1,2}$")
 
 
 def root(word: str) -> str:
-    """What a country and those who live there share: Canada, Canadian; empty where too little is left."""
+    """Return the common part of a country and its people, as in Canada and Canadian, or "" if it is too short."""
     shared = _VOWEL.sub("", _DEMONYM.sub("", word))
     return shared if len(shared) >= 4 else ""
 
@@ -107,7 +108,7 @@ def is_german(text: str) -> bool:
 
 
 def german_words(text: str) -> tuple[int, int]:
-    """How many words the text has, and how many of them are small words of German."""
+    """Count the words of the text, and the function words of German among them."""
     lowered = [word.lower() for word in TOKEN.findall(text)]
     return len(lowered), sum(word in _GERMAN for word in lowered)
 
@@ -120,7 +121,7 @@ def counts_as_german(count: int, german: int) -> bool:
 
 
 class PlacedWord(NamedTuple):
-    """A word in its form, and where it stands."""
+    """A normalised word and its position."""
 
     form: str
     start: int
@@ -128,7 +129,7 @@ class PlacedWord(NamedTuple):
 
 
 def placed_words(text: str, offset: int = 0) -> list[PlacedWord]:
-    """The words in their order, each in its form, whatever stands beside it."""
+    """Return the normalised words in order."""
     return [
         PlacedWord(form, offset + match.start(), offset + match.end())
         for match in TOKEN.finditer(text)
@@ -141,17 +142,17 @@ def forms(text: str) -> list[str]:
 
 
 def quotations_in(text: str) -> Iterator[tuple[int, int, str]]:
-    """What stands between quotation marks, with its offsets."""
+    """Yield the texts in quotation marks with their offsets."""
     for match in _QUOTED.finditer(text):
         yield match.start(), match.end(), match[match.lastindex or 0]
 
 
 def holds_quotation(quotation: str, texts: Collection[str]) -> bool:
-    """Whether one of the texts, each as `in_order` gives it, holds the words; what is left out of a quotation divides it."""
+    """Return true if one of the texts, in the form of `in_order`, holds the words. An ellipsis divides the quotation."""
     parts = [words(part) for part in _LEFT_OUT.split(quotation)]
     return all(any(in_order(part) in text for text in texts) for part in parts if len(part) >= FEW_WORDS)
 
 
 def in_order(forms: Sequence[str]) -> str:
-    """Words as one string in which runs of words can be found."""
+    """Join words into one string that can be searched for runs of words."""
     return f" {' '.join(forms)} "

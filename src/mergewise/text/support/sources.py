@@ -1,6 +1,6 @@
-"""What a text says, as the judge reads it: its sentences and clauses, its names, numbers and dates, and its words in order.
+"""The content of a source for the judge: sentences and clauses, names, numbers and dates, and words in order.
 
-A source is read once; a statement may be judged by several sources together.
+A source is read once. A statement may be judged by several sources together.
 """
 
 from __future__ import annotations
@@ -31,33 +31,33 @@ from mergewise.text.support.names import (
 )
 from mergewise.text.terms import content_terms
 
-_UNSPACED = re.compile(r"[぀-ヿ㐀-鿿가-힯]{2,}")  # characters are words or parts of words
+_UNSPACED = re.compile(r"[぀-ヿ㐀-鿿가-힯]{2,}")  # characters that are words or parts of words
 _RUN_ON = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]{3,}")  # Thai and others, written without spaces
 _NEAR = 80  # characters
 _STOPS = frozenset(".!?:;…。！？：；\"”')]»*_`|>-")
 
 
 class Extract(NamedTuple):
-    """`text[start:end]`, which a statement is judged by."""
+    """The part `text[start:end]` of a text, by which a statement is judged."""
 
     text: str
     start: int
     end: int
 
     def find(self, stated: str) -> Part | None:
-        """The first place where these characters stand."""
+        """Return the first place of these characters."""
         at = self.text.find(stated, self.start, self.end)
         return (at, at + len(stated)) if stated and at >= 0 else None
 
     def cuts(self, start: int, end: int) -> bool:
-        """Whether an edge of the extract cuts the sentence that stands there."""
+        """Return true if an edge of the extract cuts the sentence at these offsets."""
         before, after = self.text[:start][-_NEAR:], self.text[end:][:_NEAR]
         cut_before = start == self.start and _goes_on(before, "")
         return cut_before or (end == self.end and bool(after.strip()) and _goes_on(self.text[end - 1], after))
 
 
 def _goes_on(before: str, after: str) -> bool:
-    """Whether a sentence goes on between the two: no stop, and no end of a line."""
+    """Return true if a sentence continues between the two: no stop and no end of a line."""
     before, gap = before.rstrip(), before[len(before.rstrip()) :]
     gap += after[: len(after) - len(after.lstrip())]
     return bool(before) and before[-1] not in _STOPS and "\n" not in gap
@@ -74,16 +74,16 @@ class SourceClause:
 
 @dataclass(frozen=True, slots=True)
 class KnownSentence(SourceClause):
-    """A sentence of a source, which stands at `place`. `cut` says that an edge of its extract cuts it."""
+    """A sentence of a source at `place`. `cut` is true if an edge of its extract cuts it."""
 
     place: Part
-    forms: frozenset[str]  # of its words
+    forms: frozenset[str]  # normalised words
     cut: bool
 
 
 @dataclass(frozen=True)
 class ReadSource:
-    """A source, or several `together`, as they were read. Of several, each field holds what those of all of them hold."""
+    """The content of a source, or of several `together`, in which each field is the union of the sources' fields."""
 
     extracts: tuple[Extract, ...]
     sentences: tuple[KnownSentence, ...]
@@ -91,13 +91,13 @@ class ReadSource:
     dates: tuple[DateMention, ...]
     words: tuple[PlacedWord, ...]
     readable_words: tuple[PlacedWord, ...]
-    # titles with their headings: their words in order, and the forms of these
+    # Titles with their headings: their words in order, and the forms of these words.
     paths: tuple[str, ...]
     path_forms: tuple[frozenset[str], ...]
     path_terms: frozenset[str]
     numbers: frozenset[str]
     stems: frozenset[str]
-    exact: frozenset[str]  # words as they are written
+    exact: frozenset[str]  # words as written
     initials: frozenset[str]
     german: tuple[tuple[int, int], ...]
 
@@ -153,12 +153,12 @@ class ReadSource:
 
     @cached_property
     def ordinary(self) -> frozenset[str]:
-        """The words that stand somewhere without a capital."""
+        """The words that occur somewhere without a capital."""
         return frozenset(filter(str.islower, self.exact))
 
     @cached_property
     def demonyms(self) -> frozenset[str]:
-        """What names of countries share with those of who lives there."""
+        """The common parts of names of countries and of their people."""
         return frozenset(filter(None, map(root, self.names)))
 
     @cached_property
@@ -167,16 +167,16 @@ class ReadSource:
 
     @cached_property
     def orders(self) -> list[WordOrder]:
-        """The words as they stand, and without mark-up."""
+        """The words in order, as written and without mark-up."""
         return [WordOrder(self.words), WordOrder(self.readable_words)]
 
     @cached_property
     def texts(self) -> list[str]:
-        """The words in order, and those of titles and headings, in which quotations are looked up."""
+        """The words in order, and those of titles and headings, for looking up quotations."""
         return [*(order.text for order in self.orders), *self.paths]
 
     def places_of(self, forms: Sequence[str]) -> list[Part] | None:
-        """The places of the sentences that hold these words in this order; None where none do."""
+        """Return the places of the sentences that hold these words in this order, or None if there are none."""
         for order in self.orders:
             if (places := order.find(forms)) is not None:
                 sentences = (sentence.place for sentence in self.sentences)
@@ -184,7 +184,7 @@ class ReadSource:
         return None
 
     def hold_together(self, names: Sequence[str]) -> bool:
-        """Whether a sentence, or a title with its headings, holds all of these names."""
+        """Return true if a sentence, or a title with its headings, holds all of these names."""
         held = (*(sentence.forms for sentence in self.sentences), *self.path_forms)
         return any(forms.issuperset(names) for forms in held)
 
@@ -203,7 +203,7 @@ def _forms(text: str) -> frozenset[str]:
 
 
 class WordOrder:
-    """Words in their order, with the offsets at which they stand."""
+    """Words in order, with their offsets."""
 
     def __init__(self, placed: Sequence[PlacedWord]) -> None:
         self.text = in_order([word.form for word in placed])
@@ -211,7 +211,7 @@ class WordOrder:
         self._offsets = [0, *accumulate(len(word.form) + 1 for word in placed)]
 
     def find(self, forms: Sequence[str]) -> list[Part] | None:
-        """Where these words stand one after the other."""
+        """Return the places of these words in a row, or None."""
         at = self.text.find(in_order(forms))
         if at < 0:
             return None
@@ -223,7 +223,7 @@ class WordOrder:
 
 
 def terms_of(text: str) -> frozenset[str]:
-    """Content terms; where words have no spaces between them, pairs of characters too, or threes of an alphabet's."""
+    """Return the content terms. Scripts without spaces also give pairs of characters, or runs of three for alphabets."""
     terms = content_terms(_RUN_ON.sub(" ", text))
     if text.isascii():
         return terms
@@ -233,12 +233,12 @@ def terms_of(text: str) -> frozenset[str]:
 
 
 def known_terms(text: str) -> frozenset[str]:
-    """The terms of a source's sentence: its figures in every form."""
+    """Return the terms of a source's sentence, with its figures in every form."""
     return terms_of(without_figures(text, figures(text))).union(f"#{reading}" for reading in known_figures(text))
 
 
-def without_figures(text: str, standing: Sequence[Figure]) -> str:
-    bounds = [0, *(edge for figure in standing for edge in (figure.start, figure.end)), len(text)]
+def without_figures(text: str, found: Sequence[Figure]) -> str:
+    bounds = [0, *(edge for figure in found for edge in (figure.start, figure.end)), len(text)]
     return " ".join(text[start:end] for start, end in zip(bounds[::2], bounds[1::2], strict=True))
 
 

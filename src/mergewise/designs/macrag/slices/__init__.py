@@ -1,4 +1,4 @@
-"""The slice view of MacRAG: overlapping chunks, a summary of each, overlapping slices of the summaries."""
+"""The slice view of MacRAG: overlapping chunks, a summary of each, and overlapping slices of the summaries."""
 
 from __future__ import annotations
 

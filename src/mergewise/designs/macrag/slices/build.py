@@ -1,12 +1,12 @@
-"""The slice view of MacRAG: documents to overlapping chunks, to summaries of them, to overlapping slices (section 3.1).
+"""Building of the slice view of MacRAG: documents to overlapping chunks, to summaries, to overlapping slices (section 3.1).
 
 Where we differ from the paper, and why:
-- chunks consist of whole sentences, those that the tree view cut, so that every span ends where a sentence does; a
-  sentence above `TreeSettings.max_leaf_tokens` was divided there already;
-- compression is extractive unless a chat model is asked for: no model, and every slice is verbatim text of its document;
-- headings count as sentences that are always salient: they name what the sentences below them are about;
-- a short chunk is its own extractive summary: one that is no longer than the summary of a full chunk, or has three sentences
-  at most. There is little to save in it, and what a summary leaves out is found by no search.
+- Chunks consist of the whole sentences of the tree view, so that every span ends at the end of a sentence. The tree view has
+  already divided sentences above `TreeSettings.max_leaf_tokens`.
+- Compression is extractive unless a chat model is requested: it needs no model, and every slice is verbatim text.
+- Headings count as sentences that are always salient, because they name the subject of the sentences below them.
+- A short chunk is its own extractive summary: one that is no longer than the summary of a full chunk, or has at most three
+  sentences. A summary would save little, and no search finds the sentences that it leaves out.
 """
 
 from __future__ import annotations
@@ -32,13 +32,14 @@ from mergewise.text.spans import Part, union
 from mergewise.text.terms import content_terms
 from mergewise.types import DocumentRows, Leaf, Rows
 
-FEW = 3  # sentences, of which a summary leaves none out
+# A summary of up to this number of sentences leaves none out.
+FEW = 3
 
 
 def build(
     documents: Sequence[DocumentRows], settings: SliceSettings, models: Models, on_share: OnShare | None = None
 ) -> list[ViewRows]:
-    """Chunks and slices of each document. The chat model is asked once for the chunks of all of them, the embedder too."""
+    """Build the chunks and slices of each document. Each model gets the chunks of all documents in one call."""
     chunked = [_chunks(document, settings) for document in documents]
     texts = [chunk.text for chunks in chunked for chunk in chunks]
     asks = settings.summary == "abstractive"
@@ -55,7 +56,7 @@ def build(
 
 
 def estimate(documents: Sequence[DocumentRows], settings: SliceSettings, models: Models) -> Estimate:
-    """What the chat model's summaries of these documents cost."""
+    """Estimate the cost of the chat model's summaries of these documents."""
     texts = ([chunk.text for chunk in _chunks(document, settings)] for document in documents)
     return estimate_texts(texts, estimate_of, models)
 
@@ -65,7 +66,7 @@ def estimate(documents: Sequence[DocumentRows], settings: SliceSettings, models:
 
 @dataclass(frozen=True, slots=True)
 class _Unit:
-    """A sentence or heading of a document, `start .. end` with the white space after it: units tile the text."""
+    """A sentence or heading of a document, `start .. end` with the white space after it. Units tile the text."""
 
     start: int
     end: int
@@ -86,7 +87,7 @@ def _units(leaves: Sequence[Leaf]) -> Iterator[_Unit]:
 
 
 def _chunks(document: DocumentRows, settings: SliceSettings) -> list[Chunk]:
-    """Chunks of whole sentences with their extractive summaries; with the last one the document ends."""
+    """Cut chunks of whole sentences and extract their summaries. The last chunk ends with the document."""
     leaves, text = document["leaf"], document.document.text
     units = list(_units(leaves))
     sizes = [unit.tokens if settings.unit == "tokens" else unit.end - unit.start for unit in units]
@@ -121,21 +122,21 @@ def _chunks(document: DocumentRows, settings: SliceSettings) -> list[Chunk]:
 
 
 def _is_short(units: Sequence[_Unit], size: int, settings: SliceSettings) -> bool:
-    """Whether an extractive summary of these units would save little."""
+    """Return true if an extractive summary of these units would save little."""
     return size <= settings.summary_share * settings.chunk or sum(not unit.heading for unit in units) <= FEW
 
 
 def extract(text: str, sentences: Sequence[Part], headings: Sequence[bool], share: float) -> list[Part]:
-    """Compress(c): the most salient sentences, in order, up to `share` of the characters; headings are always kept.
+    """Compress(c): return the most salient sentences, in order, up to `share` of the characters. Headings are always kept.
 
-    At least one sentence is kept, and empty ones never are.
+    At least one sentence is kept. Empty sentences are dropped.
     """
-    standing = [i for i, (start, end) in enumerate(sentences) if start < end]
-    room = share * sum(sentences[i][1] - sentences[i][0] for i in standing if not headings[i])
-    kept = {i for i in standing if headings[i]}
-    said = [i for i in standing if not headings[i]]
-    weights = salience([text[slice(*sentences[i])] for i in said])
-    ranked = sorted(zip(said, weights, strict=True), key=lambda pair: (-pair[1], pair[0]))
+    present = [i for i, (start, end) in enumerate(sentences) if start < end]
+    room = share * sum(sentences[i][1] - sentences[i][0] for i in present if not headings[i])
+    kept = {i for i in present if headings[i]}
+    plain = [i for i in present if not headings[i]]
+    weights = salience([text[slice(*sentences[i])] for i in plain])
+    ranked = sorted(zip(plain, weights, strict=True), key=lambda pair: (-pair[1], pair[0]))
     for rank, (i, _) in enumerate(ranked):
         length = sentences[i][1] - sentences[i][0]
         if rank == 0 or length <= room + 1e-6:
@@ -145,13 +146,13 @@ def extract(text: str, sentences: Sequence[Part], headings: Sequence[bool], shar
 
 
 def salience(sentences: Sequence[str]) -> list[float]:
-    """How much a sentence says of what its chunk is about: the weight of its terms over the root of their number.
+    """Return how well each sentence represents its chunk: the weight of its terms over the root of their number.
 
-    A term weighs the more, the more of the chunk's sentences have it; the first sentence introduces the rest.
+    A term weighs more the more of the chunk's sentences hold it. The first sentence gets a bonus, since it introduces the rest.
     """
     terms = [content_terms(sentence) for sentence in sentences]
-    holding = Counter(term for said in terms for term in said)
-    weights = [fsum(log(1 + holding[term]) for term in said) / sqrt(max(1, len(said))) for said in terms]
+    holding = Counter(term for sentence in terms for term in sentence)
+    weights = [fsum(log(1 + holding[term]) for term in own) / sqrt(max(1, len(own))) for own in terms]
     return [weight * (1.25 if i == 0 else 1.0) for i, weight in enumerate(weights)]
 
 
@@ -159,7 +160,7 @@ def salience(sentences: Sequence[str]) -> list[float]:
 
 
 class _Slicer:
-    """Cuts the summaries of one document."""
+    """A cutter of one document's summaries into slices."""
 
     def __init__(self, document: DocumentRows, settings: SliceSettings, count_tokens: TokenCounter) -> None:
         self.document = document
@@ -183,7 +184,7 @@ class _Slicer:
         ]
 
     def _parts(self, chunk: Chunk) -> Iterator[tuple[list[Part], str]]:
-        """L_i: the slices of the summary, each with the parts of the document that it stands for."""
+        """Yield L_i: the slices of the summary, each with the parts of the document that it represents."""
         if chunk.parts:
             text = self.document.document.text
             for parts in self._cut(text, chunk.parts):
@@ -193,7 +194,7 @@ class _Slicer:
                 yield [(chunk.start, chunk.end)], chunk.summary[parts[0][0] : parts[-1][1]]
 
     def _cut(self, text: str, sentences: Sequence[Part]) -> Iterator[list[Part]]:
-        """Overlapping runs of sentences, of which those that would not leave room for the overlap are divided."""
+        """Yield overlapping runs of sentences. Sentences too long to leave room for the overlap are divided."""
         limit = max(1, self.settings.slice - self.settings.slice_overlap)
         pieces = [piece for a, b in sentences for piece in split_long(text, a, b, limit, self._size)]
         sizes = [self._size(text[a:b]) + 1 for a, b in pieces]
@@ -205,7 +206,7 @@ class _Slicer:
         return len(text) if self.settings.slice_unit == "characters" else self.count_tokens([text])[0]
 
     def _headings(self, chunk: Chunk, start: int) -> tuple[str, ...]:
-        """Those above the place where the slice begins."""
+        """Return the headings above the start of the slice."""
         if not chunk.parts:
             return chunk.headings
         touched = range(chunk.first_leaf, chunk.first_leaf + chunk.leaf_count)

@@ -1,4 +1,4 @@
-"""The settings, rows and tables of the slice view, what can be asked of it, and what `check` demands."""
+"""The settings, rows, tables and reader of the slice view, and the checks of `mergewise check`."""
 
 from __future__ import annotations
 
@@ -23,35 +23,36 @@ VECTORS = {
     "chunk": ("chunk", "vector", "text"),
     "summary": ("chunk", "summary_vector", "summary"),
 }
-"""Table, column and embedded field of the vectors, by what the settings call them."""
+"""Table, column and embedded field of the vectors, by their name in the settings."""
 
 _SIZE, _SHARED = Range(1, 1_000_000), Range(0, 1_000_000)
 
 
 @dataclass(frozen=True, slots=True)
 class SliceSettings:
-    """Sizes as in MacRAG's appendix A.5: chunks of 400 tokens (or 1500 characters), slices of 450 characters that share 300.
+    """Settings of the slice view. The default sizes are those of MacRAG's appendix A.5.
 
-    The paper's summaries have 800 to 1000 of 1500 characters. `summary="none"` is its ablation.
+    These are chunks of 400 tokens (or 1500 characters), and slices of 450 characters that share 300. The paper's summaries have
+    800 to 1000 of 1500 characters. `summary="none"` is its ablation.
     """
 
     chunk: Annotated[int, _SIZE, "size of a chunk"] = 400
-    overlap: Annotated[int, _SHARED, "what neighbouring chunks share"] = 100
-    unit: Annotated[Unit, "in what both are counted"] = "tokens"
+    overlap: Annotated[int, _SHARED, "overlap of neighbouring chunks"] = 100
+    unit: Annotated[Unit, "unit of both sizes"] = "tokens"
     summary: Annotated[
         Literal["extractive", "abstractive", "none"],
-        "by its own sentences, by the chat model, or none: the chunk itself is sliced",
+        "from the chunk's own sentences, by the chat model, or none: the chunk itself is sliced",
     ] = "extractive"
     summary_share: Annotated[
         float,
         Range(0, 1, above=True),
-        "share of the characters that an extractive summary keeps; what is no longer than this share of a full chunk stays whole",
+        "share of the characters in an extractive summary; chunks shorter than this share of a full one stay whole",
     ] = 0.6
     slice: Annotated[int, _SIZE, "size of a slice"] = 450
-    slice_overlap: Annotated[int, _SHARED, "what neighbouring slices share"] = 300
-    slice_unit: Annotated[Unit, "in what both are counted"] = "characters"
+    slice_overlap: Annotated[int, _SHARED, "overlap of neighbouring slices"] = 300
+    slice_unit: Annotated[Unit, "unit of both sizes"] = "characters"
     vectors: Annotated[
-        tuple[str, ...], "what is embedded: `slice`, and for `macrag(views=all)` also `chunk` and `summary`"
+        tuple[str, ...], "embedded texts: `slice`, and for `macrag(views=all)` also `chunk` and `summary`"
     ] = ("slice",)
     prompt: PromptHash = ""
 
@@ -59,21 +60,23 @@ class SliceSettings:
         check_fields(self)
         for name, size, overlap in (("chunk", self.chunk, self.overlap), ("slice", self.slice, self.slice_overlap)):
             if not 0 <= overlap < size:
-                raise UsageError(f"a {name} of {size} cannot overlap by {overlap}", "overlap by less than the size")
+                raise UsageError(f"invalid overlap of a {name} of {size}: {overlap}", "overlap by less than the size")
         if "slice" not in self.vectors or not set(self.vectors) <= VECTORS.keys():
-            raise UsageError(f"vectors cannot be {short_repr(self.vectors)}", "slice, and also chunk and summary")
+            raise UsageError(
+                f"invalid vectors: {short_repr(self.vectors)}", "name slice, and optionally chunk and summary"
+            )
 
 
 PRESETS: Presets = {"paper": {"summary": "abstractive"}}
-"""`paper`: section 3.1.2 of MacRAG; the sizes are its own already."""
+"""`paper`: section 3.1.2 of MacRAG. The default sizes already equal the paper's."""
 
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
     """A stretch of whole sentences, overlapping the next one (MacRAG section 3.1.1), with its summary.
 
-    Ids follow document order: `id - 1` and `id + 1` are the neighbours, where they have the same `doc_id`. `parts` are the
-    spans (start, end) of the sentences that an extractive summary consists of; a model's summary has none.
+    Ids follow document order: `id - 1` and `id + 1` are the neighbours if they have the same `doc_id`. `parts` are the spans
+    (start, end) of the sentences in an extractive summary. They are empty for a model's summary.
     """
 
     id: RowId
@@ -96,15 +99,15 @@ class Chunk:
 
 
 SLICE_GAP = " "
-"""Stands between the parts of a slice that do not touch in the document."""
+"""The separator of the parts of a slice that do not touch in the document."""
 
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """A piece of a chunk's summary (MacRAG section 3.1.3), the finest thing that is searched.
+    """A piece of a chunk's summary (MacRAG section 3.1.3), the smallest unit of the search.
 
-    `parts` are spans (start, end) of the document: exactly the slice's text, joined by `SLICE_GAP`, or the whole
-    chunk where a model wrote the summary.
+    `parts` are spans (start, end) of the document: exactly the slice's text, joined by `SLICE_GAP`, or the whole chunk if a
+    model wrote the summary.
     """
 
     id: RowId
@@ -132,7 +135,7 @@ class SliceParts:
 
 @dataclass(frozen=True, slots=True)
 class ChunkBounds:
-    """Where a chunk stands: what neighbours are merged by. `document` is the number of its document."""
+    """The position of a chunk, by which neighbours are merged. `document` is the number of its document."""
 
     id: int
     document: int
@@ -148,7 +151,7 @@ class ChunkBounds:
 
 
 def tables(settings: SliceSettings) -> tuple[Table, Table]:
-    """The chunks' text is searched where chunks or summaries have vectors."""
+    """Return the tables of chunks and slices. The text of chunks is searchable if chunks or summaries have vectors."""
     of_chunks = tuple(VECTORS[name][1] for name in ("chunk", "summary") if name in settings.vectors)
     text = "key" if of_chunks else None
     return (
@@ -158,7 +161,7 @@ def tables(settings: SliceSettings) -> tuple[Table, Table]:
 
 
 class SliceReader:
-    """For the length of a question."""
+    """The reader of the slice view for one question."""
 
     def __init__(self, rows: RowReader) -> None:
         self._rows = rows
@@ -170,28 +173,28 @@ class SliceReader:
         return search_rows(self._rows, "slice", SliceParts, question, k, by)
 
     def rank_chunks(self, question: str, k: int, by: str) -> list[tuple[int, float]]:
-        """Chunk ids and scores by hybrid search of the chunks' own vectors ("chunk") or their summaries' ("summary")."""
+        """Rank chunks by their own vectors ("chunk") or their summaries' ("summary"), in a hybrid search."""
         if by not in self._rows.settings("slice")["vectors"]:
             raise UsageError(
                 f"this index has no vectors of its {by} view",
-                "make one with open(..., settings={'slice': SliceSettings(vectors=('slice', 'chunk', 'summary'))})",
+                "create one with open(..., settings={'slice': SliceSettings(vectors=('slice', 'chunk', 'summary'))})",
             )
         return list(self._rows.rank_rows(question, k, "chunk", VECTORS[by][1]))
 
     def chunks(self, ids: Sequence[int]) -> dict[int, Chunk]:
-        """The chunks with these ids. A missing id is missing in the result."""
+        """Return the chunks with these ids. A missing id is missing in the result."""
         return self._rows.rows("chunk", Chunk, ids)
 
     def bounds(self, ids: Sequence[int]) -> dict[int, ChunkBounds]:
-        """Where the chunks with these ids stand."""
+        """Return the positions of the chunks with these ids."""
         return self._rows.rows("chunk", ChunkBounds, ids)
 
 
-# -- what `check` demands: no gap, no lost tail, texts that are those of their spans, parents
+# -- checks: no gap, no lost tail, texts equal those of their spans, parents exist
 
 
 def problems(rows: DocumentRows, settings: SliceSettings, dimension: int) -> Iterator[str]:
-    """What is wrong with one document's chunks and slices."""
+    """Yield the problems of one document's chunks and slices."""
     text = rows.document.text
     chunks: Sequence[Chunk] = rows["chunk"]
     slices: Sequence[Slice] = rows["slice"]
@@ -219,9 +222,9 @@ def problems(rows: DocumentRows, settings: SliceSettings, dimension: int) -> Ite
 
 
 def _is_sliced(chunk: Chunk, slices: Sequence[Slice]) -> bool:
-    """Whether the slices hold every character of a verbatim summary, or are there for one that a model wrote."""
+    """Return true if the slices cover a verbatim summary, or if there are any for a summary by a model."""
     if not chunk.parts:
         return bool(slices) or not chunk.summary.strip()
     held = {at for piece in slices for start, end in piece.parts for at in range(start, end)}
-    said = (at for start, end in chunk.parts for at in range(start, end))
-    return all(at in held or chunk.text[at - chunk.start].isspace() for at in said)
+    own = (at for start, end in chunk.parts for at in range(start, end))
+    return all(at in held or chunk.text[at - chunk.start].isspace() for at in own)

@@ -13,7 +13,8 @@ from mergewise.store.views import Estimate, OnShare
 from mergewise.types import SHIPPED, Message, Prompts, PromptTemplate
 
 MAX_TOKENS = 320
-SHARE = 0.6  # of a chunk's length, which is asked for
+# Requested length, as a share of the chunk's.
+SHARE = 0.6
 INSTRUCTIONS = PromptTemplate(
     "summaries",
     "summarises a chunk for the view slice",
@@ -26,14 +27,14 @@ that the passage does not say. Answer with the summary alone.""",
 
 
 def prompt(text: str, again: str = "", prompts: Prompts = SHIPPED) -> list[Message]:
-    """What is asked for one text. `again` says what was wrong with the answer before."""
+    """Return the prompt for one text. `again` describes the problem of the previous answer."""
     code = code_for([text])
     task = f"{prompts.fill(INSTRUCTIONS)}\n\n{warning(code, 'text')}"
     return turn(task, [quotation("passage", text.strip(), code), *([again] if again else [])])
 
 
 def estimate(texts: Sequence[str], models: Models) -> Estimate:
-    """Return what summaries of these texts cost if every answer is used."""
+    """Return the cost of summaries of these texts if every answer is usable."""
     sizes = models.count_tokens(texts)
     asked = [
         (prompt(text, prompts=models.prompts), ceil(SHARE * size)) for text, size in zip(texts, sizes, strict=True)
@@ -42,7 +43,7 @@ def estimate(texts: Sequence[str], models: Models) -> Estimate:
 
 
 def summaries(texts: Sequence[str], models: Models, on_share: OnShare | None = None) -> list[str | None]:
-    """s_i = Compress(c_i) for each text; None where the model gave nothing twice."""
+    """Return s_i = Compress(c_i) for each text, or None if the model twice returned no usable answer."""
     expected = estimate(texts, models).usage
     return write_each(texts, models, MAX_TOKENS, partial(_summary, models.prompts), expected, on_share)
 
