@@ -117,7 +117,7 @@ def test_what_open_refuses(tmp_path: Path) -> None:
     ):
         with pytest.raises(error):
             mw.open(path, embedder="none")
-    with pytest.raises(mw.UsageError, match="no index at"):
+    with pytest.raises(mw.UsageError, match="index not found"):
         mw.open(tmp_path / "absent", create=False)
     assert not (tmp_path / "absent").exists()
     with pytest.raises(mw.UsageError, match="unknown view"):

@@ -80,7 +80,7 @@ def test_info(home: Path) -> None:
         (("context", "q", "--budget", "-5"), "the budget is -5"),
         (("context", "q", "--strategy", "nope"), "unknown strategy: 'nope'"),
         (("context", "q", "--where", "nope = 1"), "invalid condition"),
-        (("ask", "q", "--index", "absent"), "no index at absent"),
+        (("ask", "q", "--index", "absent"), "index not found: absent"),
         (("ask", "q", "--index", "docs"), "not a mergewise index"),
         (("ask", "q", "--chat", "nope"), "unknown chat model"),
         (("index", "docs", "--embedder", "none"), "built with the embedder 'minilm'"),

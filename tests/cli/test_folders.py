@@ -59,7 +59,7 @@ def test_sync_tells_what_it_would_do_and_does_it(home: Path) -> None:
 
 
 def test_a_dry_run_makes_no_index(home: Path) -> None:
-    with pytest.raises(UsageError, match="no index at new"):
+    with pytest.raises(UsageError, match="index not found: new"):
         run("index", "docs", "--sync", "--dry-run", "--index", "new")
     with pytest.raises(UsageError, match="goes with --sync"):
         run("index", "docs", "--dry-run")

@@ -88,7 +88,7 @@ def test_an_index_of_text_alone_waits_for_nothing(home: Path) -> None:
 
 
 def test_what_cannot_be(home: Path) -> None:
-    with pytest.raises(UsageError, match="no index at"):
+    with pytest.raises(UsageError, match="index not found"):
         run("index")
     with pytest.raises(UsageError, match="no folder is named"):
         run("index", "--sync")

@@ -40,7 +40,7 @@ def test_a_directory_is_opened_when_it_is_needed(index: mw.Index, tmp_path: Path
     (other,) = component.run(QUESTION, where="year = 1900")["documents"]
     assert other.meta["source"] == "lamp"
     absent = HaystackRetriever(str(tmp_path / "absent"))
-    with pytest.raises(mw.UsageError, match="no index at"):
+    with pytest.raises(mw.UsageError, match="index not found"):
         absent.warm_up()
     assert not (tmp_path / "absent").exists()
 
