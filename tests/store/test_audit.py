@@ -96,7 +96,7 @@ def test_rows_of_no_document_are_counted() -> None:
     def more(counts: dict[str, int]) -> dict[str, int]:
         return {**counts, "leaf": counts["leaf"] + 2}
 
-    assert audited(row_counts=more) == [("2 rows of the table 'leaf' belong to no document", None)]
+    assert audited(row_counts=more) == [("2 rows of the table 'leaf' have no document", None)]
 
 
 def test_rows_that_are_read_otherwise_than_they_are_stored_are_told() -> None:
@@ -104,7 +104,7 @@ def test_rows_that_are_read_otherwise_than_they_are_stored_are_told() -> None:
         return {i: replace(row, tokens=row.tokens + 1) if i == 0 else row for i, row in rows.items()}
 
     found = audited(rows=changed)
-    assert ("rows of the table 'leaf' are not read as they are stored", "a") in found
+    assert ("rows of the table 'leaf' read by id differ from the stored rows", "a") in found
     assert all(doc_id == "a" for _, doc_id in found)
 
 
@@ -116,4 +116,4 @@ def test_vectors_that_are_read_otherwise_are_told(kind: str) -> None:
             return {i: vector for i, vector in vectors.items() if i != last}
         return {**vectors, last: np.zeros_like(vectors[last])}
 
-    assert audited(vectors=changed) == [("rows of the table 'leaf' are not read as they are stored", "b")]
+    assert audited(vectors=changed) == [("rows of the table 'leaf' read by id differ from the stored rows", "b")]

@@ -182,7 +182,7 @@ def test_check_finds_damage_and_repair_drops_orphans(store: LanceStore) -> None:
     table.delete("id = 'd2'")
     set_version(store, "documents", table.version)
     problems = store.check()
-    assert any("belong to no document" in problem.what for problem in problems)
+    assert any("have no document" in problem.what for problem in problems)
     store.repair()
     assert store.check() == []
     assert [info.id for info in store.reader().documents()] == ["d1"]
@@ -199,7 +199,7 @@ def test_check_finds_a_missing_parent(store: LanceStore) -> None:
 def test_a_version_that_is_gone_is_a_corrupt_index(store: LanceStore) -> None:
     store.write(rows_of([document(1)], EMBEDDER))
     set_version(store, "leaf", 999)
-    with pytest.raises(CorruptIndex, match="version 999 of the table 'leaf'"):
+    with pytest.raises(CorruptIndex, match="version 999 of table 'leaf'"):
         store.reader().text_search("text", 5).result()
 
 
@@ -215,7 +215,7 @@ def test_what_is_not_an_index_is_told(tmp_path: Path) -> None:
         ("{}", NotAnIndex, "not a mergewise manifest"),
         ('{"format": 99}', NewerFormat, "format 99"),
         ('{"format": 3}', OlderFormat, "format 3"),
-        ('{"format": 4, "views": []}', CorruptIndex, "lacks fields"),
+        ('{"format": 4, "views": []}', CorruptIndex, "missing or malformed fields"),
     ):
         (tmp_path / "manifest.json").write_text(content)
         with pytest.raises(error, match=said):
@@ -346,7 +346,7 @@ def test_a_search_index_that_cannot_be_read_is_told_where_the_rows_are_whole(sto
     for file in (store.directory / "leaf.lance/_indices").rglob("*.lance"):
         file.write_bytes(bytes(file.stat().st_size))
     problems = LanceStore(store.directory, VIEWS).check()
-    assert problems and all("search indexes of the table 'leaf'" in problem.what for problem in problems)
+    assert problems and all("search indexes of table 'leaf'" in problem.what for problem in problems)
 
 
 def test_a_repair_lets_numbers_begin_behind_those_that_are_taken(store: LanceStore) -> None:

@@ -137,7 +137,7 @@ def test_rows_that_no_file_holds_yet_are_read_from_the_table(tmp_path: Path) -> 
 
 @pytest.mark.parametrize(
     ("files", "change", "said"),
-    [("segments", other_tokens, "not read as they are stored"), ("addresses", turned, "addresses")],
+    [("segments", other_tokens, "differ from the stored rows"), ("addresses", turned, "addresses")],
 )
 def test_a_wrong_copy_is_found_and_mended(
     tmp_path: Path, files: str, change: Callable[[pa.Table], pa.Table], said: str

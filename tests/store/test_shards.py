@@ -231,7 +231,7 @@ def test_a_state_that_cannot_be_read_is_said(store: ShardedStore, content: str, 
 def test_documents_in_a_shard_that_is_not_theirs_are_problems(store: ShardedStore) -> None:
     with store._change() as shards:
         shards[0].write([row for row in drawn(400, 9, seed=8) if shard_of(row.document.id, 3) == 1])
-    assert {problem.what for problem in store.check()} == {"stands in shard 0, where nobody looks for it"}
+    assert {problem.what for problem in store.check()} == {"in shard 0 (expected in shard 1)"}
 
 
 def test_an_index_is_opened_with_its_shards(tmp_path: Path) -> None:

@@ -315,7 +315,7 @@ def test_damage_is_found_and_mended(case: Case, tmp_path: Path, monkeypatch: pyt
         opened = change.table("documents")
         opened.delete("id = 'tale'")
         change.commit()
-    assert any("belong to no document" in problem.what for problem in index.check())
+    assert any("have no document" in problem.what for problem in index.check())
     assert index.check(repair=True) == []
     assert [info.id for info in index.documents()] == ["it's", "cats"]
 
@@ -361,5 +361,5 @@ def test_through_the_front_door(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     with pytest.raises(UsageError, match="other settings"):
         mergewise.open(tmp_path / "i", settings={"headline": HeadlineSettings(least=2)})
     monkeypatch.delitem(VIEWS, "headline")
-    with pytest.raises(UsageError, match="not known here"):
+    with pytest.raises(UsageError, match="unknown view in the index"):
         mergewise.open(tmp_path / "i").documents()
