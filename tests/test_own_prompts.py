@@ -192,12 +192,9 @@ def damaged(folder: Path, table: str) -> Path:
 @pytest.mark.parametrize(
     ("given", "says"),
     [
-        ({"chat": False}, "has markers by a chat model"),
+        ({"chat": False}, "missing chat model for the markers"),
         ({"prompts": None}, "rows of the view 'marker' were written with the custom prompt"),
-        (
-            {"prompts": {"markers": f"Be brief. {OWN}"}},
-            "rows of the view 'marker' were written with the custom prompt",
-        ),
+        ({"prompts": {"markers": f"Be brief. {OWN}"}}, "rows of the view 'marker' were written with the custom prompt"),
     ],
 )
 def test_a_repair_that_lacks_what_wrote_the_rows_drops_none(tmp_path: Path, given: dict[str, Any], says: str) -> None:

@@ -83,7 +83,7 @@ def test_question_and_answer_fit_into_the_models_window() -> None:
 
 
 def test_a_window_that_is_too_small_is_a_wrong_usage() -> None:
-    with pytest.raises(UsageError, match="too few"):
+    with pytest.raises(UsageError, match="too small to write"):
         written(ScriptedChat(lambda messages: good(messages), window=900))
 
 
@@ -332,7 +332,7 @@ def test_one_document_that_fails_stops_no_other(caplog: pytest.LogCaptureFixture
         first, second, third = written(Failing("XXX"), *sources)
     assert first.failure == third.failure == "" and first.coverages == third.coverages == (1.0,)
     assert second.failure == "it fails" and second.coverages[0] < 1.0
-    assert "markers of 1 are not complete: it fails" in caplog.text
+    assert "incomplete markers of 1: it fails" in caplog.text
 
 
 def test_an_endpoint_that_is_down_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -358,7 +358,7 @@ def test_the_estimate_is_what_is_then_paid_and_counts_nothing_twice(
     paid = sum((one.usage for one in results[1:]), start=results[0].usage)
     assert (plan.documents, plan.usage.calls, plan.kept) == (3, len(model.asked), 0) and paid.calls == plan.usage.calls
     assert plan.usage.input_tokens == paid.input_tokens
-    assert f"markers of 3 documents by scripted: {paid.calls} calls, about {paid.input_tokens} tokens" in caplog.text
+    assert f"markers of 3 documents by scripted: {paid.calls} calls, about {paid.input_tokens} input tokens" in caplog.text
     after = estimate(sources, task(SETTINGS), policy(SETTINGS), Models(count_tokens, chat=chat))
     assert (after.documents, after.usage.calls, after.kept) == (0, 0, len(model.asked))
     again = written(chat, *sources)

@@ -142,7 +142,7 @@ def test_a_damaged_copy_of_a_table_is_done_without(url: str, proxy: Proxy, tmp_p
         path.unlink()
         if damage != "deleted":
             path.write_bytes(content[:10] if damage == "cut" else bytes(len(content)))
-    with pytest.raises(StoreError, match="local copy of .* was damaged") as raised:
+    with pytest.raises(StoreError, match=r"local copy of .* was damaged") as raised:
         reading.reader().documents()
     assert not isinstance(raised.value, CorruptIndex)
     assert contents(reading) == contents(store) and reading.check() == []
