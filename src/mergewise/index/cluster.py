@@ -2,7 +2,7 @@
 
 cluster    "local" starts a cluster on this machine, which ends with the work. "auto" is the cluster of which this machine is a
            node, and HOST:PORT names the head of a cluster. A process that has already joined a cluster stays with it. A
-           separate process checks that the cluster answers, because Ray retries a dead one for minutes
+           separate process first tests the cluster, because Ray retries a dead one for minutes
 nodes      must have this version of mergewise; workers of another version are not used
 actors     start when there is room. A dead actor is replaced, and its item is processed again
 files      are sent as paths. If a worker finds no file there, or another one, the main process reads it (`index.pipeline`)

@@ -109,7 +109,7 @@ def parse_condition(text: str, kinds: Mapping[str, type]) -> Condition:
     """Parse a condition on keys of these names and types.
 
     Raises:
-        UsageError: if the condition is invalid. The message names the position, the hint what is expected there.
+        UsageError: if the condition is invalid. The message names the position, and the hint shows a valid form.
     """
     return _Parser(text, kinds).parse()
 

@@ -102,7 +102,7 @@ class SnapshotCache:
     ) -> Kept:
         """Return the cached value, computed by `extend` from an older state's value and the changes since.
 
-        If there is no older value, or `extend` returns None, `make` computes the value. `basis` returns the range of this state.
+        Without an older value, or if `extend` returns None, `make` computes the value. `basis` returns the range of this state.
         """
 
         def grow() -> Kept:

@@ -206,7 +206,7 @@ class LanceStore:
             return [Problem(error.message)]
 
     def _forget(self) -> None:
-        """Drop what was read, because files may have been damaged since."""
+        """Drop all open tables and caches, because files may have been damaged since."""
         self.place.bypass_caches()
         self._left_open, self._up_to_date = OpenTables(), None
         with self._opening:

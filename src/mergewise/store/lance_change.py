@@ -329,7 +329,7 @@ class Change:
     # -- search indexes and mapped files
 
     def behind(self) -> list[str]:
-        """Return the tables with so many unindexed rows that queries are slower."""
+        """Return the tables whose unindexed rows make queries slower."""
         return [name for name in (d.DOCUMENTS, *self.specs) if self._exists(name) and self._is_behind(name)]
 
     def _exists(self, name: str) -> bool:
@@ -404,7 +404,7 @@ class Change:
             self._indexed[name] = self.manifest.next_id
 
     def _index_texts(self, name: str, *, rebuild: bool = False) -> None:
-        """Build missing full text indexes. With `rebuild`, also replace those that lack many rows."""
+        """Build missing full text indexes. With `rebuild`, also replace indexes that lack many rows."""
         from lancedb.index import FTS
 
         for column in self._searched(name):
@@ -569,7 +569,7 @@ def _has_index(table: LanceTable, column: str) -> bool:
 
 
 def _index(table: LanceTable, column: str, config: Any, *, rebuild: bool = False) -> None:
-    """Build the index of a column if it is missing. With `rebuild`, also replace one that lacks many rows."""
+    """Build the index of a column if it is missing. With `rebuild`, also replace an index that lacks many rows."""
     is_due = not _has_index(table, column) or (rebuild and _rows_outside(table, column) > _many_rows(table))
     if is_due and table.count_rows():
         table.create_index(column, config=config, replace=True)

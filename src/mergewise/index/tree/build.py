@@ -217,7 +217,7 @@ def _set_ends(node: _TreeNode, end: int) -> None:
 
 
 def _lower_bare_headings(node: _TreeNode) -> None:
-    """Move a heading without text in front of its first child's text, so that it is no leaf by itself."""
+    """Move a heading without text in front of its first child's text, so that it does not become a leaf by itself."""
     bare = node.children and (not node.units or node.body >= node.children[0].start)
     if bare:
         first = node.children[0]

@@ -2,8 +2,8 @@
 
 - Windows of a document are sized so that prompt and answer fit into the model's context window. Segment numbers are those of the
   document in every window.
-- If an answer is cut off at its token limit, its complete records count, and the uncovered segments are asked again in two
-  halves. The same happens with a window that the endpoint rejects as too long.
+- If an answer is cut off at its token limit, its complete records count, and two further calls ask about the halves of the
+  uncovered segments. The same happens with a window that the endpoint rejects as too long.
 - The adapter retries a call (`models.endpoint`), with growing random pauses or the pause of Retry-After. A permanent failure ends
   only its document, which keeps its items and is marked incomplete. After `PATIENCE` failures in a row, the run ends.
 - The model's cache keeps every answer under a hash of model, parameters and prompt. So no call is repeated, even after a kill.
@@ -248,9 +248,9 @@ class _WritingRun(Generic[Item]):
         return items
 
     async def _best_answers(self, plan: _Plan, growing: Written[Item]) -> list[Item]:
-        """Ask by the paper's policy "again": windows with too little coverage are asked again, and the best answer counts.
+        """Ask by the paper's policy "again": repeat the calls for windows with too little coverage, and take the best answers.
 
-        If each window has enough coverage but the document does not, all incomplete windows are asked again.
+        If each window has enough coverage but the document does not, the calls of all incomplete windows are repeated.
         """
         numbers = [call.request.asked for call in plan.calls]
         best: list[list[Item]] = [[] for _ in numbers]

@@ -44,7 +44,7 @@ def are_shards(directory: Path) -> bool:
 
 
 def state_file(directory: Path) -> Path:
-    """Return the state file of an index in this directory. Each change replaces it, and without it there is no index."""
+    """Return the state file of an index in this directory. Each change replaces it. An index without it does not exist."""
     return directory / (NAME if are_shards(directory) else MANIFEST)
 
 
