@@ -179,7 +179,7 @@ def test_without_its_package_an_index_says_what_is_missing(folder: Path) -> None
     shutil.rmtree(folder / "site")
     done = with_site(folder, "info")
     assert (done.returncode, done.stdout) == (2, "")
-    assert "a view 'line', which is not known here" in done.stderr and "install the package" in done.stderr
+    assert "unknown view in the index: 'line'" in done.stderr and "install the package" in done.stderr
 
 
 def test_a_package_that_fails_to_import_is_left_out_with_a_warning(folder: Path) -> None:

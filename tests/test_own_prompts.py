@@ -57,7 +57,7 @@ def test_rows_of_two_prompts_are_not_mixed_and_info_tells_which_it_was(tmp_path:
     digest = index.manifest.views["marker"].settings["prompt"]
     other = mw.Document("other", TEXT.replace("Elm", "Oak"), "Other bridges")
     for prompts in (None, {"markers": f"Be brief. {OWN}"}):
-        with pytest.raises(UsageError, match="rows of the view 'marker' are written by a prompt of one's own"):
+        with pytest.raises(UsageError, match="rows of the view 'marker' were written with the custom prompt"):
             mw.open(tmp_path / "i", chat=chat, prompts=prompts).add(other)
     again = mw.open(tmp_path / "i", chat=chat, prompts={"markers": OWN})
     assert again.add(other).added == 1
@@ -73,7 +73,7 @@ def test_an_index_whose_rows_ship_is_not_written_further_by_ones_own(tmp_path: P
     chat = ScriptedChat(lambda messages: good(messages))
     marker_index(tmp_path / "i", chat, None).add(DOCUMENT)
     own = mw.open(tmp_path / "i", chat=chat, prompts={"markers": OWN, "answer": "Answer, or say $refusal"})
-    with pytest.raises(UsageError, match="written by the prompt that ships, and would now be by"):
+    with pytest.raises(UsageError, match="written with the built-in prompt, new rows would use the custom prompt"):
         own.add(mw.Document("other", TEXT.replace("Elm", "Oak"), "Other bridges"))
     assert own.context("Which town built bridge number 3?", strategy="mrag").passages, "asking changes no row"
     same = marker_index(tmp_path / "i", chat, {"markers": OWN})
@@ -192,12 +192,9 @@ def damaged(folder: Path, table: str) -> Path:
 @pytest.mark.parametrize(
     ("given", "says"),
     [
-        ({"chat": False}, "has markers by a chat model"),
-        ({"prompts": None}, "rows of the view 'marker' are written by a prompt of one's own"),
-        (
-            {"prompts": {"markers": f"Be brief. {OWN}"}},
-            "rows of the view 'marker' are written by a prompt of one's own",
-        ),
+        ({"chat": False}, "missing chat model for the markers"),
+        ({"prompts": None}, "rows of the view 'marker' were written with the custom prompt"),
+        ({"prompts": {"markers": f"Be brief. {OWN}"}}, "rows of the view 'marker' were written with the custom prompt"),
     ],
 )
 def test_a_repair_that_lacks_what_wrote_the_rows_drops_none(tmp_path: Path, given: dict[str, Any], says: str) -> None:

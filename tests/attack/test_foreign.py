@@ -352,7 +352,7 @@ def test_pipes_in_an_index_are_not_waited_for(
     plant(clone / "mergewise.index", place, make)
     for words in USES:
         done = command(clone, *words)
-        assert done.code in (1, 2) and "no regular file" in done.err + done.out, (words, done)
+        assert done.code in (1, 2) and "regular file" in done.err + done.out, (words, done)
 
 
 def test_a_link_to_an_index_is_the_user_s_own(clone: Path, home: Path) -> None:
@@ -505,7 +505,7 @@ def test_lies_of_a_manifest(clone: Path, home: Path, name: str) -> None:
 def test_numbers_that_are_taken_are_found_and_mended(clone: Path, home: Path) -> None:
     edit(clone, next_id=1, next_number=1, mapped={})
     done = command(clone, "check")
-    assert done.code == 1 and "that are taken" in done.out
+    assert done.code == 1 and "already in use" in done.out
     assert command(clone, "check", "--repair").code == 0
     assert command(clone, "index", "new.md").code == 0 and command(clone, "check").code == 0
 
@@ -702,7 +702,7 @@ def test_an_index_that_goes_while_it_is_open(clone: Path, tmp_path: Path, how: s
         lambda: index.check(repair=True),
         lambda: len(index),
     ):
-        with pytest.raises(StoreError, match="no longer the index that was opened"):
+        with pytest.raises(StoreError, match="was moved, replaced or deleted since it was opened"):
             use()
     assert "StoreError" in repr(index)
     if how == "replaced":
@@ -719,7 +719,7 @@ def test_a_change_that_is_under_way_is_not_committed_to_another_index(clone: Pat
     index = mw.open(path)
     assert isinstance(index.store, LanceStore)
     manifest = (other / NAME).read_bytes()
-    with pytest.raises(StoreError, match="no longer the index"), index.store._writing() as change:
+    with pytest.raises(StoreError, match="was moved, replaced or deleted since"), index.store._writing() as change:
         path.rename(clone / "away")
         other.rename(path)
         change.manifest = replace(change.manifest, next_id=change.manifest.next_id + 1)

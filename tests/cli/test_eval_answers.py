@@ -113,5 +113,5 @@ def test_what_does_not_go_together(tmp_path: Path, reader: Reader, monkeypatch: 
         with pytest.raises(UsageError, match=reason):
             run(bench, "-e", "none", *words, **settings)
     monkeypatch.setenv("MERGEWISE_GPUS_PER_WORKER", "1")
-    with pytest.raises(UsageError, match="GPUs of a worker go with a cluster"):
+    with pytest.raises(UsageError, match="GPUs per worker need a cluster"):
         run(bench, "-e", "none")

@@ -81,7 +81,7 @@ def test_what_does_not_exist_makes_no_index(home: Path) -> None:
 
 def test_a_folder_that_vanished_is_refused(home: Path) -> None:
     (home / "docs").rename(home / "elsewhere")
-    with pytest.raises(UsageError, match="docs does not exist, and the index has 2 documents from it"):
+    with pytest.raises(UsageError, match="docs does not exist, but the index has 2 documents from it"):
         run("index", "docs", "--sync")
     assert json.loads(run("info", "--json").stdout)["documents"] == 2
 

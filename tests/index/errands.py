@@ -1,4 +1,4 @@
-"""What tests send to workers, who import this module alone."""
+"""Functions that tests send to workers, which import only this module."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def noisy(number: int) -> int:
     return number
 
 
-def killed_apart(item: tuple[int, int]) -> int:
-    """Kills the process that has a number 3, unless that is the one of the item."""
+def kill_other_process(item: tuple[int, int]) -> int:
+    """Kill this process at number 3, unless the item names it."""
     pid, number = item
     if number == 3 and os.getpid() != pid:
         os.kill(os.getpid(), signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""Workers of a cluster, by a stand-in for Ray whose nodes misbehave; `tests/integrations/test_ray.py` has the real one."""
+"""Workers of a cluster with a fake Ray, whose nodes misbehave. `tests/integrations/test_ray.py` uses the real Ray."""
 
 from __future__ import annotations
 
@@ -32,8 +32,11 @@ from mergewise.models.tokens import count_tokens
 from mergewise.protocols import ChatModel
 
 
-class StandInRay:
-    """What `index.cluster` asks of Ray. Actors live in this process; `begin` and `answer` are called before theirs, by number."""
+class FakeRay:
+    """A fake of the parts of Ray that `index.cluster` uses.
+
+    Actors live in this process. `begin` and `answer` are called with an actor's number before its own methods.
+    """
 
     def __init__(self, *nodes: dict[str, float]) -> None:
         self._nodes = nodes
@@ -56,27 +59,27 @@ class StandInRay:
         return [{"Alive": True, "Resources": node} for node in self._nodes]
 
     def remote(self, **options: Any) -> Any:
-        return lambda kind: StandInActors(self, kind)
+        return lambda kind: FakeActors(self, kind)
 
-    def kill(self, actor: StandInActor) -> None:
+    def kill(self, actor: FakeActor) -> None:
         self.ended.append(actor.number)
 
 
-class StandInActors:
-    def __init__(self, ray: StandInRay, kind: type[ClusterActor]) -> None:
+class FakeActors:
+    def __init__(self, ray: FakeRay, kind: type[ClusterActor]) -> None:
         self._ray, self._kind = ray, kind
 
-    def remote(self, *arguments: Any) -> StandInActor:
+    def remote(self, *arguments: Any) -> FakeActor:
         self._ray.actors += 1
-        return StandInActor(self._ray, self._ray.actors)
+        return FakeActor(self._ray, self._ray.actors)
 
 
-class StandInActor:
-    def __init__(self, ray: StandInRay, number: int) -> None:
+class FakeActor:
+    def __init__(self, ray: FakeRay, number: int) -> None:
         self._ray, self.number, self._calls = ray, number, 0
         self._actor = ClusterActor.__new__(ClusterActor)
         self._actor._collector = type("Silent", (), {"records": []})()
-        self.begin, self.answer = StandInMethod(self._begin), StandInMethod(self._answer)
+        self.begin, self.answer = FakeMethod(self._begin), FakeMethod(self._answer)
 
     def _begin(self) -> tuple[float, Any]:
         self._ray.begin(self.number)
@@ -87,12 +90,12 @@ class StandInActor:
         return self._ray.answer(self.number, self._calls), self._actor.answer(request)
 
 
-class StandInMethod:
+class FakeMethod:
     def __init__(self, call: Callable[..., tuple[float, Any]]) -> None:
         self._call = call
         self._future: Future[Any] = Future()
 
-    def remote(self, *arguments: Any) -> StandInMethod:
+    def remote(self, *arguments: Any) -> FakeMethod:
         self._future = Future()
         try:
             seconds, value = self._call(*arguments)
@@ -110,35 +113,33 @@ class StandInMethod:
 
 
 @pytest.fixture
-def ray(monkeypatch: pytest.MonkeyPatch) -> StandInRay:
-    stand_in = StandInRay({"CPU": 2.0, "GPU": 1.0}, {"CPU": 1.0}, {"memory": 1.0})
+def ray(monkeypatch: pytest.MonkeyPatch) -> FakeRay:
+    stand_in = FakeRay({"CPU": 2.0, "GPU": 1.0}, {"CPU": 1.0}, {"memory": 1.0})
     monkeypatch.setitem(sys.modules, "ray", stand_in)
     monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
     return stand_in
 
 
-def test_workers_are_as_many_as_there_is_room_for(ray: StandInRay) -> None:
+def test_the_number_of_workers_fits_the_cluster(ray: FakeRay) -> None:
     for workers, gpus, count in ((None, 0.0, 3), (1, 0.0, 3), (7, 0.0, 7), (None, 0.5, 2), (None, 1.0, 1), (9, 4.0, 9)):
         with on_cluster(1, "local", workers, gpus) as executor:
             assert executor.workers == count and executor.is_cluster and ray.is_joined
         assert not ray.is_joined
     with pytest.raises(UsageError, match="has a processor and 2 GPUs"), on_cluster(1, "local", None, 2.0):
         pass
-    # nothing to do
+    # no work
     with on_cluster(0, "local", None, 0.0) as executor:
         assert executor.workers == 0 and not ray.is_joined
 
 
-def test_a_process_that_has_joined_stays(ray: StandInRay) -> None:
+def test_a_process_that_has_joined_a_cluster_stays_with_it(ray: FakeRay) -> None:
     ray.init()
     with on_cluster(1, "10.0.0.1:6379", 2, 0.0):
         pass
     assert ray.is_joined
 
 
-def test_what_a_worker_had_is_done_by_others_and_it_is_replaced(
-    ray: StandInRay, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_dead_worker_is_replaced_and_its_item_processed_again(ray: FakeRay, caplog: pytest.LogCaptureFixture) -> None:
     def die(actor: int, call: int) -> float:
         if actor in (1, 2) and call == 2:
             raise RuntimeError("the node is gone. Its log says more")
@@ -150,11 +151,11 @@ def test_what_a_worker_had_is_done_by_others_and_it_is_replaced(
         assert isinstance(executor, WorkerPool) and until(lambda: len(executor.pids) == 2)
     assert ray.actors == 4 and sorted(ray.ended) == [1, 2, 3, 4]
     assert [r.getMessage().partition(" (")[2] for r in caplog.records] == [
-        "the node is gone): what it had is done again"
+        "the node is gone): its item is processed again"
     ] * 2
 
 
-def test_an_item_that_every_worker_dies_with_is_done_here(ray: StandInRay) -> None:
+def test_an_item_that_kills_every_worker_is_processed_here(ray: FakeRay) -> None:
     def die(actor: int, call: int) -> float:
         raise RuntimeError("gone")
 
@@ -165,28 +166,28 @@ def test_an_item_that_every_worker_dies_with_is_done_here(ray: StandInRay) -> No
 
 
 def test_a_worker_of_another_version_is_not_used(
-    ray: StandInRay, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ray: FakeRay, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     versions = iter(["0.0.1", mw.__version__, "0.0.1", "0.0.1"])
     monkeypatch.setattr(ClusterActor, "begin", lambda self: (1, next(versions)))
     with on_cluster(1, "local", 2, 0.0) as executor:
         assert [value for value, _ in executor.map(square, range(5))] == [0, 1, 4, 9, 16]
-        assert f"it has mergewise 0.0.1, this process {mw.__version__}" in caplog.text
+        assert f"mergewise 0.0.1 (this process has {mw.__version__})" in caplog.text
     with (
         on_cluster(1, "local", 2, 0.0) as executor,
-        pytest.raises(UsageError, match=r"no worker can start .* 0\.0\.1") as raised,
+        pytest.raises(UsageError, match=r"cannot start a worker .* 0\.0\.1") as raised,
     ):
         list(executor.map(square, range(5)))
     assert raised.value.hint == "install this mergewise on every node"
 
 
-def test_workers_that_have_no_room_yet_are_waited_for(
-    ray: StandInRay, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+def test_workers_are_awaited_until_there_is_room(
+    ray: FakeRay, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(executors, "START_SECONDS", 0.0)
     monkeypatch.setattr(executors, "LOOK_SECONDS", 0.01)
-    start, waited = StandInActor._begin, list[int]()
-    monkeypatch.setattr(StandInActor, "_begin", lambda self: (0.1, start(self)[1]))
+    start, waited = FakeActor._begin, list[int]()
+    monkeypatch.setattr(FakeActor, "_begin", lambda self: (0.1, start(self)[1]))
     with on_cluster(1, "local", 2, 0.0) as executor:
         assert [value for value, _ in executor.map(square, range(5), lambda: waited.append(1))] == [0, 1, 4, 9, 16]
     assert waited and "no worker has started" in caplog.text
@@ -194,20 +195,20 @@ def test_workers_that_have_no_room_yet_are_waited_for(
 
 def test_without_ray_or_a_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     index = mw.open(tmp_path / "index", embedder="none")
-    with pytest.raises(UsageError, match="GPUs of a worker go with a cluster"):
+    with pytest.raises(UsageError, match="GPUs per worker need a cluster"):
         index.add(mw.Document("d", "The tower fell."), gpus_per_worker=1)
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(MissingExtra, match=r"ray is not installed \(pip install 'mergewise\[ray\]'\)"):
         index.add(mw.Document("d", "The tower fell."), ray="local")
 
 
-def test_a_folder_names_no_cluster(tmp_path: Path) -> None:
-    """Its nodes would get the documents, and answer with what is unpickled here."""
+def test_the_configuration_of_a_folder_names_no_cluster(tmp_path: Path) -> None:
+    """The nodes would receive the documents, and their answers are unpickled here."""
     assert harmless({"ray": "10.0.0.1:6379", "workers": 2}, tmp_path) == {"workers": 2}
 
 
-def test_a_cluster_that_does_not_answer(ray: StandInRay, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(UsageError, match="named by a scheme"), on_cluster(1, "ray://10.0.0.1:10001", 2, 0.0):
+def test_an_unavailable_cluster_is_refused(ray: FakeRay, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(UsageError, match="expected no scheme"), on_cluster(1, "ray://10.0.0.1:10001", 2, 0.0):
         pass
     monkeypatch.setattr(cluster, "_JOIN", "import time; time.sleep(60)")
     monkeypatch.setattr(cluster, "JOIN_SECONDS", 0.3)
@@ -220,7 +221,7 @@ def test_a_cluster_that_does_not_answer(ray: StandInRay, monkeypatch: pytest.Mon
 
 
 class OnOtherMachine:
-    """An executor whose workers find another folder under the same relative path."""
+    """An executor whose workers have another folder at the same relative path."""
 
     workers, is_cluster = 2, True
 
@@ -238,7 +239,7 @@ class OnOtherMachine:
             yield result
 
 
-def test_files_that_a_node_lacks_or_has_otherwise_are_read_here(
+def test_files_that_are_missing_or_differ_on_a_node_are_read_here(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     files: Sequence[tuple[str, str]] = (("a.md", "The tower fell."), ("b.md", "A mason built it."), ("c.md", " "))
@@ -257,7 +258,7 @@ def test_files_that_a_node_lacks_or_has_otherwise_are_read_here(
 
 
 class CopiedChat(ScriptedChat):
-    """A model that each worker loads, as it would from a file."""
+    """A model that each worker can load, like one from a file."""
 
     def __init__(self) -> None:
         super().__init__(lambda messages: json.dumps([{"question": "Who fell?", "segments": [1]}]))
@@ -271,7 +272,7 @@ asked: list[str] = []
 
 
 class ByPickle(OnOtherMachine):
-    """An executor whose workers get nothing but bytes."""
+    """An executor whose workers get only bytes."""
 
     def map(self, function: Any, items: Any, waiting: Callable[[], None] = lambda: None) -> Iterator[Any]:
         for item in items:
@@ -279,7 +280,7 @@ class ByPickle(OnOtherMachine):
             yield call(sent)
 
 
-def test_rows_that_a_chat_model_writes_are_made_where_workers_have_it(tmp_path: Path) -> None:
+def test_workers_write_rows_with_a_chat_model_that_they_can_load(tmp_path: Path) -> None:
     settings = {"leaf": ALL_VIEWS["leaf"], "marker": replace(VIEWS["marker"].settings(), made="model")}
     documents = [mw.Document(f"d{n}", f"The tower {n} of Brook fell in 1905. A mason built it.") for n in range(3)]
     stores = [new_store("memory", Path(), VIEWS, None, settings) for _ in range(3)]
@@ -290,7 +291,7 @@ def test_rows_that_a_chat_model_writes_are_made_where_workers_have_it(tmp_path: 
         asked.clear()
         add(store, documents, executor, Models(count_tokens, chat=chat))
         copies.append(bool(asked))
-    # a model that has no copies is asked here, and none is sent where no view asks it
+    # a model without copies is called here, and no model is sent if no view needs it
     assert copies == [False, True, False]
     asked.clear()
     unasked = new_store("memory", Path(), VIEWS, None, ALL_VIEWS)

@@ -1,4 +1,4 @@
-"""What an index holds, in figures."""
+"""Statistics of an index."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mergewise.types import DocumentInfo, Duplicate, Origin
 
 @pytest.fixture
 def directory(tmp_path: Path) -> Path:
-    """A folder with a manifest of ten bytes, written at noon of a day in 2024, and five bytes in a folder below."""
+    """A folder with a manifest of ten bytes, written at noon on a day in 2024, and a subfolder of five bytes."""
     file = tmp_path / manifest.NAME
     file.write_bytes(b"0123456789")
     os.utime(file, (1_720_000_000, 1_720_000_000))
@@ -56,7 +56,7 @@ def test_an_index_without_documents_has_no_dates_of_files(directory: Path) -> No
 
 
 @pytest.mark.parametrize("far", [10**12, 10**18, 10**30])
-def test_a_date_that_no_calendar_has_is_none(directory: Path, far: int) -> None:
+def test_an_invalid_date_is_none(directory: Path, far: int) -> None:
     contents = contents_of([info("a.md", modified=far), info("b.md", modified=5)], [], place_of(directory).size())
     assert (contents.oldest, contents.newest) == ("1970-01-01T00:00:05+00:00", None)
 

@@ -1,4 +1,4 @@
-"""Work in other processes: the same rows in the same order, whatever becomes of the workers."""
+"""Work in other processes: the same rows in the same order, even if workers die."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
-from tests.index.errands import killed_apart, noisy, square
+from tests.index.errands import kill_other_process, noisy, square
 from tests.support import SMALL, HashEmbedder, add_inputs, new_store, until
 
 import mergewise as mw
@@ -44,7 +44,7 @@ ALL_VIEWS = {
 
 @pytest.fixture(scope="module")
 def pool() -> Iterator[WorkerPool]:
-    """Two workers for the whole module: each takes half a second to start."""
+    """A pool of two workers for the whole module, because each takes half a second to start."""
     workers = WorkerPool(2)
     yield workers
     workers.close()
@@ -63,7 +63,7 @@ def add(
 
 
 def rows_by_table(store: Any) -> dict[str, Any]:
-    """All that a store in memory holds."""
+    """Return all rows of a store in memory."""
     return {"documents": store._documents, **store._tables}
 
 
@@ -76,17 +76,17 @@ def test_results_come_in_order_from_other_processes(pool: WorkerPool) -> None:
     assert {pid for _, pid in found} == {*pool.pids} and HERE_PID not in pool.pids
 
 
-def test_items_are_taken_ahead_only_so_far(pool: WorkerPool) -> None:
+def test_a_limited_number_of_items_is_read_ahead(pool: WorkerPool) -> None:
     taken: list[int] = []
     results = pool.map(square, (taken.append(number) or number for number in range(100)))  # type: ignore[func-returns-value]
     next(results)
     assert len(taken) <= executors.AHEAD * 2
     results.close()  # type: ignore[attr-defined]
-    # answers to what nobody waits for any more are nobody's results
+    # late answers to cancelled items are ignored
     assert [value for value, _ in pool.map(square, [7, 8])] == [49, 64]
 
 
-def test_logs_warnings_and_errors_arrive_in_their_place(pool: WorkerPool, caplog: pytest.LogCaptureFixture) -> None:
+def test_logs_warnings_and_errors_arrive_in_order(pool: WorkerPool, caplog: pytest.LogCaptureFixture) -> None:
     results = pool.map(noisy, [1, 2, 3])
     with pytest.warns(UserWarning, match="beware of 1"):
         assert next(results) == 1
@@ -94,12 +94,12 @@ def test_logs_warnings_and_errors_arrive_in_their_place(pool: WorkerPool, caplog
     with pytest.warns(UserWarning, match="beware of 2"), pytest.raises(UsageError, match="two is too much") as raised:
         next(results)
     assert raised.value.hint == "take one"
-    # an error that cannot be made again from its pickle is raised by doing the item here
+    # an error that cannot be unpickled is raised by processing the item here
     with pytest.warns(UserWarning), pytest.raises(MissingExtra, match="three is not installed"):
         list(pool.map(noisy, [3]))
 
 
-def test_what_cannot_be_sent_is_done_here(pool: WorkerPool) -> None:
+def test_items_that_cannot_be_pickled_are_processed_here(pool: WorkerPool) -> None:
     assert list(pool.map(lambda number: (number, os.getpid()), [1, 2])) == [(1, HERE_PID), (2, HERE_PID)]
     views: Lazy[object] = Lazy(dict)
     assert list(pickle.loads(pickle.dumps(views))) == []
@@ -108,21 +108,23 @@ def test_what_cannot_be_sent_is_done_here(pool: WorkerPool) -> None:
         pickle.dumps(views)
 
 
-def test_a_worker_that_dies_is_named_and_its_items_are_done_here(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_dead_worker_is_logged_and_its_items_are_processed_here(caplog: pytest.LogCaptureFixture) -> None:
     workers = WorkerPool(2)
     try:
-        assert list(workers.map(killed_apart, [(HERE_PID, number) for number in range(9)])) == list(range(9))
+        assert list(workers.map(kill_other_process, [(HERE_PID, number) for number in range(9)])) == list(range(9))
         (told,) = [record.getMessage() for record in caplog.records]
         assert "killed by SIGKILL" in told and len(workers.pids) == 1
-        # and the last one
-        assert list(workers.map(killed_apart, [(HERE_PID, 3), (HERE_PID, 4), (HERE_PID, 3)])) == [3, 4, 3]
+        # then the last worker dies
+        assert list(workers.map(kill_other_process, [(HERE_PID, 3), (HERE_PID, 4), (HERE_PID, 3)])) == [3, 4, 3]
         assert workers.pids == [] and len(caplog.records) == 2
         assert list(workers.map(square, [2])) == [(4, HERE_PID)]
     finally:
         workers.close()
 
 
-def test_no_worker_can_be_started(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+def test_items_are_processed_here_if_no_worker_starts(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     monkeypatch.setattr(sys, "executable", "/nowhere/python")
     assert list(WorkerPool(2).map(square, [2])) == [(4, HERE_PID)]
     assert [record.getMessage().partition(" (")[0] for record in caplog.records] == ["worker ended"] * 2
@@ -137,7 +139,7 @@ def is_gone(pid: int) -> bool:
 
 
 @pytest.mark.parametrize("error", [Cancelled("enough"), KeyboardInterrupt()])
-def test_called_off_while_workers_are_busy(error: BaseException) -> None:
+def test_work_is_cancelled_while_workers_are_busy(error: BaseException) -> None:
     pids: list[int] = []
 
     def call_off() -> None:
@@ -149,7 +151,7 @@ def test_called_off_while_workers_are_busy(error: BaseException) -> None:
     assert len(pids) == 2 and all(map(is_gone, pids))
 
 
-def test_workers_are_as_many_as_the_work_pays_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_workers_depends_on_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(executors, "cores", lambda: 4)
     for size, workers in (
         (0, 0),
@@ -163,7 +165,7 @@ def test_workers_are_as_many_as_the_work_pays_for(monkeypatch: pytest.MonkeyPatc
         assert executor.workers == 0
 
 
-# -- the way of documents into an index
+# -- indexing of documents
 
 
 WORDS = st.sampled_from("cats of Brook eat fish and 中文 la tour du lac 1905 - * #".split())
@@ -198,7 +200,7 @@ def test_workers_give_the_rows_and_the_report_of_one_process(
         assert rows_by_table(stores[0]) == rows_by_table(stores[1])
 
 
-def test_views_that_are_lacking_are_made_by_workers(pool: WorkerPool) -> None:
+def test_missing_views_are_built_by_workers(pool: WorkerPool) -> None:
     documents = [
         Document(f"d{n}", f"# Tower {n}\n\nThe tower {n} of Brook fell in 1905. A mason built it.") for n in range(9)
     ]
@@ -212,7 +214,7 @@ def test_views_that_are_lacking_are_made_by_workers(pool: WorkerPool) -> None:
     assert rows_by_table(stores[0]) == rows_by_table(stores[1])
 
 
-def test_what_cannot_be_read_is_told_in_order(pool: WorkerPool, tmp_path: Path) -> None:
+def test_unreadable_files_are_reported_in_order(pool: WorkerPool, tmp_path: Path) -> None:
     for name, content in (
         ("a.md", b"Cats."),
         ("b.pdf", b"%PDF-1.4 broken"),
@@ -229,7 +231,7 @@ def test_what_cannot_be_read_is_told_in_order(pool: WorkerPool, tmp_path: Path) 
         seen: list[tuple[int, int, str]] = []
         work = IndexingProgress(lambda *far, seen=seen: seen.append(far))
         reports.append(add(store, [tmp_path, tmp_path / "nowhere.md"], executor, work=work))
-        # while it waits, the same is told again
+        # messages repeat during waiting
         told.append([far for number, far in enumerate(seen) if far not in seen[:number]])
     assert reports[0] == reports[1] and told[0] == told[1]
     assert [Path(failure.source).name for failure in reports[1].failed] == [
@@ -242,7 +244,7 @@ def test_what_cannot_be_read_is_told_in_order(pool: WorkerPool, tmp_path: Path) 
     assert "larger than 200 MB" in reports[1].failed[2].reason
 
 
-def test_a_call_of_some_seconds_makes_nothing_ahead() -> None:
+def test_a_call_with_a_time_limit_computes_nothing_ahead() -> None:
     store = new_store("memory", Path(), VIEWS, HashEmbedder())
     models = Models(count_tokens, HashEmbedder())
     add_inputs(inputs_of([Document("d", "The tower fell.")]), store, VIEWS, models, embed="later")
@@ -250,10 +252,10 @@ def test_a_call_of_some_seconds_makes_nothing_ahead() -> None:
     assert not len(store.reader().unembedded())
 
 
-def test_calling_off_ends_between_documents(pool: WorkerPool) -> None:
+def test_cancelling_ends_between_documents(pool: WorkerPool) -> None:
     documents = [Document(f"d{n}", f"The tower {n} of Brook fell.") for n in range(200)]
     store = new_store("memory", Path(), VIEWS)
-    # once for each in the plan, then twice for each that was made, and while nothing has come
+    # once for each planned document, then twice for each built one, and during waiting
     answers = iter([False] * 350)
     with pytest.raises(Cancelled), pytest.MonkeyPatch.context() as patch:
         patch.setattr(pipeline, "BATCH_DOCUMENTS", 10)
@@ -264,7 +266,7 @@ def test_calling_off_ends_between_documents(pool: WorkerPool) -> None:
 
 
 def tables_on_disk(index: mw.Index) -> dict[str, Any]:
-    """Every column of every table, rows in the order of their documents and ids."""
+    """Return every column of every table, with rows in the order of their documents and ids."""
     from mergewise.store.lance_import import Sessions, connect
 
     database = connect(index.store.directory, Sessions())
@@ -280,7 +282,7 @@ def tables_on_disk(index: mw.Index) -> dict[str, Any]:
 def test_tables_from_files_are_the_same_to_the_last_bit(
     pool: WorkerPool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With vectors of the shipped embedder, by other numbers of threads and in other batches."""
+    """This includes vectors of the built-in embedder, with other numbers of threads and other batches."""
     monkeypatch.setattr(pipeline, "SMALL", 1000)
     monkeypatch.setattr(pipeline, "SENT_DOCUMENTS", 2)
     monkeypatch.setattr(vectors, "SENT_LEAVES", 5)
@@ -320,7 +322,7 @@ index.add(sys.argv[2], progress=tell, workers=2)
 
 
 @pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGINT] if LONG else [signal.SIGKILL])
-def test_a_kill_in_the_middle_ends_the_workers_and_a_rerun_does_the_rest(
+def test_a_kill_ends_the_workers_and_a_second_run_does_the_rest(
     pool: WorkerPool, tmp_path: Path, end: signal.Signals
 ) -> None:
     folder = tmp_path / "documents"
@@ -336,7 +338,7 @@ def test_a_kill_in_the_middle_ends_the_workers_and_a_rerun_does_the_rest(
         workers = children_of(run.pid)
         run.send_signal(end)
         assert run.wait(10) == -end
-        # they hold its standard error open as long as they live
+        # running workers keep its standard error open
         run.stderr.read()
     assert len(workers) == 2 and until(lambda: all(map(is_gone, workers)))
     index, undisturbed = mw.open(tmp_path / "index", embedder="none"), mw.open(tmp_path / "whole", embedder="none")

@@ -1,4 +1,4 @@
-"""What it will cost that a chat model writes rows: told from the documents that are due, and from no others."""
+"""The estimated cost of a chat model's rows, computed only from the documents that need them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ seen: list[str] = []
 
 
 def estimate(documents: Sequence[DocumentRows], settings: OwnSettings, models: Models) -> Estimate:
-    """As many calls a document as the settings say, and a token a leaf."""
+    """Estimate the calls per document from the settings, and one token per leaf."""
     seen.extend(rows.document.id for rows in documents)
     tokens = sum(len(rows["leaf"]) for rows in documents)
     return Estimate(len(documents), Usage(settings.calls * len(documents), tokens))
@@ -51,7 +51,7 @@ def store() -> MemoryStore:
     return holding
 
 
-def told(
+def forecast_of(
     store: MemoryStore,
     *inputs: Input,
     missing: Mapping[str, Sequence[str]] | None = None,
@@ -65,40 +65,40 @@ def own(document: Document) -> Input:
     return Input(document.id, document)
 
 
-def test_new_documents_cost_what_the_view_says(store: MemoryStore) -> None:
-    total = told(store, own(Document("d", "New text.")), own(Document("e", "More text.")))
+def test_new_documents_cost_what_the_view_estimates(store: MemoryStore) -> None:
+    total = forecast_of(store, own(Document("d", "New text.")), own(Document("e", "More text.")))
     assert total == Estimate(2, Usage(2, 2))
     assert seen == ["d", "e"]
 
 
 def test_the_settings_are_those_of_the_index(store: MemoryStore) -> None:
     settings = {**SETTINGS, "own": {"calls": 3}}
-    assert told(store, own(Document("d", "New text.")), settings=settings).usage.calls == 3
+    assert forecast_of(store, own(Document("d", "New text.")), settings=settings).usage.calls == 3
 
 
 @pytest.mark.parametrize("settings", [{"leaf": SETTINGS["leaf"]}, {**SETTINGS, "own": {"by_model": False}}])
 def test_views_that_ask_no_model_cost_nothing(store: MemoryStore, settings: Mapping[str, Mapping[str, Any]]) -> None:
-    assert told(store, own(Document("d", "New text.")), missing={"own": ["a"]}, settings=settings) == Estimate()
+    assert forecast_of(store, own(Document("d", "New text.")), missing={"own": ["a"]}, settings=settings) == Estimate()
     assert seen == []
 
 
 def test_documents_that_lack_the_view_are_counted_once(store: MemoryStore) -> None:
-    assert told(store, missing={"own": ["a", "b", "a"]}).documents == 2
+    assert forecast_of(store, missing={"own": ["a", "b", "a"]}).documents == 2
     assert seen == ["a", "b"]
 
 
-def test_a_document_that_is_replaced_is_not_counted_as_lacking_too(store: MemoryStore) -> None:
-    assert told(store, own(Document("a", "Other text.")), missing={"own": ["a", "c"]}).documents == 2
+def test_a_replaced_document_is_not_also_counted_as_missing(store: MemoryStore) -> None:
+    assert forecast_of(store, own(Document("a", "Other text.")), missing={"own": ["a", "c"]}).documents == 2
     assert seen == ["a", "c"]
 
 
-def test_rows_that_only_stand_in_are_due_again_where_the_index_has_the_view(store: MemoryStore) -> None:
+def test_unfinished_rows_cost_again_if_the_index_has_the_view(store: MemoryStore) -> None:
     unfinished = replace(WRITING, unfinished=lambda reader: ["c"])
     registry = {**REGISTRY, "own": replace(OWN, writing=unfinished)}
-    assert told(store, registry=registry) == Estimate()
+    assert forecast_of(store, registry=registry) == Estimate()
     with_view = MemoryStore(REGISTRY, 0, SETTINGS)
     with_view.write(rows_of(DOCUMENTS))
-    assert told(with_view, registry=registry).documents == 1
+    assert forecast_of(with_view, registry=registry).documents == 1
     assert seen == ["c"]
 
 
@@ -107,5 +107,5 @@ def test_a_file_that_cannot_be_read_costs_nothing(store: MemoryStore, tmp_path: 
     broken.write_text("{")
     good.write_text("Text.")
     inputs = [Input(path.name, path) for path in (broken, tmp_path / "gone.md", good)]
-    assert told(store, *inputs).documents == 1
+    assert forecast_of(store, *inputs).documents == 1
     assert seen == ["good.md"]

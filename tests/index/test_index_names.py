@@ -37,7 +37,7 @@ def test_a_document_without_headings_is_one_place_under_its_title() -> None:
     assert (title.first_leaf, title.leaf_count) == (0, len(tree.leaves)) and len(tree.leaves) > 1
 
 
-def test_the_title_is_a_name_of_the_place_where_the_document_begins_and_of_no_other() -> None:
+def test_the_title_is_a_name_of_the_first_place_only() -> None:
     text = "# Handbook\n\nWelcome to all of it.\n\n## Volumes\n\nVolumes hold data.\n"
     document = Document(id="d", title="Blue Heron Server", text=text)
     (tree,) = build_trees([document], count_tokens)

@@ -1,4 +1,4 @@
-"""Segments of documents: nothing is lost, nothing twice, sentences stay whole."""
+"""Segments of documents: no text is lost or repeated, and sentences stay whole."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_segments_tile_the_text_and_hold_whole_sentences(text: str, size: int) -
     assert said == [s for leaf in rows["leaf"] for s in leaf.sentences]
 
 
-def test_a_heading_begins_a_segment_where_the_one_before_is_half_full() -> None:
+def test_a_heading_begins_a_segment_if_the_current_one_is_half_full() -> None:
     text = "# A\n\n" + "One two three four five six. " * 8 + "\n\n# B\n\n" + "Seven eight nine ten. " * 8
     (rows,) = rows_of([Document("d", text)], settings=TreeSettings(min_section_tokens=0))
     segments = segments_of(rows, 80)

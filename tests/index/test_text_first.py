@@ -1,4 +1,4 @@
-"""Texts first, vectors later: found by words at once, nothing lost by a kill, and in the end the rows of one step."""
+"""Texts first, vectors later: found by text search at once, nothing lost by a kill, and finally the rows of a single step."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ from mergewise.types import Document, DocumentRows, VectorCount
 EMBEDDER = HashEmbedder()
 LONG = bool(os.environ.get("MERGEWISE_ATTACK"))
 ALL_VIEWS = ("leaf", "slice", "marker", "fixed", "semantic", "pic", "triplet") if LONG else ("leaf", "slice")
-# those that are left out merge what another strategy found, or search nothing
+# the other strategies merge the results of another one, or do not search
 _LEFT_OUT = {"mergerag-asym", "reranker", "full"}
 ABLE = [name for name in STRATEGIES if name not in _LEFT_OUT and {*STRATEGIES[name].views} <= {*ALL_VIEWS}]
 QUESTION = "Which tower of Brook fell in 1905?"
 
 
 class SentenceEmbedder(HashEmbedder):
-    """Gives vectors of sentences too, and can be stopped."""
+    """An embedder that also returns vectors of sentences, and can be stopped."""
 
     def __init__(self, before: Callable[[], None] = lambda: None) -> None:
         super().__init__()
@@ -69,7 +69,7 @@ DOCUMENTS = [tower(number) for number in range(4)]
 
 @pytest.fixture(autouse=True)
 def small_changes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Much comes in several changes, each of several parts."""
+    """Small limits, so that the work takes several changes of several parts."""
     monkeypatch.setattr(pipeline, "SMALL", 500)
     monkeypatch.setattr(vectors, "CHANGE_LEAVES", 7)
     monkeypatch.setattr(vectors, "FIRST_PART", 2)
@@ -89,7 +89,7 @@ def contexts(index: mw.Index, strategies: Sequence[str]) -> dict[str, str]:
 
 
 def rows_by_document(store: Store) -> dict[str, Any]:
-    """What the tree holds of each document, but for the numbers of rows, and for words that no one wrote."""
+    """Return the tree's rows of each document, without their ids and without unused words."""
     found: dict[str, Any] = {}
     for rows in store.reader().document_rows([info.id for info in store.reader().documents()]):
         first = rows["leaf"][0].id
@@ -103,7 +103,7 @@ def rows_by_document(store: Store) -> dict[str, Any]:
     return found
 
 
-def test_an_undisturbed_run_gives_the_rows_and_contexts_of_one_step(tmp_path: Path) -> None:
+def test_a_run_in_two_phases_gives_the_rows_and_contexts_of_one_step(tmp_path: Path) -> None:
     once = in_one_step(tmp_path / "a", embedder=SentenceEmbedder(), views=ALL_VIEWS)
     twice = mw.open(tmp_path / "b", embedder=SentenceEmbedder(), views=ALL_VIEWS)
     assert twice.add(DOCUMENTS).added == 4
@@ -116,7 +116,7 @@ def test_an_undisturbed_run_gives_the_rows_and_contexts_of_one_step(tmp_path: Pa
     assert [name for name in ABLE if found[name] != wanted[name]] == []
 
 
-def test_texts_are_found_before_anything_is_embedded(tmp_path: Path) -> None:
+def test_texts_are_found_before_embedding_begins(tmp_path: Path) -> None:
     seen: list[tuple[int, int, str]] = []
 
     def ask() -> None:
@@ -132,8 +132,8 @@ def test_texts_are_found_before_anything_is_embedded(tmp_path: Path) -> None:
     assert all("1905" in text for text in texts)
 
 
-def test_no_question_fails_while_vectors_are_under_way(tmp_path: Path) -> None:
-    """Of any design: the views that were whole are in use, and leaves without vectors are found by words."""
+def test_no_query_fails_while_vectors_are_computed(tmp_path: Path) -> None:
+    """In all designs, complete views stay in use, and text search finds leaves without vectors."""
     index = mw.open(tmp_path / "i", embedder=SentenceEmbedder(), views=ALL_VIEWS)
     index.add(DOCUMENTS[:2])
     index.add(DOCUMENTS[2:], embed="later")
@@ -149,8 +149,8 @@ def test_no_question_fails_while_vectors_are_under_way(tmp_path: Path) -> None:
     assert index.check() == [] and index.manifest.whole == index.manifest.offered
 
 
-def test_a_server_goes_on_bit_by_bit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each call makes one change at least: of vectors, then of documents that lack a view."""
+def test_a_server_continues_step_by_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each call makes at least one change: first of vectors, then of documents that lack a view."""
     monkeypatch.setitem(VIEWS, "slice", replace(VIEWS["slice"], batch=1))
     index = mw.open(tmp_path / "i", embedder=SentenceEmbedder(), views=("leaf", "slice"))
     index.add(DOCUMENTS, embed="later")
@@ -163,7 +163,7 @@ def test_a_server_goes_on_bit_by_bit(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert index.check() == [] and index.context(QUESTION, strategy="macrag").passages
 
 
-def test_an_index_without_one_vector_yet_answers_by_words(tmp_path: Path) -> None:
+def test_an_index_without_vectors_answers_by_text_search(tmp_path: Path) -> None:
     words = mw.open(tmp_path / "w", embedder="none")
     words.add(DOCUMENTS)
     waiting = mw.open(tmp_path / "i", embedder=SentenceEmbedder())
@@ -174,7 +174,7 @@ def test_an_index_without_one_vector_yet_answers_by_words(tmp_path: Path) -> Non
     assert waiting.context(QUESTION, strategy="auto-merge(mode=semantic)").passages
 
 
-def test_leaves_that_wait_are_ranked_by_their_words_beside_the_others(tmp_path: Path) -> None:
+def test_leaves_without_vectors_are_ranked_by_text_search(tmp_path: Path) -> None:
     index = mw.open(tmp_path / "i", embedder=SentenceEmbedder())
     index.add(DOCUMENTS[:2])
     index.add(Document("late", "# Castles\n\nThe castle of Umbria burnt in 1633, and nobody knows why."), embed="later")
@@ -183,8 +183,8 @@ def test_leaves_that_wait_are_ranked_by_their_words_beside_the_others(tmp_path: 
     assert any(hit.cosine is not None for hit in hits)
 
 
-def test_a_kill_in_any_change_loses_that_change_alone(tmp_path: Path) -> None:
-    """An embedder that ends the run at its n-th call, for every n: what was written stays, and the next run does the rest."""
+def test_a_kill_in_any_change_loses_only_that_change(tmp_path: Path) -> None:
+    """An embedder ends the run at its n-th call, for every n: written rows stay, and the next run does the rest."""
     expected = rows_by_document(in_one_step(tmp_path / "a", embedder=SentenceEmbedder()).store)
     left, killed = 0, 0
     calls = 0
@@ -227,7 +227,7 @@ def test_one_large_document_gets_its_vectors_in_several_changes(tmp_path: Path) 
 
 
 def test_a_change_comes_within_half_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever a leaf takes: parts become smaller for a slow embedder."""
+    """Parts become smaller for a slow embedder."""
     monkeypatch.setattr(vectors, "CHANGE_LEAVES", 4096)
     monkeypatch.setattr(vectors, "FIRST_PART", 32)
     monkeypatch.setattr(vectors, "LARGEST_PART", 512)
@@ -255,7 +255,7 @@ def test_a_change_comes_within_half_a_minute(monkeypatch: pytest.MonkeyPatch) ->
         assert store.finish_vectors() and store.check() == []
 
 
-def test_another_writer_that_was_quicker_leaves_nothing_to_write(tmp_path: Path) -> None:
+def test_rows_that_another_writer_has_embedded_are_skipped(tmp_path: Path) -> None:
     index = mw.open(tmp_path / "i", embedder=SentenceEmbedder())
     index.add(DOCUMENTS, embed="later")
     others: Iterator[None] = iter([None])
@@ -271,7 +271,7 @@ def test_another_writer_that_was_quicker_leaves_nothing_to_write(tmp_path: Path)
     )
 
 
-def test_documents_that_go_or_change_while_they_wait(tmp_path: Path) -> None:
+def test_documents_may_be_removed_or_changed_before_they_are_embedded(tmp_path: Path) -> None:
     index = mw.open(tmp_path / "i", embedder=SentenceEmbedder())
     index.add(DOCUMENTS, embed="later")
     index.embed(seconds=0)
@@ -297,7 +297,7 @@ STEPS = st.lists(
 
 
 def take(step: Step, store: Store, standing: dict[str, Document]) -> None:
-    """One step, in a store and in what the store ought to hold."""
+    """Take one step in a store and in the expected documents."""
     action, number = step
     models = Models(count_tokens, EMBEDDER)
     table = VIEWS["leaf"].tables_of(store.settings["leaf"])[0]
@@ -318,7 +318,7 @@ def take(step: Step, store: Store, standing: dict[str, Document]) -> None:
         store.remove([f"d{number}"])
         standing.pop(f"d{number}", None)
     elif action == "move" and f"d{number}" in standing:
-        # the rows of a document that waits, taken along as they are
+        # a document without vectors keeps its rows when it moves
         (rows,) = store.reader().document_rows([f"d{number}"])
         first = {name: min((r.id for r in rows[name]), default=0) for name in ("leaf", "section")}
         again = made([standing[f"d{number}"]], digest="2")[0]
@@ -370,7 +370,7 @@ def test_any_order_of_steps_ends_in_the_same_rows_on_disk(
     run_steps(new_store("lance", tmp_path_factory.mktemp("index"), VIEWS, EMBEDDER, {"leaf": SMALL}), steps)
 
 
-def test_rows_that_wait_keep_their_addresses_and_are_mapped_when_they_are_whole(tmp_path: Path) -> None:
+def test_rows_without_vectors_keep_their_addresses_and_are_mapped_later(tmp_path: Path) -> None:
     index = mw.open(tmp_path / "i", embedder=SentenceEmbedder())
     index.add(DOCUMENTS[:1])
     end = index.manifest.mapped["leaf"]["end"]
@@ -382,7 +382,7 @@ def test_rows_that_wait_keep_their_addresses_and_are_mapped_when_they_are_whole(
     assert index.manifest.mapped["leaf"]["end"] > end and index.check() == []
 
 
-def test_rows_that_wait_are_looked_for_by_an_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_without_vectors_are_found_by_an_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     outside: list[int] = []
     update = SteppedTable.updating
 
@@ -396,13 +396,15 @@ def test_rows_that_wait_are_looked_for_by_an_index(tmp_path: Path, monkeypatch: 
     index = mw.open(tmp_path / "i", embedder=SentenceEmbedder())
     index.add(DOCUMENTS[:1])
     index.add(DOCUMENTS[1:])
-    # those of the change before have left it
+    # the rows of the change before have their vectors
     assert len(outside) > 2 and max(outside) <= 1
     assert index.check() == []
 
 
-def test_a_table_of_an_older_mergewise_gets_rows_that_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its vectors could not be missing."""
+def test_a_table_of_an_older_mergewise_accepts_rows_without_vectors(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its columns of vectors are not nullable."""
     schema = Table.schema
 
     def firm(self: Table, dimension: int) -> pa.Schema:
@@ -420,7 +422,7 @@ def test_a_table_of_an_older_mergewise_gets_rows_that_wait(tmp_path: Path, monke
     assert rows_by_document(index.store) == rows_by_document(once.store)
 
 
-def test_a_vector_that_nobody_would_make_is_found(tmp_path: Path) -> None:
+def test_an_unlisted_missing_vector_is_reported(tmp_path: Path) -> None:
     index = mw.open(tmp_path / "i", embedder=SentenceEmbedder())
     index.add(DOCUMENTS, embed="later")
     index.embed(seconds=0)
@@ -445,7 +447,7 @@ def test_runs_of_rows_are_checked(tmp_path: Path, unembedded: Any) -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(1, 9)), max_size=4), st.integers(0, 50), st.integers(0, 20))
-def test_spans_are_taken_out_of_runs(gaps: list[tuple[int, int]], first: int, length: int) -> None:
+def test_spans_are_removed_from_runs(gaps: list[tuple[int, int]], first: int, length: int) -> None:
     runs: tuple[tuple[int, int], ...] = ()
     numbers: set[int] = set()
     at = 0
@@ -459,7 +461,7 @@ def test_spans_are_taken_out_of_runs(gaps: list[tuple[int, int]], first: int, le
     assert {n for a, b in left for n in range(a, b)} == numbers - set(range(first, first + length))
 
 
-def test_little_is_one_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_little_work_is_one_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pipeline, "SMALL", 100_000)
     index = mw.open(tmp_path / "i", embedder=SentenceEmbedder())
     changes: list[str] = []
@@ -470,7 +472,7 @@ def test_little_is_one_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert changes == ["rows"] and index.vectors().waiting == 0
 
 
-def test_what_is_told_of_two_phases_never_goes_back(tmp_path: Path) -> None:
+def test_progress_over_two_phases_never_decreases(tmp_path: Path) -> None:
     seen: list[tuple[int, int, str]] = []
     index = mw.open(tmp_path / "i", embedder=SentenceEmbedder(), views=("leaf", "slice"))
     index.add(DOCUMENTS, progress=lambda *told: seen.append(told))
@@ -481,10 +483,10 @@ def test_what_is_told_of_two_phases_never_goes_back(tmp_path: Path) -> None:
     texts = max(now for now in done if now <= total * 0.08)
     assert texts == pytest.approx(0.07 * total, abs=2)
     names = list(dict.fromkeys(name for now, _, name in seen if now > texts))
-    assert names[:3] == ["d0", "d1", "d2"], "the document at work is named"
+    assert names[:3] == ["d0", "d1", "d2"], "the message names the current document"
 
 
-def test_words_only_indexes_wait_for_nothing(tmp_path: Path) -> None:
+def test_indexes_without_embedder_need_no_vectors(tmp_path: Path) -> None:
     index = mw.open(tmp_path / "i", embedder="none")
     index.add(DOCUMENTS)
     index.add(tower(9), embed="later")
@@ -508,5 +510,5 @@ def test_synchronising_while_vectors_wait(tmp_path: Path) -> None:
     assert 0 < index.vectors().embedded < index.vectors().leaves
     report = index.sync(folder, embed="later")
     assert (report.moved, report.removed, report.replaced) == (1, 1, 1) and index.check() == []
-    assert index.vectors().embedded > 0, "the vectors of the moved document went along"
+    assert index.vectors().embedded > 0, "the moved document keeps its vectors"
     assert index.sync(folder).unchanged == 3 and index.vectors().waiting == 0 and index.check() == []

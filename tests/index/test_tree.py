@@ -49,7 +49,7 @@ def test_nodes_tile_at_every_depth(text: str) -> None:
 
 
 @given(TEXTS)
-def test_leaves_hold_their_limit_and_never_cross_a_heading(text: str) -> None:
+def test_leaves_keep_their_limit_and_never_cross_a_heading(text: str) -> None:
     document = Document(id="d", text=text)
     for leaf in tree_of(document).leaves:
         heading_lines = document.text[leaf.start : leaf.body]
@@ -61,12 +61,14 @@ def test_leaves_hold_their_limit_and_never_cross_a_heading(text: str) -> None:
         if not all(
             line.lstrip().startswith("#") for line in body.splitlines() if line.strip()
         ):  # more than bare headings
-            headings = [h for h in markdown_headings(text) if leaf.body < h.start]  # those in code blocks are none
+            headings = [
+                h for h in markdown_headings(text) if leaf.body < h.start
+            ]  # headings in code blocks do not count
             assert not any(text[h.end : leaf.end].strip() for h in headings)
 
 
-def test_a_title_and_headings_beyond_any_measure_stand_with_their_leaves_in_short() -> None:
-    """Each leaf has them: a megabyte of a heading over a thousand leaves would be a gigabyte."""
+def test_very_long_titles_and_headings_are_shortened_in_leaves() -> None:
+    """Each leaf stores them, so a heading of a megabyte over a thousand leaves would take a gigabyte."""
     long = "Elms and owls " * 5000
     document = Document(id="d", title=long, text=f"# {long}\n\n## {long} too\n\n" + "Owls eat mice at night. " * 400)
     tree = tree_of(document)
@@ -87,7 +89,7 @@ def test_every_section_counts_its_leaves(text: str) -> None:
 
 
 @given(TEXTS, st.lists(st.tuples(st.integers(-2, 5), st.integers(-5, 300), st.integers(-5, 320)), max_size=6))
-def test_an_outline_may_be_wrong(text: str, outline: list[tuple[int, int, int]]) -> None:
+def test_a_wrong_outline_is_corrected(text: str, outline: list[tuple[int, int, int]]) -> None:
     document = Document(id="d", text=text, outline=tuple(Heading(lv, "h", a, b) for lv, a, b in outline))
     assert problems(document, tree_of(document)) == []
 
@@ -117,11 +119,11 @@ def test_a_tree_worked_out_by_hand() -> None:
         (("Guide", "Run", "Fast"), 2, 1),
         (("Guide", "Run", "Slow"), 2, 1),
     ]
-    # the heading that has no text of its own stands in front of its first child's
+    # a heading without text moves in front of its first child's text
     assert tree.leaves[2].text.startswith("## Run\n\n### Fast")
 
 
-def test_a_heading_inside_a_given_unit_is_none() -> None:
+def test_a_heading_inside_a_given_unit_is_ignored() -> None:
     text = "Row one. Cats. Row two.\n\nDogs.\n\nThey bark."
     outline = tuple(Heading(1, name, text.index(name), text.index(name) + 5) for name in ("Cats.", "Dogs."))
     tree = tree_of(Document(id="d", text=text, outline=outline, units=((0, 23),)))
@@ -149,7 +151,7 @@ def test_long_text_without_headings_is_divided_at_blank_lines() -> None:
     assert all(text[s.start :].startswith("Paragraph") for s in tree.sections)
 
 
-def test_a_paragraph_s_end_closes_a_leaf_that_is_half_full_and_no_other() -> None:
+def test_the_end_of_a_paragraph_closes_only_a_leaf_that_is_half_full() -> None:
     def leaves(first: str) -> list[str]:
         text = f"{first}\n\nMore words.\n"
         return [leaf.text.strip() for leaf in tree_of(Document(id="d", text=text), TreeSettings(leaf_tokens=20)).leaves]
@@ -160,7 +162,7 @@ def test_a_paragraph_s_end_closes_a_leaf_that_is_half_full_and_no_other() -> Non
     assert leaves(less) == [f"{less}\n\nMore words."]
 
 
-def test_what_is_announced_stays_with_the_announcement() -> None:
+def test_an_announcement_stays_with_its_continuation() -> None:
     text = "Some words to begin with here.\n\nDo this:\n\n```\nrun it\n```\n"
     tree = tree_of(Document(id="d", text=text), TreeSettings(leaf_tokens=20))
     assert any("Do this:" in leaf.text and "run it" in leaf.text for leaf in tree.leaves)
@@ -173,7 +175,7 @@ ENGLISH = (
 
 
 def test_leaves_have_the_same_length_in_all_scripts() -> None:
-    """By the tokens of the shipped counter, which knows single letters of Russian, each sentence would be a leaf of its own."""
+    """The built-in counter splits Russian into single letters, so by its tokens each sentence would be a leaf by itself."""
     lengths = [
         [len(leaf.text) for leaf in tree_of(Document("d", text * 40), TreeSettings()).leaves]
         for text in (RUSSIAN, ENGLISH)
@@ -183,11 +185,11 @@ def test_leaves_have_the_same_length_in_all_scripts() -> None:
     assert count_tokens([RUSSIAN])[0] > 64 > 2 * neutral_lengths([RUSSIAN])[0]
 
 
-def test_a_long_sentence_is_whole_where_an_english_one_is() -> None:
+def test_a_sentence_is_split_at_the_same_length_in_all_languages() -> None:
     long = RUSSIAN.strip()[:-1] + ", и " + RUSSIAN.lower().strip()[:-1] + ", и " + RUSSIAN.lower()
     (leaf,) = tree_of(Document("d", long), TreeSettings()).leaves
     assert len(leaf.sentences) == 1 and leaf.tokens > TreeSettings().max_leaf_tokens
-    assert leaf.tokens == leaf.sentences[0].tokens == count_tokens([long])[0]  # what budgets count is not the length
+    assert leaf.tokens == leaf.sentences[0].tokens == count_tokens([long])[0]  # budgets count tokens, not the length
 
 
 def test_sizes_are_in_tokens_of_english() -> None:
@@ -195,7 +197,7 @@ def test_sizes_are_in_tokens_of_english() -> None:
     assert abs(neutral_lengths([ENGLISH * 20])[0] / count_tokens([ENGLISH * 20])[0] - 1) < 0.2
 
 
-def test_english_documents_are_cut_by_tokens_as_they_ever_were(bench: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_english_documents_are_split_by_tokens(bench: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     task = load_question_set(bench / "hotpotqa")
     documents = task.documents[::40]
     trees = build_trees(documents, count_tokens)

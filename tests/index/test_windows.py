@@ -13,7 +13,7 @@ SIZES = st.lists(st.integers(0, 12), max_size=14)
 
 
 def literal(sizes: list[int], size: int, overlap: int) -> list[tuple[int, int]]:
-    """Each window as long as it can be; the next begins at the first place from which it may."""
+    """Return windows of maximum length. Each begins at the earliest possible unit."""
     ranges: list[tuple[int, int]] = []
     first = 0
     while first < len(sizes):
@@ -35,12 +35,12 @@ def literal(sizes: list[int], size: int, overlap: int) -> list[tuple[int, int]]:
 
 
 @given(SIZES, st.integers(1, 20), st.integers(0, 20))
-def test_windows_are_the_literal_ones(sizes: list[int], size: int, overlap: int) -> None:
+def test_windows_equal_a_literal_search(sizes: list[int], size: int, overlap: int) -> None:
     assert windows(sizes, size, overlap) == literal(sizes, size, overlap)
 
 
 @given(SIZES, st.integers(1, 20), st.integers(0, 20))
-def test_every_unit_is_held_and_every_window_brings_something_new(sizes: list[int], size: int, overlap: int) -> None:
+def test_windows_cover_all_units_and_each_adds_a_new_one(sizes: list[int], size: int, overlap: int) -> None:
     ranges = windows(sizes, size, overlap)
     assert {unit for first, end in ranges for unit in range(first, end)} == set(range(len(sizes)))
     for first, end in ranges:

@@ -1,4 +1,4 @@
-"""How far the way into an index is: told in characters, never backwards, and at the end all of it."""
+"""The progress of indexing: in characters, never decreasing, and complete at the end."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mergewise.protocols import FloatArray, PartEmbedder
 
 
 class PartsEmbedder(HashEmbedder):
-    """The first number of a part's vector is where it starts."""
+    """An embedder whose vectors of parts begin with the part's offset."""
 
     def embed_parts(
         self, texts: Sequence[str], parts: Sequence[Sequence[tuple[int, int]]]
@@ -52,7 +52,7 @@ def test_two_files_worked_out_by_hand() -> None:
     ]
 
 
-def test_work_that_comes_later_is_added_in_silence() -> None:
+def test_additional_work_is_added_without_a_message() -> None:
     progress, told = watched()
     progress.begin([10])
     progress.begin_more(5)
@@ -62,7 +62,7 @@ def test_work_that_comes_later_is_added_in_silence() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 500), st.lists(st.floats(0, 1), max_size=4)), max_size=5))
-def test_what_is_done_never_shrinks_and_never_exceeds_the_whole(batches: list[tuple[int, list[float]]]) -> None:
+def test_progress_never_decreases_and_never_exceeds_the_total(batches: list[tuple[int, list[float]]]) -> None:
     progress, told = watched()
     progress.begin([characters for characters, _ in batches])
     for characters, shares in batches:
@@ -78,7 +78,7 @@ def test_what_is_done_never_shrinks_and_never_exceeds_the_whole(batches: list[tu
 
 
 @given(st.lists(st.text("ab ", min_size=1, max_size=5), max_size=7), st.integers(1, 3))
-def test_a_watched_embedder_gives_what_it_is_given(texts: list[str], at_once: int) -> None:
+def test_a_watched_embedder_returns_unchanged_vectors(texts: list[str], at_once: int) -> None:
     import mergewise.index.work as work
 
     progress, told = watched()
@@ -100,7 +100,7 @@ def test_a_watched_embedder_gives_what_it_is_given(texts: list[str], at_once: in
     assert total - told[-1][0] <= 1
 
 
-def test_many_texts_are_embedded_in_portions_of_which_each_is_told() -> None:
+def test_texts_are_embedded_in_parts_with_a_message_each() -> None:
     progress, told = watched()
     texts = ["cat"] * (TEXTS_AT_ONCE + 1)
     progress.begin([3 * len(texts)])
@@ -113,7 +113,7 @@ def test_many_texts_are_embedded_in_portions_of_which_each_is_told() -> None:
     assert np.array_equal(embedder.embed_queries(["cat"]), inner.embed_queries(["cat"]))
 
 
-def test_nobody_listens_and_nothing_is_watched() -> None:
+def test_an_embedder_is_not_wrapped_without_a_listener() -> None:
     embedder = HashEmbedder()
     silent = IndexingProgress()
     silent.begin([3])

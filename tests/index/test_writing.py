@@ -1,4 +1,4 @@
-"""What a chat model writes about documents: windows, attempts, halves, failures, costs. By a model that follows a script."""
+"""Writing about documents by a scripted chat model: windows, attempts, halves, failures, costs."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def written(chat: Any, *sources: WritingSource, settings: MarkerSettings = SETTI
 
 
 def by_attempt(*answers: Callable[[Sequence[Message]], str]) -> ScriptedChat:
-    """A model whose answer depends on how often it was asked about the first paragraph that a prompt asks about."""
+    """Return a model whose answer depends on the number of earlier calls about the first requested paragraph."""
     times: Counter[int] = Counter()
 
     def turn(messages: Sequence[Message]) -> Turn:
@@ -74,7 +74,7 @@ def test_windows_overlap_and_keep_the_numbers_of_the_document() -> None:
     )
 
 
-def test_question_and_answer_fit_into_the_models_window() -> None:
+def test_prompt_and_answer_fit_into_the_models_window() -> None:
     chat = ScriptedChat(lambda messages: good(messages), window=2500)
     written(chat, settings=MarkerSettings(made="model", segment=32, window=100_000))
     assert len(chat.asked) > 1
@@ -82,8 +82,8 @@ def test_question_and_answer_fit_into_the_models_window() -> None:
         assert sum(count_tokens([message.text for message in call.messages])) + call.max_tokens <= 2500
 
 
-def test_a_window_that_is_too_small_is_a_wrong_usage() -> None:
-    with pytest.raises(UsageError, match="too few"):
+def test_a_window_that_is_too_small_is_refused() -> None:
+    with pytest.raises(UsageError, match="too small to write"):
         written(ScriptedChat(lambda messages: good(messages), window=900))
 
 
@@ -102,7 +102,7 @@ def test_the_prompt_says_how_many_and_quotes_the_text() -> None:
         "\n", " "
     )
     assert "attempt" not in user and "attempt 2" in prompt(other, SETTINGS)[1].text
-    assert prompt(other, SETTINGS)[0].text == system, "what is the same in every call comes first"
+    assert prompt(other, SETTINGS)[0].text == system, "the constant part comes first"
 
 
 def test_examples_built_in_and_of_ones_own(tmp_path: Any) -> None:
@@ -127,12 +127,12 @@ def half(messages: Sequence[Message]) -> str:
     return answer(markers(messages)[::2])
 
 
-def of_all_or_the_rest(messages: Sequence[Message]) -> str:
+def answer_all_or_rest(messages: Sequence[Message]) -> str:
     return (half if asked(messages) == list(shown(messages)) else good)(messages)
 
 
-def test_the_rest_is_asked_about_and_joined() -> None:
-    chat = ScriptedChat(lambda messages: of_all_or_the_rest(messages))
+def test_further_attempts_ask_about_the_rest() -> None:
+    chat = ScriptedChat(lambda messages: answer_all_or_rest(messages))
     (one,) = written(chat)
     assert len(one.coverages) == 2 and 0.4 < one.coverages[0] < 0.95 and one.coverages[1] == 1.0
     first = [call for call in chat.asked if asked(call.messages) == list(shown(call.messages))]
@@ -142,13 +142,13 @@ def test_the_rest_is_asked_about_and_joined() -> None:
     assert all(n - 1 in shown(call.messages) for call in chat.asked[len(first) :] for n in asked(call.messages))
 
 
-def test_after_three_attempts_it_is_enough() -> None:
+def test_attempts_end_after_three() -> None:
     chat = ScriptedChat(lambda messages: answer([]))
     (one,) = written(chat)
     assert one.coverages == (0.0, 0.0, 0.0) and one.items == () and one.rejects["nothing to read"] == len(chat.asked)
 
 
-def test_again_asks_the_same_with_the_attempts_number_and_keeps_the_best() -> None:
+def test_again_repeats_calls_with_the_attempts_number_and_keeps_the_best() -> None:
     chat = by_attempt(
         half, lambda messages: answer(markers(messages)[:1]), lambda messages: answer(markers(messages)[1:])
     )
@@ -162,8 +162,8 @@ def test_again_asks_the_same_with_the_attempts_number_and_keeps_the_best() -> No
     assert len(one.items) == total - 1 and one.coverages[-1] == max(one.coverages) == (total - 1) / total
 
 
-def test_again_asks_what_is_covered_window_by_window_but_not_as_a_whole() -> None:
-    """Windows share a segment: what they leave out counts for more in the document than in each of them."""
+def test_again_repeats_windows_if_the_document_lacks_coverage() -> None:
+    """Windows share a segment, so an uncovered segment counts more in the document than in each window."""
     text = " ".join(f"The bridge number {n} was built in the year {1900 + n} by Brook." for n in range(40))
     given = source(text=text, segment=16)
     settings = MarkerSettings(made="model", segment=16, window=64, overlap=1, policy="again", coverage=0.75, attempts=3)
@@ -177,13 +177,13 @@ def test_again_asks_what_is_covered_window_by_window_but_not_as_a_whole() -> Non
         return Turn(answer([marker(n, given.of(n)) for n in numbers if n != left_out]))
 
     (one,) = written(ScriptedChat(turn), given, settings=settings)
-    assert min(map(len, calls)) >= 4, "each window is covered to three quarters"
-    assert one.coverages[0] < 0.75, "and the document is not"
-    assert one.coverages[1:] == (1.0,), "every attempt that is counted asked something"
+    assert min(map(len, calls)) >= 4, "each window has a coverage of three quarters"
+    assert one.coverages[0] < 0.75, "but the document does not"
+    assert one.coverages[1:] == (1.0,), "every counted attempt made calls"
     assert all(len(texts) == 2 and texts[1].endswith("This is attempt 2.") for texts in calls.values())
 
 
-def test_again_leaves_a_window_that_is_covered_just_as_far_as_is_asked() -> None:
+def test_again_skips_a_window_with_exactly_enough_coverage() -> None:
     def turn(messages: Sequence[Message]) -> str:
         numbers = asked(messages)
         return answer(markers(messages)[: 2 * len(numbers) // 5] if 0 in numbers else [])
@@ -218,7 +218,7 @@ def test_again_leaves_a_window_that_is_covered_just_as_far_as_is_asked() -> None
         ({"value": "v", "key": "k?", "paragraphs": [-1]}, "paragraph out of range"),
     ],
 )
-def test_what_cannot_be_taken_is_counted_by_kind(record: Any, kind: str) -> None:
+def test_rejects_are_counted_by_kind(record: Any, kind: str) -> None:
     def turn(messages: Sequence[Message]) -> Turn:
         return Turn(answer([*markers(messages), record]))
 
@@ -228,14 +228,14 @@ def test_what_cannot_be_taken_is_counted_by_kind(record: Any, kind: str) -> None
     assert one.rejects[kind] == 1 and one.coverages == (1.0,)
 
 
-def test_a_marker_without_measure_is_not_taken() -> None:
+def test_a_marker_beyond_all_limits_is_rejected() -> None:
     for long in ({"value": "v " * 20_000, "key": "k?"}, {"value": "v", "key": "k " * 2_000}):
         with pytest.raises(Rejected, match="too long"):
             marker_of({**long, "paragraphs": [0]}, WritingRequest(source(), (0,), (0,)), 3)
 
 
 @pytest.mark.parametrize("numbers", [["0"], [0.0], "0", 0, ["[Paragraph 0]"], [0, 0]])
-def test_numbers_in_other_forms_are_read(numbers: Any) -> None:
+def test_numbers_in_other_forms_are_parsed(numbers: Any) -> None:
     given = source(text=TEXT[:100])
     chat = ScriptedChat([answer([{"v": "It.", "k": ["What?"], "paragraph_indices": numbers}])])
     (one,) = written(chat, given)
@@ -253,7 +253,7 @@ def test_numbers_in_other_forms_are_read(numbers: Any) -> None:
         ([], [1], [1]),
     ],
 )
-def test_numbers_are_those_of_the_paragraphs_that_hold_what_is_said(
+def test_numbers_are_corrected_to_the_supporting_paragraphs(
     said: list[int], named: list[int], right: list[int]
 ) -> None:
     given = source()
@@ -266,7 +266,7 @@ def test_numbers_are_those_of_the_paragraphs_that_hold_what_is_said(
     assert list(kept.paragraphs) == named and not kept.renumbered
 
 
-def test_near_duplicates_are_dropped_but_not_where_a_figure_differs() -> None:
+def test_near_duplicates_are_dropped_unless_a_figure_differs() -> None:
     said = "The town council met in the long hall on the first of May and voted for the bridge with 12 votes"
     values = [f"{said}.", f"{said} .", f"{said} indeed.", f"{said.replace('12', '13')}."]
     listed = [{"value": value, "key": f"What {n}?", "paragraphs": [0]} for n, value in enumerate(values)]
@@ -274,27 +274,27 @@ def test_near_duplicates_are_dropped_but_not_where_a_figure_differs() -> None:
     assert [item.key for item in one.items] == ["What 0?", "What 3?"] and one.rejects["duplicate"] == 2
 
 
-# -- answers that are cut off, input that is refused
+# -- truncated answers, refused input
 
 
 def long(messages: Sequence[Message]) -> str:
-    """Good markers, of which each is so long that few of them fit into an answer."""
+    """Return good markers that are so long that only a few fit into an answer."""
     texts = shown(messages)
     return answer([{**marker(n, texts[n]), "value": f"{texts[n]} " * 6} for n in asked(messages)])
 
 
-def test_an_answer_at_its_limit_keeps_what_is_whole_and_halves_the_rest() -> None:
+def test_a_truncated_answer_keeps_complete_records_and_asks_the_rest_in_halves() -> None:
     chat = ScriptedChat(lambda messages: long(messages))
     (one,) = written(chat, settings=MarkerSettings(made="model", segment=32, window=512, attempts=1))
     assert one.rejects["cut off"] >= 1 and one.coverages == (1.0,)
     prompts = [call.messages[-1].text for call in chat.asked]
-    assert len(set(prompts)) == len(prompts), "nothing is asked twice"
+    assert len(set(prompts)) == len(prompts), "no call is made twice"
     sizes = [len(asked(call.messages)) for call in chat.asked]
     assert min(sizes) < max(sizes)
 
 
 class Refusing(ScriptedChat):
-    """Takes a few paragraphs at once."""
+    """A model that accepts only a few paragraphs at once."""
 
     async def complete(self, messages: Any, *, max_tokens: int = 1024, schema: Any = None) -> Any:
         if len(shown(messages)) > 3:
@@ -302,7 +302,7 @@ class Refusing(ScriptedChat):
         return await super().complete(messages, max_tokens=max_tokens, schema=schema)
 
 
-def test_input_that_is_refused_is_asked_in_halves() -> None:
+def test_refused_input_is_asked_in_halves() -> None:
     (one,) = written(Refusing(lambda messages: good(messages)))
     assert one.coverages == (1.0,) and one.failure == ""
 
@@ -311,7 +311,7 @@ def test_input_that_is_refused_is_asked_in_halves() -> None:
 
 
 class Failing(ScriptedChat):
-    """Fails for good where a prompt holds a word."""
+    """A model that fails permanently if a prompt contains a word."""
 
     def __init__(self, word: str) -> None:
         super().__init__(lambda messages: good(messages))
@@ -325,17 +325,17 @@ class Failing(ScriptedChat):
         return await super().complete(messages, max_tokens=max_tokens, schema=schema)
 
 
-def test_one_document_that_fails_stops_no_other(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_failed_document_does_not_stop_the_others(caplog: pytest.LogCaptureFixture) -> None:
     texts = [TEXT[:800], TEXT[:800].replace("1903", "XXX"), TEXT[:800]]
     sources = [source(str(n), f"Part {n}. {text}") for n, text in enumerate(texts)]
     with caplog.at_level(logging.WARNING, logger="mergewise"):
         first, second, third = written(Failing("XXX"), *sources)
     assert first.failure == third.failure == "" and first.coverages == third.coverages == (1.0,)
     assert second.failure == "it fails" and second.coverages[0] < 1.0
-    assert "markers of 1 are not complete: it fails" in caplog.text
+    assert "incomplete markers of 1: it fails" in caplog.text
 
 
-def test_an_endpoint_that_is_down_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unavailable_endpoint_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(writing, "AT_ONCE", 1)
     chat = Failing("Bridges")
     with pytest.raises(ModelError, match="run it again"):
@@ -346,9 +346,7 @@ def test_an_endpoint_that_is_down_ends_the_run(monkeypatch: pytest.MonkeyPatch) 
 # -- costs
 
 
-def test_the_estimate_is_what_is_then_paid_and_counts_nothing_twice(
-    tmp_path: Any, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_the_estimate_equals_the_cost_and_counts_nothing_twice(tmp_path: Any, caplog: pytest.LogCaptureFixture) -> None:
     model = ScriptedChat(lambda messages: good(messages), window=32_768)
     chat = CachedChat(model, tmp_path)
     sources = [source(str(n), f"Part {n}. {TEXT}") for n in range(3)]
@@ -358,7 +356,9 @@ def test_the_estimate_is_what_is_then_paid_and_counts_nothing_twice(
     paid = sum((one.usage for one in results[1:]), start=results[0].usage)
     assert (plan.documents, plan.usage.calls, plan.kept) == (3, len(model.asked), 0) and paid.calls == plan.usage.calls
     assert plan.usage.input_tokens == paid.input_tokens
-    assert f"markers of 3 documents by scripted: {paid.calls} calls, about {paid.input_tokens} tokens" in caplog.text
+    assert (
+        f"markers of 3 documents by scripted: {paid.calls} calls, about {paid.input_tokens} input tokens" in caplog.text
+    )
     after = estimate(sources, task(SETTINGS), policy(SETTINGS), Models(count_tokens, chat=chat))
     assert (after.documents, after.usage.calls, after.kept) == (0, 0, len(model.asked))
     again = written(chat, *sources)
@@ -366,7 +366,7 @@ def test_the_estimate_is_what_is_then_paid_and_counts_nothing_twice(
     assert len(model.asked) == paid.calls and all(one.usage.calls == 0 for one in again)
 
 
-def test_what_two_documents_share_is_paid_once(tmp_path: Any) -> None:
+def test_equal_documents_are_paid_once(tmp_path: Any) -> None:
     model = ScriptedChat(lambda messages: Turn(good(messages), pause=0.01))
     chat = CachedChat(model, tmp_path)
     sources = [source(str(n)) for n in range(3)]
@@ -377,7 +377,7 @@ def test_what_two_documents_share_is_paid_once(tmp_path: Any) -> None:
     assert len({call.text for call in model.asked}) == len(model.asked)
 
 
-def test_progress_reaches_the_whole_and_no_more() -> None:
+def test_progress_ends_at_exactly_the_total() -> None:
     told: list[float] = []
     chat = by_attempt(half, good)
     models = Models(count_tokens, chat=chat)
@@ -392,13 +392,13 @@ def test_calls_run_side_by_side_under_a_limit(monkeypatch: pytest.MonkeyPatch) -
     assert chat.transcript.most_at_once == 3
 
 
-def test_a_document_of_one_paragraph_is_asked_about_again_in_other_words() -> None:
+def test_a_second_attempt_about_one_paragraph_has_another_prompt() -> None:
     chat = by_attempt(lambda messages: answer([]), good)
     (one,) = written(chat, source(text=TEXT[:70]))
     assert one.coverages == (0.0, 1.0) and "attempt 2" in chat.asked[1].text
 
 
-def test_further_attempts_say_what_was_wrong_before() -> None:
+def test_further_attempts_name_earlier_faults() -> None:
     bad = {"value": "The bridge.", "key": "bridge", "paragraphs": [0]}
     chat = by_attempt(lambda messages: answer([bad]), good)
     (one,) = written(chat, source(text=TEXT[:70]))
@@ -406,11 +406,11 @@ def test_further_attempts_say_what_was_wrong_before() -> None:
     assert "could not be used" not in chat.asked[0].text
 
 
-# -- how often work is done
+# -- repeated work
 
 
-class Counted:
-    """How often a function was called, and with what."""
+class CallRecorder:
+    """A wrapper that records the arguments of all calls."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self.calls: list[tuple[Any, ...]] = []
@@ -421,10 +421,10 @@ class Counted:
         return self._function(*arguments)
 
 
-def test_a_prompt_is_built_once_a_call_and_once_a_document_to_measure_it() -> None:
-    chat = ScriptedChat(lambda messages: of_all_or_the_rest(messages))
+def test_a_prompt_is_built_once_per_call_and_once_per_document() -> None:
+    chat = ScriptedChat(lambda messages: answer_all_or_rest(messages))
     plain = task(SETTINGS)
-    build = Counted(plain.prompt)
+    build = CallRecorder(plain.prompt)
     sources = [source("a"), source("b", f"Part b. {TEXT}")]
     results = write(sources, replace(plain, prompt=build), policy(SETTINGS), Models(count_tokens, chat=chat))
     assert all(len(one.coverages) == 2 for one in results)
@@ -432,7 +432,7 @@ def test_a_prompt_is_built_once_a_call_and_once_a_document_to_measure_it() -> No
 
 
 def test_a_sentence_is_judged_once_and_a_paragraph_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    judged, read = Counted(Judge.judge), Counted(ReadSource.of)
+    judged, read = CallRecorder(Judge.judge), CallRecorder(ReadSource.of)
     monkeypatch.setattr(Judge, "judge", lambda *arguments: judged(*arguments))
     monkeypatch.setattr(ReadSource, "of", lambda *arguments: read(*arguments))
     given = source()

@@ -25,7 +25,7 @@ from mergewise.inputs import inputs_of
 from tests.cli.test_eval_runs import counted, timeless_bytes
 from tests.cli.test_eval_runs import run as run_evaluation
 from tests.evaluate.towns import saved_task
-from tests.index.errands import killed_apart, noisy, square
+from tests.index.errands import kill_other_process, noisy, square
 from tests.index.test_executors import tables_on_disk
 from tests.support import add_inputs
 
@@ -120,8 +120,8 @@ def test_workers_of_a_cluster_keep_what_the_pool_promises(nodes: Any, caplog: py
         assert [record.getMessage() for record in caplog.records] == ["number 1", "number 2"]
         caplog.clear()
         # what kills every worker is done here, and the workers are replaced
-        assert list(pool.map(killed_apart, [(here, number) for number in range(9)])) == list(range(9))
-        assert len([r for r in caplog.records if "done again" in r.getMessage()]) == cluster.TRIES
+        assert list(pool.map(kill_other_process, [(here, number) for number in range(9)])) == list(range(9))
+        assert len([r for r in caplog.records if "processed again" in r.getMessage()]) == cluster.TRIES
         assert next(iter(pool.map(square, [7])))[1] in pool.pids
 
 
@@ -204,7 +204,7 @@ def test_no_cluster_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(cluster, "JOIN_SECONDS", 4.0)
     index = mw.open(tmp_path / "index", embedder="none")
     for address in ("127.0.0.1:1", "nonsense"):
-        with pytest.raises(UsageError, match="no Ray cluster at") as raised:
+        with pytest.raises(UsageError, match="Ray cluster not available at") as raised:
             index.add(*notes(), ray=address)
         assert "--ray local" in raised.value.hint
     assert len(index) == 0

@@ -1,4 +1,4 @@
-"""An object store that the tests of this room share."""
+"""An object store that the tests of this folder share."""
 
 from __future__ import annotations
 

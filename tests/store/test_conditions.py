@@ -1,4 +1,4 @@
-"""Conditions on documents: what is understood, what is refused and how, and the database held to a slow reading of the tree."""
+"""Conditions on documents: valid and invalid ones, and the database compared with a slow evaluation of the tree."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def reader(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LanceReader]:
 
 
 def expected(where: str) -> set[int]:
-    """By the slow reading."""
+    """Evaluate a condition slowly."""
     condition = parse_condition(where, KINDS)
     return {
         number for number, d in enumerate(DOCUMENTS) if meets(condition, {"id": d.id, "title": d.title, **d.metadata})
@@ -76,7 +76,7 @@ def expected(where: str) -> set[int]:
         (f"id in ({', '.join(repr(f'd{i}') for i in range(2, 5000))})", {2, 3, 4}),
     ],
 )
-def test_what_is_understood(where: str, numbers: set[int], reader: LanceReader) -> None:
+def test_valid_conditions_are_parsed(where: str, numbers: set[int], reader: LanceReader) -> None:
     found: Set[int] = reader.numbers(where)
     assert found == expected(where) == numbers
 
@@ -122,14 +122,14 @@ def test_what_is_understood(where: str, numbers: set[int], reader: LanceReader) 
         ("x" * 100_001, "100,001 characters", "100,000"),
     ],
 )
-def test_what_is_refused(where: str, said: str, hint: str, reader: LanceReader) -> None:
+def test_invalid_conditions_are_refused(where: str, said: str, hint: str, reader: LanceReader) -> None:
     with pytest.raises(UsageError) as caught:
         reader.numbers(where)
     assert said in caught.value.message and hint in caught.value.hint
     assert "_text" not in caught.value.hint and len(str(caught.value)) < 900
 
 
-def test_all_that_finds_documents_refuses_alike(tmp_path: Path) -> None:
+def test_context_and_ask_refuse_invalid_conditions(tmp_path: Path) -> None:
     with mw.open(tmp_path / "index", embedder="none") as index:
         index.add(*DOCUMENTS)
         for call in (index.context, index.ask):
@@ -138,18 +138,18 @@ def test_all_that_finds_documents_refuses_alike(tmp_path: Path) -> None:
                     call("What do owls eat?", where=where)
 
 
-def test_a_condition_has_a_time(reader: LanceReader, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_slow_condition_is_refused(reader: LanceReader, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lance_state, "CONDITION_SECONDS", 0.0)
     with pytest.raises(UsageError, match="takes more than 0 seconds"):
         reader.numbers("title like '%in time%'")
 
 
 @pytest.mark.parametrize("piece", ["1", ".", "'", "''", "a", " ", "(", "-", "not ", "1e", "`", "and "])
-def test_a_condition_is_read_in_a_time_that_grows_with_it(piece: str) -> None:
+def test_a_condition_is_parsed_in_linear_time(piece: str) -> None:
     began = time.process_time()
     with pytest.raises(UsageError):
         parse_condition(piece * (99_000 // len(piece)) + "!", KINDS)
-    # it takes a tenth of a second; with every character looked at for every other one, minutes
+    # it takes a tenth of a second, while a quadratic algorithm would take minutes
     assert time.process_time() - began < 5
 
 
@@ -203,7 +203,7 @@ def agrees(where: str, reader: LanceReader) -> None:
 
 @given(where=truth)
 @settings(max_examples=20_000 if LONG else 80)
-def test_the_database_agrees_with_a_slow_reading(where: str, reader: LanceReader) -> None:
+def test_the_database_agrees_with_a_slow_evaluation(where: str, reader: LanceReader) -> None:
     agrees(where, reader)
 
 

@@ -1,4 +1,4 @@
-"""Damaged files of an index: every call ends well or in CorruptIndex, `check` says what is concerned, `repair` mends it."""
+"""Damaged files of an index: every call succeeds or raises CorruptIndex, `check` reports the damage, `repair` repairs it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def document(number: int) -> Document:
 
 @pytest.fixture(scope="module", params=["none", "hash"])
 def whole(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Embedder | None]:
-    """An index with a history: two changes and a removal, all views."""
+    """An index with a history: two changes and a removal, with all views."""
     embedder = HashEmbedder() if request.param == "hash" else None
     directory = tmp_path_factory.mktemp("whole") / "index"
     index = mergewise.open(directory, embedder=embedder or "none", views=("leaf", "slice"))
@@ -45,7 +45,7 @@ def whole(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 
 def kind_of(path: Path, directory: Path) -> str:
-    """A kind of file: the table and the folder in it, or the mapped file's kind; names hold random parts."""
+    """Return the kind of a file without the random parts of its name: the table and its folder, or the mapped file's kind."""
     parts = path.relative_to(directory).parts
     if parts[0] == "mapped":
         return "mapped/" + parts[1].rpartition("-")[0]
@@ -67,7 +67,7 @@ def spoil(path: Path, damage: str, pick: random.Random) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_damage_of_any_file_is_told_and_never_anything_else(
+def test_damage_of_any_file_is_reported_as_damage(
     whole: tuple[Path, Embedder | None], tmp_path: Path, seed: int
 ) -> None:
     directory, embedder = whole
@@ -78,8 +78,7 @@ def test_damage_of_any_file_is_told_and_never_anything_else(
     assert {"manifest.json", "documents.lance/data.lance", "mapped/leaf-rows"} <= set(kinds)
     told = mended = 0
     for number, (kind, paths) in enumerate(kinds.items()):
-        # nothing reads transactions; of the other kinds the first round takes every third one, with vectors
-        # others than without
+        # nothing reads transactions; the first round tests a third of the other kinds, a different third with vectors
         if seed == 0 and ("_transactions" in kind or number % 3 != (embedder is None)):
             continue
         pick = random.Random(f"{kind} {seed}")
@@ -88,7 +87,7 @@ def test_damage_of_any_file_is_told_and_never_anything_else(
         shutil.copytree(directory, copy)
         path, damage = pick.choice(paths), pick.choice(DAMAGES)
         spoil(copy / path, damage, pick)
-        corrupt, left = tried(copy, embedder)
+        corrupt, left = use_and_repair(copy, embedder)
         told += corrupt
         mended += not left
         if "documents.lance" not in kind and kind != "manifest.json":
@@ -96,15 +95,16 @@ def test_damage_of_any_file_is_told_and_never_anything_else(
     assert told and mended > (4 if seed == 0 else 10)
 
 
-def tried(directory: Path, embedder: Embedder | None) -> tuple[bool, list[str]]:
-    """Whether anything ended in CorruptIndex, and what a repair leaves. Any other error is raised as it is."""
+def use_and_repair(directory: Path, embedder: Embedder | None) -> tuple[bool, list[str]]:
+    """Use and repair an index. Return whether a call raised CorruptIndex, and the problems after the repair."""
     corrupt = False
     try:
         index = mergewise.open(directory, embedder=embedder, create=False)
     except CorruptIndex as error:
         assert error.hint
         return True, [error.message]
-    except (UsageError, StoreError) as error:  # the manifest is gone, or says something else now
+    # the manifest is missing or has changed
+    except (UsageError, StoreError) as error:
         return True, [error.message]
     calls = (
         lambda: index.context(QUESTION, where="title != 'x'"),
@@ -119,7 +119,7 @@ def tried(directory: Path, embedder: Embedder | None) -> tuple[bool, list[str]]:
             assert error.hint
             corrupt = True
     problems = index.check()
-    assert not corrupt or problems, "what cannot be read is found by check"
+    assert not corrupt or problems, "check reports unreadable files"
     left = index.check(repair=True)
     if not left:
         assert index.context(QUESTION).passages and {d.id for d in index.documents()} == STANDING
@@ -137,7 +137,7 @@ def copied(whole: tuple[Path, Embedder | None], tmp_path: Path) -> tuple[Path, m
 
 
 def contents(index: mergewise.Index) -> tuple[object, ...]:
-    """What an index holds, whatever the ids of its rows."""
+    """Return the contents of an index without the ids of its rows."""
     reader = index.store.reader()
     stored = reader.document_rows([f"d{i}" for i in range(7)])
     leaves = {row.document.id: [(leaf.start, leaf.end, leaf.text) for leaf in row["leaf"]] for row in stored}
@@ -145,7 +145,7 @@ def contents(index: mergewise.Index) -> tuple[object, ...]:
 
 
 @pytest.mark.parametrize("table", ["leaf", "section", "name", "chunk", "slice"])
-def test_check_names_the_table_and_the_documents_and_repair_makes_it_again(
+def test_check_names_the_table_and_the_documents_and_repair_rebuilds_it(
     whole: tuple[Path, Embedder | None], tmp_path: Path, table: str
 ) -> None:
     directory, index = copied(whole, tmp_path)
@@ -163,7 +163,7 @@ def test_check_names_the_table_and_the_documents_and_repair_makes_it_again(
     assert index.check() == []
 
 
-def test_without_the_documents_it_is_said_what_to_do(whole: tuple[Path, Embedder | None], tmp_path: Path) -> None:
+def test_damaged_documents_give_a_hint(whole: tuple[Path, Embedder | None], tmp_path: Path) -> None:
     directory, index = copied(whole, tmp_path)
     for path in tables(directory, "documents"):
         path.unlink()
@@ -172,7 +172,7 @@ def test_without_the_documents_it_is_said_what_to_do(whole: tuple[Path, Embedder
         assert "'documents'" in said.what and "index the documents again" in said.what
 
 
-def test_a_text_that_changed_on_the_disk_is_found_and_not_taken_for_good(
+def test_a_text_that_changed_on_disk_is_reported_until_it_is_indexed_again(
     whole: tuple[Path, Embedder | None], tmp_path: Path
 ) -> None:
     directory, index = copied(whole, tmp_path)
@@ -189,7 +189,7 @@ def test_a_text_that_changed_on_the_disk_is_found_and_not_taken_for_good(
     assert index.check() == []
 
 
-def test_what_the_machine_lacks_is_no_damage(tmp_path: Path) -> None:
+def test_a_problem_of_the_machine_is_not_damage(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="make room") as error, reading(tmp_path):
         raise OSError(28, "No space left on device")
     assert not isinstance(error.value, CorruptIndex)
@@ -209,9 +209,7 @@ def test_a_wrong_condition_is_not_taken_for_damage(whole: tuple[Path, Embedder |
         index.context(QUESTION, where="nothing = 1")
 
 
-def test_what_is_kept_in_memory_hides_no_damage_from_a_check(
-    whole: tuple[Path, Embedder | None], tmp_path: Path
-) -> None:
+def test_caches_do_not_hide_damage_from_check(whole: tuple[Path, Embedder | None], tmp_path: Path) -> None:
     directory, embedder = whole
     for number, deleted in enumerate(sorted(directory.rglob("section.lance/_deletions/*"))):
         copy = shutil.copytree(directory, tmp_path / str(number))
@@ -221,7 +219,7 @@ def test_what_is_kept_in_memory_hides_no_damage_from_a_check(
             assert index.check() and index.check(repair=True) == []
 
 
-def test_an_index_that_takes_the_place_of_another_one_is_read_from_its_own_files(tmp_path: Path) -> None:
+def test_an_index_that_replaces_another_is_read_from_its_own_files(tmp_path: Path) -> None:
     texts = {"owls": "Owls eat mice at night.", "cats": "Cats sleep all day."}
     for title, text in texts.items():
         with mergewise.open(tmp_path / title, embedder="none") as index:

@@ -1,4 +1,4 @@
-"""Searches within filters against a literal scan: random conditions, copies and ties, whichever way the filter is applied."""
+"""Filtered searches against a literal scan: random conditions, copies and ties, with all ways to apply the filter."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ REGISTRY = {"leaf": replace(LEAVES, tables=lambda _: TABLES)}
 
 
 def document(number: int, place: int, own_title: bool) -> DocumentRows:
-    """One of few texts. With a title of its own it ties with others of its text, without one it is a copy."""
+    """Return a document with one of few texts. With its own title it ties with equal texts, without one it is a copy."""
     title = f"T{number}" if own_title else ""
     return rows_of(number, DRAWN[number % TEXTS], VECTORS[number % TEXTS], place, title)
 
@@ -51,7 +51,7 @@ def reader(tmp_path_factory: pytest.TempPathFactory) -> LanceReader:
     places = np.random.default_rng(0).permutation(DOCUMENTS).tolist()
     store.write([document(number, place, number % 3 > 0) for number, place in enumerate(places)])
     store.optimize()
-    # some that no search index has, and some that are gone
+    # some unindexed rows, and some deleted documents
     store.write([document(number, number, number % 3 > 0) for number in range(DOCUMENTS, DOCUMENTS + 40)])
     store.optimize()
     store.write([document(number, number, number % 3 > 0) for number in range(DOCUMENTS + 40, DOCUMENTS + 50)])
@@ -60,7 +60,7 @@ def reader(tmp_path_factory: pytest.TempPathFactory) -> LanceReader:
 
 
 class Steps:
-    """A query of LanceDB, and the stream of its batches of ten rows: it counts how often it is asked for one."""
+    """A query of LanceDB and its stream of batches of ten rows, which counts the requested batches."""
 
     schema = pa.schema([("_score", pa.float32())])
 
@@ -82,17 +82,17 @@ class Steps:
 
 
 @pytest.mark.parametrize(("batches", "asked"), [(0, 1), (1, 2), (2, 2)])
-def test_no_step_is_waited_for_after_the_last_row(batches: int, asked: int) -> None:
+def test_no_batch_is_requested_after_the_last_row(batches: int, asked: int) -> None:
     steps = Steps(batches)
     assert len(asyncio.run(lance_search._hits(steps, 20))) == 10 * batches
     assert steps.asked == asked
 
 
 WAYS = st.sampled_from([0, 10, 10**9])
-"""What a number in a condition costs: a filter is a condition at first, then what is cheaper, then applied after the search."""
+"""Cost of a number in a condition: so a filter becomes a condition, the cheaper way, or a filter after the search."""
 
 
-def found(way: int, search: Callable[[], Future[Ranking]]) -> Ranking:
+def run_search(way: int, search: Callable[[], Future[Ranking]]) -> Ranking:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(numbers, "ROWS_OF_A_NUMBER", way)
         return search().result()
@@ -110,7 +110,7 @@ WHERE = st.one_of(
 
 
 def wanted_numbers(reader: LanceReader, where: str | None) -> set[int]:
-    """Those that meet the condition, of documents that say the same the first one."""
+    """Return the numbers of the documents that meet a condition, without duplicates."""
     documents = reader._table("documents")
     assert documents is not None
     rows = run(lance_state.scan(documents, ["_number", "id", "title", "_text"], where)).to_pylist()
@@ -121,7 +121,7 @@ def wanted_numbers(reader: LanceReader, where: str | None) -> set[int]:
 
 
 def of_documents(ranking: Sequence[tuple[int, int, float]], wanted: set[int], k: int) -> Ranking:
-    """The best of rows with id, document and score."""
+    """Return the best `k` of the rows (id, document, score) of the wanted documents."""
     among = [(row, score) for row, number, score in ranking if number in wanted]
     return sorted(among, key=lambda hit: (-hit[1], hit[0]))[:k]
 
@@ -148,12 +148,14 @@ def literal_vector_search(reader: LanceReader, vector: FloatArray, k: int, wante
 
 @settings(max_examples=8, phases=[Phase.generate])
 @given(WAYS, WHERE, st.integers(0, TEXTS - 1), st.sampled_from([1, 10, 100]))
-def test_a_text_search_is_a_literal_scan(reader: LanceReader, way: int, where: str | None, asked: int, k: int) -> None:
+def test_a_text_search_equals_a_literal_scan(
+    reader: LanceReader, way: int, where: str | None, asked: int, k: int
+) -> None:
     if where is not None and way < 10**9:
-        # rows outside of the text index LanceDB scores by those of them that meet its condition
+        # LanceDB scores unindexed rows only against rows that meet its condition
         where = f"({where}) and place < {DOCUMENTS}"
     question = " ".join(DRAWN[asked].rstrip(".").split()[:3])
-    ranking = found(way, lambda: reader.text_search(question, k, where))
+    ranking = run_search(way, lambda: reader.text_search(question, k, where))
     literal = literal_text_search(reader, question, k, wanted_numbers(reader, where))
     assert [row for row, _ in ranking] == [row for row, _ in literal]
     assert np.allclose([score for _, score in ranking], [score for _, score in literal], rtol=1e-5)
@@ -161,25 +163,25 @@ def test_a_text_search_is_a_literal_scan(reader: LanceReader, way: int, where: s
 
 @settings(max_examples=8, phases=[Phase.generate])
 @given(WAYS, WHERE, st.integers(0, TEXTS - 1), st.sampled_from([1, 10, 100]))
-def test_a_vector_search_finds_what_a_literal_scan_finds(
+def test_a_vector_search_equals_a_literal_scan(
     reader: LanceReader, way: int, where: str | None, asked: int, k: int
 ) -> None:
-    ranking = found(way, lambda: reader.vector_search(VECTORS[asked], k, where))
+    ranking = run_search(way, lambda: reader.vector_search(VECTORS[asked], k, where))
     literal = literal_vector_search(reader, VECTORS[asked], k, wanted_numbers(reader, where))
-    # rows that tie for the last place may be others
+    # rows that tie for the last place may differ
     assert len(ranking) == len(literal)
     cosines, best = np.sort([score for _, score in ranking]), np.sort([score for _, score in literal])
     assert np.allclose(cosines, best, atol=1e-3) or np.mean(np.abs(cosines - best) < 1e-3) > 0.9
 
 
-def test_numbers_are_a_set() -> None:
+def test_document_numbers_behave_like_a_set() -> None:
     few: Set[int] = DocumentNumbers.of([5, 3, 3, 9])
     expected: Set[int] = frozenset({3, 5, 9})
     assert few == expected and list(few) == [3, 5, 9] and 5 in few and 4 not in few and len(few) == 3
     assert few - {3: 1}.keys() == {5, 9} and few >= frozenset({3, 9}) and frozenset({3}) <= few
 
 
-# -- states that rest on older ones
+# -- states that take over values of earlier ones
 
 STEPS = st.lists(
     st.one_of(
@@ -194,7 +196,7 @@ STEPS = st.lists(
 
 
 def values(reader: LanceReader) -> dict[str, object]:
-    """All that a state keeps of its documents."""
+    """Return all values that a state caches."""
     names = reader.sorted_columns("name", ["hash", "first_leaf", "leaf_count"])
     return {
         "numbers": list(reader.numbers()),
@@ -212,18 +214,18 @@ def values(reader: LanceReader) -> dict[str, object]:
 
 @settings(max_examples=3, phases=[Phase.generate])
 @given(STEPS, st.lists(st.booleans(), min_size=8, max_size=8))
-def test_a_state_keeps_what_a_fresh_reader_would(
+def test_cached_values_equal_those_of_a_fresh_reader(
     tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, list[int], int]], asks: list[bool]
 ) -> None:
     directory = tmp_path_factory.mktemp("states") / "index"
     views = {"leaf": ViewState(VIEWS["leaf"].dump())}
     store = LanceStore.create(directory, Manifest("none", 0, views), VIEWS)
-    store.write([made(12, 1)])
+    store.write([drawn_document(12, 1)])
     seen: list[tuple[LanceReader, dict[str, object]]] = []
     for (step, documents, draw), ask in zip(steps, asks, strict=False):
         ids = [f"d{number:07}" for number in documents]
         if step == "add":
-            store.write([made(number, draw) for number in documents], force=True)
+            store.write([drawn_document(number, draw) for number in documents], force=True)
         elif step == "remove":
             store.remove(ids)
         elif step == "describe":
@@ -235,10 +237,10 @@ def test_a_state_keeps_what_a_fresh_reader_would(
             kept = values(reader)
             assert kept == values(LanceReader(place_of(directory), store.manifest, VIEWS))
             seen.append((reader, kept))
-    # what later states took over changed none of them
+    # later states have not changed the values that they took over
     assert all(values(reader) == kept for reader, kept in seen)
 
 
-def made(number: int, draw: int) -> DocumentRows:
-    """A document with one of four texts, and so maybe a copy."""
+def drawn_document(number: int, draw: int) -> DocumentRows:
+    """Return a document with one of four texts, which may be a copy."""
     return rows_of(number, f"word {draw}.", None, draw)

@@ -1,4 +1,4 @@
-"""Filters as JSON mean what a slow reading of them says, and can do nothing that a condition cannot."""
+"""JSON filters equal a slow evaluation of them, and can do nothing that a condition cannot."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def eq(key: str, value: object) -> dict[str, Any]:
 
 
 def meets(given: dict[str, Any], row: dict[str, Any]) -> bool:
-    """A filter as it reads. What a document does not have compares with nothing."""
+    """Evaluate a filter slowly. A missing value fails every comparison."""
     kind = given["type"]
     if kind in ("and", "or"):
         return (all if kind == "and" else any)([meets(inner, row) for inner in given["filters"]])
@@ -95,10 +95,12 @@ def index(tmp_path_factory: pytest.TempPathFactory) -> mw.Index:
 
 @settings(max_examples=40, deadline=None)
 @given(FILTERS, st.none() | FILTERS)
-def test_a_filter_means_what_it_says(index: mw.Index, given: dict[str, Any], forced: dict[str, Any] | None) -> None:
+def test_a_filter_selects_the_right_documents(
+    index: mw.Index, given: dict[str, Any], forced: dict[str, Any] | None
+) -> None:
     where: Any = [forced, given] if forced else given
     if max(depth(given), depth(forced) if forced else 0) > DEEPEST:
-        with pytest.raises(mw.UsageError, match="within each other"):
+        with pytest.raises(mw.UsageError, match="filter too deep"):
             index.find("*", where=where)
         return
     rows = {doc_id: {"id": doc_id, "title": "T", **row} for doc_id, row in ROWS.items()}
@@ -108,8 +110,8 @@ def test_a_filter_means_what_it_says(index: mw.Index, given: dict[str, Any], for
 
 @settings(max_examples=50, deadline=None)
 @given(FILTERS)
-def test_what_a_filter_becomes_is_a_condition_whatever_its_size(given: dict[str, Any]) -> None:
-    """Values and keys stay inside their quotes: the parser finds no other columns than those of the filter."""
+def test_every_filter_becomes_a_valid_condition(given: dict[str, Any]) -> None:
+    """Values and keys stay inside their quotes: the parser finds exactly the columns of the filter."""
     if depth(given) > DEEPEST:
         return
     condition = condition_text(given, lambda: KINDS)
@@ -123,7 +125,7 @@ def keys_of(given: dict[str, Any]) -> set[str]:
     return {given["key"]} if "key" in given else {key for inner in given["filters"] for key in keys_of(inner)}
 
 
-def test_the_largest_filters_are_taken_and_larger_ones_refused() -> None:
+def test_the_largest_filters_are_accepted_and_larger_ones_refused() -> None:
     leaf = eq("year", 1)
 
     def nested(levels: int) -> dict[str, Any]:
@@ -138,7 +140,7 @@ def test_the_largest_filters_are_taken_and_larger_ones_refused() -> None:
     for wrong in (nested(DEEPEST + 1), wide(MOST_LEAVES + 1), {"type": "in", "key": "year", "value": [1] * 1001}):
         with pytest.raises(mw.UsageError):
             condition_text(wrong, lambda: KINDS)
-    # a limit for each part of a list: a forced filter takes nothing from the one beside it
+    # each part of a list has its own limit: a forced filter does not reduce that of the next one
     assert condition_text([nested(DEEPEST), nested(DEEPEST), None, wide(MOST_LEAVES)], lambda: KINDS)
 
 
@@ -162,7 +164,7 @@ def test_the_largest_filters_are_taken_and_larger_ones_refused() -> None:
     ],
     ids=repr,
 )
-def test_what_is_no_filter_is_refused(index: mw.Index, wrong: Any) -> None:
+def test_invalid_filters_are_refused(index: mw.Index, wrong: Any) -> None:
     with pytest.raises(mw.UsageError):
         index.context("What do cats eat?", where=wrong)
     with pytest.raises(mw.UsageError):
@@ -170,7 +172,7 @@ def test_what_is_no_filter_is_refused(index: mw.Index, wrong: Any) -> None:
     assert len(index) == len(ROWS)
 
 
-def test_every_question_and_change_takes_filters_and_lists(tmp_path: Path, index: mw.Index) -> None:
+def test_every_query_and_change_accepts_filters_and_lists(tmp_path: Path, index: mw.Index) -> None:
     def held(where: Any) -> set[str]:
         context = index.context("What do cats eat?", where=where, strategy="topk", budget=400)
         return {span.doc_id for passage in context.passages for span in passage.spans}

@@ -1,4 +1,4 @@
-"""What only the store on disk can do wrong: versions, interrupted changes, conditions, damage."""
+"""Properties of the store on disk only: versions, interrupted changes, conditions, damage."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_a_second_handle_sees_what_the_first_wrote(store: LanceStore) -> None:
     assert len(store.reader().documents()) == 2
 
 
-def test_a_state_takes_over_what_the_one_before_has_open(store: LanceStore) -> None:
+def test_a_state_takes_over_open_tables_of_the_state_before(store: LanceStore) -> None:
     store.write(rows_of([document(1)], EMBEDDER))
     store.optimize()
     before = store.reader()
@@ -73,8 +73,8 @@ def test_a_state_takes_over_what_the_one_before_has_open(store: LanceStore) -> N
     assert after.ids("year = 2024") == ["d1"] and before.metadata_kinds() == {}
 
 
-def test_a_table_that_was_made_anew_is_opened_anew_whatever_its_version(store: LanceStore) -> None:
-    """Counting begins again, so that a version may have the number that the state before had open."""
+def test_a_recreated_table_is_opened_again_at_any_version(store: LanceStore) -> None:
+    """Versions count from the beginning again, so a version may have the number of an open one."""
     store.write(rows_of([document(1, "Zebras graze.")], EMBEDDER))
     standing = store.manifest
     assert len(store.reader().text_search("zebras", 5).result()) == 1
@@ -91,7 +91,7 @@ def test_a_table_that_was_made_anew_is_opened_anew_whatever_its_version(store: L
 
 
 def set_version(store: LanceStore, table: str, version: int) -> None:
-    """Let the manifest name another version of a table."""
+    """Set the version of a table in the manifest."""
     path = store.directory / "manifest.json"
     manifest = json.loads(path.read_text())
     manifest["tables"][table] = version
@@ -99,7 +99,7 @@ def set_version(store: LanceStore, table: str, version: int) -> None:
 
 
 def interrupt(store: LanceStore) -> None:
-    """Leave what a killed writer leaves: new versions of tables that the manifest does not name."""
+    """Leave the remains of a killed writer: new versions of tables that the manifest does not name."""
     tables = lancedb.connect(store.directory)
     leaf = tables.open_table("leaf")
     leaf.add(leaf.to_arrow())
@@ -118,17 +118,17 @@ def test_an_interrupted_change_is_never_seen_and_the_next_writer_drops_it(store:
     assert fresh.check() == []
 
 
-def test_a_first_change_that_was_interrupted(store: LanceStore) -> None:
+def test_an_interrupted_first_change_is_undone(store: LanceStore) -> None:
     lancedb.connect(store.directory).create_table("leaf", data=[{"id": 1}])
     assert store.reader().documents() == []
     assert store.write(rows_of([document(1)], EMBEDDER)) == AddReport(1, 0)
     assert store.check() == []
 
 
-def test_a_change_brings_the_search_indexes_up_to_date_that_it_makes_necessary(
+def test_a_change_updates_only_the_search_indexes_that_need_it(
     store: LanceStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also the first one, whose tables no manifest names before; and what is up to date is left alone."""
+    """This includes the first change, whose tables are in no manifest yet."""
     monkeypatch.setattr("mergewise.store.lance_change.FEW_ROWS", 0)
     swaps: list[Manifest] = []
     swap = Folder.swap
@@ -152,13 +152,11 @@ def test_a_change_brings_the_search_indexes_up_to_date_that_it_makes_necessary(
 
 
 @pytest.mark.parametrize("commits", [True, False])
-def test_tables_that_are_left_open_are_opened_anew_where_somebody_else_has_written(
-    store: LanceStore, commits: bool
-) -> None:
+def test_open_tables_are_opened_again_after_a_write_by_another_writer(store: LanceStore, commits: bool) -> None:
     other = LanceStore(store.directory, VIEWS)
     store.write(rows_of([document(1)], EMBEDDER))
     with store._writing() as change:
-        # nobody has
+        # without such a write, it stays open
         assert set(change._tables) == {"documents", "leaf", "section", "name"}
     store.write(rows_of([document(2)], EMBEDDER))
     with suppress(KeyboardInterrupt), other._writing() as change:
@@ -182,7 +180,7 @@ def test_check_finds_damage_and_repair_drops_orphans(store: LanceStore) -> None:
     table.delete("id = 'd2'")
     set_version(store, "documents", table.version)
     problems = store.check()
-    assert any("belong to no document" in problem.what for problem in problems)
+    assert any("have no document" in problem.what for problem in problems)
     store.repair()
     assert store.check() == []
     assert [info.id for info in store.reader().documents()] == ["d1"]
@@ -196,14 +194,14 @@ def test_check_finds_a_missing_parent(store: LanceStore) -> None:
     assert [problem.doc_id for problem in store.check()] == ["d1"]
 
 
-def test_a_version_that_is_gone_is_a_corrupt_index(store: LanceStore) -> None:
+def test_a_missing_version_is_a_corrupt_index(store: LanceStore) -> None:
     store.write(rows_of([document(1)], EMBEDDER))
     set_version(store, "leaf", 999)
-    with pytest.raises(CorruptIndex, match="version 999 of the table 'leaf'"):
+    with pytest.raises(CorruptIndex, match="version 999 of table 'leaf'"):
         store.reader().text_search("text", 5).result()
 
 
-def test_what_is_not_an_index_is_told(tmp_path: Path) -> None:
+def test_other_folders_and_broken_manifests_are_refused(tmp_path: Path) -> None:
     assert read_manifest(tmp_path / "absent") is None
     assert read_manifest(tmp_path) is None
     (tmp_path / "notes.txt").write_text("mine")
@@ -215,16 +213,14 @@ def test_what_is_not_an_index_is_told(tmp_path: Path) -> None:
         ("{}", NotAnIndex, "not a mergewise manifest"),
         ('{"format": 99}', NewerFormat, "format 99"),
         ('{"format": 3}', OlderFormat, "format 3"),
-        ('{"format": 4, "views": []}', CorruptIndex, "lacks fields"),
+        ('{"format": 4, "views": []}', CorruptIndex, "missing or malformed fields"),
     ):
         (tmp_path / "manifest.json").write_text(content)
         with pytest.raises(error, match=said):
             read_manifest(tmp_path)
 
 
-def test_old_versions_are_dropped_once_no_reader_can_need_them(
-    store: LanceStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_old_versions_are_dropped_when_no_reader_needs_them(store: LanceStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mergewise.store.sweep.KEPT", 0.0)
     monkeypatch.setattr("mergewise.store.places.folder.GROWN_BY", 0)
     monkeypatch.setattr("mergewise.store.lance_change.FEW_ROWS", 0)
@@ -237,10 +233,10 @@ def test_old_versions_are_dropped_once_no_reader_can_need_them(
     assert store.check() == []
 
 
-def test_a_vector_index_is_trained_anew_once_the_rows_are_many_times_as_many(
+def test_a_vector_index_is_trained_again_when_the_table_has_grown(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Partitions chosen for a few rows are too large for many: searches would go through all of them."""
+    """Partitions of few rows are too large for many rows: searches would read all of them."""
     tree = VIEWS["leaf"]
     tables = [replace(table, vector_index_rows=256) for table in tree.tables(tree.settings())]
     monkeypatch.setitem(VIEWS, "leaf", replace(tree, tables=lambda settings: tables))
@@ -249,7 +245,7 @@ def test_a_vector_index_is_trained_anew_once_the_rows_are_many_times_as_many(
     trained = []
     for first, count in ((0, 300), (300, 1200), (1500, 1200)):
         store.write(rows_of([document(i, f"Word{i % 97} number {i}.") for i in range(first, first + count)], EMBEDDER))
-        store.repair()  # which brings the search indexes up to date, however few rows are new
+        store.repair()  # a repair also updates search indexes for few new rows
         trained.append(store.manifest.trained["leaf.vector"])
         question = EMBEDDER.embed_queries([f"Word7 number {first + 7}."])[0]
         ids = store.reader().whole("leaf", ["id"])["id"].to_pylist()
@@ -271,10 +267,10 @@ steps = st.lists(
 
 @settings(max_examples=5)
 @given(steps, st.integers(0, 2**16))
-def test_after_any_changes_rows_addresses_and_searches_are_those_of_the_documents(
+def test_rows_addresses_and_searches_match_the_documents_after_any_changes(
     tmp_path_factory: pytest.TempPathFactory, changes: list[tuple[str, set[int]]], seed: int
 ) -> None:
-    """Search indexes are extended, made anew and joined all the time here, and files of rows and addresses are many."""
+    """Search indexes are extended, rebuilt and joined all the time here, with many files of rows and addresses."""
     tree = VIEWS["leaf"]
     tables = [replace(table, vector_index_rows=100) for table in tree.tables(tree.settings())]
     few = {"FEW_ROWS": 6, "MANY_FRAGMENTS": 3, "MANY_PARTS": 2}
@@ -316,7 +312,7 @@ def test_after_any_changes_rows_addresses_and_searches_are_those_of_the_document
 
 
 def test_a_document_in_another_language_rewrites_no_leaf(tmp_path: Path) -> None:
-    """The column of words comes empty for the leaves that stand, and their files stay."""
+    """The new column of words is null for existing leaves, and their files stay."""
     store = new_store("lance", tmp_path / "index")
     store.write(
         rows_of([Document(f"d{i}", f"Cats of the house number {i} eat fish in the garden.") for i in range(40)])
@@ -340,16 +336,16 @@ def test_an_index_in_english_has_no_column_of_words(tmp_path: Path) -> None:
     assert LEAF.words not in lancedb.connect(tmp_path / "index").open_table("leaf").schema.names
 
 
-def test_a_search_index_that_cannot_be_read_is_told_where_the_rows_are_whole(store: LanceStore) -> None:
+def test_an_unreadable_search_index_is_reported_if_the_rows_are_intact(store: LanceStore) -> None:
     store.write(rows_of([document(1)], EMBEDDER))
     store.optimize()
     for file in (store.directory / "leaf.lance/_indices").rglob("*.lance"):
         file.write_bytes(bytes(file.stat().st_size))
     problems = LanceStore(store.directory, VIEWS).check()
-    assert problems and all("search indexes of the table 'leaf'" in problem.what for problem in problems)
+    assert problems and all("search indexes of table 'leaf'" in problem.what for problem in problems)
 
 
-def test_a_repair_lets_numbers_begin_behind_those_that_are_taken(store: LanceStore) -> None:
+def test_a_repair_skips_numbers_that_are_in_use(store: LanceStore) -> None:
     store.write(rows_of([document(1), document(2)], EMBEDDER))
     path = store.directory / "manifest.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "next_id": 0, "next_number": 0}))

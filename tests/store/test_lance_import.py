@@ -1,4 +1,4 @@
-"""LanceDB is entered without the half that nobody here needs, and is whole for anybody else who asks."""
+"""LanceDB is imported without the half that mergewise does not need, and is complete for other users."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def in_a_process(code: str) -> list[object]:
     return found
 
 
-def test_reading_an_index_leaves_the_clients_of_clouds_out(tmp_path: Path) -> None:
+def test_reading_an_index_imports_no_cloud_clients(tmp_path: Path) -> None:
     index = mergewise.open(tmp_path / "index", embedder="none")
     index.add(mergewise.Document(id="d", text="Cats eat fish."))
     code = f"""
@@ -36,7 +36,7 @@ print(json.dumps(sorted(sys.modules)))
     assert "lancedb.table" in loaded and not loaded & NEEDLESS
 
 
-def test_the_package_is_whole_for_whoever_asks_for_a_name() -> None:
+def test_the_package_is_complete_after_the_first_access_to_a_name() -> None:
     code = """
 import json
 from mergewise.store import lance_import
@@ -56,7 +56,7 @@ print(json.dumps([deferred, missing, hasattr(lancedb, "no_such_name"), lancedb._
     assert str(version)[0].isdigit()
 
 
-def test_who_imported_it_before_keeps_it() -> None:
+def test_an_earlier_import_is_kept() -> None:
     code = """
 import json, lancedb
 from mergewise.store import lance_import
@@ -67,7 +67,7 @@ print(json.dumps([type(again).__name__, again is lancedb, callable(lancedb.conne
     assert in_a_process(code) == ["module", True, True]
 
 
-def test_many_threads_may_ask_at_once(tmp_path: Path) -> None:
+def test_many_threads_may_access_names_at_once(tmp_path: Path) -> None:
     code = f"""
 import json
 from concurrent.futures import ThreadPoolExecutor
@@ -88,7 +88,7 @@ with ThreadPoolExecutor(8) as pool:
     assert in_a_process(code) == [0] * 16
 
 
-def test_all_tables_share_a_session_until_it_has_seen_many_versions(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tables_share_a_session_until_it_has_opened_many_versions(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lance_import, "OPENINGS", 3)
     sessions = lance_import.Sessions()
     given = [sessions.current() for _ in range(7)]
@@ -133,7 +133,7 @@ print(json.dumps(changed))
 """
 
 
-def test_the_internals_of_lancedb_are_what_the_import_leans_on(tmp_path: Path) -> None:
+def test_lancedb_has_the_internals_that_the_import_needs(tmp_path: Path) -> None:
     index = mergewise.open(tmp_path / "index", embedder="none")
     index.add(mergewise.Document(id="d", text="Cats eat fish."))
     changed = in_a_process(INTERNALS.replace("DIRECTORY", repr(str(tmp_path / "index"))))

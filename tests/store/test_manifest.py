@@ -1,4 +1,4 @@
-"""The manifest: runs of numbers, what is written is read."""
+"""The manifest: runs of numbers, and writing and reading."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ def test_runs_are_sets_of_numbers(gaps: list[tuple[int, int]], gone: set[int], n
     assert holds(runs, number) == (number in numbers)
 
 
-def test_what_is_written_is_read(tmp_path: Path) -> None:
+def test_a_manifest_survives_a_round_trip(tmp_path: Path) -> None:
     views = {"leaf": ViewState({"leaf_tokens": 64}), "slice": ViewState({"vectors": ["slice"]}, ((0, 4), (6, 7)))}
     mapped = {"leaf": {"segments": [["f", 2]], "addresses": None, "end": 9}}
     manifest = Manifest("none", 0, views, {"leaf": 3}, mapped, next_id=9, next_number=7)
     write_manifest(tmp_path, manifest)
     assert read_manifest(tmp_path) == manifest
     assert manifest.whole == ("leaf",)
-    # questions ask for it again and again: it is worked out once, and is another one for another state
+    # queries read it again and again, so it is computed once per state
     standing = read_manifest(tmp_path)
     assert standing is not None and standing.snapshot is read_manifest(tmp_path).snapshot == manifest.snapshot  # type: ignore[union-attr]
     assert replace(standing, next_id=10).snapshot != standing.snapshot

@@ -1,4 +1,4 @@
-"""Mapped files: every row by id, whatever was added, removed and joined, and nothing lost where a file is."""
+"""Mapped files: every row by id after any additions, removals and merges, and nothing lost if a file is missing."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def part(ids: list[int]) -> pa.Table:
     dead=st.sets(st.integers(0, 20)),
     wanted=st.lists(st.integers(-5, 250), unique=True),
 )
-def test_rows_are_those_that_were_written(
+def test_rows_equal_the_written_ones(
     tmp_path_factory: pytest.TempPathFactory, batches: list[set[int]], dead: set[int], wanted: list[int]
 ) -> None:
     directory = tmp_path_factory.mktemp("mapped")
@@ -49,7 +49,7 @@ def test_rows_are_those_that_were_written(
         mapped = MappingWriter(Folder(directory), "t", mapped).with_rows(iter([part(ids)]), living.copy)
     assert mapped.end == base
     for smaller, larger in zip(mapped.segments[1:], mapped.segments, strict=False):
-        assert smaller.rows * SIMILAR < larger.rows, "files of similar size are joined"
+        assert smaller.rows * SIMILAR < larger.rows, "files of similar size are merged"
     rows = MappedRows(Folder(directory), Mapped.of(mapped.as_dict()))
     found: dict[int, str] = {}
     asked = np.array(wanted, np.int64)
@@ -62,7 +62,7 @@ def test_rows_are_those_that_were_written(
         assert vectors.tolist() == [[float(i)] * 2 for i in asked[at]]
 
 
-def test_files_of_one_size_become_one_file(tmp_path: Path) -> None:
+def test_files_of_one_size_are_merged(tmp_path: Path) -> None:
     mapped, living = Mapped(), np.arange(4)
     for number in range(4):
         mapped = MappingWriter(Folder(tmp_path), "t", mapped).with_rows(iter([part([10 * number])]), lambda: living)
@@ -96,7 +96,7 @@ def filled(directory: Path) -> LanceStore:
 
 
 def rewritten(path: Path, change: Callable[[pa.Table], pa.Table]) -> None:
-    """The same file with another table in it."""
+    """Replace the table in a file."""
     table = change(pa.ipc.open_file(path.read_bytes()).read_all())
     with pa.OSFile(str(path), "wb") as out, pa.ipc.new_file(out, table.schema) as writer:
         writer.write_table(table)
@@ -114,7 +114,7 @@ def texts(store: LanceStore, question: str = "text number 5") -> list[str]:
     return [hit.row.text for hit in reader_of(store, EMBEDDER).search(question, 20)]
 
 
-def test_a_file_that_is_gone_or_broken_costs_time_alone(tmp_path: Path) -> None:
+def test_a_missing_or_broken_file_only_costs_time(tmp_path: Path) -> None:
     store = filled(tmp_path)
     before = texts(store)
     files = sorted((tmp_path / FOLDER).glob("*.arrow"))
@@ -128,18 +128,18 @@ def test_a_file_that_is_gone_or_broken_costs_time_alone(tmp_path: Path) -> None:
     assert texts(fresh) == before and fresh.check() == []
 
 
-def test_rows_that_no_file_holds_yet_are_read_from_the_table(tmp_path: Path) -> None:
+def test_unmapped_rows_are_read_from_the_table(tmp_path: Path) -> None:
     store = filled(tmp_path)
-    store.write(rows_of(documents(20, 2), EMBEDDER))  # and not optimised
+    store.write(rows_of(documents(20, 2), EMBEDDER))  # without an update of the mapped files
     assert "Text number 21 is here." in texts(store, "Text number 21")[0]
     assert len(texts(store)) == 14
 
 
 @pytest.mark.parametrize(
     ("files", "change", "said"),
-    [("segments", other_tokens, "not read as they are stored"), ("addresses", turned, "addresses")],
+    [("segments", other_tokens, "differ from the stored rows"), ("addresses", turned, "addresses")],
 )
-def test_a_wrong_copy_is_found_and_mended(
+def test_a_wrong_copy_is_reported_and_repaired(
     tmp_path: Path, files: str, change: Callable[[pa.Table], pa.Table], said: str
 ) -> None:
     store = filled(tmp_path)
@@ -151,8 +151,8 @@ def test_a_wrong_copy_is_found_and_mended(
     assert fresh.check() == []
 
 
-def test_a_manifest_of_one_file_of_addresses_is_read_and_gets_more(tmp_path: Path) -> None:
-    """As an older mergewise wrote it, which in turn reads what is written now: the table knows the addresses that it misses."""
+def test_a_manifest_with_one_file_of_addresses_is_read_and_extended(tmp_path: Path) -> None:
+    """An older mergewise wrote it, and can also read the new form: it reads the other addresses from the table."""
     store = filled(tmp_path)
     before, manifest = texts(store), store.manifest
     older = {name: {key: raw[key] for key in ("segments", "addresses", "end")} for name, raw in manifest.mapped.items()}
@@ -178,8 +178,8 @@ def test_compaction_moves_rows_and_the_addresses_follow(tmp_path: Path, monkeypa
     assert store.check() == []
 
 
-def test_a_full_disk_costs_time_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither what is added nor what is compacted meanwhile is lost, and the next writer maps again."""
+def test_a_full_disk_only_costs_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows that are added or compacted during that time are not lost, and the next writer maps them."""
     store = filled(tmp_path)
 
     def full(*_: object) -> Mapped:
@@ -192,13 +192,13 @@ def test_a_full_disk_costs_time_alone(tmp_path: Path, monkeypatch: pytest.Monkey
         assert len(texts(store)) == 14 and store.check() == []
         broken.setattr("mergewise.store.lance_change.MANY_FRAGMENTS", 0)
         store.remove(["d3"])
-        store.optimize()  # which compacts: old addresses would lead to other rows
+        store.optimize()  # this compacts, so old addresses would be wrong
         assert store.manifest.mapped == {} and len(texts(store)) == 13 and store.check() == []
     store.repair()
     assert set(store.manifest.mapped) == {"leaf", "section"} and len(texts(store)) == 13 and store.check() == []
 
 
-def test_files_that_nobody_names_are_deleted_after_a_while(tmp_path: Path) -> None:
+def test_unnamed_files_are_deleted_after_a_while(tmp_path: Path) -> None:
     store = filled(tmp_path)
     named = {file for raw in store.manifest.mapped.values() for file in Mapped.of(raw).files}
     drop_unnamed(tmp_path, named, older_than=3600)
@@ -209,8 +209,8 @@ def test_files_that_nobody_names_are_deleted_after_a_while(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("codec", ["lz4", "zstd"])
-def test_compressed_rows_are_not_unpacked(tmp_path: Path, codec: str) -> None:
-    """A file of a megabyte at most that unpacks to 32: nothing of it comes into memory, and rows come from the table."""
+def test_compressed_rows_are_not_decompressed(tmp_path: Path, codec: str) -> None:
+    """A file of up to a megabyte would decompress to 32: it stays out of memory, and rows come from the table."""
     store = filled(tmp_path / "index")
     expected = texts(store)
     batch = pa.record_batch({"id": np.zeros(1_000_000, np.int64)})
@@ -236,7 +236,7 @@ columns = st.sampled_from([pa.array([1, 2, 3]), pa.array(["a", "", "ccc"]), pa.a
 @given(
     st.lists(columns, min_size=1, max_size=4), st.integers(0, 3), st.sampled_from([None, "lz4", "zstd"]), st.booleans()
 )
-def test_what_is_packed_is_recognised(
+def test_compression_and_dictionaries_are_recognised(
     tmp_path_factory: pytest.TempPathFactory, given: list[pa.Array], batches: int, codec: str | None, encoded: bool
 ) -> None:
     arrays = [*given, *([pa.array(["x", "y", "x"]).dictionary_encode()] if encoded else [])]
@@ -251,7 +251,7 @@ def test_what_is_packed_is_recognised(
 
 
 @given(st.data())
-def test_a_file_with_any_bytes_changed_is_read_or_left(
+def test_a_file_with_changed_bytes_is_read_or_ignored(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
 ) -> None:
     folder = tmp_path_factory.mktemp("changed")

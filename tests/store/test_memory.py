@@ -1,4 +1,4 @@
-"""The text search of the store in memory is BM25, as the formula is written down."""
+"""The text search of the store in memory is BM25, compared with the formula."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ K1, B = 1.2, 0.75
 
 
 def bm25(question: list[str], words: list[str]) -> float:
-    """Robertson and Zaragoza 2009, equation 3.15, with the idf of Lucene, which is never negative."""
+    """Compute BM25 by Robertson and Zaragoza 2009, equation 3.15, with Lucene's idf, which is never negative."""
     every = [text.split() for text in TEXTS]
     average = sum(map(len, every)) / len(every)
     score = 0.0

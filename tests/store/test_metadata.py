@@ -1,4 +1,4 @@
-"""Metadata of any kind: stored, or a failed document with a reason. Nothing else of the call suffers."""
+"""Metadata of any kind is stored, or fails its document with a reason. The other documents of the call are stored."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ WRONG: list[Any] = [
 
 
 @pytest.mark.parametrize("metadata", WRONG, ids=range(len(WRONG)))
-def test_a_document_with_metadata_that_cannot_be_stored_fails_alone(tmp_path: Path, metadata: Any) -> None:
+def test_a_document_with_invalid_metadata_fails_alone(tmp_path: Path, metadata: Any) -> None:
     index = mergewise.open(tmp_path / "index", embedder="none")
     wrong = Document("wrong", "Dogs bark.", metadata=metadata)
     report = index.add(Document("good", "Cats eat fish.", metadata={"year": 2020}), wrong)
@@ -33,7 +33,7 @@ def test_a_document_with_metadata_that_cannot_be_stored_fails_alone(tmp_path: Pa
 
 @pytest.mark.parametrize("field", ["id", "title", "text"])
 @pytest.mark.parametrize("value", [5, None, b"x", ["x"]])
-def test_a_document_whose_texts_are_none_fails_alone(tmp_path: Path, field: str, value: Any) -> None:
+def test_a_document_with_invalid_texts_fails_alone(tmp_path: Path, field: str, value: Any) -> None:
     index = mergewise.open(tmp_path / "index", embedder="none")
     wrong = Document(**{"id": "wrong", "text": "Dogs bark.", "title": "T", field: value})
     report = index.add(Document("good", "Cats eat fish."), wrong)

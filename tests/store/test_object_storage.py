@@ -1,4 +1,4 @@
-"""An index on a bucket: the same answers as from a folder, few requests, one writer at a time, and nothing lost by a fault."""
+"""An index on a bucket: the same answers as from a folder, few requests, one writer at a time, and no losses by faults."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from mergewise.store.places import is_url, lease, place_of
 from mergewise.store.places.bucket import Bucket, BucketTag, amount
 from mergewise.store.places.cache import FileCache
 from mergewise.store.places.copying import copy_index
-from mergewise.store.places.objects import Found
+from mergewise.store.places.objects import StoredObject
 from mergewise.store.places.place import ManifestState
 from mergewise.types import Document
 
@@ -60,16 +60,16 @@ def store_at(url: str, proxy: Proxy, cache: Path) -> LanceStore:
 
 
 def contents(store: LanceStore) -> dict[str, Any]:
-    """All rows with the ids and numbers that they have."""
+    """Return all rows with their ids and numbers."""
     reader = store.reader()
     ids = [info.id for info in reader.documents()]
     return {rows.document.id: (rows.document.text, str(rows.tables)) for rows in reader.document_rows(ids)}
 
 
-# -- as from a folder
+# -- compared with a folder
 
 
-def test_an_index_on_a_bucket_is_one_in_a_folder(url: str, proxy: Proxy, tmp_path: Path) -> None:
+def test_an_index_on_a_bucket_equals_one_in_a_folder(url: str, proxy: Proxy, tmp_path: Path) -> None:
     on_bucket, in_folder = store_at(url, proxy, tmp_path), LanceStore.create(tmp_path / "index", EMPTY, VIEWS)
     for store in (on_bucket, in_folder):
         store.write(rows_of(documents(0, 20), EMBEDDER))
@@ -82,7 +82,7 @@ def test_an_index_on_a_bucket_is_one_in_a_folder(url: str, proxy: Proxy, tmp_pat
     found = [{row for row, _ in store.reader().text_search("owls", 40).result()} for store in (on_bucket, in_folder)]
     assert found[0] == found[1] and found[0]
 
-    # another process, with a cache of its own
+    # another process with its own cache
     other = LanceStore(bucket(url, proxy, tmp_path / "other"), VIEWS)
     assert contents(other) == contents(in_folder)
     size = on_bucket.place.size()
@@ -95,18 +95,18 @@ def test_an_index_on_a_bucket_is_one_in_a_folder(url: str, proxy: Proxy, tmp_pat
     assert contents(LanceStore(tmp_path / "copy", VIEWS)) == contents(in_folder)
     copy_index(copied, back := bucket(f"{url}-back", proxy, tmp_path), 1)
     assert LanceStore(back, VIEWS).check() == []
-    with pytest.raises(UsageError, match="is an index already"):
+    with pytest.raises(UsageError, match="index already exists"):
         copy_index(copied, back, 1)
 
 
-def test_a_warm_question_asks_the_bucket_for_nothing(url: str, proxy: Proxy, tmp_path: Path) -> None:
+def test_a_warm_query_sends_no_request_to_the_bucket(url: str, proxy: Proxy, tmp_path: Path) -> None:
     index = mergewise.open(url, embedder=EMBEDDER, storage=proxy.storage, cache=tmp_path, refresh="1h")
     index.add(documents(0, 30))
     index.add(documents(30, 31))
     with proxy.counting() as adding:
         index.add(documents(31, 41))
     assert len(adding) <= 40
-    # in one change
+    # the manifest is written once
     assert sum(one.method == "PUT" and one.key.endswith(NAME) for one in adding) == 1
     for strategy in ("topk", "weave"):
         index.context("how long do owls sleep", strategy=strategy)
@@ -115,7 +115,7 @@ def test_a_warm_question_asks_the_bucket_for_nothing(url: str, proxy: Proxy, tmp
             assert index.context("how many hours do the cats sleep", strategy=strategy).passages
     assert asking == []
 
-    # of a reader on another machine, also the first question: all was fetched when it was opened
+    # a reader on another machine sends no request either, even for its first query: opening has fetched everything
     other = LanceStore(bucket(url, proxy, tmp_path / "other"), VIEWS)
     with proxy.counting() as opening:
         other.reader()
@@ -123,14 +123,14 @@ def test_a_warm_question_asks_the_bucket_for_nothing(url: str, proxy: Proxy, tmp
     with proxy.counting() as asking:
         assert other.reader().text_search("owls", 5).result() and other.reader().texts(["d3"])
     assert asking == []
-    # and of one that opens it again there
+    # opening it again there sends one request
     with proxy.counting() as opening:
         LanceStore(bucket(url, proxy, tmp_path / "other"), VIEWS).reader()
     assert len(opening) == 1
 
 
 @pytest.mark.parametrize("damage", ["garbled", *(pytest.param(kind, marks=long_form) for kind in ("cut", "deleted"))])
-def test_a_damaged_copy_of_a_table_is_done_without(url: str, proxy: Proxy, tmp_path: Path, damage: str) -> None:
+def test_a_damaged_copy_of_a_table_is_dropped(url: str, proxy: Proxy, tmp_path: Path, damage: str) -> None:
     store = store_at(url, proxy, tmp_path / "a")
     store.write(rows_of(documents(0, 3), EMBEDDER), optimize=True)
     reading = LanceStore(bucket(url, proxy, tmp_path / "b"), VIEWS)
@@ -142,15 +142,15 @@ def test_a_damaged_copy_of_a_table_is_done_without(url: str, proxy: Proxy, tmp_p
         path.unlink()
         if damage != "deleted":
             path.write_bytes(content[:10] if damage == "cut" else bytes(len(content)))
-    with pytest.raises(StoreError, match="on this machine was damaged") as raised:
+    with pytest.raises(StoreError, match=r"local copy of .* was damaged") as raised:
         reading.reader().documents()
     assert not isinstance(raised.value, CorruptIndex)
     assert contents(reading) == contents(store) and reading.check() == []
-    # another process finds no copies, or cut ones, and makes its own
+    # another process finds missing or truncated copies, and makes its own
     assert contents(LanceStore(bucket(url, proxy, tmp_path / "b"), VIEWS)) == contents(store)
 
 
-def test_a_change_of_another_process_is_seen(url: str, proxy: Proxy, tmp_path: Path) -> None:
+def test_a_change_of_another_process_becomes_visible(url: str, proxy: Proxy, tmp_path: Path) -> None:
     writer = store_at(url, proxy, tmp_path / "writer")
     reader = LanceStore(bucket(url, proxy, tmp_path / "reader"), VIEWS)
     assert contents(reader) == {}
@@ -175,14 +175,14 @@ def test_a_writer_waits_for_another_one(url: str, proxy: Proxy, tmp_path: Path) 
 @pytest.mark.parametrize(
     "tables", [["leaf"], *(pytest.param(some, marks=long_form) for some in (*([one] for one in TABLES), TABLES))]
 )
-def test_a_writer_that_was_given_up_changes_nothing(
+def test_a_writer_that_lost_its_lease_changes_nothing(
     url: str, proxy: Proxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tables: list[str]
 ) -> None:
     first, second = (store_at(url, proxy, tmp_path / name) for name in "ab")
     first.write(rows_of(documents(0, 2), EMBEDDER))
     monkeypatch.setattr(lease, "LEASE", -1.0)
     with pytest.raises(IndexBusy), first._writing() as stale:
-        # it has tables open, and falls asleep
+        # it has open tables and falls asleep
         for name in tables:
             stale.table(name).count_rows()
         second.write(rows_of(documents(2, 4), EMBEDDER))
@@ -195,7 +195,7 @@ def test_a_writer_that_was_given_up_changes_nothing(
 
 
 @pytest.mark.parametrize("table", [pytest.param("documents", marks=long_form), "leaf"])
-def test_rows_that_another_writer_slipped_in_end_the_change(url: str, proxy: Proxy, tmp_path: Path, table: str) -> None:
+def test_a_write_by_another_writer_ends_the_change(url: str, proxy: Proxy, tmp_path: Path, table: str) -> None:
     store = store_at(url, proxy, tmp_path)
     store.write(rows_of(documents(0, 2), EMBEDDER))
     with pytest.raises(IndexBusy), store._writing() as change:
@@ -207,7 +207,7 @@ def test_rows_that_another_writer_slipped_in_end_the_change(url: str, proxy: Pro
     assert store.check() == [] and len(contents(store)) == 3
 
 
-def test_a_manifest_is_swapped_by_who_read_it(url: str, proxy: Proxy, tmp_path: Path) -> None:
+def test_only_the_reader_of_the_last_manifest_can_swap_it(url: str, proxy: Proxy, tmp_path: Path) -> None:
     place = bucket(url, proxy, tmp_path)
     place.create(EMPTY, 1)
     state = place.manifest()
@@ -221,7 +221,7 @@ def test_a_manifest_is_swapped_by_who_read_it(url: str, proxy: Proxy, tmp_path: 
 
 
 @long_form
-def test_many_threads_that_swap_lose_no_swap(url: str, proxy: Proxy, tmp_path: Path) -> None:
+def test_concurrent_swaps_are_never_lost(url: str, proxy: Proxy, tmp_path: Path) -> None:
     places = [bucket(url, proxy, tmp_path / str(number)) for number in range(4)]
     places[0].create(EMPTY, 1)
 
@@ -244,7 +244,7 @@ def test_many_threads_that_swap_lose_no_swap(url: str, proxy: Proxy, tmp_path: P
 @pytest.mark.parametrize(
     "fault", ["cut after", *(pytest.param(fault, marks=long_form) for fault in ("cut before", "503", "409"))]
 )
-def test_a_swap_whose_answer_is_lost_is_done_once(url: str, proxy: Proxy, tmp_path: Path, fault: str) -> None:
+def test_a_swap_with_a_lost_response_happens_once(url: str, proxy: Proxy, tmp_path: Path, fault: str) -> None:
     store = store_at(url, proxy, tmp_path)
     met: list[Request] = []
 
@@ -262,7 +262,7 @@ def test_a_swap_whose_answer_is_lost_is_done_once(url: str, proxy: Proxy, tmp_pa
 @pytest.mark.parametrize(
     "fault", ["403", "truncated", *(pytest.param(fault, marks=long_form) for fault in ("503", "cut before"))]
 )
-def test_a_bucket_that_fails_is_no_damage(url: str, proxy: Proxy, tmp_path: Path, fault: str) -> None:
+def test_a_failing_bucket_is_not_damage(url: str, proxy: Proxy, tmp_path: Path, fault: str) -> None:
     store = store_at(url, proxy, tmp_path / "a")
     store.write(rows_of(documents(0, 2), EMBEDDER))
     proxy.fault = lambda request: fault
@@ -272,7 +272,7 @@ def test_a_bucket_that_fails_is_no_damage(url: str, proxy: Proxy, tmp_path: Path
 
 
 @long_form
-def test_a_bucket_that_is_slow_is_waited_for(url: str, proxy: Proxy, tmp_path: Path) -> None:
+def test_a_slow_bucket_is_waited_for(url: str, proxy: Proxy, tmp_path: Path) -> None:
     undisturbed = store_at(f"{url}-whole", proxy, tmp_path / "whole")
     _two_changes(undisturbed)
     proxy.delay = 1.0
@@ -305,10 +305,10 @@ def test_two_writers_lose_no_change(url: str, proxy: Proxy, tmp_path: Path) -> N
 
 @long_form
 @pytest.mark.parametrize("hours", [-1, 1])
-def test_a_clock_that_is_wrong_changes_nothing(
+def test_a_wrong_local_clock_changes_nothing(
     url: str, proxy: Proxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hours: int
 ) -> None:
-    """That of this machine, which only the cache looks at: leases and cleaning go by the clock of the object store."""
+    """Only the cache uses the local clock: leases and cleaning use the clock of the object store."""
     first, second = (store_at(url, proxy, tmp_path / name) for name in "ab")
     _two_changes(first)
     monkeypatch.setattr("mergewise.store.places.cache.time", lambda: time() + 3600 * hours)
@@ -323,7 +323,7 @@ def test_a_clock_that_is_wrong_changes_nothing(
 def test_a_busy_bucket_keeps_few_versions(
     url: str, proxy: Proxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """LanceDB reads what every version consists of when it rearranges rows."""
+    """LanceDB reads the manifests of all versions when it rearranges rows."""
     monkeypatch.setattr("mergewise.store.places.bucket.VERSIONS", 2)
     monkeypatch.setattr("mergewise.store.places.bucket.CLEANED_EVERY", 4)
     store = store_at(url, proxy, tmp_path / "a")
@@ -336,7 +336,7 @@ def test_a_busy_bucket_keeps_few_versions(
     assert contents(fresh) == contents(store) and fresh.check() == []
 
 
-def test_a_store_without_conditions_is_refused(url: str, proxy: Proxy, tmp_path: Path) -> None:
+def test_a_store_without_conditional_writes_is_refused(url: str, proxy: Proxy, tmp_path: Path) -> None:
     proxy.fault = lambda request: "unconditional" if request.method == "PUT" else None
     with pytest.raises(UsageError, match="ignores conditions"):
         store_at(url, proxy, tmp_path)
@@ -347,9 +347,9 @@ def test_a_writer_killed_at_any_request_loses_nothing(
     url: str, proxy: Proxy, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     caplog.set_level(logging.DEBUG, "mergewise")
-    # whoever is killed frees no lease, and nobody waits for it here
+    # a killed writer frees no lease, and this test does not wait for it to expire
     monkeypatch.setattr(lease, "LEASE", -1.0)
-    # search indexes are brought up to date within the change
+    # search indexes are updated in the same change
     monkeypatch.setattr("mergewise.store.lance_change.FEW_ROWS", 0)
     whole = store_at(f"{url}-whole", proxy, tmp_path / "whole")
     _two_changes(whole)
@@ -361,7 +361,7 @@ def test_a_writer_killed_at_any_request_loses_nothing(
         begun = len(proxy.requests)
 
         def dead(request: Request, last: int = begun + kill) -> str | None:
-            # every other time the last request still has its effect
+            # every second time, the last request still takes effect
             if request.number < last:
                 return None
             return "cut after" if request.number == last and last % 2 else "cut before"
@@ -392,7 +392,7 @@ def _two_changes(store: LanceStore) -> None:
 
 
 @long_form
-def test_a_damaged_file_of_the_cache_comes_anew(url: str, proxy: Proxy, tmp_path: Path) -> None:
+def test_a_damaged_file_of_the_cache_is_fetched_again(url: str, proxy: Proxy, tmp_path: Path) -> None:
     store = store_at(url, proxy, tmp_path)
     store.write(rows_of(documents(0, 5), EMBEDDER))
     store.optimize()
@@ -402,7 +402,7 @@ def test_a_damaged_file_of_the_cache_comes_anew(url: str, proxy: Proxy, tmp_path
     assert contents(fresh) == contents(store) and fresh.check() == []
 
 
-def test_a_cache_takes_no_more_than_it_may(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cache_stays_below_its_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cache = FileCache(tmp_path, "one", 250)
     cache.named = frozenset({"mapped/a"})
     downloads: list[str] = []
@@ -423,7 +423,7 @@ def test_a_cache_takes_no_more_than_it_may(tmp_path: Path, monkeypatch: pytest.M
     assert files() == ["a", "c"]
     fetch("mapped/a")
     assert downloads == ["mapped/a", "copies/1/leaf.lance/b", "mapped/c"]
-    # somebody else may use the one that was fetched just now
+    # another process may use the file that was just fetched
     with pytest.raises(OSError, match="full"):
         fetch("mapped/b")
     os.utime(cache.path("mapped/c"), (3, 3))
@@ -437,7 +437,7 @@ def test_a_cache_takes_no_more_than_it_may(tmp_path: Path, monkeypatch: pytest.M
 
 
 @long_form
-def test_cleaning_leaves_what_a_reader_may_read(
+def test_cleaning_keeps_files_that_a_reader_may_read(
     url: str, proxy: Proxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = store_at(url, proxy, tmp_path)
@@ -457,7 +457,7 @@ def test_cleaning_leaves_what_a_reader_may_read(
 
 @long_form
 @pytest.mark.parametrize("size", ["10GB", "1KB"])
-def test_cleaning_in_the_middle_of_a_question_is_no_damage(
+def test_cleaning_during_a_query_is_not_damage(
     url: str, proxy: Proxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: str
 ) -> None:
     monkeypatch.setattr("mergewise.store.places.bucket.KEPT", timedelta(days=-1))
@@ -465,7 +465,7 @@ def test_cleaning_in_the_middle_of_a_question_is_no_damage(
     monkeypatch.setattr("mergewise.store.lance_change.FEW_ROWS", 0)
     writer = store_at(url, proxy, tmp_path / "writer")
     writer.write(rows_of(documents(0, 6), EMBEDDER), optimize=True)
-    # without room for copies it reads from the bucket
+    # without room for copies, the reader reads from the bucket
     reading = LanceStore(place_of(url, proxy.storage, tmp_path / "reader", size, refresh="1h"), VIEWS)
     before = reading.reader()
     for number in range(6, 9):
@@ -507,20 +507,20 @@ def test_amounts_have_units(given: str | int, value: float) -> None:
     assert amount("it is", given) == value
 
 
-def test_what_is_no_url_is_refused(tmp_path: Path) -> None:
+def test_invalid_urls_and_options_are_refused(tmp_path: Path) -> None:
     assert is_url(Path("s3://bucket/prefix")) and not is_url("s3") and not is_url(tmp_path)
     assert str(place_of(Path("s3://bucket/prefix"), {}, tmp_path)) == "s3://bucket/prefix"
-    with pytest.raises(UsageError, match="no credentials") as raised:
+    with pytest.raises(UsageError, match="contains credentials") as raised:
         place_of(f"s3://user:{KEY}@bucket/prefix", {}, tmp_path)
     assert KEY not in str(raised.value)
-    with pytest.raises(UsageError, match="size of the cache"):
+    with pytest.raises(UsageError, match="invalid cache size"):
         place_of("s3://bucket/prefix", {}, tmp_path, cache_size="much")
     with pytest.raises(UsageError):
         mergewise.open("ftp://host/index")
 
 
 def test_a_copy_stays_in_its_folder(tmp_path: Path) -> None:
-    """Whoever may write to a bucket says what its files are called."""
+    """Anyone who may write to a bucket can choose the file names."""
 
     def field(number: int, content: bytes) -> bytes:
         return bytes([number << 3 | 2, len(content)]) + content
@@ -537,22 +537,22 @@ def test_a_copy_stays_in_its_folder(tmp_path: Path) -> None:
     assert isinstance(place, Bucket)
     beside = {"sequence": 1, "index": "../../x", "remade": 0}
     raw = json.dumps({**manifest_record(EMPTY), "place": beside}).encode()
-    with pytest.raises(StoreError, match="was not written to a bucket"):
-        place._state(Found(raw, "a", datetime.now(UTC)))
+    with pytest.raises(StoreError, match="is not a manifest for a bucket"):
+        place._state(StoredObject(raw, "a", datetime.now(UTC)))
 
 
-def test_an_index_that_was_replaced_is_not_gone_on_with(url: str, proxy: Proxy, tmp_path: Path) -> None:
+def test_a_replaced_index_is_refused(url: str, proxy: Proxy, tmp_path: Path) -> None:
     store = store_at(url, proxy, tmp_path)
     proxied = bucket(url, proxy, tmp_path)
     proxied._objects.delete([NAME])
-    with pytest.raises(StoreError, match="no longer the index"):
+    with pytest.raises(StoreError, match="replaced or deleted since it was opened"):
         store.remove(["x"])
     proxied.create(EMPTY, 1)
-    with pytest.raises(StoreError, match="no longer the index"):
+    with pytest.raises(StoreError, match="replaced or deleted since it was opened"):
         store.remove(["x"])
 
 
-def test_states_are_known_in_their_order(tmp_path: Path) -> None:
+def test_a_later_state_is_never_replaced_by_an_earlier_one(tmp_path: Path) -> None:
     place = place_of("s3://bucket/prefix", {}, tmp_path)
     assert isinstance(place, Bucket)
     later = ManifestState(replace(EMPTY, next_id=2), BucketTag("b", 2, "i", 0))

@@ -1,4 +1,4 @@
-"""Origins and copies, in both stores: written, asked for, changed and removed in one step, left out of searches."""
+"""Origins and copies in both stores: written, read, changed and removed in one step, and left out of searches."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def kind(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-def test_origins_are_kept_and_found(kind: str, tmp_path: Path) -> None:
+def test_origins_are_stored_and_found(kind: str, tmp_path: Path) -> None:
     store = new_store(kind, tmp_path, embedder=EMBEDDER)
     assert store.reader().known_documents() == store.reader().known_documents(["x"], ["y"]) == []
     cats, dogs = rows_of([CATS, DOGS], EMBEDDER)
@@ -41,7 +41,7 @@ def test_origins_are_kept_and_found(kind: str, tmp_path: Path) -> None:
     assert store.check() == []
 
 
-def test_documents_leave_in_one_step_with_those_that_come(kind: str, tmp_path: Path) -> None:
+def test_documents_are_removed_in_the_step_that_adds_others(kind: str, tmp_path: Path) -> None:
     store = new_store(kind, tmp_path, embedder=EMBEDDER)
     store.write(rows_of([CATS, DOGS], EMBEDDER))
     before = store.reader()
@@ -55,7 +55,7 @@ def test_documents_leave_in_one_step_with_those_that_come(kind: str, tmp_path: P
         assert [info.id for info in before.documents()] == ["cats.md", "dogs.md"]
 
 
-def test_searches_find_the_first_of_what_is_the_same(kind: str, tmp_path: Path) -> None:
+def test_searches_find_the_first_of_duplicate_documents(kind: str, tmp_path: Path) -> None:
     store = new_store(kind, tmp_path, embedder=EMBEDDER)
     assert store.reader().copies() == {} and store.reader().duplicates() == []
     store.write(rows_of([CATS, DOGS], EMBEDDER))

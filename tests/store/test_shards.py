@@ -1,4 +1,4 @@
-"""Shards beside one whole index of the same documents: what is found, what is read, what changes, and what a death leaves."""
+"""Shards compared with one index of the same documents: searches, reads, changes, and the state after a killed writer."""
 
 from __future__ import annotations
 
@@ -58,13 +58,13 @@ def readers(tmp_path_factory: pytest.TempPathFactory) -> tuple[StoreReader, Shar
     return whole.reader(), sharded.reader()
 
 
-def named(reader: StoreReader, ranking: Ranking) -> list[tuple[str, float]]:
+def scores_by_document(reader: StoreReader, ranking: Ranking) -> list[tuple[str, float]]:
     rows = reader.rows("leaf", Leaf, [row for row, _ in ranking])
     return [(rows[row].doc_id, score) for row, score in ranking]
 
 
 def assert_same(first: list[tuple[str, float]], second: list[tuple[str, float]], tolerance: float) -> None:
-    """The same rows with the same scores; those that tie within the rounding of single precision in any order."""
+    """Check that the rows and scores are equal. Rows that tie within single precision may be in any order."""
     np.testing.assert_allclose([score for _, score in first], [score for _, score in second], rtol=tolerance)
     last = min(score for _, score in first) * (1 + tolerance) if first else 0.0
     above = [{name for name, score in found if score > last} for found in (first, second)]
@@ -79,26 +79,30 @@ WORDS = st.lists(st.integers(0, 400), min_size=1, max_size=6).map(lambda ns: " "
 @given(question=WORDS, k=st.sampled_from([1, 50]))
 @settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_text_is_ranked_as_by_one_index(readers: tuple[StoreReader, ShardedReader], question: str, k: int) -> None:
-    whole, sharded = (named(reader, reader.text_search(question, k).result()) for reader in readers)
+    whole, sharded = (scores_by_document(reader, reader.text_search(question, k).result()) for reader in readers)
     assert_same(whole, sharded, 2e-4)
 
 
-def test_a_text_with_the_word_that_parts_texts_is_a_text(tmp_path: Path) -> None:
+def test_a_text_may_contain_the_separator(tmp_path: Path) -> None:
     store = new_sharded(tmp_path / "index", 2)
     vectors = Drawing(1).vectors(3)
     texts = [f"word1 {_BETWEEN.upper()} word2.", "word1 word3.", f"{_BETWEEN} word1 word4."]
     store.write([rows_of(n, text, vectors[n], n) for n, text in enumerate(texts)])
     reader = store.reader()
-    assert {name for name, _ in named(reader, reader.text_search("word1", 5).result())} == set(reader.ids())
+    assert {name for name, _ in scores_by_document(reader, reader.text_search("word1", 5).result())} == set(
+        reader.ids()
+    )
     assert len(reader.text_search(_BETWEEN, 5).result()) == 2
 
 
-def test_scores_of_the_shards_themselves_are_others(readers: tuple[StoreReader, ShardedReader]) -> None:
+def test_local_scores_of_shards_differ(readers: tuple[StoreReader, ShardedReader]) -> None:
     whole, sharded = readers
-    local = [hit for one in sharded.readers for hit in named(one, one.text_search("word40 word90", 50).result())]
+    local = [
+        hit for one in sharded.readers for hit in scores_by_document(one, one.text_search("word40 word90", 50).result())
+    ]
     local.sort(key=lambda hit: -hit[1])
     with pytest.raises(AssertionError):
-        assert_same(named(whole, whole.text_search("word40 word90", 50).result()), local[:50], 2e-4)
+        assert_same(scores_by_document(whole, whole.text_search("word40 word90", 50).result()), local[:50], 2e-4)
 
 
 @given(seed=st.integers(0, 1000), below=st.sampled_from([None, 20, 200]))
@@ -107,7 +111,9 @@ def test_vectors_are_ranked_as_by_one_index(
     readers: tuple[StoreReader, ShardedReader], seed: int, below: int | None
 ) -> None:
     vector, where = Drawing(seed).vectors(1)[0], None if below is None else f"place < {below}"
-    whole, sharded = (named(reader, reader.vector_search(vector, 30, where).result()) for reader in readers)
+    whole, sharded = (
+        scores_by_document(reader, reader.vector_search(vector, 30, where).result()) for reader in readers
+    )
     assert [name for name, _ in whole] == [name for name, _ in sharded]
 
 
@@ -122,7 +128,7 @@ def test_rows_have_ids_of_their_own_in_every_shard(readers: tuple[StoreReader, S
         assert leaf >> BITS == shard_of(name, SHARDS)
         row = sharded.rows("leaf", Leaf, [leaf])[leaf]
         assert (row.id, row.doc_id) == (leaf, name)
-        # a section is found by the id that the leaf gives
+        # a leaf's ancestor id finds the section
         section = sharded.rows("section", Section, [row.parent])[row.parent]
         assert section.doc_id == name and section.first_leaf == leaf
         np.testing.assert_array_equal(
@@ -164,18 +170,18 @@ def test_changes_go_to_the_shards_of_their_documents(store: ShardedStore) -> Non
     assert store.write(changed).replaced == 3
     store.describe({"d0000004": {"year": 7}})
     assert store.reader().ids("year = 7") == ["d0000004"]
-    # a key has one type in all shards
+    # a key has the same type in all shards
     other = [replace(row, document=replace(row.document, metadata={"year": "x"})) for row in drawn(500, 9, seed=9)]
     assert len(store.write(other).failed) == 9
     assert store.remove(["d0000004", "d0000005", "nobody"]) == 2
     store.optimize()
     assert len(store.reader().ids()) == 29 and store.check() == []
-    # another one reads the same
+    # another store reads the same
     beside = ShardedStore(ShardedFolder(store.directory), REGISTRY)
     assert beside.reader().snapshot == store.reader().snapshot
 
 
-def test_a_reader_keeps_its_state_and_sees_no_half_of_a_change(store: ShardedStore) -> None:
+def test_a_reader_keeps_its_state_and_sees_no_partial_change(store: ShardedStore) -> None:
     reader = store.reader()
     ids, snapshot = reader.ids(), reader.snapshot
     seen: list[int] = []
@@ -196,13 +202,13 @@ def test_a_death_between_shards_leaves_the_state_before(store: ShardedStore, sha
             shards[at].write([row for row in drawn(200, 20, seed=4) if shard_of(row.document.id, 3) == at])
         raise KeyboardInterrupt
     assert store.reader().snapshot == before and len(store.reader().ids()) == 30
-    # the same call does the rest
+    # repeating the call does the rest
     assert store.write(drawn(200, 20, seed=4)).added == 20
     store.optimize()
     assert store.check() == [] and len(store.reader().ids()) == 50
 
 
-def test_vectors_that_come_later(store: ShardedStore) -> None:
+def test_vectors_are_added_later(store: ShardedStore) -> None:
     rows = drawn(300, 10, seed=6)
     bare = [replace(row, tables={**row.tables, "leaf": replace(row.tables["leaf"], columns={})}) for row in rows]
     store.write(bare)
@@ -215,23 +221,26 @@ def test_vectors_that_come_later(store: ShardedStore) -> None:
     assert store.write_vectors("leaf", waiting, columns) == 10
     assert store.finish_vectors() and store.check() == []
     vector = rows[0].tables["leaf"].columns["vector"][0]
-    assert named(store.reader(), store.reader().vector_search(vector, 1).result())[0][0] == rows[0].document.id
+    assert (
+        scores_by_document(store.reader(), store.reader().vector_search(vector, 1).result())[0][0]
+        == rows[0].document.id
+    )
 
 
 @pytest.mark.parametrize(
     ("content", "error"),
     [("{", CorruptIndex), ('{"format": 1, "shards": []}', CorruptIndex), ('{"format": 2, "shards": []}', NewerFormat)],
 )
-def test_a_state_that_cannot_be_read_is_said(store: ShardedStore, content: str, error: type[Exception]) -> None:
+def test_an_unreadable_state_is_refused(store: ShardedStore, content: str, error: type[Exception]) -> None:
     (store.directory / NAME).write_text(content)
     with pytest.raises(error):
         store.reader()
 
 
-def test_documents_in_a_shard_that_is_not_theirs_are_problems(store: ShardedStore) -> None:
+def test_documents_in_the_wrong_shard_are_problems(store: ShardedStore) -> None:
     with store._change() as shards:
         shards[0].write([row for row in drawn(400, 9, seed=8) if shard_of(row.document.id, 3) == 1])
-    assert {problem.what for problem in store.check()} == {"stands in shard 0, where nobody looks for it"}
+    assert {problem.what for problem in store.check()} == {"in shard 0 (expected in shard 1)"}
 
 
 def test_an_index_is_opened_with_its_shards(tmp_path: Path) -> None:

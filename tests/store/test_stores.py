@@ -1,4 +1,4 @@
-"""One contract for every store: the one on LanceDB, in a folder and on a bucket, and its twin in memory."""
+"""One contract for all stores: on LanceDB, in a folder and on a bucket, and in memory."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ PAGED = Document(
 )
 
 
-# on a bucket without MERGEWISE_ATTACK=1, which runs all of them
-TELLING = ("test_nodes_come_back_as_they_were_made", "test_replacing_leaves_nothing_of_the_old")
+# on a bucket only these run, unless MERGEWISE_ATTACK=1
+TELLING = ("test_nodes_survive_a_round_trip", "test_replacing_removes_all_old_rows")
 
 
 @pytest.fixture(params=["memory", "lance", "bucket"])
@@ -61,7 +61,7 @@ def test_an_empty_store_answers(store: Store) -> None:
     assert store.check() == []
 
 
-def test_documents_come_back_whole(store: Store) -> None:
+def test_documents_survive_a_round_trip(store: Store) -> None:
     assert store.write(rows_of([CATS, DOGS, PAGED], EMBEDDER)) == AddReport(3, 0)
     reader = store.reader()
     for document in (CATS, DOGS, PAGED):
@@ -72,7 +72,7 @@ def test_documents_come_back_whole(store: Store) -> None:
     assert store.check() == []
 
 
-def test_nodes_come_back_as_they_were_made(store: Store) -> None:
+def test_nodes_survive_a_round_trip(store: Store) -> None:
     (made,) = rows_of([CATS], EMBEDDER)
     store.write(rows_of([DOGS], EMBEDDER))
     store.write([made])
@@ -92,10 +92,10 @@ def test_nodes_come_back_as_they_were_made(store: Store) -> None:
         np.testing.assert_allclose(list(reader.vectors(ids).values()), made.column("leaf", "vector"), atol=1e-3)
         sentences = reader.sentences(ids)
         assert [sentences[leaf.id].sentences for leaf in moved] == [leaf.sentences for leaf in moved]
-        store.optimize()  # from then on rows come out of mapped files
+        store.optimize()  # from now on, rows come from mapped files
 
 
-def test_the_leaves_of_a_document_are_known_by_its_id(store: Store) -> None:
+def test_the_leaves_of_a_document_are_found_by_its_id(store: Store) -> None:
     store.write(rows_of([DOGS, CATS, PAGED], EMBEDDER))
     store.write(rows_of([replace(DOGS, text="Dogs bark.")], EMBEDDER, digest="2"))
     for _ in range(2):
@@ -110,7 +110,7 @@ def test_the_leaves_of_a_document_are_known_by_its_id(store: Store) -> None:
 
 
 @pytest.mark.parametrize("kind", ["memory", "lance"])
-def test_the_leaves_under_spans_are_those_that_share_text_with_one(kind: str, tmp_path: Path) -> None:
+def test_leaves_under_spans_overlap_a_span(kind: str, tmp_path: Path) -> None:
     store = new_store(kind, tmp_path / "index")
     towns = "".join(f"## Town {n}\n\nTown {n} has a tower. It is {n} metres high, and old.\n\n" for n in range(12))
     store.write(rows_of([CATS, Document("towns", towns), DOGS]))
@@ -151,8 +151,8 @@ def test_both_searches_find_best_first(store: Store) -> None:
     assert store.reader().text_search('"AND" OR cats* -dogs', 5).result()
 
 
-def test_rows_that_tie_for_the_last_places_are_those_of_the_lowest_ids(store: Store) -> None:
-    for start in (0, 30, 60):  # in several changes, which are searched side by side
+def test_ties_for_the_last_places_go_to_the_lowest_ids(store: Store) -> None:
+    for start in (0, 30, 60):  # several changes make several parts, which are searched in parallel
         said = ["Cats eat fish." if n % 9 == 7 else "Cats eat meat." for n in range(start, start + 30)]
         store.write(
             rows_of([Document(f"d{n}", f"{text} That is note {n}.") for n, text in enumerate(said, start)], EMBEDDER)
@@ -185,7 +185,7 @@ def test_scripts_without_spaces_are_searched_on_disk(tmp_path: Path) -> None:
     assert len(store.reader().text_search("東京", 5).result()) == 1
 
 
-def test_replacing_leaves_nothing_of_the_old(store: Store) -> None:
+def test_replacing_removes_all_old_rows(store: Store) -> None:
     store.write(rows_of([CATS, DOGS], EMBEDDER))
     changed = Document(id="cats", title="Cats", text="Cats climb trees.")
     assert store.write(rows_of([changed], EMBEDDER, digest="2")) == AddReport(0, 1)
@@ -196,7 +196,7 @@ def test_replacing_leaves_nothing_of_the_old(store: Store) -> None:
     assert store.check() == []
 
 
-def test_equal_digests_are_left_alone_unless_forced(store: Store) -> None:
+def test_documents_with_equal_digests_are_skipped_unless_forced(store: Store) -> None:
     rows = rows_of([CATS], EMBEDDER)
     assert store.write(rows) == AddReport(1, 0)
     assert store.write(rows) == AddReport(unchanged=1)
@@ -204,7 +204,7 @@ def test_equal_digests_are_left_alone_unless_forced(store: Store) -> None:
     assert store.check() == []
 
 
-def test_removing_takes_all_rows(store: Store) -> None:
+def test_removing_deletes_all_rows(store: Store) -> None:
     store.write(rows_of([CATS, DOGS, PAGED], EMBEDDER))
     assert store.remove(["cats", "p'aged", "none"]) == 2
     assert store.reader().row_counts()["documents"] == 1
@@ -220,7 +220,7 @@ def test_ids_are_never_used_again(store: Store) -> None:
     assert min(leaf.id for leaf in store.reader().document_rows(["cats"])[0]["leaf"]) > last
 
 
-def test_conditions_choose_documents(store: Store) -> None:
+def test_conditions_select_documents(store: Store) -> None:
     documents = [
         Document(f"d{i}", f"Text number {i}.", f"Title {i}", {"year": 2000 + i, "draft": i == 3, "weight": i / 2})
         for i in range(6)
@@ -247,7 +247,7 @@ def test_conditions_choose_documents(store: Store) -> None:
         store.optimize()
 
 
-def test_rows_of_documents_that_are_gone_are_gone(store: Store) -> None:
+def test_rows_of_removed_documents_are_not_found(store: Store) -> None:
     store.write(rows_of([CATS, DOGS], EMBEDDER))
     store.optimize()
     ids = [leaf.id for leaf in store.reader().document_rows(["cats"])[0]["leaf"]]
@@ -279,7 +279,7 @@ def found_words(store: Store, words: str, where: str | None = None) -> list[str]
     return [leaf.doc_id for leaf in reader_of(store).leaves([leaf for leaf, _ in found]).values()]
 
 
-def test_words_of_other_languages_are_searched_beside_the_text(store: Store) -> None:
+def test_words_of_other_languages_are_searched_next_to_the_text(store: Store) -> None:
     store.write(rows_of([CATS, DOGS], EMBEDDER))
     store.optimize()
     assert found_words(store, "riviere") == [] == found_words(store, "eat")

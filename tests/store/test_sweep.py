@@ -1,4 +1,4 @@
-"""What no state needs goes, and nothing else: held against LanceDB's own clean-up, and against damaged files."""
+"""Only files that no state needs are deleted: compared with LanceDB's own clean-up, and with damaged files."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def document(number: int, version: int = 0) -> Document:
 
 @pytest.fixture
 def store(tmp_path: Path) -> LanceStore:
-    """With rows deleted and replaced, search indexes made anew, and versions of all of that."""
+    """A store with deleted and replaced rows, rebuilt search indexes, and versions of all of these."""
     store = new_store("lance", tmp_path)
     assert isinstance(store, LanceStore)
     store.write(rows_of([document(i) for i in range(6)]))
@@ -45,12 +45,12 @@ def files(directory: Path) -> dict[str, int]:
     return {str(path.relative_to(directory)): path.stat().st_size for path in directory.rglob("*") if path.is_file()}
 
 
-def test_all_that_is_left_over_goes_and_the_index_stays(store: LanceStore) -> None:
+def test_unneeded_files_are_deleted_and_the_index_stays(store: LanceStore) -> None:
     before = store.reader().document_rows([f"d{i}" for i in range(9)])
     held = bytes_within(store.directory)
     left = sweep(store.directory, store.manifest, all_of_it=True)
     assert left < held / 2
-    # beside it stand the lock, the manifest and LanceDB's notes of the latest versions
+    # the rest are the lock, the manifest and LanceDB's hints of the latest versions
     assert left <= bytes_within(store.directory) < left + 3000
     fresh = LanceStore(store.directory, store.registry)
     assert fresh.reader().document_rows([f"d{i}" for i in range(9)]) == before
@@ -69,7 +69,7 @@ def test_lancedb_itself_would_drop_the_same(store: LanceStore, tmp_path: Path) -
             version = await table.version()
             with pytest.warns(UserWarning, match="removes every version"):
                 await table.optimize(cleanup_older_than=timedelta(0), delete_unverified=True)
-            assert await table.version() == version, "compacted already, so that only the clean-up does something"
+            assert await table.version() == version, "already compacted, so that only the clean-up has an effect"
 
     asyncio.run(clean_up())
     for name in store.manifest.tables:
@@ -77,7 +77,7 @@ def test_lancedb_itself_would_drop_the_same(store: LanceStore, tmp_path: Path) -
         assert ours == theirs
 
 
-def test_files_of_killed_writers_go_at_once(store: LanceStore) -> None:
+def test_files_of_killed_writers_are_deleted_at_once(store: LanceStore) -> None:
     sweep(store.directory, store.manifest, all_of_it=True)
     before = files(store.directory)
     tables = store.directory / "leaf.lance"
@@ -92,7 +92,7 @@ def test_files_of_killed_writers_go_at_once(store: LanceStore) -> None:
     assert files(store.directory) == before
 
 
-def test_a_version_that_was_written_and_never_named_goes_and_the_next_writer_goes_on(store: LanceStore) -> None:
+def test_an_unnamed_version_is_deleted_and_the_next_writer_continues(store: LanceStore) -> None:
     table = lancedb.connect(store.directory).open_table("leaf")
     table.delete("id > 3")
     sweep(store.directory, store.manifest, all_of_it=True)
@@ -102,7 +102,7 @@ def test_a_version_that_was_written_and_never_named_goes_and_the_next_writer_goe
     assert again.check() == [] and len(again.reader().documents()) == 8
 
 
-def test_what_readers_may_need_stays_the_newest_first(store: LanceStore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_versions_that_readers_may_need_stay_newest_first(store: LanceStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sweeping, "LEAST", 0)
     for version in range(12):
         store.write(rows_of([document(i, version) for i in range(3, 9)]))
@@ -111,12 +111,12 @@ def test_what_readers_may_need_stays_the_newest_first(store: LanceStore, monkeyp
     store.write(rows_of([document(5, 99)]))
     live, _ = sweeping._contents(store.directory, store.manifest)
     assert sweep(store.directory, store.manifest) <= 2 * live
-    assert held.document_rows(["d5"]) == expected, "the state before this one has room"
+    assert held.document_rows(["d5"]) == expected, "the state before fits"
     monkeypatch.setattr(sweeping, "KEPT", 0.0)
     assert sweep(store.directory, store.manifest) == live
 
 
-def test_a_state_that_went_says_so_and_is_no_damage(store: LanceStore) -> None:
+def test_a_deleted_state_is_reported_and_is_not_damage(store: LanceStore) -> None:
     held = store.reader()
     store.write(rows_of([document(5, 99)]))
     store.repair()
@@ -127,7 +127,7 @@ def test_a_state_that_went_says_so_and_is_no_damage(store: LanceStore) -> None:
     assert store.reader().document_rows(["d5"])
 
 
-def test_a_clock_that_was_set_back_hides_nothing(store: LanceStore) -> None:
+def test_a_clock_that_was_set_back_deletes_nothing_needed(store: LanceStore) -> None:
     for path in store.directory.rglob("*"):
         os.utime(path, (5e9, 5e9))
     live, leftovers = sweeping._contents(store.directory, store.manifest)
@@ -137,7 +137,7 @@ def test_a_clock_that_was_set_back_hides_nothing(store: LanceStore) -> None:
 
 
 @pytest.mark.parametrize("damage", ["gone", "short", "nonsense", "renamed"])
-def test_a_table_that_is_damaged_loses_nothing_more(damage: str, store: LanceStore) -> None:
+def test_a_damaged_table_loses_no_further_files(damage: str, store: LanceStore) -> None:
     folder = store.directory / "leaf.lance"
     named = sweeping._manifests(folder)[store.manifest.tables["leaf"]]
     content = named.read_bytes()

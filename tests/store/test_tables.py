@@ -1,4 +1,4 @@
-"""Records to rows and back, on any values, against a literal transcription."""
+"""Conversion of records to rows and back for any values, against a literal transcription."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def moved(note: Note, row: int, leaf: int) -> Note:
 
 
 @given(st.lists(st.tuples(st.lists(notes, max_size=3), numbers, numbers), max_size=3))
-def test_records_come_back_with_their_ids_moved(documents: list[tuple[list[Note], int, int]]) -> None:
+def test_records_survive_a_round_trip_with_shifted_ids(documents: list[tuple[list[Note], int, int]]) -> None:
     placed = [
         PlacedRows(number, Rows(tuple(own), {"vector": np.ones((len(own), 4)), "blob": [b"x"] * len(own)}), by)
         for number, (own, row, leaf) in enumerate(documents)
@@ -83,7 +83,7 @@ def test_records_come_back_with_their_ids_moved(documents: list[tuple[list[Note]
     assert rows.columns["vector"].shape == (len(expected), 4) and rows.columns["blob"] == [b"x"] * len(expected)
 
 
-def test_only_what_may_be_missing_is_nullable() -> None:
+def test_only_optional_columns_are_nullable() -> None:
     nullable = {field.name for field in NOTE.schema(4) if field.nullable}
     assert nullable == {"parent", "blob"} | ({"vector"} if NOTE.embed else set())
 
@@ -91,7 +91,7 @@ def test_only_what_may_be_missing_is_nullable() -> None:
 ADA = Note(0, None, (), 0, "", 0.0, False, (), (), "Ada", 1840)
 
 
-def test_an_index_without_an_embedder_has_no_columns_beside_the_records() -> None:
+def test_an_index_without_an_embedder_has_only_the_columns_of_records() -> None:
     table = arrow_table(NOTE, [PlacedRows(0, Rows((ADA,)), {})], NOTE.schema(0))
     assert {"vector", "blob"}.isdisjoint(table.column_names)
     assert rows_from(NOTE, table) == Rows((ADA,))
@@ -120,7 +120,7 @@ def test_vectors_of_the_wrong_shape_are_refused() -> None:
             arrow_table(NOTE, [PlacedRows(0, Rows((ADA,), columns), {})], NOTE.schema(4))
 
 
-def test_a_leaf_comes_back_whole() -> None:
+def test_a_leaf_survives_a_round_trip() -> None:
     text = "# A\n\nOne. Two."
     leaf = Leaf(
         3, "d", "T", (9, 8), 0, 40, 40 + len(text), 45, ("A",), text, 5, (Sentence(45, 49, 2), Sentence(50, 54, 2))
@@ -135,8 +135,8 @@ def test_a_leaf_comes_back_whole() -> None:
     np.testing.assert_allclose(read.vectors, [[0.6, 0.8, 0.0], [0.0, 0.0, 1.0]], atol=1e-6)
 
 
-def test_every_table_of_every_view_spells_its_columns_once() -> None:
-    """No field of a record is stored twice, and every stored column is one of a field or is packed."""
+def test_every_table_of_every_view_stores_each_field_once() -> None:
+    """No field is stored twice, and every stored column belongs to a field or is packed."""
     for view in VIEWS.values():
         for table in view.tables(view.settings()):
             packed = {field for p in table.packed for field in p.fields}

@@ -1,4 +1,4 @@
-"""One contract for every view, in every store: the slices, and a view that is defined here and nowhere else."""
+"""One contract for all views in all stores, also for a view that is defined only here."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from mergewise.store.tables import Table
 from mergewise.store.views import View, ViewRows
 from mergewise.types import AddReport, Document, DocumentRows, LeafId, RowId, Rows, Span
 
-# -- a view of one's own: a row a document, found by its title and its longest sentence
+# -- a custom view: one row per document, found by its title and its longest sentence
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ def build(documents: Sequence[DocumentRows], settings: HeadlineSettings, models:
 def problems(rows: DocumentRows, settings: HeadlineSettings, dimension: int) -> Iterator[str]:
     for row in rows["headline"]:
         if row.text not in rows.document.text or row.leaf not in {leaf.id for leaf in rows["leaf"]}:
-            yield "the headline is no sentence of the document"
+            yield "the headline is not a sentence of the document"
 
 
 class Headlines:
@@ -97,9 +97,9 @@ DOCUMENTS = [TALE, CATS, DOGS]
 
 @dataclass(frozen=True)
 class Case:
-    """A view with its settings, the tables of it that are searched, and the column of vectors of each.
+    """A view with its settings, its searched tables, and the column of vectors of each.
 
-    `table` is one of its tables, with values of rows that no document has; the last one that is searched if not said.
+    `table` is one of its tables, by default the last searched one, and values of rows that no document has.
     """
 
     view: View
@@ -122,7 +122,7 @@ CASES = {
     "triplet": Case(
         VIEWS["triplet"],
         TripletSettings(longest=30),
-        (),  # it is no search that leads to triplets
+        (),  # triplets are not found by a search
         {"triplets": (Triplet("Cats", "are", "not there", 0, 5),)},
         "triplet",
     ),
@@ -147,7 +147,7 @@ def kind(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-def made(case: Case, documents: Sequence[Document] = DOCUMENTS, digest: str = "1") -> list[DocumentRows]:
+def built_rows(case: Case, documents: Sequence[Document] = DOCUMENTS, digest: str = "1") -> list[DocumentRows]:
     return rows_of(documents, EMBEDDER, digest=digest, **{case.view.name: case.settings})
 
 
@@ -155,8 +155,8 @@ def empty(kind: str, directory: Path, case: Case) -> Store:
     return new_store(kind, directory / "index", VIEWS, EMBEDDER, {"leaf": SMALL, case.view.name: case.settings})
 
 
-def begun(kind: str, directory: Path, case: Case) -> Store:
-    """The documents, and the view begun without its rows."""
+def begin(kind: str, directory: Path, case: Case) -> Store:
+    """Create a store with documents, and begin the view without its rows."""
     store = new_store(kind, directory, VIEWS, EMBEDDER, {"leaf": SMALL})
     store.write(rows_of(DOCUMENTS, EMBEDDER))
     store.begin_view(case.view.name, case.view.dump(case.settings))
@@ -164,7 +164,7 @@ def begun(kind: str, directory: Path, case: Case) -> Store:
 
 
 def without_ids(rows: DocumentRows, case: Case) -> dict[str, list[dict[str, Any]]]:
-    """The rows of the view but for their numbers, which no two indexes share."""
+    """Return the rows of the view without their ids, which differ between indexes."""
     names = [table.name for table in case.view.tables(case.settings)]
     left = ("id", "chunk", "leaf", "first_leaf")
     return {
@@ -173,8 +173,8 @@ def without_ids(rows: DocumentRows, case: Case) -> dict[str, list[dict[str, Any]
     }
 
 
-def found_in(store: Store, case: Case, question: str, where: str | None = None) -> list[set[str]]:
-    """The documents whose rows each search of the view finds first."""
+def found_documents(store: Store, case: Case, question: str, where: str | None = None) -> list[set[str]]:
+    """Return the documents that each search of the view finds first."""
     reader = store.reader()
     vector = EMBEDDER.embed_queries([question])[0]
     found: list[set[str]] = []
@@ -188,37 +188,37 @@ def found_in(store: Store, case: Case, question: str, where: str | None = None) 
     return found
 
 
-def test_rows_come_back_whole_and_are_found(kind: str, case: Case, tmp_path: Path) -> None:
+def test_rows_survive_a_round_trip_and_are_found(kind: str, case: Case, tmp_path: Path) -> None:
     store = empty(kind, tmp_path, case)
-    rows = made(case)
+    rows = built_rows(case)
     tables = case.view.tables(case.settings)
     assert store.write(rows) == AddReport(3)
     for _ in range(2):
         stored = store.reader().document_rows([d.id for d in DOCUMENTS])
         assert [without_ids(row, case) for row in stored] == [without_ids(row, case) for row in rows]
         for row in stored:
-            # ids of other views are moved along
+            # ids in other views are shifted too
             ids = [record.id for table in tables for record in row[table.name]]
             assert ids == list(range(ids[0], ids[0] + len(ids))) and not {leaf.id for leaf in row["leaf"]} & set(ids)
         assert store.check() == []
         counts = store.reader().row_counts()
         for table in tables:
             assert counts[table.name] == sum(len(row[table.name]) for row in rows)
-        assert all(found == {"tale"} for found in found_in(store, case, "a dog of Brook barked at noon"))
-        assert all(found == {"cats"} for found in found_in(store, case, "cats eat fish"))
-        assert all(found == {"it's"} for found in found_in(store, case, "wolves howl", "year > 2020"))
-        assert all("tale" not in found for found in found_in(store, case, "dog of Brook", "year > 2000"))
+        assert all(found == {"tale"} for found in found_documents(store, case, "a dog of Brook barked at noon"))
+        assert all(found == {"cats"} for found in found_documents(store, case, "cats eat fish"))
+        assert all(found == {"it's"} for found in found_documents(store, case, "wolves howl", "year > 2020"))
+        assert all("tale" not in found for found in found_documents(store, case, "dog of Brook", "year > 2000"))
         store.optimize()
 
 
-def test_replacing_and_removing_take_the_rows_along(kind: str, case: Case, tmp_path: Path) -> None:
+def test_replacing_and_removing_documents_drops_their_rows(kind: str, case: Case, tmp_path: Path) -> None:
     store = empty(kind, tmp_path, case)
-    store.write(made(case))
+    store.write(built_rows(case))
     store.optimize()
-    changed = made(case, [Document("tale", "A short tale of owls.", "Owls")], digest="2")
+    changed = built_rows(case, [Document("tale", "A short tale of owls.", "Owls")], digest="2")
     assert store.write(changed) == AddReport(0, 1)
     assert store.check() == []
-    assert all(found == {"tale"} for found in found_in(store, case, "tale of owls"))
+    assert all(found == {"tale"} for found in found_documents(store, case, "tale of owls"))
     for table, _ in case.searched[:1]:
         assert store.reader().text_search("barked", 5, None, table).result() == []
     store.remove([d.id for d in DOCUMENTS])
@@ -226,19 +226,19 @@ def test_replacing_and_removing_take_the_rows_along(kind: str, case: Case, tmp_p
     assert set(store.reader().row_counts().values()) == {0}
 
 
-def test_a_view_added_later_is_the_view_built_at_first(kind: str, case: Case, tmp_path: Path) -> None:
+def test_a_view_added_later_equals_one_built_at_first(kind: str, case: Case, tmp_path: Path) -> None:
     first = empty(kind, tmp_path / "a", case)
-    first.write(made(case))
+    first.write(built_rows(case))
     later = new_store(kind, tmp_path / "b", VIEWS, EMBEDDER, {"leaf": SMALL})
     later.write(rows_of([*DOCUMENTS, Document("gone", "It goes.")], EMBEDDER))
     later.optimize()
     later.begin_view(case.view.name, case.view.dump(case.settings))
     assert case.view.name not in later.reader().views and case.view.name in later.settings
     assert later.missing(case.view.name) == ["tale", "cats", "it's", "gone"]
-    # made before the view was asked for: it lacks the view as well
+    # written without the view: it also lacks the view
     later.write(rows_of([Document("new", "Too few rows.")], EMBEDDER))
     assert later.missing(case.view.name) == ["tale", "cats", "it's", "gone", "new"]
-    later.write(made(case, [Document("new", "This one brings its own.", "New")], digest="2"))
+    later.write(built_rows(case, [Document("new", "This one brings its own.", "New")], digest="2"))
     later.remove(["gone"])
     seen: list[tuple[int, int]] = []
     pipeline.add_view(later, VIEWS[case.view.name], MAKERS, lambda done, total, name: seen.append((done, total)))
@@ -249,26 +249,28 @@ def test_a_view_added_later_is_the_view_built_at_first(kind: str, case: Case, tm
     stored = [[without_ids(row, case) for row in s.reader().document_rows(ids)] for s in (later, first)]
     assert stored[0] == stored[1]
     assert later.check() == []
-    assert found_in(later, case, "a dog of Brook barked") == found_in(first, case, "a dog of Brook barked")
+    assert found_documents(later, case, "a dog of Brook barked") == found_documents(
+        first, case, "a dog of Brook barked"
+    )
 
 
-def test_a_view_that_was_whole_stays_in_use_while_documents_lack_it(kind: str, case: Case, tmp_path: Path) -> None:
+def test_a_complete_view_stays_in_use_while_new_documents_lack_it(kind: str, case: Case, tmp_path: Path) -> None:
     store = empty(kind, tmp_path, case)
-    store.write(made(case))
-    found = found_in(store, case, "a dog of Brook barked")
+    store.write(built_rows(case))
+    found = found_documents(store, case, "a dog of Brook barked")
     new = Document("new", "A dog of Brook barked at the wolves.", "New")
     store.write(rows_of([new]))
     assert case.view.name in store.reader().views and store.missing(case.view.name) == ["new"]
-    assert store.check() == [] and found_in(store, case, "a dog of Brook barked") == found
+    assert store.check() == [] and found_documents(store, case, "a dog of Brook barked") == found
     pipeline.go_on(store, VIEWS, MAKERS, None)
     assert store.missing(case.view.name) == [] and store.check() == [] and store.finish_vectors()
-    (stored,), (expected,) = store.reader().document_rows(["new"]), made(case, [new])
+    (stored,), (expected,) = store.reader().document_rows(["new"]), built_rows(case, [new])
     assert without_ids(stored, case) == without_ids(expected, case)
 
 
-def test_what_was_interrupted_goes_on(kind: str, case: Case, tmp_path: Path) -> None:
-    """A maker that fails half way costs the batch that it failed in; the next call does the rest."""
-    store = begun(kind, tmp_path, case)
+def test_an_interrupted_build_is_continued(kind: str, case: Case, tmp_path: Path) -> None:
+    """A failing builder loses only its batch, and the next call does the rest."""
+    store = begin(kind, tmp_path, case)
 
     def failing(documents: Sequence[DocumentRows], settings: Any, models: Models) -> Sequence[ViewRows]:
         if any(rows.document.id == "it's" for rows in documents):
@@ -281,30 +283,30 @@ def test_what_was_interrupted_goes_on(kind: str, case: Case, tmp_path: Path) -> 
     assert store.check() == [] and case.view.name not in store.reader().views
     pipeline.add_view(store, VIEWS[case.view.name], MAKERS)
     assert store.check() == [] and store.missing(case.view.name) == []
-    assert all(found == {"it's"} for found in found_in(store, case, "wolves howl at the moon"))
+    assert all(found == {"it's"} for found in found_documents(store, case, "wolves howl at the moon"))
 
 
 def test_rows_of_another_version_of_a_document_are_not_written(kind: str, case: Case, tmp_path: Path) -> None:
-    """The document was replaced while its rows were made: it stays missing, and the next call makes them of what stands."""
-    store = begun(kind, tmp_path, case)
-    older = made(case, [Document("cats", "Cats slept on the mat of old.", "Cats")], digest="0")
+    """The document was replaced while its rows were built: it still lacks the view, and the next call builds the right rows."""
+    store = begin(kind, tmp_path, case)
+    older = built_rows(case, [Document("cats", "Cats slept on the mat of old.", "Cats")], digest="0")
     store.write_view(case.view.name, older)
     assert store.missing(case.view.name) == ["tale", "cats", "it's"]
-    store.write_view(case.view.name, made(case, [Document("unknown", "Nobody has it.")]))
-    store.write_view(case.view.name, made(case, [CATS]))
+    store.write_view(case.view.name, built_rows(case, [Document("unknown", "Nobody has it.")]))
+    store.write_view(case.view.name, built_rows(case, [CATS]))
     assert store.missing(case.view.name) == ["tale", "it's"]
     pipeline.add_view(store, VIEWS[case.view.name], MAKERS)
     assert store.check() == []
-    assert all(found == {"cats"} for found in found_in(store, case, "cats eat fish"))
+    assert all(found == {"cats"} for found in found_documents(store, case, "cats eat fish"))
 
 
-def test_damage_is_found_and_mended(case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_damage_is_found_and_repaired(case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for room in ("engine", "opening"):
         monkeypatch.setattr(f"mergewise.{room}.load_embedder", lambda spec: EMBEDDER)
     index = mergewise.open(tmp_path, embedder="hash", settings={"leaf": SMALL, case.view.name: case.settings})
     index.add(DOCUMENTS)
     table = case.table
-    (rows,) = made(case, [CATS])
+    (rows,) = built_rows(case, [CATS])
     damage = tuple(replace(row, **case.wrong) for row in rows[table])
     rows = replace(rows, digest="", tables={**rows.tables, table: Rows(damage, rows.tables[table].columns)})
     index.store.write([rows], force=True)
@@ -315,17 +317,15 @@ def test_damage_is_found_and_mended(case: Case, tmp_path: Path, monkeypatch: pyt
         opened = change.table("documents")
         opened.delete("id = 'tale'")
         change.commit()
-    assert any("belong to no document" in problem.what for problem in index.check())
+    assert any("have no document" in problem.what for problem in index.check())
     assert index.check(repair=True) == []
     assert [info.id for info in index.documents()] == ["it's", "cats"]
 
 
-def test_its_own_reader_is_at_hand_where_the_view_is(
-    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_views_own_reader_is_available(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(VIEWS, "headline", OWN)
     store = empty(kind, tmp_path, CASES["headline"])
-    store.write(made(CASES["headline"]))
+    store.write(built_rows(CASES["headline"]))
     headlines: Headlines = reader_of(store, EMBEDDER).view("headline")
     best = headlines.search("Who barked at noon?", 1)[0]
     span = Span(best.doc_id, *best.parts[0])
@@ -337,7 +337,7 @@ def test_its_own_reader_is_at_hand_where_the_view_is(
         reader_of(bare, EMBEDDER).view("headline")
 
 
-def test_a_document_without_rows_in_the_view_is_served_all_the_same(
+def test_a_document_without_rows_in_the_view_is_still_served(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(VIEWS, "headline", OWN)
@@ -349,8 +349,8 @@ def test_a_document_without_rows_in_the_view_is_served_all_the_same(
     assert store.reader().row_counts()["headline"] == 0
 
 
-def test_through_the_front_door(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`open` with the view's name: built, kept in step, added to an index that stands, refused with other settings."""
+def test_a_view_works_through_the_public_api(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`open` with a view's name builds it, keeps it up to date, adds it to an existing index, and refuses other settings."""
     monkeypatch.setitem(VIEWS, "headline", OWN)
     mergewise.open(tmp_path / "i", embedder="none").add(DOCUMENTS)
     index = mergewise.open(tmp_path / "i", views=("leaf", "headline"))
@@ -361,5 +361,5 @@ def test_through_the_front_door(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     with pytest.raises(UsageError, match="other settings"):
         mergewise.open(tmp_path / "i", settings={"headline": HeadlineSettings(least=2)})
     monkeypatch.delitem(VIEWS, "headline")
-    with pytest.raises(UsageError, match="not known here"):
+    with pytest.raises(UsageError, match="unknown view in the index"):
         mergewise.open(tmp_path / "i").documents()

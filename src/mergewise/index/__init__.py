@@ -1,4 +1,4 @@
-"""Documents to rows: reading, splitting, embedding and writing, in this process or in several."""
+"""The way from documents to rows: reading, splitting, embedding and writing, in one process or several."""
 
 from __future__ import annotations
 

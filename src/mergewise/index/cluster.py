@@ -1,13 +1,12 @@
-"""Workers on a Ray cluster, for the pool of `index.executors`: each is an actor with a processor of its own, or part of a GPU.
+"""Workers on a Ray cluster, for the pool of `index.executors`. Each is an actor with its own processor, or with part of a GPU.
 
-cluster    "local" is one on this machine that ends with the work, "auto" the one that this machine is a node of, and
-           HOST:PORT names its head. A process that has joined a cluster already stays with it. Whether one answers is tried
-           by a process apart, since Ray asks one that is gone for minutes
-nodes      have this version of mergewise; a worker with another one is not used
-actors     join when there is room for them. One that dies, by itself or with its node, is replaced, and what it had is
-           done again
-files      travel as paths: a worker that finds no file there, or another one, leaves it to the committer (`index.pipeline`)
-models     are loaded by each actor, once, as `open` loads them
+cluster    "local" starts a cluster on this machine, which ends with the work. "auto" is the cluster of which this machine is a
+           node, and HOST:PORT names the head of a cluster. A process that has already joined a cluster stays with it. A
+           separate process first tests the cluster, because Ray retries a dead one for minutes
+nodes      must have this version of mergewise; workers of another version are not used
+actors     start when there is room. A dead actor is replaced, and its item is processed again
+files      are sent as paths. If a worker finds no file there, or another one, the main process reads it (`index.pipeline`)
+models     are loaded once by each actor, like `open` loads them
 """
 
 from __future__ import annotations
@@ -32,20 +31,18 @@ from mergewise.ranges import GPUS, WORKERS, number, text_or_none, whole
 
 LOCAL = "local"
 TRIES = 3
-"""Workers that may die with an item before it is done by this process: nodes come and go."""
+"""Number of workers that may die with an item before this process processes it."""
 JOIN_SECONDS = 30.0
-"""In which a cluster is to answer."""
-_HINT = (
-    "is it running? --ray local starts one, --ray HOST:PORT names the head of another, of which this machine is a node"
-)
+"""Seconds within which a cluster must answer."""
+_HINT = "check that it is running; --ray local starts one, --ray HOST:PORT names the head of a cluster with this node"
 _JOIN = "import logging, sys, ray; ray.init(address=sys.argv[1], log_to_driver=False, logging_level=logging.ERROR)"
 
 
 def executors_of(workers: int | None, ray: str | None = None, gpus_per_worker: float = 0.0) -> Executors:
-    """Return those of `in_workers`; where `ray` names a cluster, those of `on_cluster`.
+    """Return local executors (`in_workers`), or those of a Ray cluster if `ray` names one (`on_cluster`).
 
     Raises:
-        UsageError: for a value that is out of its range, or GPUs without a cluster.
+        UsageError: if a value is out of range, or GPUs are given without a cluster.
     """
     count = None if workers is None else whole("the workers are", workers, WORKERS)
     gpus = number("the GPUs of a worker are", gpus_per_worker, float, GPUS)
@@ -53,23 +50,26 @@ def executors_of(workers: int | None, ray: str | None = None, gpus_per_worker: f
     if address is not None:
         return partial(on_cluster, address=address, workers=count, gpus_per_worker=gpus)
     if gpus:
-        raise UsageError("GPUs of a worker go with a cluster", "name one: ray='local', or --ray local")
+        raise UsageError("GPUs per worker need a cluster", "name one: ray='local', or --ray local")
     return partial(in_workers, workers=count)
 
 
 @contextmanager
 def on_cluster(size: int, address: str, workers: int | None, gpus_per_worker: float) -> Iterator[Executor]:
-    """An executor of so many `workers` of a Ray cluster; where None or one is named, of as many as it has room for.
+    """Open an executor of workers on a Ray cluster. With None or one worker, use as many as fit on the cluster.
 
-    Where the work has no size, no cluster is joined. Raises MissingExtra without Ray, and UsageError where no cluster answers, it
-    has no room for a worker, or none can start.
+    Work of size 0 joins no cluster.
+
+    Raises:
+        MissingExtra: if Ray is not installed.
+        UsageError: if no cluster answers, or no worker can start on it.
     """
     if not size:
         yield INLINE
         return
     ray = _ray()
     with _membership(ray, address, workers):
-        count = workers if workers is not None and workers > 1 else _room(ray, gpus_per_worker)
+        count = workers if workers is not None and workers > 1 else _count_fitting_workers(ray, gpus_per_worker)
         actor = ray.remote(num_cpus=1, num_gpus=gpus_per_worker, max_restarts=0)(ClusterActor)
         pool = WorkerPool(count, partial(_ClusterWorker, ray, actor), TRIES, is_cluster=True)
         try:
@@ -81,7 +81,7 @@ def on_cluster(size: int, address: str, workers: int | None, gpus_per_worker: fl
 def _ray() -> Any:
     try:
         import ray
-    # a broken installation brings errors of any kind
+    # a broken installation may raise any error
     except Exception as error:
         raise MissingExtra("ray", "ray", error) from error
     return ray
@@ -89,16 +89,16 @@ def _ray() -> Any:
 
 @contextmanager
 def _membership(ray: Any, address: str, workers: int | None) -> Iterator[None]:
-    """Within, this process is one of the cluster."""
+    """Join the cluster for the length of the context."""
     if ray.is_initialized():
         yield
         return
     if "://" in address:
-        raise UsageError(f"the cluster {address!r} is named by a scheme", _HINT)
+        raise UsageError(f"invalid cluster address: {address!r} (expected no scheme)", _HINT)
     is_local = address == LOCAL
     options: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
     if is_local:
-        # nothing is reported to anybody
+        # switch off Ray's usage reports
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         options |= {"include_dashboard": False, "num_cpus": max(cores(), workers or 1)}
     else:
@@ -107,7 +107,7 @@ def _membership(ray: Any, address: str, workers: int | None) -> Iterator[None]:
         with redirect_stdout(sys.stderr):
             ray.init(address=address, **options)
     except Exception as error:
-        raise UsageError(f"no Ray cluster at {address!r}: {_last_line(str(error))}", _HINT) from error
+        raise UsageError(f"Ray cluster not available at {address!r}: {_last_line(str(error))}", _HINT) from error
     try:
         with redirect_stdout(_OutputWithoutRay(sys.stdout)):
             yield
@@ -117,7 +117,7 @@ def _membership(ray: Any, address: str, workers: int | None) -> Iterator[None]:
 
 
 class _OutputWithoutRay:
-    """A standard output, which may be an answer, without what threads of Ray print when something dies: that is no answer."""
+    """Standard output without the messages of Ray's threads, which go to standard error: standard output may be an answer."""
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
@@ -131,23 +131,24 @@ class _OutputWithoutRay:
 
 
 def _check_cluster(address: str) -> None:
-    """Raises UsageError where no cluster answers."""
+    """Raise UsageError if no cluster answers."""
     try:
         tried = subprocess.run(
             [sys.executable, "-P", "-c", _JOIN, address], capture_output=True, text=True, timeout=JOIN_SECONDS
         )
     except subprocess.TimeoutExpired:
-        raise UsageError(f"no Ray cluster at {address!r}: no answer in {JOIN_SECONDS:.0f} seconds", _HINT) from None
+        reason = f"no answer in {JOIN_SECONDS:.0f} seconds"
+        raise UsageError(f"Ray cluster not available at {address!r}: {reason}", _HINT) from None
     if tried.returncode:
-        raise UsageError(f"no Ray cluster at {address!r}: {_last_line(tried.stderr)}", _HINT)
+        raise UsageError(f"Ray cluster not available at {address!r}: {_last_line(tried.stderr)}", _HINT)
 
 
 def _last_line(text: str) -> str:
     return next((line.strip() for line in reversed(text.splitlines()) if line.strip()), "no reason given")
 
 
-def _room(ray: Any, gpus_per_worker: float) -> int:
-    """How many workers the nodes of the cluster have room for. Raises UsageError where it is none."""
+def _count_fitting_workers(ray: Any, gpus_per_worker: float) -> int:
+    """Return the number of workers that fit on the nodes of the cluster. Raise UsageError if it is 0."""
     fitting = 0
     for node in ray.nodes():
         if node["Alive"]:
@@ -156,12 +157,12 @@ def _room(ray: Any, gpus_per_worker: float) -> int:
             fitting += int(min(has.get("CPU", 0), by_gpu + 1e-6))
     if not fitting:
         wanted = f"a processor and {gpus_per_worker:g} GPUs" if gpus_per_worker else "a processor"
-        raise UsageError(f"no node of the Ray cluster has {wanted}", "add one, or say how many --workers there will be")
+        raise UsageError(f"no node of the Ray cluster has {wanted}", "add such a node, or give the number of --workers")
     return fitting
 
 
 class ClusterActor:
-    """What runs on a node."""
+    """The actor of a worker, which runs on a node."""
 
     def __init__(self, folder: str, every: int, own: int) -> None:
         os.environ.update(NO_MORE_THREADS)
@@ -171,7 +172,7 @@ class ClusterActor:
         self._collector = LogCollector(every, own)
 
     def begin(self) -> tuple[int, str]:
-        """Its process, and its version of this package."""
+        """Return the process id and the version of mergewise."""
         return os.getpid(), mergewise.__version__
 
     def answer(self, request: bytes) -> bytes:
@@ -179,7 +180,7 @@ class ClusterActor:
 
 
 class _ClusterWorker:
-    """A `PoolWorker` by an actor."""
+    """A `PoolWorker` that uses an actor."""
 
     def __init__(self, ray: Any, actor: Any) -> None:
         self.pid, self.name = 0, "worker"
@@ -189,7 +190,7 @@ class _ClusterWorker:
     def begin(self) -> None:
         pid, version = self._actor.begin.remote().future().result()
         if version != mergewise.__version__:
-            raise ValueError(f"it has mergewise {version}, this process {mergewise.__version__}")
+            raise ValueError(f"mergewise {version} (this process has {mergewise.__version__})")
         self.pid, self.name = pid, f"worker {pid}"
 
     def ask(self, request: bytes) -> bytes:
@@ -199,7 +200,7 @@ class _ClusterWorker:
     def end(self, error: Exception | None = None) -> str:
         with suppress(Exception):
             self._ray.kill(self._actor)
-        # whatever the error is, the worker is of no use any more
+        # the worker is unusable after any error
         return _first_sentence(str(error))
 
 

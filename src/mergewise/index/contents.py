@@ -1,4 +1,4 @@
-"""What an index holds, in figures: formats and sizes of its files, their dates, and documents that say the same."""
+"""Statistics of an index: formats, sizes and dates of its files, and duplicate documents."""
 
 from __future__ import annotations
 
@@ -16,11 +16,21 @@ NO_SUFFIX = "without a suffix"
 
 @dataclass(frozen=True, slots=True)
 class IndexContents:
-    """Dates are in UTC, as ISO 8601; None without a file, or where no calendar has the date. Sizes of files are in bytes.
+    """The statistics of an index. Dates are in UTC, as ISO 8601, or None without files or for an invalid date.
 
-    `formats` counts files by their suffix, `without_file` the documents that the caller made. `oldest` and `newest` are dates of
-    files, `changed` is that of the index. `languages` counts documents by the codes of their languages, "und"
-    where that cannot be told; those that an older mergewise indexed are left out. `metadata` counts documents by their keys.
+    Attributes:
+        formats: Number of files by suffix.
+        without_file: Number of documents that were not read from a file.
+        characters: Characters of all documents.
+        bytes: Size of all files in bytes.
+        index_bytes: Size of the index in bytes.
+        oldest: Date of the oldest file.
+        newest: Date of the newest file.
+        changed: Date of the last change of the index.
+        duplicates: Documents that repeat another one.
+        languages: Number of documents by language code, "und" for an unknown language. Documents from an older mergewise are
+            not counted.
+        metadata: Number of documents by metadata key.
     """
 
     formats: Mapping[str, int]
@@ -37,7 +47,7 @@ class IndexContents:
 
 
 def contents_of(documents: Sequence[DocumentInfo], duplicates: Sequence[Duplicate], size: PlaceSize) -> IndexContents:
-    """The figures of these documents of an index that is so large."""
+    """Compute the statistics of these documents, in an index of this size."""
     files = [document.origin for document in documents if document.origin is not None]
     suffixes = Counter(PurePosixPath(file.source).suffix.lower() or NO_SUFFIX for file in files)
     dates = [file.modified for file in files]

@@ -1,15 +1,16 @@
-"""Where batches are worked on: in this process, in workers beside it, or on a cluster. The pipeline knows the `Executor` alone.
+"""Executors of batches: in this process, in worker processes, or on a cluster. The pipeline knows only the `Executor` protocol.
 
-A worker of this machine is a fresh interpreter (`python -m mergewise.index.worker`): never a fork, which LanceDB forbids, and
-never one that runs the caller's script again, as those of `multiprocessing` do, so that no script needs
-`if __name__ == "__main__"`. `index.cluster` has the workers of a cluster. Functions and items travel pickled. What cannot be
-pickled, and what workers had when they died, is done in this process at its turn: results come whole and in order whatever
-becomes of the workers.
+A local worker is a new interpreter (`python -m mergewise.index.worker`). It is never a fork, which LanceDB forbids. And it never
+runs the caller's script again, as `multiprocessing` does, so no script needs `if __name__ == "__main__"`. `index.cluster` defines
+the workers of a cluster.
 
-    threads    two a worker: one waits for an answer, the other has the next request ready
-    memory     `AHEAD` items a worker are under way at most, or wait for one before them
-    logs       what a worker logs, and its warnings, are told here when its result is taken
-    ends       workers ignore Ctrl-C, which this process gets; they end with it, also where it is killed
+Functions and items are pickled. An item that cannot be pickled, or whose worker died, is processed in this process at its turn.
+So results are complete and in order, even if workers die.
+
+    threads    two per worker: one waits for an answer, the other has the next request ready
+    memory     at most `AHEAD` items per worker are sent, or wait for earlier results
+    logs       logs and warnings of a worker are emitted here when its result is read
+    exit       workers ignore Ctrl-C, which this process handles; they end with this process, even if it is killed
 """
 
 from __future__ import annotations
@@ -42,47 +43,47 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 AT_WORKER, AHEAD = 2, 4
-"""Items that a worker has or that wait for it, and items a worker that are under way in all."""
+"""Number of items at a worker or in its queue, and number of unfinished items per worker in all."""
 LOOK_SECONDS = 0.2
-"""Between two calls of `waiting`."""
+"""Seconds between two calls of `waiting`."""
 START_SECONDS = 60.0
-"""After which it is said that no worker has started."""
+"""Seconds after which a warning says that no worker has started."""
 CHARACTERS_A_WORKER = 4_000_000
-"""Of work, or bytes of files, for which it pays to start a worker (docs/evaluation.md)."""
+"""Characters of work, or bytes of files, that justify one worker (docs/evaluation.md)."""
 _END = object()
 NO_MORE_THREADS = {"TOKENIZERS_PARALLELISM": "false"}
 
 
 class Executor(Protocol):
-    """Where a function of the pipeline is called for each of many items."""
+    """A way to call a function of the pipeline for each of many items."""
 
     @property
     def workers(self) -> int:
-        """The processes beside this one; 0 where the caller does the work."""
+        """Number of worker processes, or 0 if the caller does the work."""
         ...
 
     @property
     def is_cluster(self) -> bool:
-        """Whether workers have processors of their own, so that each of them loads large models too."""
+        """True if workers have their own processors, so that each can load large models."""
         ...
 
     def map(
         self, function: Callable[[Item], Result], items: Iterable[Item], waiting: Callable[[], None] = lambda: None
     ) -> Iterator[Result]:
-        """Return the results in the order of the items, of which only so many are taken ahead.
+        """Yield the results in the order of the items. Only a limited number of items is read ahead.
 
-        `waiting` is called now and then while no result is there, and may raise. An error of the function is raised in the
+        `waiting` is called from time to time until a result is ready, and may raise. An error of the function is raised in
         place of its result.
         """
         ...
 
 
 Executors: TypeAlias = Callable[[int], AbstractContextManager[Executor]]
-"""Opens an executor for work of so many characters."""
+"""A function that opens an executor for work of a given size in characters."""
 
 
 class Inline:
-    """The caller does the work, one item after the other."""
+    """The executor in which the caller does the work, item by item."""
 
     workers = 0
     is_cluster = False
@@ -98,7 +99,7 @@ INLINE = Inline()
 
 @contextmanager
 def in_workers(size: int, workers: int | None = None) -> Iterator[Executor]:
-    """An executor of so many `workers`; where None are named, of as many as there are cores and the size of the work pays for."""
+    """Open an executor of local workers. By default their number depends on the cores and the size of the work."""
     count = min(cores(), size // CHARACTERS_A_WORKER) if workers is None else workers
     if count < 2:
         yield INLINE
@@ -115,7 +116,7 @@ HERE: Executors = partial(in_workers, workers=1)
 
 @dataclass(frozen=True, slots=True)
 class WorkerAnswer:
-    """What a worker says to a request: a value, an error, or that it could not do it. `logged` and `warned` are told here."""
+    """A worker's answer: a value, an error or a refusal. `logged` and `warned` are the worker's logs and warnings."""
 
     value: Any = None
     error: Exception | None = None
@@ -125,28 +126,28 @@ class WorkerAnswer:
 
 
 class PoolWorker(Protocol):
-    """A worker of a pool, which does one item at a time. Its `pid` is 0 until it has begun."""
+    """A worker of a pool, which processes one item at a time. Its `pid` is 0 until it has started."""
 
     name: str
     pid: int
 
     def begin(self) -> None:
-        """Wait until the worker is ready. Raises an error if it never will be."""
+        """Wait until the worker is ready. Raise an error if it cannot start."""
         ...
 
     def ask(self, request: bytes) -> bytes:
-        """Return the pickled fields of a `WorkerAnswer` to a pickled function and item. Raises an error if the worker ended."""
+        """Send a pickled function and item. Return the pickled fields of a `WorkerAnswer`. Raise an error if the worker ended."""
         ...
 
     def end(self, error: Exception | None = None) -> str:
-        """End the worker, unless it has ended by this error. Return how it ended."""
+        """End the worker if it still runs. Return the reason of its end, which may be `error`."""
         ...
 
 
 class WorkerPool:
-    """An `Executor` of workers, which start with the first item. One `map` at a time.
+    """An `Executor` of workers, which start with the first item. Only one `map` may run at a time.
 
-    An item with which so many workers died (`tries`) is done here. A worker of a cluster that dies is replaced.
+    After `tries` dead workers, an item is processed in this process. On a cluster, dead workers are replaced.
     """
 
     def __init__(
@@ -157,7 +158,7 @@ class WorkerPool:
         self._tries = tries
         self._lock = Lock()
         self._pool: list[PoolWorker] = []
-        # those that have nothing to do; None once all have ended
+        # idle workers, and None when all have ended
         self._idle: SimpleQueue[PoolWorker | None] = SimpleQueue()
         self._threads = ThreadPoolExecutor(AT_WORKER * workers, thread_name_prefix="mergewise-worker")
         self._began = 0.0
@@ -165,7 +166,7 @@ class WorkerPool:
 
     @property
     def pids(self) -> list[int]:
-        """The processes that live."""
+        """The ids of the running worker processes."""
         return [worker.pid for worker in self._pool if worker.pid]
 
     def map(
@@ -186,7 +187,7 @@ class WorkerPool:
                     return
                 first, future = under_way[0]
                 while not wait([future], LOOK_SECONDS).done:
-                    self._look_at_start()
+                    self._warn_if_none_started()
                     waiting()
                 under_way.popleft()
                 answer = future.result()
@@ -204,12 +205,12 @@ class WorkerPool:
         self._threads.shutdown(cancel_futures=True)
 
     def _answer(self, function: Callable[[Any], object], item: Any) -> WorkerAnswer | None:
-        """Return the answer of a worker; None if this process is to do the item."""
+        """Return the answer of a worker, or None if this process must process the item."""
         try:
             request = pickle.dumps((function, item), pickle.HIGHEST_PROTOCOL)
         except Exception as error:
-            # pickling calls what others wrote
-            log.info("it is done in this process, as it cannot be sent to a worker: %s", error)
+            # any error, because pickling may call foreign code
+            log.info("cannot send an item to a worker, processing it here: %s", error)
             return None
         for _ in range(self._tries):
             one = self._idle.get()
@@ -243,33 +244,35 @@ class WorkerPool:
             if one in self._pool:
                 self._idle.put(one)
                 return
-        # the pool was closed meanwhile
+        # the pool was closed in the meantime
         one.end()
 
     def _remove(self, one: PoolWorker, error: Exception, *, has_begun: bool) -> None:
-        """Go on without a worker that ended; on a cluster, with another one in its place."""
+        """Remove a worker that ended. On a cluster, replace it."""
         with self._lock:
             if one not in self._pool:
                 return
             self._pool.remove(one)
             why = one.end(error)
-            log.warning("%s ended (%s): what it had is done %s", one.name, why, "again" if self._tries > 1 else "here")
+            log.warning(
+                "%s ended (%s): its item is processed %s", one.name, why, "again" if self._tries > 1 else "here"
+            )
             if self.is_cluster and has_begun:
                 self._add_worker()
             elif not self._pool:
                 if self.is_cluster:
                     hint = "install this mergewise on every node"
-                    self._fault = UsageError(f"no worker can start on the cluster: {why}", hint)
+                    self._fault = UsageError(f"cannot start a worker on the cluster: {why}", hint)
                 self._idle.put(None)
 
-    def _look_at_start(self) -> None:
+    def _warn_if_none_started(self) -> None:
         if monotonic() - self._began > START_SECONDS:
-            log.warning("no worker has started for %.0f seconds: is there room for one?", START_SECONDS)
+            log.warning("no worker has started for %.0f seconds: check the free resources", START_SECONDS)
             self._began = inf
 
 
 class _WorkerProcess:
-    """A process of this machine. It is ready at once: what it is sent waits until it has started."""
+    """A local worker process. It accepts requests at once, and answers them when it has started."""
 
     def __init__(self, threads: int) -> None:
         self.name, self.pid = "worker", 0
@@ -305,13 +308,13 @@ class _WorkerProcess:
 
 
 def log_levels() -> tuple[int, int]:
-    """What workers are to log: the levels of all loggers, and of this package's."""
+    """Return the log levels for workers: that of all loggers, and that of this package."""
     every, own = (logging.getLogger(name).getEffectiveLevel() for name in ("", "mergewise"))
     return every, own
 
 
 def _result(answer: WorkerAnswer) -> Any:
-    """The value, or its error, after what was logged meanwhile."""
+    """Emit the logs and warnings of an answer. Return its value or raise its error."""
     for record in answer.logged:
         logger = logging.getLogger(record.name)
         if logger.isEnabledFor(record.levelno):

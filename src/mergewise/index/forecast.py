@@ -1,4 +1,4 @@
-"""What it will cost that a chat model writes the rows of views: told before the first call, from its very prompts."""
+"""Estimate of a chat model's cost for writing the rows of views, computed from the real prompts before the first call."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mergewise.store.views import Estimate, Registry, View
 from mergewise.types import DocumentRows
 
 AT_ONCE = 64
-"""Documents that are held in memory."""
+"""Number of documents in memory at once."""
 
 
 def forecast(
@@ -26,9 +26,9 @@ def forecast(
     missing: Mapping[str, Sequence[str]],
     models: Models,
 ) -> Estimate:
-    """The cost of adding these inputs to what the reader shows, under the `settings` of all views that the index then has.
+    """Estimate the cost of adding inputs to an index with these `settings` of all its views.
 
-    `missing` are the documents that stand and lack a view. Files that cannot be read cost nothing.
+    `missing` maps views to the existing documents that lack them. Unreadable files cost nothing.
     """
     asking = [view for name, view in registry.items() if name in settings and view.asks_chat(settings[name])]
     total = Estimate()
@@ -56,7 +56,7 @@ def _cost(view: View, rows: Sequence[DocumentRows], settings: Mapping[str, Any],
 def _read_rows(
     tasks: Sequence[Any], registry: Registry, settings: Mapping[str, Mapping[str, Any]], models: Models
 ) -> Iterator[DocumentRows]:
-    """The documents with the rows of the first view, without vectors."""
+    """Read documents, and build the rows of the first view without vectors."""
     first = next(iter(registry))
     for task in tasks:
         try:

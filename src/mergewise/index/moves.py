@@ -1,4 +1,4 @@
-"""The rows of a document whose file has moved: they are those it has, under another name, so that nothing is embedded again."""
+"""Renaming of documents whose files have moved. They keep their rows, so nothing is embedded again."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from mergewise.types import DocumentRows, Origin, Rows
 
 
 def keeps_its_title(rows: DocumentRows, old: str, new: str) -> bool:
-    """A title that was the file's name changes with it, and with the title everything that is searched."""
-    was, now = PurePosixPath(old).stem, PurePosixPath(new).stem
-    return rows.document.title != was or was == now
+    """Return whether a title stays. A title that is the file's name changes with it, and with it the searched text."""
+    before, after = PurePosixPath(old).stem, PurePosixPath(new).stem
+    return rows.document.title != before or before == after
 
 
 def rename_document(
     rows: DocumentRows, doc_id: str, origin: Origin, registry: Registry, settings: Mapping[str, Mapping[str, Any]]
 ) -> DocumentRows | None:
-    """A document that stands as a new one, whose ids count from 0. None where it lacks a view."""
+    """Return an existing document's rows as those of a new one, with ids from 0, or None if it lacks a view."""
     leaf: int | None = None
     tables: dict[str, Rows] = {}
     for view in views_of(registry, list(settings)):

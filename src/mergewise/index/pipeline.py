@@ -1,14 +1,13 @@
-"""The way of documents into an index: read, made into the rows of all views, written batch by batch.
+"""The indexing pipeline: documents are read, converted to the rows of all views, and written batch by batch.
 
-Whoever has a store and models can run it; each batch is one change of the index, so that a kill costs a batch at most.
+It needs only a store and models. Each batch is one change of the index, so a kill loses at most one batch.
 
-Embedding is nearly all of the work. So where there is much to do, texts come first: documents are written with the rows of
-the tree alone, without vectors, and are found by words from then on. Then `catch_up` embeds what waits, in changes of
-less than half a minute, and builds the other views. A kill leaves what the finished changes hold, and the next run goes on.
+Embedding is nearly all of the work. So if there is much to do, texts come first: documents are written with the rows of the tree,
+without vectors, and text search finds them from then on. Then `catch_up` embeds the rows, in changes of less than half a minute,
+and builds the other views. After a kill, finished changes remain, and the next run continues.
 
-What is made of documents is made by pure functions, here or in workers (`index.executors`); what is written, and in which
-order, is the same. One process writes. Vectors, and rows that a chat model writes, are made by workers where each has a copy of
-the model (`_has_copies`), and else here.
+Pure functions build the rows, here or in workers (`index.executors`), with the same results in the same order. One process
+writes. Workers compute vectors, and rows that a chat model writes, only if each can load a copy of the model (`_has_copies`).
 """
 
 from __future__ import annotations
@@ -50,21 +49,21 @@ DESCRIBED_AT_ONCE = 512
 REBUILT_AT_ONCE = 64
 
 SMALL = 100_000
-"""Characters that are written with their vectors in one change: a few seconds of embedding."""
+"""Characters up to which vectors are written in the same change as texts: a few seconds of embedding."""
 SENT_CHARACTERS, SENT_DOCUMENTS = 200_000, 64
-"""What a worker gets at a time: about a second of work or less, so that none waits long for another in the end."""
+"""Maximum size of one request to a worker: about a second of work, so that workers end at about the same time."""
 
 
 @dataclass(frozen=True, slots=True)
 class _ViewBuilder:
-    """Views with the settings of those that are built, and the models that their rows are made with, here or in a worker."""
+    """The views to build with their settings and models, for use here or in a worker."""
 
     registry: Registry
     settings: Mapping[str, Mapping[str, Any]]
     models: Models
 
     def build(self, rows: Sequence[DocumentRows], on_share: OnShare | None = None) -> list[DocumentRows]:
-        """Add the rows of the views to those that documents have."""
+        """Add the rows of the views to documents."""
         for view in views_of(self.registry, list(self.settings)):
             tables = self.tables(view, rows, on_share)
             rows = [replace(row, tables={**row.tables, **own}) for row, own in zip(rows, tables, strict=True)]
@@ -83,22 +82,25 @@ class _ViewBuilder:
         return sum(self.registry[name].asks_chat(own) for name, own in self.settings.items())
 
     def is_work_of(self, executor: Executor) -> bool:
-        """Whether workers make the rows."""
+        """Return whether workers build the rows."""
         if self.asking and not (executor.is_cluster and _has_copies(_model_inside(self.models.chat))):
             return False
         no_vectors = bool(executor.workers) and self.models.embedder is None
-        return bool(self.settings) and (no_vectors or _embed_apart(executor, self.models.embedder))
+        return bool(self.settings) and (no_vectors or _embeds_in_workers(executor, self.models.embedder))
 
     def for_worker(self) -> _ViewBuilder:
-        """What workers need. Answers of a chat model of theirs are kept nowhere but in the rows."""
+        """Return a copy for workers. Its chat model has no cache, so answers are kept only in the rows."""
         chat = _model_inside(self.models.chat) if self.asking else None
-        # the tree by itself: other views need not be imported for it
+        # for the tree alone, workers need not import the other views
         first = next(iter(self.registry))
         registry = {first: self.registry[first]} if [*self.settings] == [first] else self.registry
         return replace(self, registry=registry, models=replace(self.models, chat=chat))
 
     def with_progress(self, work: IndexingProgress, characters: int) -> tuple[_ViewBuilder, OnShare | None]:
-        """The same, and who hears how far a batch is. Where a chat model writes, all else takes no time."""
+        """Return a builder that reports its progress, and a callback for builders that ask a chat model.
+
+        If a chat model writes rows, only its progress counts, because everything else is fast.
+        """
         if self.asking:
             return self, work.shares_of(characters, self.asking)
         embedder = work.watch(self.models.embedder, characters, len(self.settings))
@@ -111,7 +113,7 @@ def rows_of(
     settings: Mapping[str, Mapping[str, Any]],
     models: Models,
 ) -> list[DocumentRows]:
-    """The rows of documents, given with their digests, in all views that have settings."""
+    """Build the rows of documents, given with their digests, in all views that have settings."""
     rows = [DocumentRows(document, digest) for document, digest in documents]
     return _ViewBuilder(registry, settings, models).build(rows)
 
@@ -125,9 +127,9 @@ def carry_out(
     embed: When = "now",
     executors: Executors = HERE,
 ) -> AddReport:
-    """Do what is planned, in batches. What leaves the index leaves it in one step with the last batch that comes.
+    """Carry out a plan in batches. Documents are removed in one step with the last batch.
 
-    With `embed` "later", vectors and the rows of further views are left to `catch_up`.
+    With `embed` "later", vectors and the rows of the other views are left to `catch_up`.
     """
     began = perf_counter()
     size = sum(task.given.size for task in planned.tasks)
@@ -143,13 +145,13 @@ def carry_out(
             writer.move(moves)
         for some in batches(planned.updates.items(), DESCRIBED_AT_ONCE):
             store.describe(dict(some))
-        # with the search indexes in the same change, where nothing is left to do
+        # update the search indexes in the same change if no work remains
         writer.flush(remove=planned.gone, origins=planned.found, optimize=not texts_first)
         if texts_first and writer.written:
             store.optimize()
         if embed == "now":
             catch_up(store, registry, models, work, executor=executor)
-            take_up(store, registry, models, writer.written)
+            complete_unfinished(store, registry, models, writer.written)
     report = AddReport(unchanged=planned.unchanged, failed=planned.failed, updated=len(planned.updates)) + writer.report
     if writer.written or report.removed or report.updated:
         store.optimize()
@@ -164,7 +166,7 @@ def carry_out(
 
 @dataclass(frozen=True, slots=True)
 class _ReadDocument:
-    """What came of reading a document: its rows, which may still have no tables, or why it `failed`."""
+    """The result of reading a document: its rows, perhaps without tables yet, or the reason why it `failed`."""
 
     rows: DocumentRows | None
     textless: tuple[int, ...] = ()
@@ -180,26 +182,29 @@ def _read(task: IndexingTask) -> _ReadDocument:
 
 
 def _read_with_rows(builder: _ViewBuilder, tasks: Sequence[IndexingTask]) -> list[_ReadDocument | None]:
-    """What a worker makes of documents; None of those that are not what was planned: another machine may have other files."""
+    """Read documents and build their rows in a worker.
+
+    The result is None for a document that differs from the plan, because another machine may have other files.
+    """
     read = [one if _is_as_planned(task, one) else None for task in tasks for one in (_read(task),)]
     rows = iter(builder.build([one.rows for one in read if one and one.rows is not None]))
     return [one if one is None or one.rows is None else replace(one, rows=_with_language(next(rows))) for one in read]
 
 
 def _with_language(rows: DocumentRows) -> DocumentRows:
-    """What the committer would look at else; the tree was cut by it, so that it is known."""
+    """Add the language, which the worker already knows, so that the main process need not detect it."""
     return replace(rows, language=document_language(rows.document))
 
 
 def _is_as_planned(task: IndexingTask, read: _ReadDocument) -> bool:
-    """Whether it was read, or failed, with the content that the plan found."""
+    """Return whether a file had the content of the plan when it was read, or failed."""
     if read.rows is None:
         return task.given.digest() == task.digest
     return read.rows.digest.partition(UNTRIED)[0] == task.digest
 
 
 class _BatchWriter:
-    """Documents on their way into a store: read one by one, made into rows and written batch by batch."""
+    """The writer of documents: it reads them one by one, builds their rows and writes them in batches."""
 
     def __init__(
         self, store: Store, registry: Registry, models: Models, work: IndexingProgress, *, texts_first: bool
@@ -208,9 +213,12 @@ class _BatchWriter:
         self.texts_first = texts_first
         self.report = AddReport()
         self.written: set[str] = set()
-        self._batch: list[DocumentRows] = []  # without tables, or with all of them
-        self._was: dict[str, str] = {}  # the ids of those that they take the place of
-        self._moved: list[tuple[DocumentRows, str]] = []  # with the id of before
+        # documents without tables, or with all tables
+        self._batch: list[DocumentRows] = []
+        # old ids of documents in the batch, by new id
+        self._old_ids: dict[str, str] = {}
+        # moved documents with their old ids
+        self._moved: list[tuple[DocumentRows, str]] = []
 
     def add_all(self, tasks: Sequence[IndexingTask], executor: Executor) -> None:
         builder = self._builder() if tasks else None
@@ -234,7 +242,7 @@ class _BatchWriter:
 
     def _take(self, task: IndexingTask, read: _ReadDocument) -> None:
         if read.rows is None:
-            log.debug("%s was not read: %s", task.given.name, read.failed)
+            log.debug("cannot read %s: %s", task.given.name, read.failed)
             self.report += AddReport(failed=(Failure(task.given.name, read.failed),))
             self.work.count_read(task.given.size, 0)
             return
@@ -244,22 +252,20 @@ class _BatchWriter:
         self.work.count_read(task.given.size, len(read.rows.document.text))
 
     def move(self, moves: Sequence[Move]) -> None:
-        """Give the rows of documents that stand other names. One whose title changes with its name is made anew."""
+        """Rename the rows of moved documents. A document whose title changes with its name is read again."""
         if self._moved:
             self.flush()
-        standing = {
-            rows.document.id: rows for rows in self.store.reader().document_rows([move.was.id for move in moves])
-        }
+        stored = {rows.document.id: rows for rows in self.store.reader().document_rows([move.was.id for move in moves])}
         for move in moves:
-            rows = self._under_new_name(move, standing.get(move.was.id))
+            rows = self._rename(move, stored.get(move.was.id))
             if rows is not None:
                 self._moved.append((rows, move.was.id))
             else:
                 self.work.begin_more(move.task.given.size)
-                self._was[move.task.id] = move.was.id
+                self._old_ids[move.task.id] = move.was.id
                 self.add(move.task)
 
-    def _under_new_name(self, move: Move, rows: DocumentRows | None) -> DocumentRows | None:
+    def _rename(self, move: Move, rows: DocumentRows | None) -> DocumentRows | None:
         given, was = move.task.given, move.was.origin
         try:
             origin = given.origin()
@@ -273,23 +279,24 @@ class _BatchWriter:
     def flush(
         self, *, remove: Sequence[str] = (), origins: Mapping[str, Origin] | None = None, optimize: bool = False
     ) -> None:
-        """Write what has come so far, in one change with what goes."""
+        """Write the batch, and remove documents in the same change."""
         if not (self._batch or self._moved or remove or origins):
             return
         characters = _characters(self._batch)
         rows = [*self._rows(), *(rows for rows, _ in self._moved)]
-        was = {row.document.id: self._was[row.document.id] for row in self._batch if row.document.id in self._was}
-        was |= {rows.document.id: before for rows, before in self._moved}
-        done = self.store.write(rows, remove=[*was.values(), *remove], origins=origins, optimize=optimize)
+        ids = [row.document.id for row in self._batch]
+        old_ids = {doc_id: self._old_ids[doc_id] for doc_id in ids if doc_id in self._old_ids}
+        old_ids |= {rows.document.id: before for rows, before in self._moved}
+        done = self.store.write(rows, remove=[*old_ids.values(), *remove], origins=origins, optimize=optimize)
         failed = {failure.source for failure in done.failed}
         self.written |= {row.document.id for row in rows} - failed
-        moved_now = len(was.keys() - failed)
-        self.report += replace(done, added=done.added - moved_now, removed=done.removed - len(was), moved=moved_now)
+        moved = len(old_ids.keys() - failed)
+        self.report += replace(done, added=done.added - moved, removed=done.removed - len(old_ids), moved=moved)
         self._batch, self._moved = [], []
         self.work.count_written(characters)
 
     def _rows(self) -> list[DocumentRows]:
-        """The batch with all tables."""
+        """Return the batch with all tables."""
         bare = [rows for rows in self._batch if not rows.tables]
         if not bare:
             return self._batch
@@ -298,7 +305,7 @@ class _BatchWriter:
         return [rows if rows.tables else next(made) for rows in self._batch]
 
     def _builder(self) -> _ViewBuilder:
-        """Of the views that are made now. Raises UsageError where prompts are others than those of rows that stand."""
+        """Return the builder of the current views. Raise UsageError if the prompts of existing rows have changed."""
         settings = self.store.settings
         if not self.texts_first:
             return _ViewBuilder(self.registry, settings, self.models)
@@ -309,7 +316,7 @@ class _BatchWriter:
 
 
 def _parts_to_send(tasks: Sequence[IndexingTask]) -> Iterator[list[IndexingTask]]:
-    """The tasks in order, in parts of about a second of work."""
+    """Split the tasks into parts of about a second of work, in order."""
     part: list[IndexingTask] = []
     size = 0
     for task in tasks:
@@ -322,9 +329,10 @@ def _parts_to_send(tasks: Sequence[IndexingTask]) -> Iterator[list[IndexingTask]
         yield part
 
 
-def _embed_apart(executor: Executor, embedder: Embedder | None) -> bool:
-    """Whether workers embed, each with a copy. On this machine only the shipped embedder is copied, with one thread, where that
-    keeps as many cores busy as it would here.
+def _embeds_in_workers(executor: Executor, embedder: Embedder | None) -> bool:
+    """Return whether workers embed, each with its own copy of the embedder.
+
+    Local workers copy only the built-in embedder, with one thread each, and only if they use all cores.
     """
     if executor.is_cluster:
         return _has_copies(embedder)
@@ -332,20 +340,22 @@ def _embed_apart(executor: Executor, embedder: Embedder | None) -> bool:
 
 
 def _has_copies(model: object) -> bool:
-    """Whether other processes load the model themselves: its class says how, where it reads a file. One that somebody gave has no
-    copies, nor has one that asks an endpoint."""
+    """Return whether other processes can load the model: its class then defines `__reduce__`.
+
+    A custom model cannot be loaded, nor can a model behind an endpoint.
+    """
     return type(model).__reduce__ is not object.__reduce__
 
 
 def _model_inside(chat: ChatModel | None) -> ChatModel | None:
-    """The chat model itself, whose answers may be kept."""
+    """Return the chat model inside its cache."""
     while isinstance(chat, CachedChat):
         chat = chat.chat
     return chat
 
 
 def rebuild(store: Store, registry: Registry, models: Models, doc_ids: Sequence[str]) -> None:
-    """Make the rows of these documents again, from the texts that the index holds."""
+    """Build the rows of documents again from the texts in the index."""
     reader = store.reader()
     for some in batches(reader.known_documents(doc_ids) if doc_ids else (), REBUILT_AT_ONCE):
         found = [(known, document) for known in some if (document := reader.document(known.id)) is not None]
@@ -356,18 +366,17 @@ def rebuild(store: Store, registry: Registry, models: Models, doc_ids: Sequence[
 
 
 def check_writers(store: Store, registry: Registry, models: Models) -> None:
-    """Raises UsageError where rows that a chat model wrote cannot be made again: it is not named, or would be asked by another
-    prompt."""
+    """Raise UsageError if a chat model's rows cannot be rebuilt: the model is missing, or its prompt has changed."""
     for name, settings in store.settings.items():
         if registry[name].asks_chat(settings):
             registry[name].check_prompt(settings, models.prompts)
             chat_of(models, f"{name}s")
 
 
-def take_up(store: Store, registry: Registry, models: Models, written: Collection[str] = ()) -> None:
-    """Make again the rows of documents for which a chat model did not write all it should. What it wrote, it kept.
+def complete_unfinished(store: Store, registry: Registry, models: Models, written: Collection[str] = ()) -> None:
+    """Rebuild the rows of documents that a chat model left incomplete. Finished answers come from its cache.
 
-    Those `written` just now are left alone.
+    Documents that were `written` just now are skipped.
     """
     if models.chat is None:
         return
@@ -380,7 +389,7 @@ def take_up(store: Store, registry: Registry, models: Models, written: Collectio
 
 
 def add_view(store: Store, view: View, models: Models, progress: Progress | None = None) -> None:
-    """Give every document that stands the view, which the store has begun, in batches."""
+    """Build a new view for all existing documents, in batches. The store must have begun the view."""
     work = IndexingProgress(progress)
     work.begin([_characters_of(store, store.missing(view.name)) if work.is_watched else 0])
     _build_missing(store, {view.name: view}, view.name, models, work)
@@ -400,24 +409,25 @@ def _build_missing(
     goes_on: Callable[[], bool] = lambda: True,
     executor: Executor = INLINE,
 ) -> None:
-    """In batches, of which one is made at least."""
+    """Build the missing rows of a view in batches, at least one batch."""
     builder = _ViewBuilder(registry, {name: store.settings[name]}, models)
-    begun: deque[list[DocumentRows]] = deque()
+    started: deque[list[DocumentRows]] = deque()
 
-    def begin_batches() -> Iterator[list[DocumentRows]]:
+    def read_batches() -> Iterator[list[DocumentRows]]:
         for batch in batches(store.missing(name), registry[name].batch):
-            begun.append(store.reader().document_rows(batch))
+            started.append(store.reader().document_rows(batch))
             work.look_at(batch[0])
-            yield begun[-1]
+            yield started[-1]
 
     def build(rows: Sequence[DocumentRows]) -> Sequence[ViewRows]:
         watched, on_share = builder.with_progress(work, _characters(rows))
         return watched.tables(registry[name], rows, on_share)
 
-    apart = partial(_tables_of_view, builder.for_worker(), name) if builder.is_work_of(executor) else None
+    function = partial(_tables_of_view, builder.for_worker(), name) if builder.is_work_of(executor) else None
     while not store.finish_view(name):
-        for tables in map(build, begin_batches()) if apart is None else executor.map(apart, begin_batches(), work.tell):
-            rows = begun.popleft()
+        batched = read_batches()
+        for tables in map(build, batched) if function is None else executor.map(function, batched, work.tell):
+            rows = started.popleft()
             store.write_view(
                 name, [replace(row, tables={**row.tables, **own}) for row, own in zip(rows, tables, strict=True)]
             )
@@ -438,12 +448,12 @@ def go_on(
     seconds: float = inf,
     executors: Executors = HERE,
 ) -> None:
-    """`catch_up` by itself."""
+    """Run `catch_up` alone, without new documents."""
     work = work or IndexingProgress()
-    lacking = {doc_id for name in store.reader().views for doc_id in store.missing(name)}
-    sizes = waiting_characters(store), _characters_of(store, lacking)
+    incomplete = {doc_id for name in store.reader().views for doc_id in store.missing(name)}
+    sizes = waiting_characters(store), _characters_of(store, incomplete)
     work.begin(sizes)
-    # where a change may be the last one, nothing is made ahead
+    # with a time limit, nothing is computed ahead, because any change may be the last one
     with executors(sum(sizes)) if seconds == inf else nullcontext(INLINE) as executor:
         catch_up(store, registry, models, work, seconds, executor=executor)
     work.finish()
@@ -458,9 +468,9 @@ def catch_up(
     clock: Callable[[], float] = monotonic,
     executor: Executor = INLINE,
 ) -> None:
-    """Give the rows that wait for them their vectors, then documents the rows of views that they lack, where these are in use.
+    """Embed the rows without vectors, then build the missing rows of the views in use.
 
-    After so many `seconds` no further change is begun; one is always made.
+    After `seconds`, no further change begins. At least one change is made.
     """
     began = clock()
 
@@ -471,7 +481,7 @@ def catch_up(
     tables = [table for table in embedding_tables(store, registry) if len(store.reader().unembedded(table.name))]
     for stage, table in enumerate(tables):
         work.begin_stage(len(store.reader().unembedded(table.name)), len(tables) - stage + len(late))
-        if models.embedder is not None and _embed_apart(executor, models.embedder):
+        if models.embedder is not None and _embeds_in_workers(executor, models.embedder):
             embed_in_workers(store, table, models.embedder, work, clock, executor)
         else:
             while embed_some(store, table, models, work, clock) and goes_on():

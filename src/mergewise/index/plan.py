@@ -1,4 +1,4 @@
-"""What is to be done so that an index holds given files and documents: compared with what stands, nothing read but bytes."""
+"""Planning of an update: compare given files and documents with the index, without parsing any file."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ASKED_AT_ONCE = 500
 
 @dataclass(frozen=True, slots=True)
 class IndexingTask:
-    """A document to be read and written under this id; `replaces` says whether the index has another content of it."""
+    """A document to read and write under this id. `replaces` is true if the index has an older version."""
 
     given: Input
     id: str
@@ -34,7 +34,7 @@ class IndexingTask:
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """A document whose file has another path now: the content is that of the document `was`, which goes."""
+    """A document whose file has moved. It replaces `was`, which has the same content."""
 
     task: IndexingTask
     was: Known
@@ -42,10 +42,10 @@ class Move:
 
 @dataclass(frozen=True, slots=True)
 class IndexingPlan:
-    """`found` are origins of documents that stand, and whose files an older mergewise did not write down.
+    """The changes that bring an index up to date.
 
-    `updates` are unchanged documents with metadata which they have not and now get. `gone` leave the index; those that are
-    `lost` stay, though their files are no longer there.
+    `found` maps existing documents without a recorded file, from an older mergewise, to their files. `updates` maps unchanged
+    documents to their new metadata. `gone` documents leave the index. `lost` documents stay, although their files are missing.
     """
 
     tasks: tuple[IndexingTask, ...] = ()
@@ -58,7 +58,7 @@ class IndexingPlan:
     lost: tuple[str, ...] = ()
 
     def report(self) -> AddReport:
-        """What would come of it, if everything can be read."""
+        """Return the report of a run in which all files are readable."""
         readable = [task for task in self.tasks if task.digest]
         replaced = sum(task.replaces for task in readable)
         unreadable = tuple(Failure(task.given.name, "cannot be read") for task in self.tasks if not task.digest)
@@ -87,7 +87,7 @@ class IndexingPlan:
 
 
 def plan(inputs: Sequence[Input], reader: StoreReader, tell: Callable[[str], None] | None = None) -> IndexingPlan:
-    """What is new or changed among the inputs. `tell` gets the name of each as it is looked at."""
+    """Plan the new and changed inputs. `tell` is called with the name of each input."""
     tasks: list[IndexingTask] = []
     failed: list[Failure] = []
     found: dict[str, Origin] = {}
@@ -97,7 +97,7 @@ def plan(inputs: Sequence[Input], reader: StoreReader, tell: Callable[[str], Non
     kinds = reader.metadata_kinds() if described else {}
     unchanged = 0
     for batch in batches(inputs, ASKED_AT_ONCE):
-        standing = _Standing(batch, reader)
+        indexed = _IndexedInputs(batch, reader)
         for given in batch:
             if tell is not None:
                 tell(given.name)
@@ -108,9 +108,9 @@ def plan(inputs: Sequence[Input], reader: StoreReader, tell: Callable[[str], Non
                     failed.append(Failure(given.name, str(error)))
                     continue
                 kinds |= {key: type(value) for key, value in given.metadata.items()}
-            digest, known = given.digest(), standing.of(given)
+            digest, known = given.digest(), indexed.document_of(given)
             if known is None or not given.is_same(known.digest, digest):
-                tasks.append(IndexingTask(given, standing.id_for(given, known), digest, known is not None))
+                tasks.append(IndexingTask(given, indexed.id_for(given, known), digest, known is not None))
                 continue
             if given.metadata.items() <= stored.get(known.id, {}).items():
                 unchanged += 1
@@ -126,8 +126,8 @@ def plan(inputs: Sequence[Input], reader: StoreReader, tell: Callable[[str], Non
     return IndexingPlan(tuple(tasks), unchanged, tuple(failed), found, updates=updates)
 
 
-class _Standing:
-    """What the index holds of some inputs."""
+class _IndexedInputs:
+    """The documents that an index has for some inputs."""
 
     def __init__(self, inputs: Sequence[Input], reader: StoreReader) -> None:
         ids = [name for given in inputs for name in (given.name, *given.given)]
@@ -135,8 +135,8 @@ class _Standing:
         self._by_id = {k.id: k for k in known}
         self._by_source = {k.origin.source: k for k in known if k.origin is not None}
 
-    def of(self, given: Input) -> Known | None:
-        """A file is the document that was read from it; or, where that is not known, the one that is called as it was given."""
+    def document_of(self, given: Input) -> Known | None:
+        """Return the document of an input. A file is found by its path, or by its name if the document's file is unknown."""
         if not given.is_file:
             return self._by_id.get(given.name)
         if given.name in self._by_source:
@@ -145,7 +145,7 @@ class _Standing:
         return next((known for known in named if known is not None and _may_be_of_file(known)), None)
 
     def id_for(self, given: Input, known: Known | None) -> str:
-        """The id that the document has; that of a new one is its name, unless another file has taken it."""
+        """Return a document's id. A new document gets its name, or its full path if another document has the name."""
         if known is not None:
             return known.id
         taken = self._by_id.get(given.name)
@@ -166,9 +166,9 @@ def plan_sync(
     tell: Callable[[str], None] | None = None,
     choice: FileChoice = ALL_FILES,
 ) -> IndexingPlan:
-    """What is new, changed, moved or gone in these folders. `inputs` are the files found there.
+    """Plan the new, changed, moved and deleted files of folders. `inputs` are the files found there.
 
-    A file that `choice` leaves out is gone, also where it still stands.
+    A file that `choice` excludes counts as deleted, even if it still exists.
     """
     known = _known_files(reader, root)
     found = {root / given.name for given in inputs}
@@ -181,13 +181,13 @@ def plan_sync(
             if _is_gone(path) or not choice.takes(folder / path.relative_to(real_path(folder)), folder):
                 gone[path] = known[path]
             else:
-                # it was named by itself when it was indexed, or cannot be looked at; what is found is read in the same way
+                # the file was indexed by its own name, or is inaccessible: read it in the same way as the others
                 kept[path] = replace(inputs[0], name=source_name(path, root), source=path, given=())
-    return _with_moves(plan([*inputs, *kept.values()], reader, tell), list(gone.values()))
+    return _detect_moves(plan([*inputs, *kept.values()], reader, tell), list(gone.values()))
 
 
 def lost_files(folders: Sequence[Path], inputs: Sequence[Input], reader: StoreReader, root: Path) -> tuple[str, ...]:
-    """The ids of documents whose files were in these folders and are there no more. `inputs` hold the files found there."""
+    """Return the ids of documents whose files have disappeared from these folders. `inputs` are the files found there."""
     known = _known_files(reader, root)
     found = {root / given.name for given in inputs if given.is_file}
     lost = {path: None for folder in folders for path in within(folder, known) if path not in found and _is_gone(path)}
@@ -199,29 +199,29 @@ def _known_files(reader: StoreReader, root: Path) -> dict[Path, Known]:
 
 
 def within(folder: Path, paths: Iterable[Path]) -> list[Path]:
-    """Those of the absolute paths that lie in the folder."""
+    """Return the absolute paths that are inside a folder."""
     real = real_path(folder)
     return [path for path in paths if path.is_relative_to(real)]
 
 
 def _check_not_empty(folder: Path, indexed: int, holds_files: bool, choice: FileChoice) -> None:
-    """An unmounted disk looks like an empty folder, and a slip in a pattern may leave out all."""
+    """Raise UsageError for an empty folder, which may be an unmounted disk or the result of a wrong pattern."""
     if not folder.is_dir():
         what = "is not a folder" if folder.exists() else "does not exist"
     elif indexed and not holds_files:
-        what = "holds no file that can be indexed" + (" and that the patterns take" if choice != ALL_FILES else "")
+        what = "has no indexable files" + (" that match the patterns" if choice != ALL_FILES else "")
     else:
         return
     if not indexed:
         raise UsageError(f"{folder} {what}", "name a folder to synchronise with")
     raise UsageError(
-        f"{folder} {what}, and the index has {indexed} documents from it: nothing was removed",
-        f"is a disk missing, or a pattern wrong? if they are to go: mergewise remove {folder}",
+        f"{folder} {what}, but the index has {indexed} documents from it: nothing was removed",
+        f"check for a missing disk or a wrong pattern; to remove the documents: mergewise remove {folder}",
     )
 
 
 def _is_gone(path: Path) -> bool:
-    """Whether there is surely no such file: one that cannot be looked at may still be there."""
+    """Return whether a file certainly does not exist. An inaccessible file may still exist."""
     try:
         os.lstat(path)
     except (FileNotFoundError, NotADirectoryError):
@@ -231,8 +231,8 @@ def _is_gone(path: Path) -> bool:
     return False
 
 
-def _with_moves(planned: IndexingPlan, gone: Sequence[Known]) -> IndexingPlan:
-    """Files that are gone and files that are new are one where the content and the suffix are the same."""
+def _detect_moves(planned: IndexingPlan, gone: Sequence[Known]) -> IndexingPlan:
+    """Match deleted and new files of the same content and suffix as moves."""
     left: dict[tuple[str, str], list[Known]] = {}
     for known in gone:
         if known.origin is not None:
@@ -244,7 +244,7 @@ def _with_moves(planned: IndexingPlan, gone: Sequence[Known]) -> IndexingPlan:
             moves.append(Move(task, same.pop(0)))
         else:
             tasks.append(task)
-    rest = [known.id for of_content in left.values() for known in of_content]
+    rest = [known.id for same in left.values() for known in same]
     return replace(planned, tasks=tuple(tasks), moves=tuple(moves), gone=tuple(rest))
 
 

@@ -1,4 +1,4 @@
-"""Vectors that come after the texts, table by table: in changes of less than half a minute, made here or by workers."""
+"""Embedding of rows that were written without vectors, table by table, here or in workers. A change takes under half a minute."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from mergewise.store.tables import Table
 from mergewise.store.views import Registry
 
 CHANGE_SECONDS, PART_SECONDS = 20.0, 4.0
-"""Of embedding: after so many a change is written, and so many are between two looks at the clock."""
+"""Seconds of embedding after which a change is written, and between two checks of the clock."""
 CHANGE_LEAVES = 4096
 FIRST_PART, LARGEST_PART = 32, TEXTS_AT_ONCE
-"""Leaves that are embedded between two looks at the clock: the first time, and at most."""
+"""Number of leaves between two checks of the clock: the first number, and the maximum."""
 SENT_LEAVES, READ_LEAVES = 128, 1024
-"""What a worker gets at a time, about a second of work or less, and what is read at a time for workers."""
+"""Number of leaves in one request to a worker, at most about a second of work, and in one read from the store."""
 
 
 def embedding_tables(store: Store, registry: Registry) -> list[Table]:
-    """The tables whose rows may wait for vectors."""
+    """Return the tables whose rows may lack vectors."""
     settings = store.settings
     views = (registry[name].tables_of(settings[name]) for name in registry if name in settings)
     return [table for tables in views for table in tables if table.embed is not None]
 
 
 def embed_some(store: Store, table: Table, models: Models, work: IndexingProgress, clock: Callable[[], float]) -> bool:
-    """One change: the vectors of as many rows as take less than half a minute. Whether there were any."""
+    """Embed rows for less than half a minute, and write their vectors in one change. Return whether there were any."""
     reader = store.reader()
     waiting: list[int] = reader.unembedded(table.name)[:CHANGE_LEAVES].tolist()
     assert table.embed is not None
@@ -45,7 +45,7 @@ def embed_some(store: Store, table: Table, models: Models, work: IndexingProgres
         at = clock()
         records: dict[int, Any] = reader.rows(table.name, table.record, waiting[len(ids) : len(ids) + size])
         if not records:
-            # of no document: `check` says so
+            # the rows have no document, which `check` reports
             break
         work.look_at(next(record.doc_id for record in records.values()))
         parts.append(table.embed(list(records.values()), models.embedder))
@@ -70,9 +70,9 @@ def embed_in_workers(
     clock: Callable[[], float],
     executor: Executor,
 ) -> None:
-    """All changes. While workers embed, this process reads the rows that come next, and writes the vectors that came."""
+    """Embed all rows in workers. In the meantime, this process reads the next rows and writes finished vectors."""
     assert table.embed is not None
-    embed = partial(_embedded_part, table.embed, embedder)
+    embed = partial(_embed_part, table.embed, embedder)
     waiting = store.reader().unembedded(table.name)
     began = clock()
     ids: list[int] = []
@@ -81,7 +81,7 @@ def embed_in_workers(
         ids += own
         parts.append(columns)
         work.count_written(len(own))
-        # as many as take half a minute, which are more where there are many workers
+        # write a change about every half minute: more workers embed more rows in that time
         if len(ids) >= CHANGE_LEAVES * executor.workers // 2 or clock() - began >= CHANGE_SECONDS:
             _write_vectors(store, table, ids, parts)
             ids, parts, began = [], [], clock()
@@ -89,9 +89,9 @@ def embed_in_workers(
 
 
 def _parts_of(store: Store, table: Table, waiting: IntArray) -> Iterator[dict[int, Any]]:
-    """Rows by id, as many as a worker gets at a time. They are read faster many at once.
+    """Yield rows by id in parts for workers. The rows of several parts are read at once, which is faster.
 
-    None where they are of no document: `check` says so.
+    Rows without a document are left out; `check` reports them.
     """
     for first in range(0, len(waiting), READ_LEAVES):
         ids = waiting[first : first + READ_LEAVES].tolist()
@@ -100,15 +100,15 @@ def _parts_of(store: Store, table: Table, waiting: IntArray) -> Iterator[dict[in
             yield dict(part)
 
 
-def _embedded_part(
+def _embed_part(
     embed: Callable[[Sequence[Any], Embedder], Mapping[str, Any]], embedder: Embedder, records: Mapping[int, Any]
 ) -> tuple[list[int], Mapping[str, Any]]:
-    """The columns of these rows by their ids, as a worker makes them."""
+    """Embed rows in a worker. Return their ids and columns."""
     return list(records), embed(list(records.values()), embedder)
 
 
 def waiting_characters(store: Store) -> int:
-    """About as many characters as the leaves have that wait for vectors."""
+    """Estimate the number of characters in leaves without vectors."""
     waiting = len(store.reader().unembedded())
     leaves, characters = store.reader().sizes() if waiting else (0, 0)
     return characters * waiting // max(1, leaves)

@@ -1,4 +1,4 @@
-"""Building blocks of views: columns, rows with vectors, searches, and rows that a chat model writes."""
+"""Building blocks of views: columns, vectors, searches, and rows that a chat model writes."""
 
 from __future__ import annotations
 
@@ -22,16 +22,14 @@ from mergewise.types import DocumentRows, Prompts
 
 Record = TypeVar("Record")
 
-PromptHash: TypeAlias = Annotated[
-    str, "hash of the prompt of one's own by which its rows are written; none: the one that ships"
-]
+PromptHash: TypeAlias = Annotated[str, "hash of the custom prompt for the rows; empty for the built-in one"]
 
 
 # -- rows
 
 
 def json_column(name: str, read: Callable[[Any], Any]) -> SerializedColumn:
-    """Return a column that holds a tuple of named tuples as JSON; `read` makes one of them again."""
+    """Return a column that holds a tuple of named tuples as JSON. `read` restores one named tuple."""
 
     def pack(record: Any) -> str:
         return json.dumps(getattr(record, name), ensure_ascii=False, separators=(",", ":"))
@@ -43,7 +41,7 @@ def json_column(name: str, read: Callable[[Any], Any]) -> SerializedColumn:
 
 
 def key_of(record: Any, field: str = "text") -> str:
-    """Return a field of a record below its title and headings, as it is embedded."""
+    """Return the text to embed for a field of a record: title and headings, then the field."""
     return search_key(record.title, record.headings, getattr(record, field)).strip()
 
 
@@ -54,7 +52,7 @@ def with_vectors(
     column: str = "vector",
     key: Callable[[Any], str] = key_of,
 ) -> list[ViewRows]:
-    """Add a column with the vectors of a table's records, of all documents in one call; nothing without an embedder."""
+    """Add a column with the vectors of a table's records, in one call for all documents. Without an embedder, add nothing."""
     if embedder is None:
         return list(views)
     keys = [[key(record) for record in rows[table].records] for rows in views]
@@ -67,14 +65,14 @@ def with_vectors(
 def search_rows(
     rows: RowReader, table: str, record: type[Record], question: str, k: int, by: Literal["hybrid", "vectors"]
 ) -> list[tuple[Record, float]]:
-    """Return the `k` best rows with their scores, best first, by full text and vectors or by vectors alone."""
+    """Return the `k` best rows with their scores, best first, by hybrid search or by vectors only."""
     ranking = (rows.rank_rows if by == "hybrid" else rows.rank_by_vectors)(question, k, table)
     found = rows.rows(table, record, [row for row, _ in ranking])
     return [(found[row], score) for row, score in ranking if row in found]
 
 
 def all_rows(rows: RowReader, table: Table, record: type[Record]) -> list[Record]:
-    """Return every row of a table, in the order of their ids."""
+    """Return all rows of a table in the order of their ids."""
     return list(rows.rows(table.name, record, sorted(rows.whole(table.name, ["id"])["id"].to_pylist())).values())
 
 
@@ -84,13 +82,13 @@ def all_rows(rows: RowReader, table: Table, record: type[Record]) -> list[Record
 def estimate_texts(
     groups: Iterable[Sequence[str]], estimate: Callable[[Sequence[str], Models], Estimate], models: Models
 ) -> Estimate:
-    """Return the cost of what a chat model writes about the texts of each document."""
+    """Return the cost of a chat model's writing about the texts of each document."""
     return sum((estimate(texts, models).of_documents(1) for texts in groups), Estimate())
 
 
 @dataclass(frozen=True, slots=True)
 class DocumentWriter(Generic[Item]):
-    """How a chat model writes the rows of a view whose setting `made` is "model"."""
+    """The writer of a view's rows by a chat model, for views whose setting `made` is "model"."""
 
     segments: Callable[[DocumentRows, Any], Sequence[TextSegment]]
     task: Callable[[Any, Prompts], WritingTask[Item]]
@@ -99,14 +97,14 @@ class DocumentWriter(Generic[Item]):
     def write(
         self, documents: Sequence[DocumentRows], settings: Any, models: Models, on_share: OnShare | None
     ) -> Sequence[Written[Item] | None]:
-        """Return what the model writes about each document; None for each if rules make the rows."""
+        """Return the model's items for each document, or None for each if rules make the rows."""
         if settings.made != "model":
             return [None] * len(documents)
         sources = self._sources(documents, settings)
         return write(sources, self.task(settings, models.prompts), self.policy(settings), models, on_share)
 
     def estimate(self, documents: Sequence[DocumentRows], settings: Any, models: Models) -> Estimate:
-        """Return what the model costs for these documents, if every answer covers what it should."""
+        """Return the model's cost for these documents, if all answers are complete."""
         sources = self._sources(documents, settings)
         return estimate(sources, self.task(settings, models.prompts), self.policy(settings), models)
 
@@ -114,11 +112,11 @@ class DocumentWriter(Generic[Item]):
         return [WritingSource.of_document(document, self.segments(document, settings)) for document in documents]
 
 
-# -- reports of such rows, from those that keep `Written.as_fields`
+# -- reports of such rows, from records with the fields of `Written.as_fields`
 
 
 def count_rejects(extractions: Sequence[Any]) -> dict[str, int]:
-    """Count by reason what was not taken of the model's answers, the most frequent first."""
+    """Count the rejected records of the model's answers by reason, most frequent first."""
     rejects: Counter[str] = Counter()
     for one in extractions:
         rejects.update(dict(zip(one.rejects, one.reject_counts, strict=True)))
@@ -126,7 +124,7 @@ def count_rejects(extractions: Sequence[Any]) -> dict[str, int]:
 
 
 def unfinished_of(extractions: Sequence[Any]) -> dict[str, str]:
-    """Return the documents of which something is missing, with the reason."""
+    """Return the incomplete documents with the reason."""
     return {one.doc_id: one.failure for one in extractions if one.failure}
 
 
@@ -138,4 +136,4 @@ def unfinished_lines(unfinished: Mapping[str, str]) -> Iterator[str]:
     for doc_id, reason in unfinished.items():
         yield f"  not complete: {doc_id}: {reason}"
     if unfinished:
-        yield "  `mergewise index` with the chat model takes these documents up again; what was answered is kept"
+        yield "  run `mergewise index` with the chat model to complete these documents; finished answers are cached"

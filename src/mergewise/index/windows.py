@@ -1,4 +1,4 @@
-"""Overlapping windows over a row of units, which are never cut."""
+"""Overlapping windows over a sequence of units, which are never split."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 
 def windows(sizes: Sequence[int], size: int, overlap: int) -> list[tuple[int, int]]:
-    """Ranges (first, end) of units: each of at most `size`, and the next goes back over at most `overlap` of it.
+    """Return windows as ranges (first, end) of units, of at most `size`, with an overlap of at most `overlap`.
 
-    A unit above `size` stands alone. Every window but the first brings something new, every unit is in one, and the last
-    window ends with the last unit: a tail shorter than the overlap is never dropped, and never a window of its own.
+    A unit above `size` is a window by itself. Windows cover all units, and each adds at least one new unit. The last window ends
+    with the last unit, so a tail shorter than the overlap is neither dropped nor a window by itself.
     """
     ranges: list[tuple[int, int]] = []
     first = 0
@@ -21,12 +21,12 @@ def windows(sizes: Sequence[int], size: int, overlap: int) -> list[tuple[int, in
         ranges.append((first, end))
         if end == len(sizes):
             break
-        first = _back(sizes, first, end, size, overlap)
+        first = _next_start(sizes, first, end, size, overlap)
     return ranges
 
 
-def _back(sizes: Sequence[int], first: int, end: int, size: int, overlap: int) -> int:
-    """Where the window after (first, end) begins: as far back as the overlap allows and the next unit still fits."""
+def _next_start(sizes: Sequence[int], first: int, end: int, size: int, overlap: int) -> int:
+    """Return the start of the window after (first, end): as early as the overlap and the size of the next unit allow."""
     start, shared = end, 0
     room = min(overlap, size - sizes[end])
     while start - 1 > first and shared + sizes[start - 1] <= room:

@@ -1,6 +1,6 @@
-"""How far the way into an index is, in characters of text: what is embedded counts as it is embedded, not when it is written.
+"""The progress of indexing in characters of text. Characters count when they are embedded, not when they are written.
 
-Where all texts are written first, a character counts in part when it is written, and else when it is embedded.
+If texts are written first, a character counts partly when it is written and partly when it is embedded.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from mergewise.store.views import Progress
 Result = TypeVar("Result")
 
 TEXTS_AT_ONCE = 512
-"""Texts that are embedded between two messages."""
+"""Number of texts that are embedded between two progress messages."""
 
 TEXT_SHARE = 0.07
-"""What of the work on a character is reading, cutting and writing it; all else is embedding (docs/evaluation.md)."""
+"""Share of reading, splitting and writing in the work on a character. The rest is embedding (docs/evaluation.md)."""
 
 
 class IndexingProgress:
-    """Characters done and in all. Of a file that was not read yet, its bytes stand for its characters.
+    """Characters done and in total. An unread file counts by its bytes.
 
-    Whenever there is something to tell, `cancel` is asked whether the work is called off; `Cancelled` is then raised.
+    Each progress message also calls `cancel`. If it returns true, `Cancelled` is raised.
     """
 
     def __init__(self, progress: Progress | None = None, cancel: Callable[[], bool] | None = None) -> None:
@@ -34,10 +34,11 @@ class IndexingProgress:
         self._cancel = cancel
         self._name = ""
         self._total = 0
-        # characters of batches that are through
+        # characters of finished batches
         self._written = 0.0
-        self._batch = 0.0  # characters of the present one
-        # what a character counts that is done now
+        # characters done of the current batch
+        self._batch = 0.0
+        # weight of a character in the current stage
         self._scale = 1.0
 
     @property
@@ -49,11 +50,11 @@ class IndexingProgress:
         self.tell()
 
     def begin_texts(self) -> None:
-        """What is done from here on are texts alone."""
+        """Begin the stage that only writes texts."""
         self._scale = TEXT_SHARE
 
     def begin_stage(self, amount: int, stages: int) -> None:
-        """What is done from here on are so many characters (or leaves), one of so many stages that are left."""
+        """Begin a stage of `amount` characters or leaves. `stages` is the number of remaining stages, with this one."""
         self._scale = max(0.0, self._total - self._written) / max(1, amount) / stages
 
     def begin_more(self, size: int) -> None:
@@ -64,19 +65,19 @@ class IndexingProgress:
         self.tell()
 
     def count_read(self, expected: int, characters: int) -> None:
-        """A text has as many characters instead of those that were expected."""
+        """Replace the expected size of a text by its real one."""
         self._total += characters - expected
         self.tell()
 
     def watch(self, embedder: Embedder | None, characters: int, calls: int) -> Embedder | None:
-        """The embedder, which tells how far it is with a batch of texts that it gets in so many calls."""
+        """Wrap an embedder, so that it reports its progress with a batch of texts. The batch comes in `calls` calls."""
         if embedder is None or (self._progress is None and self._cancel is None):
             return embedder
         kind = _WatchedPartEmbedder if isinstance(embedder, PartEmbedder) else _WatchedEmbedder
         return kind(embedder, self.shares_of(characters, calls))
 
     def shares_of(self, characters: int, builders: int) -> Callable[[float], None]:
-        """What the builders of so many views tell, each by and by, of a batch whose rows a chat model writes."""
+        """Return a callback for the builders of views, which report their shares of a batch that a chat model writes."""
 
         def tell(share: float) -> None:
             most = characters * self._scale
@@ -86,26 +87,26 @@ class IndexingProgress:
         return tell
 
     def count_written(self, characters: int) -> None:
-        """A batch is through."""
+        """Count a finished batch."""
         self._written += characters * self._scale
         self._batch = 0.0
         self.tell()
 
     def finish(self) -> None:
-        """All is done: there is nothing to call off any more."""
+        """Report that all work is done. It can no longer be cancelled."""
         self._written, self._batch, self._cancel = self._total, 0.0, None
         self.tell()
 
     def tell(self) -> None:
-        """Say how far it is, and ask whether it is to go on."""
+        """Report the progress, and raise Cancelled if the work is cancelled."""
         if self._cancel is not None and self._cancel():
-            raise Cancelled("the work was called off", "the same call does the rest")
+            raise Cancelled("the work was cancelled", "repeat the call to do the rest")
         if self._progress is not None:
             self._progress(min(self._total, int(self._written + self._batch)), self._total, self._name)
 
 
 class _WatchedEmbedder:
-    """An embedder that says after every few texts which share of them is through."""
+    """An embedder that reports its progress after every few texts."""
 
     def __init__(self, embedder: Embedder, tell: Callable[[float], None]) -> None:
         self.embedder = embedder
@@ -136,7 +137,7 @@ class _WatchedEmbedder:
 
 
 class _WatchedPartEmbedder(_WatchedEmbedder):
-    """The same of one that gives vectors of parts."""
+    """An embedder of parts that reports its progress."""
 
     def embed_parts(
         self, texts: Sequence[str], parts: Sequence[Sequence[tuple[int, int]]]
@@ -144,12 +145,14 @@ class _WatchedPartEmbedder(_WatchedEmbedder):
         assert isinstance(self.embedder, PartEmbedder)
         rows, part_rows = [], []
         for part in _parts_of(texts):
-            of_texts, of_parts = self._tell_after(self.embedder.embed_parts(texts[part], parts[part]), part, texts)
-            rows.append(of_texts)
-            part_rows += of_parts
+            vectors, vectors_of_parts = self._tell_after(
+                self.embedder.embed_parts(texts[part], parts[part]), part, texts
+            )
+            rows.append(vectors)
+            part_rows += vectors_of_parts
         return np.concatenate(rows), part_rows
 
 
 def _parts_of(texts: Sequence[str]) -> list[slice]:
-    """At least one, so that the shape of nothing is right too."""
+    """Return slices of `TEXTS_AT_ONCE` texts, at least one, so that an empty result has the right shape."""
     return [slice(first, first + TEXTS_AT_ONCE) for first in range(0, max(1, len(texts)), TEXTS_AT_ONCE)]

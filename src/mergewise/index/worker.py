@@ -1,5 +1,7 @@
-"""What a worker of `index.executors` does. As a process of its own it reads requests from standard input, answers on standard
-output, and ends with the former; on a cluster it is an actor (`index.cluster`).
+"""The worker side of `index.executors`.
+
+A local worker process reads requests from standard input, answers on standard output, and ends when its input ends. On a cluster,
+a worker is an actor (`index.cluster`).
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from typing import IO, Any
 
 
 class LogCollector(logging.Handler):
-    """Keeps the records of a process, by `executors.log_levels`, in a form that can be pickled, until they are sent."""
+    """A handler that collects the log records of a process in a form that can be pickled."""
 
     def __init__(self, every: int, own: int) -> None:
         super().__init__()
@@ -32,7 +34,7 @@ class LogCollector(logging.Handler):
 
 
 def main() -> None:
-    # what a parser prints is no answer
+    # redirect standard output, because parsers may print to it
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -43,19 +45,19 @@ def main() -> None:
         try:
             write_frame(answers, answer_to(requests.get(), collector))
         except OSError:
-            # nobody reads it
+            # the reader has ended
             os._exit(1)
 
 
 def _receive(stream: IO[bytes], requests: SimpleQueue[bytes]) -> None:
-    """Take requests whatever is being worked on, so that who sends one never waits for long."""
+    """Queue requests while another one is processed, so that the sender never waits for long."""
     while (frame := read_frame(stream)) is not None:
         requests.put(frame)
     os._exit(0)
 
 
 def answer_to(request: bytes, collector: LogCollector) -> bytes:
-    """Return the pickled fields of a `WorkerAnswer`. A failure outside the function, or of pickling, is a refusal."""
+    """Return the pickled fields of a `WorkerAnswer`. An error outside the function, or in pickling, is a refusal."""
     try:
         function, item = pickle.loads(request)
         with warnings.catch_warnings(record=True) as caught:
@@ -65,7 +67,7 @@ def answer_to(request: bytes, collector: LogCollector) -> bytes:
         warned = tuple((str(w.message), w.category, w.filename, w.lineno) for w in caught)
         answer = pickle.dumps({**outcome, "logged": logged, "warned": warned}, pickle.HIGHEST_PROTOCOL)
         if "error" in outcome:
-            # some errors are pickled, and cannot be made again
+            # some errors can be pickled but not unpickled
             pickle.loads(answer)
         return answer
     except Exception:
@@ -82,7 +84,7 @@ def _outcome(function: Any, item: Any) -> dict[str, Any]:
         return {"error": error}
 
 
-# -- frames, in which both sides send
+# -- frames, in which both sides send messages
 
 
 def write_frame(stream: IO[bytes], content: bytes) -> None:
@@ -92,7 +94,7 @@ def write_frame(stream: IO[bytes], content: bytes) -> None:
 
 
 def read_frame(stream: IO[bytes]) -> bytes | None:
-    """The next frame; None at the end, and where the other side died in the middle of one."""
+    """Read the next frame. Return None at the end, or if the other side died inside a frame."""
     size = int.from_bytes(stream.read(8), "little")
     content = stream.read(size) if size else b""
     return content if size and len(content) == size else None

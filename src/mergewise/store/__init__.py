@@ -1,4 +1,4 @@
-"""Where an index lives: tables, manifests, places, shards, and what is read from them."""
+"""Storage of an index: tables, manifests, places, shards and their readers."""
 
 from __future__ import annotations
 

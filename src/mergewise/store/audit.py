@@ -1,4 +1,4 @@
-"""The invariants of an index, checked one by one against what is stored: its own here, those of a view by the view."""
+"""The check of all invariants of an index against the stored data. Each view checks its own invariants."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _DOCUMENTS_AT_ONCE = 64
 
 
 def audit(reader: StoreReader, registry: Registry, dimension: int) -> list[Problem]:
-    """Every broken invariant: documents twice, what the views demand, and rows that belong to no document."""
+    """Return all broken invariants: duplicate documents, problems of views, and rows without a document."""
     views = with_settings(registry, reader.views)
     tables = [table for view, settings in views for table in view.tables(settings)]
     ids = reader.ids()
@@ -28,12 +28,12 @@ def audit(reader: StoreReader, registry: Registry, dimension: int) -> list[Probl
     for first in range(0, len(unique), _DOCUMENTS_AT_ONCE):
         stored = reader.document_rows(unique[first : first + _DOCUMENTS_AT_ONCE])
         for rows in stored:
-            seen.update({"documents": 1, **{name: len(of_table.records) for name, of_table in rows.tables.items()}})
+            seen.update({"documents": 1, **{name: len(own.records) for name, own in rows.tables.items()}})
             problems += document_problems(rows, [(v, s) for v, s in views if _has(rows, v, s)], dimension)
-            problems += _unembedded(rows, tables, reader)
-        problems += _unread(reader, stored, tables)
+            problems += _vector_problems(rows, tables, reader)
+        problems += _reading_problems(reader, stored, tables)
     problems += [
-        Problem(f"{count - seen[table]} rows of the table {table!r} belong to no document")
+        Problem(f"{count - seen[table]} rows of the table {table!r} have no document")
         for table, count in reader.row_counts().items()
         if count > seen[table]
     ]
@@ -41,12 +41,12 @@ def audit(reader: StoreReader, registry: Registry, dimension: int) -> list[Probl
 
 
 def _has(rows: DocumentRows, view: View, settings: Any) -> bool:
-    """Whether the document has the view: one that came a moment ago may still wait for it."""
+    """Return whether a document has the view. A new document may still lack it."""
     return all(table.name in rows.tables for table in view.tables(settings))
 
 
-def _unembedded(rows: DocumentRows, tables: Iterable[Table], reader: StoreReader) -> Iterator[Problem]:
-    """Rows without a vector that nobody would give one, and rows that wait for what they have."""
+def _vector_problems(rows: DocumentRows, tables: Iterable[Table], reader: StoreReader) -> Iterator[Problem]:
+    """Find rows whose vectors are missing but not listed as missing, or present but listed as missing."""
     for table in tables:
         if table.embed is not None and table.name in rows.tables:
             ids = np.array([record.id for record in rows[table.name]], np.int64)
@@ -55,18 +55,20 @@ def _unembedded(rows: DocumentRows, tables: Iterable[Table], reader: StoreReader
                 vectors = rows.column(table.name, column)
                 if vectors is not None and not np.array_equal(np.isnan(vectors[:, 0]), waits):
                     yield Problem(
-                        f"rows of the table {table.name!r} lack vectors, or wait for some that they have",
+                        f"rows of the table {table.name!r} lack vectors, or wait for vectors that they have",
                         rows.document.id,
                     )
 
 
-def with_settings(registry: Registry, kept: Mapping[str, Mapping[str, Any]]) -> list[tuple[View, Any]]:
-    """The views that an index has, each with its settings out of the form in which the manifest keeps them."""
-    return [(view, view.load(kept[name])) for name, view in registry.items() if name in kept]
+def with_settings(registry: Registry, stored: Mapping[str, Mapping[str, Any]]) -> list[tuple[View, Any]]:
+    """Return the views of an index with their loaded settings."""
+    return [(view, view.load(stored[name])) for name, view in registry.items() if name in stored]
 
 
-def _unread(reader: StoreReader, stored: Sequence[DocumentRows], tables: Iterable[Table]) -> Iterator[Problem]:
-    """Rows that are not read by id as they are stored: a store may keep copies to read from."""
+def _reading_problems(
+    reader: StoreReader, stored: Sequence[DocumentRows], tables: Iterable[Table]
+) -> Iterator[Problem]:
+    """Find rows whose value read by id differs from the stored one, because a store may read by id from copies."""
     for table in tables:
         if table.has_ids:
             ids = list(dict.fromkeys(record.id for rows in stored for record in rows[table.name]))
@@ -80,7 +82,9 @@ def _unread(reader: StoreReader, stored: Sequence[DocumentRows], tables: Iterabl
                     nothing = np.full(0 if given is None else given.shape[1], np.nan)
                     same &= given is None or _same([read.get(record.id, nothing) for record in own], given)
                 if not same:
-                    yield Problem(f"rows of the table {table.name!r} are not read as they are stored", rows.document.id)
+                    yield Problem(
+                        f"rows of the table {table.name!r} read by id differ from the stored rows", rows.document.id
+                    )
 
 
 def _same(read: Sequence[FloatArray], given: FloatArray) -> bool:
@@ -90,7 +94,7 @@ def _same(read: Sequence[FloatArray], given: FloatArray) -> bool:
 
 
 def document_problems(rows: DocumentRows, views: Iterable[tuple[View, Any]], dimension: int) -> list[Problem]:
-    """What is wrong with one document's rows in these views."""
+    """Return the problems of one document's rows in these views."""
     doc_id = rows.document.id
     problems = []
     for view, settings in views:

@@ -1,4 +1,4 @@
-"""Conditions on documents: a small text form, read into a tree with types, and written again as SQL for the database.
+"""Conditions on documents: a small language, parsed into a typed tree and translated to SQL for the database.
 
     any        all or all ...           all        negated and negated ...
     negated    not negated | (any) | true | false | test
@@ -6,7 +6,7 @@
     key        a name, or one in backticks or double quotes
     value      number | 'text' | true | false
 
-Nothing else reaches the database: keys are `id`, `title` and those of the metadata, values are quoted here. An evaluation takes
+Nothing else reaches the database. Keys are `id`, `title` and the metadata keys, and all values are quoted. An evaluation takes
 time proportional to the number of documents.
 """
 
@@ -22,10 +22,11 @@ from mergewise.errors import UsageError
 from mergewise.ranges import short_repr
 
 LONGEST = 100_000
-"""Characters of a condition."""
+"""Maximum length of a condition in characters."""
 DEEPEST = 50
-"""Brackets within brackets."""
+"""Maximum depth of nested brackets."""
 LONGEST_PATTERN = 300
+"""Maximum length of a `like` pattern in characters."""
 
 Value: TypeAlias = str | int | float | bool
 
@@ -37,7 +38,7 @@ KIND_NAMES: Mapping[type, str] = {
 }
 _WORDS = frozenset("and or not in like is null true false".split())
 _SIGNS = {"=": "=", "==": "=", "!=": "!=", "<>": "!=", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
-# possessive throughout, so that it reads each character once
+# all quantifiers are possessive, so that each character is read once
 _TOKEN = re.compile(
     r"""\s*+(?:(?P<text>'(?:[^']++|'')*+')|(?P<quoted>`[^`]++`|"[^"]++")"""
     r"""|(?P<number>-?+(?:\d++(?:\.\d*+)?+|\.\d++)(?:[eE][+-]?\d++)?+)(?![\w.])"""
@@ -47,7 +48,7 @@ _TOKEN = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """A test of one key. `sign` is "=", "!=", "<", "<=", ">", ">=", "in", "like" or "is null", which has no values."""
+    """A test of one key. `sign` is "=", "!=", "<", "<=", ">", ">=", "in", "like" or "is null" (without values)."""
 
     key: str
     kind: type
@@ -57,7 +58,7 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class Junction:
-    """Conditions joined by "and" or "or", or one that is negated by "not"."""
+    """Conditions joined by "and" or "or", or one condition negated by "not"."""
 
     name: str
     parts: tuple[Condition, ...]
@@ -67,7 +68,7 @@ Condition: TypeAlias = Comparison | Junction | bool
 
 
 def value_fault(value: object, kind: type | None = None) -> str:
-    """Say why a key of this type cannot be compared with a value. Return an empty text if it can."""
+    """Return the kind of value that a key of this type needs, or an empty text if the value is valid."""
     if type(value) not in KIND_NAMES or (
         kind is not None and type(value) is not kind and {type(value), kind} != {int, float}
     ):
@@ -82,7 +83,7 @@ def sql_value(value: Value) -> str:
 
 
 def sql_of(condition: Condition) -> str:
-    """Write the condition for the database, every name quoted and every operation in brackets."""
+    """Write the condition as SQL, with every name quoted and every operation in brackets."""
     if isinstance(condition, bool):
         return str(condition).lower()
     if isinstance(condition, Junction):
@@ -97,7 +98,7 @@ def sql_of(condition: Condition) -> str:
 
 
 def _balanced(between: str, parts: Sequence[str]) -> str:
-    """A chain as a balanced tree: the database walks it by recursion."""
+    """Write a chain as a balanced tree, because the database walks it recursively."""
     if len(parts) < 3:
         return f"({between.join(parts)})"
     half = len(parts) // 2
@@ -105,10 +106,10 @@ def _balanced(between: str, parts: Sequence[str]) -> str:
 
 
 def parse_condition(text: str, kinds: Mapping[str, type]) -> Condition:
-    """Read a condition on keys of these names and types.
+    """Parse a condition on keys of these names and types.
 
     Raises:
-        UsageError: if it is invalid. The message names the place, the hint what may stand there.
+        UsageError: if the condition is invalid. The message names the position, and the hint shows a valid form.
     """
     return _Parser(text, kinds).parse()
 
@@ -121,19 +122,19 @@ class _Lexeme:
 
     @property
     def word(self) -> str:
-        """In lower case, if it is a bare word or a sign."""
+        """The text of a bare word or sign in lower case, otherwise empty."""
         return self.text.lower() if self.kind in ("word", "sign") else ""
 
 
 class _Parser:
-    """One method a rule of the grammar above."""
+    """A recursive descent parser, with a method for each rule of the grammar above."""
 
     def __init__(self, text: str, kinds: Mapping[str, type]) -> None:
         self._text = text
         self._kinds = kinds
         self._depth = 0
         if len(text) > LONGEST:
-            raise UsageError(f"the condition has {len(text):,} characters", f"at most {LONGEST:,}")
+            raise UsageError(f"condition too long: {len(text):,} characters", f"use at most {LONGEST:,}")
         self._tokens = self._split()
         self._next = 0
 
@@ -227,7 +228,7 @@ class _Parser:
             value = token.text[1:-1].replace("''", "'")
         elif token.kind == "number":
             plain = token.text.lstrip("-")
-            # -0.0 is 0.0: the database orders them
+            # replace -0.0 by 0.0, because the database orders them
             value = int(token.text) if plain.isdecimal() and len(plain) < 30 else float(token.text) or 0.0
         elif token.word in ("true", "false"):
             value = token.word == "true"

@@ -1,4 +1,4 @@
-"""Which documents of one state say the same, worked out from the state before and what came and went since."""
+"""Duplicate documents in one state of an index, updated from the state before."""
 
 from __future__ import annotations
 
@@ -17,20 +17,19 @@ from mergewise.types import Duplicate
 
 HashArray = npt.NDArray[np.uint64]
 Records = Mapping[int, tuple[str, Statement]]
-"""Ids and statements of documents, by their numbers."""
+"""Ids and statements by document number."""
 ReadRecords = Callable[[IntArray], Iterable[tuple[int, str, Statement]]]
-"""Number, id and statement of the documents with these numbers."""
+"""A function that reads number, id and statement of the documents with these numbers."""
 
-# characters of a digest of a text (`documents.content_of`)
+# characters of a text's digest (`documents.content_of`)
 _DIGEST = 32
-# any large odd number: both halves of the hash count
+# any large odd number, so that both halves of the digest change the hash
 _ODD = np.uint64(0x9E3779B97F4A7C15)
 
 
 @dataclass(frozen=True, slots=True)
 class RepeatedTexts:
-    """The texts of documents as sorted hashes with the documents' `numbers`, 16 bytes each; and by number, the id and the
-    statement of each document whose text another one has too."""
+    """Sorted hashes of all texts with the documents' `numbers` (16 bytes a document), and the `records` of repeated texts."""
 
     hashes: HashArray = field(default_factory=lambda: np.empty(0, np.uint64))
     numbers: IntArray = field(default_factory=lambda: np.empty(0, np.int64))
@@ -38,7 +37,7 @@ class RepeatedTexts:
     copies: Mapping[int, int] = field(default_factory=dict)
 
     def with_changes(self, added: pa.Table, gone: DocumentNumbers, read: ReadRecords) -> RepeatedTexts:
-        """Without the documents that are gone, and with those added: a table with `_number` and `_content`."""
+        """Drop the deleted documents and add those of a table with `_number` and `_content`."""
         stays = ~gone.holds(self.numbers)
         whole = added.filter(pc.equal(pc.binary_length(added["_content"]), _DIGEST))
         hashes, numbers = hashes_of(whole["_content"]), whole["_number"].to_numpy()
@@ -56,16 +55,16 @@ class RepeatedTexts:
 
 
 def repeated_numbers(hashes: HashArray, numbers: IntArray) -> IntArray:
-    """Return the numbers of texts that others repeat, sorted. The hashes of all texts are sorted."""
+    """Return the sorted numbers of documents whose hash occurs more than once. `hashes` must be sorted."""
     same = np.flatnonzero(hashes[1:] == hashes[:-1])
     return np.sort(numbers[np.union1d(same, same + 1)])
 
 
 def copies_of(records: Records, among: DocumentNumbers | None = None) -> dict[int, int]:
-    """Return the numbers of documents that say the same as one before them, with that one's."""
+    """Map the number of each duplicate to the number of its original."""
     numbers = np.fromiter(records, np.int64, len(records))
-    standing = numbers if among is None else numbers[among.holds(numbers)]
-    return same_documents((number, records[number][1]) for number in standing.tolist())
+    selected = numbers if among is None else numbers[among.holds(numbers)]
+    return same_documents((number, records[number][1]) for number in selected.tolist())
 
 
 def duplicates_of(records: Records, copies: Mapping[int, int]) -> list[Duplicate]:
@@ -73,7 +72,7 @@ def duplicates_of(records: Records, copies: Mapping[int, int]) -> list[Duplicate
 
 
 def hashes_of(digests: pa.ChunkedArray) -> HashArray:
-    """Of digests as they are stored, 32 characters: their first half as one number."""
+    """Hash stored digests of 32 characters to 64 bits, from their first halves."""
     if not len(digests):
         return np.empty(0, np.uint64)
     digests = digests.combine_chunks()

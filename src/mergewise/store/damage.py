@@ -1,7 +1,7 @@
-"""What the database's errors mean: every error that leaves the store on disk is one of ours.
+"""Translation of the database's errors: every error that leaves the store is a mergewise error.
 
-LanceDB and Arrow tell of damaged files by errors of any kind: ValueError, RuntimeError, OSError, and a panic of Rust code,
-which is not even an `Exception`. What a machine lacks (room on the disk, a permission) is no damage, and says so.
+LanceDB and Arrow report damaged files by errors of any kind: ValueError, RuntimeError, OSError, and Rust panics, which are not
+an `Exception`. Problems of the machine (full disk, missing permission) are not damage and have their own messages.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ from mergewise.errors import CorruptIndex, MergewiseError, StoreError
 
 Kind = TypeVar("Kind")
 
-MEND = "`mergewise check --repair` mends what can be mended"
-ANEW = "index the documents again into a new directory"
+REPAIR_HINT = "run `mergewise check --repair`"
+REINDEX_HINT = "index the documents again into a new directory"
 _PASSED_ON = (
     *(MergewiseError, KeyboardInterrupt, SystemExit, GeneratorExit, MemoryError, ImportError, Warning),
     *(asyncio.CancelledError, CancelledError),
 )
-_UNREACHABLE = "the bucket cannot be reached: check the network, the endpoint and the credentials, and try again"
+_UNREACHABLE = "check the network, the endpoint and the credentials, and try again"
 _MACHINE = {
     "no space left": "make room on the disk",
     "disk quota": "make room on the disk",
     "file too large": "raise the limit on the size of files (ulimit -f)",
     "permission denied": "check the permissions of the directory",
-    "read-only file system": "the directory is on a file system that cannot be written",
+    "read-only file system": "the file system cannot be written: use another directory",
     "too many open files": "close other indexes, or raise the limit (ulimit -n)",
-    # what LanceDB's client of object stores says where it gave up
+    # messages of LanceDB's client of object stores when it gives up
     "generic s3 error": _UNREACHABLE,
     "generic gcs error": _UNREACHABLE,
     "generic microsoftazure error": _UNREACHABLE,
@@ -42,30 +42,27 @@ _LONGEST = 200
 
 
 @contextmanager
-def reading(place: object, what: str = "", hint: str = MEND) -> Iterator[None]:
-    """Whatever goes wrong within is raised as a CorruptIndex, or as a StoreError where it tells of the machine.
-
-    `what` names what was read or written.
-    """
+def reading(place: object, what: str = "", hint: str = REPAIR_HINT) -> Iterator[None]:
+    """Translate errors to CorruptIndex, or to StoreError for a problem of the machine. `what` names the data in the message."""
     try:
         yield
     except _PASSED_ON:
         raise
     except BaseException as error:
-        # an error of the database, of Arrow, or of ours reading what makes no sense; a panic of Rust is no `Exception`
+        # an error of the database, of Arrow, or of our own code on damaged data; a Rust panic is not an `Exception`
         if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
             raise
         for sign, advice in _MACHINE.items():
             if sign in str(error).lower():
                 raise StoreError(f"{place}: {line(error)}", advice) from error
-        named = f"{what} of {place}" if what else str(place)
-        raise CorruptIndex(f"{named} cannot be read: {line(error)}", hint) from error
+        data = f"{what} of {place}" if what else str(place)
+        raise CorruptIndex(f"cannot read {data}: {line(error)}", hint) from error
 
 
 def raising_store_errors(kind: type[Kind]) -> type[Kind]:
-    """A class with a `place`, of which every public method raises errors of ours alone.
+    """Decorate a class with a `place`, so that all its public methods raise mergewise errors only.
 
-    They are raised by `reading`, or by what the class has under the name `_reading`.
+    The class may replace `reading` by its own `_reading`.
     """
     for name, member in list(vars(kind).items()):
         if isfunction(member) and not name.startswith("_"):
@@ -74,14 +71,14 @@ def raising_store_errors(kind: type[Kind]) -> type[Kind]:
 
 
 def tells_full_disk(error: BaseException) -> bool:
-    """Whether an error, or the one that it was raised from, says that there is no room on the disk."""
+    """Return whether an error, or its cause, reports a full disk."""
     return any(sign in f"{error} {error.__cause__}".lower() for sign in ("no space left", "disk quota"))
 
 
 def line(error: BaseException) -> str:
-    """The first line of what an error says."""
-    said = re.split(r"\n|\. Valid fields|, /(?:root|rustc|home)/", str(error).strip())[0]
-    return said[:_LONGEST] or type(error).__name__
+    """Return the first line of an error's message."""
+    message = re.split(r"\n|\. Valid fields|, /(?:root|rustc|home)/", str(error).strip())[0]
+    return message[:_LONGEST] or type(error).__name__
 
 
 def _raising(method: Callable[..., Any]) -> Callable[..., Any]:
@@ -90,7 +87,7 @@ def _raising(method: Callable[..., Any]) -> Callable[..., Any]:
         try:
             return method(self, *args, **kwargs)
         except BaseException:
-            # only now: most calls are small, and entering a context manager would cost as much
+            # only after an error, because a context manager would cost as much as most calls
             with getattr(self, "_reading", reading)(self.place):
                 raise
 

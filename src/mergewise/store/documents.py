@@ -1,4 +1,4 @@
-"""The table of documents: what is kept of each besides the rows of its views, and which metadata can be stored."""
+"""The documents table: its columns, and the checks of metadata."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from mergewise.types import (
 
 DOCUMENTS = "documents"
 
-# Columns that begin with "_" are ours; the others can be named in a `where` condition, and metadata adds to them.
+# Columns that begin with "_" are internal. A `where` condition may name the others and the metadata columns added later.
 SCHEMA = pa.schema(
     [
         pa.field("_number", pa.int64(), nullable=False),
@@ -51,9 +51,9 @@ SCHEMA = pa.schema(
     ]
 )
 OF_TEXTS = ("_number", "_content", "_language")
-"""What a document's text alone tells: they stay as they are for as long as the document stands under its number."""
+"""Columns that depend on a document's text alone, and never change while the document keeps its number."""
 UNLISTED = frozenset({"_text", "_outline", "_pages", "_digest", "_content", "_units"})
-"""Columns that a list of documents does not read."""
+"""Columns that listing documents does not read."""
 _METADATA_TYPES: dict[type, pa.DataType] = {str: pa.string(), bool: pa.bool_(), int: pa.int64(), float: pa.float64()}
 _RESERVED = frozenset({"id", "title"})
 _LONGEST_KEY = 200
@@ -61,7 +61,7 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def document_table(rows: Sequence[tuple[int, int, DocumentRows]], first_table: str, schema: pa.Schema) -> pa.Table:
-    """Documents with their numbers and first ids. `first_table` is that of the leaves."""
+    """Build the rows of documents from (number, first id, rows). `first_table` is the table of the leaves."""
     records = [_record(number, first_id, row, len(row[first_table])) for number, first_id, row in rows]
     return pa.Table.from_pylist(records, schema)
 
@@ -89,7 +89,7 @@ def _record(number: int, first_id: int, rows: DocumentRows, leaves: int) -> dict
 
 
 def content_of(text: str) -> str:
-    """What documents of equal texts share. The database can work it out too."""
+    """Return the MD5 digest of a text. The database can compute it too."""
     return md5(text.encode("utf-8"), usedforsecurity=False).hexdigest()
 
 
@@ -103,17 +103,16 @@ def origin_from(row: Mapping[str, Any]) -> Origin | None:
 
 
 Statement: TypeAlias = tuple[str, str]
-"""What a document says: the digest of its text, and its title where that is more than the name of its file."""
+"""The digest of a document's text, and its title unless that is only the name of its file."""
 
 
 def statement_of(doc_id: str, title: str, content: str) -> Statement:
-    named = title == PurePosixPath(doc_id).stem
-    # then the title is the name of the file, and says nothing
-    return content, "" if named else title
+    is_file_name = title == PurePosixPath(doc_id).stem
+    return content, "" if is_file_name else title
 
 
 def same_documents(statements: Iterable[tuple[int, Statement]]) -> dict[int, int]:
-    """Of documents given by their numbers: those that say the same as one before them, with its number."""
+    """Map the number of each repeated document to that of the first document with the same statement."""
     first: dict[Statement, int] = {}
     copies = {}
     for number, statement in sorted(statements):
@@ -153,14 +152,14 @@ def metadata_from(row: Mapping[str, Any]) -> Metadata:
 
 
 def metadata_kinds(schema: pa.Schema) -> dict[str, type]:
-    """The metadata columns of a documents table with the Python type of each."""
+    """Map the metadata columns of a documents table to their Python types."""
     kinds = {wanted: kind for kind, wanted in _METADATA_TYPES.items()}
     named = (field for field in schema if not field.name.startswith("_") and field.name not in _RESERVED)
     return {field.name: kinds[field.type] for field in named}
 
 
 def condition_columns(schema: pa.Schema) -> dict[str, type]:
-    """The columns that a user's condition may name, with the Python type of each."""
+    """Map the columns that a user's condition may name to their Python types."""
     return {"id": str, "title": str, **metadata_kinds(schema)}
 
 
@@ -171,11 +170,11 @@ def metadata_field(name: str, kind: type) -> pa.Field:
 def with_checked_metadata(
     rows: Sequence[DocumentRows], kinds: dict[str, type]
 ) -> tuple[list[DocumentRows], list[Failure]]:
-    """The rows whose metadata can be stored, and what is wrong with the others.
+    """Split rows into those with valid metadata, and failures with their reasons.
 
-    A metadata key holds one type in an index: `kinds`, which grows with the keys that are new here. Whole numbers
-    are taken where fractions are held, and anything where text is. What a reader found in a file (`FileMetadata`) makes no
-    document fail: a value that does not fit is left out.
+    A metadata key holds one type in an index. `kinds` maps keys to types, and new keys are added to it. A float key accepts
+    integers, a text key accepts any value. Metadata that a reader found in a file (`FileMetadata`) never fails: invalid
+    values are dropped.
     """
     good: list[DocumentRows] = []
     failed: list[Failure] = []
@@ -191,7 +190,7 @@ def with_checked_metadata(
 
 
 def storable_metadata(metadata: Metadata, kinds: Mapping[str, type]) -> dict[str, MetadataValue]:
-    """The values as an index holds them whose keys have these types. Raises ValueError, unless a file says them of itself."""
+    """Convert metadata to the types of its keys. Raise ValueError for an invalid value, or drop it in a `FileMetadata`."""
     stored: dict[str, MetadataValue] = {}
     for key, value in metadata.items():
         try:
@@ -204,22 +203,23 @@ def storable_metadata(metadata: Metadata, kinds: Mapping[str, type]) -> dict[str
 
 def _storable_value(key: str, value: MetadataValue, kinds: Mapping[str, type]) -> MetadataValue:
     if type(key) is not str:
-        raise ValueError(f"the metadata key {short_repr(key)} is no text")
+        raise ValueError(f"invalid metadata key: {short_repr(key)} (expected a text)")
     if not key or key.startswith("_") or "." in key or key in _RESERVED:
         raise ValueError(
-            f"the metadata key {short_repr(key)} cannot be stored: no leading _, no dot, and not id or title"
+            f"invalid metadata key: {short_repr(key)} (expected no leading _, no dot, and not id or title)"
         )
     if len(key) > _LONGEST_KEY or not key.isprintable() or "`" in key:
         raise ValueError(
-            f"the metadata key {short_repr(key)} cannot be stored: up to {_LONGEST_KEY} characters, none of them a backtick or "
-            "one that is not printed"
+            f"invalid metadata key: {short_repr(key)} (expected up to {_LONGEST_KEY} printable characters, without backticks)"
         )
     if type(value) is int and not -(2**63) <= value < 2**63:
-        raise ValueError(f"the metadata value of {key!r} is {short_repr(value)}: whole numbers have up to 64 bits")
+        raise ValueError(f"invalid metadata value of {key!r}: {short_repr(value)} (integers have up to 64 bits)")
     if type(value) is str and _SURROGATE.search(value):
-        raise ValueError(f"the metadata value of {key!r} is not valid Unicode: it holds half a surrogate pair")
+        raise ValueError(f"invalid metadata value of {key!r}: half a surrogate pair (expected valid Unicode)")
     if type(value) not in _METADATA_TYPES:
-        raise ValueError(f"the metadata value of {key!r} is a {type(value).__name__}: use str, int, float or bool")
+        raise ValueError(
+            f"invalid metadata value of {key!r}: a {type(value).__name__} (expected str, int, float or bool)"
+        )
     wanted = kinds.get(key, type(value))
     if type(value) is wanted:
         return value
@@ -227,4 +227,4 @@ def _storable_value(key: str, value: MetadataValue, kinds: Mapping[str, type]) -
         return str(value)
     if wanted is float and type(value) is int:
         return float(value)
-    raise ValueError(f"the metadata key {key!r} holds {wanted.__name__} in this index, not {short_repr(value)}")
+    raise ValueError(f"invalid metadata value of {key!r}: {short_repr(value)} (this index holds {wanted.__name__})")

@@ -1,4 +1,4 @@
-"""What a state of an index keeps because it costs something to work out: made once, by one thread, while others wait for it."""
+"""A cache of computed values of one state of an index. One thread computes a value while the others wait."""
 
 from __future__ import annotations
 
@@ -14,15 +14,14 @@ from mergewise.store.numbers import DocumentNumbers
 
 Kept = TypeVar("Kept")
 Key: TypeAlias = tuple[str, str | None]
-"""A name, and the condition that it goes with."""
+"""The name of a value, and the condition it was computed for."""
 
 CONDITIONS = 64
 
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """What came and went between two states: documents with numbers from `first_number` on and rows with ids from `first_id` on
-    are new, the documents in `gone` are no more."""
+    """Changes between two states: documents from `first_number` and rows from `first_id` are new, `gone` were deleted."""
 
     first_number: int
     first_id: int
@@ -31,20 +30,20 @@ class Changes:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotRange:
-    """The documents of a state, and the numbers and ids that are free in it."""
+    """The documents of a state, and its next free number and id."""
 
     numbers: DocumentNumbers
     next_number: int
     next_id: int
 
     def changes_since(self, then: SnapshotRange) -> Changes | None:
-        """None where the other state cannot be an older one of the same index."""
+        """Return the changes since another state, or None if that is not an older state of the same index."""
         if then.next_number > self.next_number or then.next_id > self.next_id:
             return None
         stayed = self.numbers.array[: np.searchsorted(self.numbers.array, then.next_number)]
         gone = then.numbers
         if np.array_equal(stayed, gone.array):
-            # the usual case, at a glance
+            # the usual case: nothing was deleted
             gone = DocumentNumbers.of(())
         elif then.numbers.holds(stayed).all():
             gone = then.numbers.without(DocumentNumbers(stayed))
@@ -54,31 +53,31 @@ class SnapshotRange:
 
 
 class SnapshotCache:
-    """Values by name. Those that go with a condition are kept for the `CONDITIONS` that came last: each may be as large as the
-    list of documents, and anybody may think of another one.
+    """Cached values by name and condition.
 
-    A value that grows with the index is made out of the one that the state `before` had, or had from a state before it.
+    Only the last `CONDITIONS` conditions keep their values: each value may be as large as the list of documents, and the number
+    of conditions is unbounded. A growing value is computed from the value of an earlier state.
     """
 
     def __init__(self, before: SnapshotCache | None = None) -> None:
-        # with the states that they are of
+        # growing values with their states
         self._growing: dict[str, tuple[SnapshotRange, Any]] = {}
-        # not the values before: they would hold on to all that were before them
+        # a copy, since a reference to `before` would keep all earlier caches alive
         self._older: dict[str, tuple[SnapshotRange, Any]] = (
             {} if before is None else {**before._older.copy(), **before._growing.copy()}
         )
-        # a value is a tuple with one element: it may be None
+        # each value is wrapped in a tuple, because it may be None
         self._values: dict[Key, tuple[Any]] = {}
         self._making: dict[Key, RLock] = {}
         self._conditions: OrderedDict[str, None] = OrderedDict()
         self._lock = Lock()
 
     def has(self, name: str) -> bool:
-        """Whether the value stands, for no condition."""
+        """Return whether the value without a condition is cached."""
         return (name, None) in self._values
 
     def once(self, name: str, make: Callable[[], Kept], where: str | None = None) -> Kept:
-        """What `make` returned when it was first called for this name and condition."""
+        """Return the cached value for this name and condition. The first call computes it by `make`."""
         key = name, where
         made = self._values.get(key)
         if made is None:
@@ -94,15 +93,17 @@ class SnapshotCache:
         kept: Kept = made[0]
         return kept
 
-    def grown(
+    def extend_or_make(
         self,
         name: str,
         basis: Callable[[], SnapshotRange],
         make: Callable[[], Kept],
         extend: Callable[[Kept, Changes], Kept | None],
     ) -> Kept:
-        """Once, what `extend` makes of an older state's value by what has changed since; what `make` returns where it gives None,
-        or there is none. `basis` says what state this is."""
+        """Return the cached value, computed by `extend` from an older state's value and the changes since.
+
+        Without an older value, or if `extend` returns None, `make` computes the value. `basis` returns the range of this state.
+        """
 
         def grow() -> Kept:
             now, value = basis(), None

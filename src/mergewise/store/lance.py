@@ -1,10 +1,10 @@
 """An index in a directory, on LanceDB.
 
-LanceDB commits one table at a time, so the state of an index is its manifest, which names a version of each table and
-is replaced last. A change works on the newest versions; if a writer was killed half way, the next one first goes back
-to the versions that the manifest names. One process writes at a time, held by a file lock that dies with the process.
+LanceDB commits one table at a time, so the state of an index is its manifest. The manifest names a version of each table and is
+replaced last. A change works on the newest versions. If a writer was killed during a change, the next one first goes back to
+the versions in the manifest. One process writes at a time, under a file lock that ends with the process.
 
-What tables there are, the registry of views says: nothing here names a view.
+The registry of views defines the tables. This module names no view.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from weakref import ref
 
 from mergewise.errors import CorruptIndex, UsageError
 from mergewise.store.audit import audit
-from mergewise.store.damage import ANEW, raising_store_errors, tells_full_disk
+from mergewise.store.damage import REINDEX_HINT, raising_store_errors, tells_full_disk
 from mergewise.store.documents import DOCUMENTS
 from mergewise.store.lance_change import LAST_ATTEMPT, Change, OpenTables
 from mergewise.store.lance_import import IN_USE
@@ -36,13 +36,13 @@ from mergewise.types import AddReport, DocumentRows, Metadata, Origin, Problem
 
 log = logging.getLogger("mergewise")
 
-# for which a change waits for another process that writes
+# time for which a change waits for another writing process
 LOCK_SECONDS = 3600.0
 Method = TypeVar("Method", bound=Callable[..., Any])
 
 
 def _making_room(method: Method) -> Method:
-    """A change that is tried again where the disk is full: without old versions, then without files that only save time."""
+    """Retry a change if the disk is full: first without old versions, then also without mapped files."""
 
     @wraps(method)
     def call(self: LanceStore, *args: Any, **kwargs: Any) -> Any:
@@ -51,7 +51,7 @@ def _making_room(method: Method) -> Method:
                 self._attempt = attempt
                 try:
                     return method(self, *args, **kwargs)
-                # a panic of Rust is no Exception
+                # a Rust panic is not an Exception
                 except BaseException as error:
                     if not tells_full_disk(error):
                         raise
@@ -66,7 +66,7 @@ def _making_room(method: Method) -> Method:
 
 @raising_store_errors
 class LanceStore:
-    """The `Store` protocol over a directory. Cheap to open: tables are opened when they are needed."""
+    """The `Store` protocol over a place. Tables are opened on first use."""
 
     def __init__(self, place: Path | Place, registry: Registry, lock_wait: float = LOCK_SECONDS) -> None:
         self.place = place_of(place) if isinstance(place, Path) else place
@@ -75,7 +75,7 @@ class LanceStore:
         self._opening = Lock()
         self._reader: LanceReader | None = None
         self._attempt = 1
-        # the state whose search indexes and mapped files were brought up to date here
+        # the last state for which this object updated search indexes and mapped files
         self._up_to_date: Manifest | None = None
         self._left_open = OpenTables()
 
@@ -83,27 +83,27 @@ class LanceStore:
     def create(
         cls, place: Path | Place, manifest: Manifest, registry: Registry, lock_wait: float = LOCK_SECONDS
     ) -> LanceStore:
-        """Make the place an index, unless another process just did."""
+        """Create an index in the place, unless another process just did."""
         store = cls(place, registry, lock_wait)
         store.place.create(manifest, lock_wait)
         return store
 
     @property
     def directory(self) -> Path:
-        """Of this machine: the index itself, or what is kept here of one on a bucket."""
+        """The local folder: the index itself, or the cache of a bucket."""
         return self.place.directory
 
     @property
     def manifest(self) -> Manifest:
-        """As questions see it: in a folder as it stands on the disk, on a bucket as it stood when it was last looked at."""
+        """The manifest that queries use: in a folder the one on disk, in a bucket the one last read."""
         self.place.check_same()
         manifest = self.place.known()
         if manifest is None:
-            raise self._lost()
+            raise self._missing_manifest()
         return manifest
 
-    def _lost(self) -> CorruptIndex:
-        return CorruptIndex(f"{self.place} has lost its manifest", "index the documents again")
+    def _missing_manifest(self) -> CorruptIndex:
+        return CorruptIndex(f"missing manifest in {self.place}", "index the documents again")
 
     @property
     def settings(self) -> Mapping[str, Mapping[str, Any]]:
@@ -113,7 +113,7 @@ class LanceStore:
         IN_USE.check_own_process(self.place)
         manifest = self.manifest
         with self._opening:
-            # one for all threads, so that nothing is worked out twice
+            # all threads share one reader, so that nothing is computed twice
             first, before = self._reader is None, self._open_reader
             if before is None or before.manifest != manifest:
                 self._reader = LanceReader(self.place, manifest, self.registry, before)
@@ -128,7 +128,7 @@ class LanceStore:
         return None if self._reader is None or self._reader.is_spoiled else self._reader
 
     def refresh(self) -> None:
-        """Look for a newer state of the place, and open it beside the one that questions are answered from until then."""
+        """Look for a newer state of the place and open it. Queries use the old state until the new one is ready."""
         state = self.place.newer()
         if state is not None:
             reader = LanceReader(self.place, state.manifest, self.registry, self._open_reader)
@@ -150,16 +150,16 @@ class LanceStore:
         optimize: bool = False,
     ) -> AddReport:
         with self._writing() as change:
-            records = change.reader.standing([*remove, *(r.document.id for r in rows)])
-            standing = {doc_id: record["_digest"] for doc_id, record in records.items()}
-            removed = [doc_id for doc_id in dict.fromkeys(remove) if doc_id in standing]
-            fresh = [r for r in rows if force or standing.get(r.document.id) != r.digest]
+            records = change.reader.stored_records([*remove, *(r.document.id for r in rows)])
+            digests = {doc_id: record["_digest"] for doc_id, record in records.items()}
+            removed = [doc_id for doc_id in dict.fromkeys(remove) if doc_id in digests]
+            fresh = [r for r in rows if force or digests.get(r.document.id) != r.digest]
             good, failed = change.storable(fresh)
-            replaced = [r.document.id for r in good if r.document.id in standing]
+            replaced = [r.document.id for r in good if r.document.id in digests]
             change.remove([*replaced, *removed])
             change.set_origins(origins or {})
             change.append(good)
-            # that takes room, and rows are found without it
+            # an update needs disk space, and rows are found without it
             optimized = optimize and self._attempt < LAST_ATTEMPT and bool(good or removed or origins)
             if optimized:
                 change.bring_up_to_date()
@@ -171,10 +171,10 @@ class LanceStore:
     @_making_room
     def remove(self, doc_ids: Sequence[str]) -> int:
         with self._writing() as change:
-            standing = list(change.reader.standing(doc_ids))
-            change.remove(standing)
-        log.info("removed %d documents from %s", len(standing), self.place)
-        return len(standing)
+            stored = list(change.reader.stored_records(doc_ids))
+            change.remove(stored)
+        log.info("removed %d documents from %s", len(stored), self.place)
+        return len(stored)
 
     @_making_room
     def describe(self, metadata: Mapping[str, Metadata]) -> None:
@@ -183,7 +183,7 @@ class LanceStore:
 
     @_making_room
     def declare_metadata(self, kinds: Mapping[str, type]) -> None:
-        """Let documents have metadata under these keys, of these types."""
+        """Add metadata keys of these types."""
         with self._writing() as change:
             change.declare_metadata(kinds)
 
@@ -206,65 +206,66 @@ class LanceStore:
             return [Problem(error.message)]
 
     def _forget(self) -> None:
-        """Files may have been damaged since they were read."""
-        self.place.read_anew()
+        """Drop all open tables and caches, because files may have been damaged since."""
+        self.place.bypass_caches()
         self._left_open, self._up_to_date = OpenTables(), None
         with self._opening:
             if self._reader is not None:
                 self._reader = LanceReader(self.place, self._reader.manifest, self.registry)
 
     def _damage(self, reader: LanceReader) -> list[Problem]:
-        """What of the files cannot be read, or is not what was written, with the documents concerned."""
+        """Return the problems of damaged and altered files, with the affected documents."""
         tables = reader.damage()
         problems = []
-        for name, said in tables.items():
-            problems.append(Problem(f"{said}; {ANEW}" if name == DOCUMENTS else said))
+        for name, message in tables.items():
+            problems.append(Problem(f"{message}; {REINDEX_HINT}" if name == DOCUMENTS else message))
             if DOCUMENTS not in tables:
-                problems += [
-                    Problem(f"rows of the table {name!r} cannot be read", doc) for doc in reader.unreadable(name)
-                ]
+                problems += [Problem(f"unreadable rows in table {name!r}", doc) for doc in reader.unreadable(name)]
         if DOCUMENTS not in tables:
-            what = "its text is not the one that was written: index it again"
+            what = "its text has changed since it was written: index it again"
             problems += [Problem(what, doc, "altered") for doc in reader.altered_documents()]
-        return problems or [Problem(said) for said in reader.damaged_search().values()]
+        return problems or [Problem(message) for message in reader.damaged_search().values()]
 
     def _audit(self, reader: LanceReader) -> list[Problem]:
-        misled = [name for name in reader.manifest.mapped if not reader.knows_addresses(name)]
+        wrong = [name for name in reader.manifest.mapped if not reader.addresses_match(name)]
         problems = audit(reader, self.registry, self.manifest.dimension)
         next_id, next_number = reader.first_free()
         if reader.manifest.next_id < next_id or reader.manifest.next_number < next_number:
-            problems.append(Problem("the manifest gives away ids or document numbers that are taken"))
-        return problems + [Problem(f"addresses of the table {name!r} lead to other rows") for name in misled]
+            problems.append(Problem("the manifest's next id or document number is already in use"))
+        return problems + [Problem(f"wrong row addresses in mapped files of table {name!r}") for name in wrong]
 
     @_making_room
     def repair(self) -> list[str]:
-        """Mend what can be: tables that cannot be read are dropped, to be made again from the documents.
+        """Repair the index. Unreadable tables are dropped, to be rebuilt from the documents.
 
-        The documents whose rows are then to be made anew are returned. Raises CorruptIndex where the documents themselves
-        cannot be read.
+        Returns:
+            The ids of the documents whose rows must be rebuilt.
+
+        Raises:
+            CorruptIndex: if the documents themselves are unreadable.
         """
         self._forget()
         with self._writing() as change:
             damaged = change.reader.damage()
             if DOCUMENTS in damaged:
-                raise CorruptIndex(damaged[DOCUMENTS], ANEW)
+                raise CorruptIndex(damaged[DOCUMENTS], REINDEX_HINT)
             views = list(dict.fromkeys(change.specs[name].view for name in damaged))
             rebuilt = change.reset(views) if views else []
-            # one of them that is damaged stops every later change
+            # a damaged old version would stop every later change
             self.place.clean(change.manifest, all_of_it=True)
             unsearchable = list(change.reader.damaged_search())
             change.drop_search_indexes(unsearchable)
             change.drop_orphans()
             change.skip_taken_numbers()
-            # that takes much room, and rows are found without it
+            # indexes need much disk space, and rows are found without them
             if unsearchable or self._attempt < LAST_ATTEMPT:
                 change.build_indexes()
-            # whatever they hold, they can be written again
+            # mapped files can always be written again
             change.manifest = replace(change.manifest, mapped={})
             change.map_rows()
         return rebuilt
 
-    # -- views that are added to documents that stand
+    # -- views that are added to existing documents
 
     @_making_room
     def begin_view(self, view: str, settings: Mapping[str, Any]) -> None:
@@ -279,15 +280,15 @@ class LanceStore:
     def write_view(self, view: str, rows: Sequence[DocumentRows]) -> None:
         with self._writing() as change:
             state = change.manifest.views[view]
-            standing = change.reader.standing([row.document.id for row in rows])
-            lacking = []
+            records = change.reader.stored_records([row.document.id for row in rows])
+            missing = []
             for row in rows:
-                now = standing.get(row.document.id)
-                if now is not None and now["_digest"] == row.digest and holds(state.missing, now["_number"]):
-                    lacking.append((now["_number"], now["_first_id"], row))
-            if lacking:
-                numbers = [number for number, _, _ in lacking]
-                change.append_view(view, lacking)
+                record = records.get(row.document.id)
+                if record is not None and record["_digest"] == row.digest and holds(state.missing, record["_number"]):
+                    missing.append((record["_number"], record["_first_id"], row))
+            if missing:
+                numbers = [number for number, _, _ in missing]
+                change.append_view(view, missing)
                 change.set_view(view, state.settings, without(state.missing, numbers), offered=state.offered)
 
     @_making_room
@@ -320,17 +321,17 @@ class LanceStore:
             change.map_rows()
         return True
 
-    # -- room on the disk
+    # -- disk space
 
     def _drop_leftovers(self) -> None:
-        """All that no state needs, also what a reader may be reading: without room no change is possible."""
-        log.warning("the disk of %s is full: old versions are dropped", self.place)
+        """Delete all unneeded files, even if a reader may be reading them, because no change is possible on a full disk."""
+        log.warning("disk of %s is full: dropping old versions", self.place)
         with self._held_state() as (_, state):
             self.place.clean(state.manifest, all_of_it=True)
 
     def _drop_mapped_files(self) -> None:
-        """Rows are then read from the tables, until a change finds room to write the files anew."""
-        log.warning("the disk of %s is full: mapped files are dropped, which makes questions slower", self.place)
+        """Drop mapped files. Rows come from the tables until a change has room to write the files again."""
+        log.warning("disk of %s is full: dropping mapped files, queries are slower", self.place)
         with self._held_state() as (writer, state):
             unmapped = replace(state.manifest, mapped={})
             self.place.clean(unmapped, all_of_it=True)
@@ -340,10 +341,10 @@ class LanceStore:
 
     @contextmanager
     def _writing(self) -> Iterator[Change]:
-        """A change, committed at the end."""
+        """Begin a change and commit it at the end."""
         IN_USE.check_own_process(self.place)
         with self._held_state() as (writer, state):
-            # what is open already need not be asked for again; in a folder that costs nothing, and shows damage
+            # On a bucket, reuse the open tables. In a folder, opening them again costs nothing and shows damage.
             before = None if self.place.refresh is None else self._open_reader
             left, self._left_open = self._left_open, OpenTables()
             change = Change(self.place, state, self.registry, writer, before, self._attempt, left)
@@ -355,34 +356,34 @@ class LanceStore:
 
     @contextmanager
     def _held_state(self) -> Iterator[tuple[WritingRight, ManifestState]]:
-        """The right to write, and the state that stands meanwhile."""
-        # before the lock, which would make a folder where there is none
+        """Hold the right to write. Yield it with the current state."""
+        # check before locking, because the lock file would create a missing folder
         self.place.check_same()
         with self.place.writer(self.lock_wait) as writer:
             state = self.place.manifest()
             if state is None:
-                raise self._lost()
+                raise self._missing_manifest()
             yield writer, state
 
 
 def _look_for_changes(store_ref: ref[LanceStore], seconds: float) -> None:
-    """For a thread, which ends once nobody has the store any more."""
+    """Refresh the store from time to time. The thread ends when the store is no longer referenced."""
     while True:
-        # meanwhile the files that are in use are touched
+        # at least every `TOUCHED` seconds, because a refresh also touches the files in use
         sleep(min(seconds, TOUCHED))
         store = store_ref()
         if store is None:
             return
         try:
             store.refresh()
-        # whatever it is, questions are answered from the state that is open
+        # queries continue with the open state after any error
         except Exception as error:
-            log.info("no newer state of %s can be opened: %s", store.place, error)
+            log.info("cannot open a newer state of %s: %s", store.place, error)
         del store
 
 
 class ClosedStore:
-    """What stands in the place of a store once its index is closed: all but the directory raises UsageError."""
+    """The store of a closed index. Everything but the directory raises UsageError."""
 
     def __init__(self, place: Place) -> None:
         self.place = place

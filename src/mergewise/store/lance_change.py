@@ -1,4 +1,4 @@
-"""One change of an index on LanceDB: rows written and deleted, search indexes and mapped files brought up to date."""
+"""One change of an index on LanceDB: it writes and deletes rows, and updates search indexes and mapped files."""
 
 from __future__ import annotations
 
@@ -33,23 +33,23 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("mergewise")
 
-# Rows that a text search goes through without an index before the index is brought up to date, or a thousandth of the rows where
-# that is more: its cost grows with all of them (docs/log.md).
+# Number of unindexed rows from which a text index is updated, or a thousandth of all rows if that is more, because the cost of an
+# update grows with all rows (docs/log.md). And the number of fragments from which they are compacted.
 FEW_ROWS, MANY_FRAGMENTS = 128, 64
-# of an index of vectors, which gets one whenever it is brought up to date, before it is made anew
+# number of parts from which a vector index is rebuilt: each update adds one
 MANY_PARTS = 16
-# times the rows that a vector index was trained on, from which it is trained anew
+# a vector index is trained again when its table has grown by this factor
 GROWN = 8
-# of a change for which two attempts found no room on the disk
+# the last attempt of a change, after two attempts filled the disk
 LAST_ATTEMPT = 3
-# ids whose rows are in memory at once while they are written to mapped files
+# number of rows in memory at once while mapped files are written
 MAPPED_IDS = 20_000
-# Rows without vectors that are put into one fragment of a table: LanceDB writes whole fragments when vectors come.
+# Number of rows without vectors in one fragment: LanceDB rewrites whole fragments when vectors are added.
 FRAGMENT_ROWS = 4096
-# Words by Unicode's rules, so that scripts without spaces are searched too. With this tokenizer the built-in stop words
-# are those of all languages at once, "cat" and "dog" among them: ours take their place.
+# Split words by Unicode's rules, so that scripts without spaces can be searched too. The built-in stop words of this tokenizer
+# include all languages, and so "cat" and "dog". Our own list replaces them.
 TEXT_TOKENIZER = "icu/split"
-_WORDS_AS_THEY_STAND: Mapping[str, Any] = {
+_PLAIN_WORDS: Mapping[str, Any] = {
     "base_tokenizer": "whitespace",
     "lower_case": False,
     "stem": False,
@@ -58,15 +58,15 @@ _WORDS_AS_THEY_STAND: Mapping[str, Any] = {
     "with_position": False,
 }
 _ADDRESS = "_rowid"
-# after which tables are opened anew for writing
+# number of changes after which tables are opened again for writing
 CHANGES = 50
 
 
 @dataclass(frozen=True, slots=True)
 class OpenTables:
-    """What a change leaves open for the next one: tables at the versions that it committed, and which writings of these they are.
+    """Tables that a change leaves open for the next one, at the committed versions and with their stamps.
 
-    LanceDB keeps what it has read of older versions with them. So they are opened anew after so many `changes`.
+    LanceDB's caches of older versions grow with them, so they are opened again after `CHANGES` changes.
     """
 
     manifest: Manifest | None = None
@@ -74,7 +74,7 @@ class OpenTables:
     changes: int = 0
 
     def untouched_tables(self, place: Place, state: ManifestState, writer: WritingRight) -> dict[str, LanceTable]:
-        """The tables that nobody else has written to since."""
+        """Return the tables that nobody else has written to since."""
         if self.manifest != state.manifest or self.changes >= CHANGES:
             return {}
         return {
@@ -85,7 +85,7 @@ class OpenTables:
 
 
 class Change:
-    """One change, under the writer's lock. Nothing of it is visible before `commit`."""
+    """One change, under the writer's lock. It is invisible before `commit`."""
 
     def __init__(
         self,
@@ -98,7 +98,7 @@ class Change:
         left: OpenTables | None = None,
     ) -> None:
         self.place = place
-        self.manifest = self._standing = state.manifest
+        self.manifest = self._committed = state.manifest
         self._tag = state.tag
         self._writer = writer
         self.registry = registry
@@ -109,16 +109,16 @@ class Change:
         self.reader = before
         left = left or OpenTables()
         self._tables = left.untouched_tables(place, state, writer)
-        # by a change that is over
+        # set by `commit` for the next change
         self.left_open = OpenTables()
         self._changes = left.changes + 1 if self._tables else 0
-        # the first ids that the vector indexes do not have, where they were brought up to date
+        # the first id that the updated vector indexes of a table lack
         self._indexed: dict[str, int] = {}
         for name in self.manifest.tables if writer.took_over else ():
             self.table(name)
 
     def table(self, name: str) -> LanceTable:
-        # it may be changed now
+        # the caller may change the table
         self.left_open = OpenTables()
         if name not in self._tables:
             stepped: Any = SteppedTable(self._open_for_writing(name), self.place)
@@ -126,16 +126,16 @@ class Change:
         return self._tables[name]
 
     def _open_for_writing(self, name: str) -> LanceTable:
-        named = self.manifest.tables.get(name)
-        if named is None:
+        version = self.manifest.tables.get(name)
+        if version is None:
             created: LanceTable = self.place.create_table(name, new_schema(name, self.specs, self.manifest.dimension))
             return created
-        self.place.check_own_files(name, named)
+        self.place.check_own_files(name, version)
         table: LanceTable = self.place.database().open_table(name)
-        # Going back is a fence, too: what a writer that was given up has open can change the table no more.
-        if table.version != named or self._writer.took_over:
-            log.info("going back to version %d of %s: a writer was interrupted", named, name)
-            table.checkout(named)
+        # restoring a version also fences off a writer that lost its lease: it can no longer change the table
+        if table.version != version or self._writer.took_over:
+            log.info("restoring version %d of %s: a writer was interrupted", version, name)
+            table.checkout(version)
             table.restore()
         return table
 
@@ -148,10 +148,10 @@ class Change:
         self.specs = specs_of(self.manifest, self.registry)
 
     def reset(self, views: Sequence[str]) -> list[str]:
-        """Leave out the tables of views that are to be made again, and give the documents whose rows have to be.
+        """Drop the tables of views, and return the ids of the documents that must be rebuilt.
 
-        A view beside the first one is built from what is whole, like one that is added. Without the first one nothing
-        is: then all of them go, and every document is made anew.
+        A later view is rebuilt from intact documents, like a new view. The other views depend on the first view, so dropping
+        it drops all views, and every document must be rebuilt.
         """
         first = next(iter(self.manifest.views))
         gone = list(self.manifest.views) if first in views else list(views)
@@ -174,7 +174,7 @@ class Change:
         return self.reader.ids() if first in views else []
 
     def drop_search_indexes(self, names: Sequence[str]) -> None:
-        """Of these tables. They are made anew with `build_indexes`."""
+        """Drop the search indexes of tables. `build_indexes` builds them again."""
         for name in names:
             table = self.table(name)
             for index in table.list_indices():
@@ -197,18 +197,18 @@ class Change:
         documents.delete(condition)
 
     def delete(self, view: str, numbers: Sequence[int]) -> None:
-        """The rows of the documents with these numbers."""
+        """Delete a view's rows of the documents with these numbers."""
         for table in self.tables_of(view):
             opened = self.table(table.name)
             if table.name in self.manifest.tables:
                 opened.delete(f"{NUMBER} in ({sql_numbers(numbers)})")
 
     def set_origins(self, origins: Mapping[str, Origin]) -> None:
-        """Write down where documents that stand were read from."""
+        """Record the files from which existing documents were read."""
         self._set_columns({doc_id: d.origin_columns(origin) for doc_id, origin in origins.items()})
 
     def describe(self, metadata: Mapping[str, Metadata]) -> None:
-        """Give documents that stand metadata beside their own. Raises StoreError where they cannot be stored."""
+        """Add metadata to existing documents. Raise StoreError if it is invalid."""
         documents = self.table(d.DOCUMENTS)
         kinds = d.metadata_kinds(documents.schema)
         values: dict[str, Metadata] = {}
@@ -222,7 +222,7 @@ class Change:
         self._set_columns(values)
 
     def declare_metadata(self, kinds: Mapping[str, type]) -> None:
-        """Give the table of documents the columns that metadata of these types need."""
+        """Add the columns for metadata keys of these types to the documents table."""
         documents = self.table(d.DOCUMENTS)
         known = d.metadata_kinds(documents.schema)
         added = [d.metadata_field(name, kind) for name, kind in kinds.items() if name not in known]
@@ -230,7 +230,7 @@ class Change:
             documents.add_columns(added)
 
     def _set_columns(self, values: Mapping[str, Mapping[str, object]]) -> None:
-        """Give documents that stand, by their ids, these values of columns."""
+        """Set columns of existing documents, by id."""
         if not values:
             return
         documents = self.table(d.DOCUMENTS)
@@ -240,7 +240,7 @@ class Change:
         documents.add(pa.Table.from_pylist([{**row, **values[row["id"]]} for row in rows], documents.schema))
 
     def storable(self, rows: Sequence[DocumentRows]) -> tuple[list[DocumentRows], list[Failure]]:
-        """The rows that can be stored; the table of documents gets the columns that their metadata needs."""
+        """Split rows into those with valid metadata and failures. Add the metadata columns to the documents table."""
         if not rows:
             return [], []
         kinds = d.metadata_kinds(self.table(d.DOCUMENTS).schema)
@@ -268,7 +268,7 @@ class Change:
         self._add(placed)
 
     def append_view(self, view: str, rows: Sequence[tuple[int, int, DocumentRows]]) -> None:
-        """Rows of documents that stand, with the number and the first leaf of each."""
+        """Add rows of a view to existing documents, given with their numbers and first leaves."""
         placed: dict[str, list[PlacedRows]] = defaultdict(list)
         for number, first_id, row in rows:
             self._place(view, number, first_id, row, placed)
@@ -277,7 +277,7 @@ class Change:
     def _place(
         self, view: str, number: int, first_id: int, row: DocumentRows, placed: Mapping[str, list[PlacedRows]]
     ) -> None:
-        """Give the rows of one view the next range of ids."""
+        """Assign the next range of ids to the rows of one view."""
         by = {"row": self.manifest.next_id, "leaf": first_id}
         tables = self.tables_of(view)
         end = by["row"] + ids_used(tables, row.tables)
@@ -294,20 +294,22 @@ class Change:
             opened, table = self.table(name), self.specs[name].table
             words = str(table.words)
             if words not in opened.schema.names and any(p.rows.columns.get(words) for p in rows):
-                # empty in the rows that stand: none of them is written again
+                # the column is null in existing rows, so they need no rewrite
                 opened.add_columns([pa.field(words, pa.string())])
-            lacking = bool(self.manifest.dimension) and any(p.lacks_vectors(table) for p in rows)
-            if lacking:
-                _let_vectors_be_missing(opened, table)
+            lacks_vectors = bool(self.manifest.dimension) and any(p.lacks_vectors(table) for p in rows)
+            if lacks_vectors:
+                _allow_missing_vectors(opened, table)
             fresh = arrow_table(table, rows, opened.schema)
-            at_once = FRAGMENT_ROWS if lacking else max(1, len(fresh))
-            for first in range(0, max(1, len(fresh)), at_once):
-                opened.add(fresh.slice(first, at_once))
+            step = FRAGMENT_ROWS if lacks_vectors else max(1, len(fresh))
+            for first in range(0, max(1, len(fresh)), step):
+                opened.add(fresh.slice(first, step))
             self._index_texts(name)
 
     def embed(self, name: str, ids: Sequence[int], columns: Mapping[str, Any]) -> int:
-        """Give rows that wait for them their vectors, and say how many rows. `ids` are in order, and are all between the first
-        and the last of them that wait."""
+        """Write the vectors of rows without them. Return the number of rows.
+
+        `ids` are sorted, and include all rows without vectors between the first and the last id.
+        """
         runs = self.manifest.unembedded.get(name, ())
         waiting = [at for at, row in enumerate(ids) if holds(runs, row)]
         if not waiting:
@@ -317,8 +319,8 @@ class Change:
         opened, table = self.table(name), self.specs[name].table
         schema = pa.schema([field for field in opened.schema if field.name == "id" or field.name in columns])
         rows = embedded_rows(table, ids, columns, schema).take(waiting)
-        # rows that the index lacks are looked for by reading all of them, with their vectors
-        _index(opened, "id", BTree(), anew=True)
+        # index the ids first, because LanceDB finds unindexed rows by reading all of them with their vectors
+        _index(opened, "id", BTree(), rebuild=True)
         updated = cast(SteppedTable, opened).updating("id", rows)
         left = without_span(runs, ids[0], ids[-1] + 1)
         self.manifest = replace(self.manifest, unembedded={**self.manifest.unembedded, name: left})
@@ -327,11 +329,11 @@ class Change:
     # -- search indexes and mapped files
 
     def behind(self) -> list[str]:
-        """The tables to which so much has come since they were last brought up to date that questions pay for it."""
-        return [name for name in (d.DOCUMENTS, *self.specs) if self._stands(name) and self._is_behind(name)]
+        """Return the tables whose unindexed rows make queries slower."""
+        return [name for name in (d.DOCUMENTS, *self.specs) if self._exists(name) and self._is_behind(name)]
 
-    def _stands(self, name: str) -> bool:
-        """Whether there is such a table: one that this change has made is in no manifest yet."""
+    def _exists(self, name: str) -> bool:
+        """Return whether a table exists. Tables that this change has created are not in the manifest yet."""
         return name in self.manifest.tables or name in self._tables
 
     def _is_behind(self, name: str) -> bool:
@@ -341,7 +343,7 @@ class Change:
             for columns in (self._searched(name), self._keys(name))
         )
         if name in self.manifest.unembedded:
-            # fragments are not joined, and text indexes are made anew
+            # fragments are not compacted here, and text indexes are rebuilt
             return texts > _many_rows(opened)
         if texts > _few_rows(opened) or keys > _many_rows(opened):
             return True
@@ -349,7 +351,7 @@ class Change:
         return _fragments(opened) > MANY_FRAGMENTS + parts
 
     def _searched(self, name: str) -> list[str]:
-        """Return the columns of a table that full text searches."""
+        """Return the full text columns of a table."""
         if name == d.DOCUMENTS:
             return []
         present, table = self.table(name).schema.names, self.specs[name].table
@@ -359,7 +361,7 @@ class Change:
         return ("id",) if name == d.DOCUMENTS else self.specs[name].table.keys
 
     def _vectors(self, name: str) -> list[str]:
-        """The columns of a table that have a search index of vectors, or are to get one."""
+        """Return the columns of a table that have, or need, a vector index."""
         if name == d.DOCUMENTS or name in self.manifest.unembedded:
             return []
         opened, table = self.table(name), self.specs[name].table
@@ -368,29 +370,29 @@ class Change:
         return list(table.vectors) if opened.count_rows() >= table.vector_index_rows else []
 
     def bring_up_to_date(self) -> bool:
-        """The search indexes and mapped files, where questions pay for what has come since. Whether anything was to do."""
+        """Update search indexes and mapped files if new rows make queries slower. Return whether anything was updated."""
         behind = self.behind()
         self.build_indexes(behind)
         return self.map_rows(behind) or bool(behind)
 
     def build_indexes(self, names: Sequence[str] | None = None) -> None:
-        """Full text, vectors (where there are enough) and keys, of these tables or of all: made once, then brought up to date."""
+        """Build or update the search indexes of these tables, or of all: full text, keys, and vectors if there are enough."""
         for name in (d.DOCUMENTS, *self.specs) if names is None else names:
-            if self._stands(name):
-                self._bring_up_to_date(name)
+            if self._exists(name):
+                self._update_indexes(name)
 
-    def _bring_up_to_date(self, name: str) -> None:
+    def _update_indexes(self, name: str) -> None:
         from lancedb.index import BTree
 
         opened = self.table(name)
         vectors = self._vectors(name)
         if name in self.manifest.unembedded:
-            # joined fragments would be written anew with every few vectors that come
-            self._index_texts(name, anew=True)
+            # do not compact: large fragments would be rewritten for every few new vectors
+            self._index_texts(name, rebuild=True)
         else:
             for column in vectors:
                 if _parts(opened, column) >= MANY_PARTS:
-                    # made anew below: until then nothing keeps fragments from being joined
+                    # rebuilt below; without the index, compaction can join all fragments
                     opened.drop_index(f"{column}_idx")
             opened.optimize(cleanup_older_than=timedelta(days=36500))
             self._index_texts(name)
@@ -401,40 +403,39 @@ class Change:
         if vectors and not any(_rows_outside(opened, column) for column in vectors):
             self._indexed[name] = self.manifest.next_id
 
-    def _index_texts(self, name: str, *, anew: bool = False) -> None:
-        """Full text of what has no index of it yet; or `anew` where many rows are outside of it."""
+    def _index_texts(self, name: str, *, rebuild: bool = False) -> None:
+        """Build missing full text indexes. With `rebuild`, also replace indexes that lack many rows."""
         from lancedb.index import FTS
 
         for column in self._searched(name):
             is_text = column == self.specs[name].table.text
             text = FTS(base_tokenizer=TEXT_TOKENIZER, custom_stop_words=sorted(STOP_WORDS))
-            _index(self.table(name), column, text if is_text else FTS(**_WORDS_AS_THEY_STAND), anew=anew)
+            _index(self.table(name), column, text if is_text else FTS(**_PLAIN_WORDS), rebuild=rebuild)
 
     def _index_vectors(self, table: LanceTable, column: str) -> None:
-        """Made once, and anew where the rows have become so many that its partitions are too large."""
+        """Build a vector index. Rebuild it if the table has grown so much that the partitions are too large."""
         from lancedb.index import IvfRq
 
         name, rows = f"{table.name}.{column}", table.count_rows()
-        stands = _has_index(table, column)
-        if not stands or rows >= GROWN * self.manifest.trained.get(name, rows):
+        exists = _has_index(table, column)
+        if not exists or rows >= GROWN * self.manifest.trained.get(name, rows):
             table.create_index(column, config=IvfRq(distance_type="dot", num_bits=4), replace=True)
         elif name in self.manifest.trained:
             return
         self.manifest = replace(self.manifest, trained={**self.manifest.trained, name: rows})
 
     def map_rows(self, compacted: Sequence[str] | None = None) -> bool:
-        """Write the rows that came since the last time to mapped files. Whether there were any.
+        """Write new rows to mapped files. Return whether anything changed.
 
-        Compacting moves rows, so that all addresses of `compacted` tables, without which all are meant, are then written anew.
-        Files that cannot be written are done without: rows are then read from the table. At the first attempt a full disk is an
-        error, at the last one nothing is mapped.
+        Compaction moves rows, so all addresses of `compacted` tables (default: all tables) are written again. If a file cannot
+        be written, its rows are read from the table. A full disk is an error at the first attempt; the last attempt maps nothing.
         """
         if self._attempt == LAST_ATTEMPT:
             return False
         before = dict(self.manifest.mapped)
         mapped = dict(before)
         for name, spec in self.specs.items():
-            if not spec.table.mapped or not self._stands(name):
+            if not spec.table.mapped or not self._exists(name):
                 continue
             moved = compacted is None or name in compacted
             try:
@@ -442,11 +443,11 @@ class Change:
             except OSError as error:
                 if self._attempt == 1 and tells_full_disk(error):
                     raise
-                log.warning("rows of %s are not mapped, which makes questions slower: %s", name, error)
-                # the room that begun files take may be what a commit needs
-                self.place.drop_unnamed(files_of(self._standing.mapped) | files_of(mapped))
+                log.warning("cannot map rows of %s, queries are slower: %s", name, error)
+                # drop unfinished files, because the commit may need the disk space
+                self.place.drop_unnamed(files_of(self._committed.mapped) | files_of(mapped))
                 if moved:
-                    # its addresses are those of before
+                    # the old addresses are wrong now
                     mapped.pop(name, None)
                 continue
             if written is not None:
@@ -456,13 +457,13 @@ class Change:
 
     def _write_files(self, name: str, mapped: Mapped, compacted: bool) -> Mapped | None:
         table = self.table(name)
-        # a row that is mapped never changes: one that waits for vectors will
+        # mapped rows must never change, so rows that wait for vectors are not mapped yet
         waiting = self.manifest.unembedded.get(name, ())
         end = waiting[0][0] if waiting else self.manifest.next_id
         if not compacted and end <= mapped.end:
             return None
         below = f" and id < {end}" if waiting else ""
-        # words are searched, never read
+        # the `words` column is searched, but never read
         columns = [column for column in table.schema.names if column != self.specs[name].table.words]
         few = not compacted and end - mapped.end <= MAPPED_IDS
         condition = f"id >= {0 if compacted else mapped.end}{below}"
@@ -472,21 +473,21 @@ class Change:
         written = mapped
         if len(fresh):
             parts = [rows.drop_columns([_ADDRESS]).sort_by("id")] if few else self._sorted_rows(table, columns, fresh)
-            written = MappingWriter(self.place, name, mapped).with_rows(parts, lambda: self._living)
+            written = MappingWriter(self.place, name, mapped).with_rows(parts, lambda: self._document_numbers)
         if compacted or len(fresh):
-            kept = Mapped(written.segments, end=written.end) if compacted else written
-            written = MappingWriter(self.place, name, kept).with_addresses(addresses, ids)
+            base = Mapped(written.segments, end=written.end) if compacted else written
+            written = MappingWriter(self.place, name, base).with_addresses(addresses, ids)
         return replace(written, end=max(end, written.end), indexed=self._indexed.get(name, mapped.indexed))
 
     def _sorted_rows(self, table: LanceTable, columns: Sequence[str], ids: IntArray) -> Iterator[pa.Table]:
-        """By the ids that there are: the manifest may say anything about those to come."""
+        """Yield the rows in blocks of sorted ids. Uses the stored ids, because the manifest's next id may be wrong."""
         for first in range(0, len(ids), MAPPED_IDS):
             some = ids[first : first + MAPPED_IDS]
             yield _scan(table, columns, f"id >= {some[0]} and id <= {some[-1]}").sort_by("id")
 
     @cached_property
-    def _living(self) -> IntArray:
-        """The numbers of the documents that stand, sorted. To be asked for once documents have come and gone."""
+    def _document_numbers(self) -> IntArray:
+        """The sorted numbers of all documents. Read this only after all documents are added and removed."""
         return np.sort(_scan(self.table(d.DOCUMENTS), ["_number"], None)["_number"].to_numpy())
 
     def drop_orphans(self) -> None:
@@ -503,7 +504,7 @@ class Change:
                 table.delete(f"{NUMBER} in ({sql_numbers(orphans)})")
 
     def skip_taken_numbers(self) -> None:
-        """Let ids and document numbers begin behind all that are taken."""
+        """Raise the next id and document number above all that are in use."""
         next_id, next_number = LanceReader(self.place, self.manifest, self.registry).first_free()
         now = self.manifest
         self.manifest = replace(now, next_id=max(now.next_id, next_id), next_number=max(now.next_number, next_number))
@@ -512,19 +513,19 @@ class Change:
         """Replace the manifest, unless nothing has changed."""
         versions = {name: table.version for name, table in self._tables.items()}
         committed = replace(self.manifest, tables={**self.manifest.tables, **versions})
-        if committed != self._standing:
-            for file in files_of(committed.mapped) - files_of(self._standing.mapped):
+        if committed != self._committed:
+            for file in files_of(committed.mapped) - files_of(self._committed.mapped):
                 self.place.publish(file)
             self._tag = self.place.swap(committed, self._tag, self._writer)
-        self.manifest = self._standing = committed
+        self.manifest = self._committed = committed
         stamped = ((name, table, self.place.stamp(name, versions[name])) for name, table in self._tables.items())
         tables = {name: (table, stamp) for name, table, stamp in stamped if stamp is not None}
         self.left_open = OpenTables(committed, tables, self._changes)
 
 
-def _without(of_tables: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:
-    """Leave out tables, and columns of them, which are named TABLE.COLUMN."""
-    return {name: of for name, of in of_tables.items() if name.partition(".")[0] not in names}
+def _without(entries: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:
+    """Drop the entries of tables. Keys are table names or TABLE.COLUMN."""
+    return {key: value for key, value in entries.items() if key.partition(".")[0] not in names}
 
 
 def _scan(
@@ -539,7 +540,7 @@ def _scan(
 
 
 def _rows_outside(table: LanceTable, column: str) -> int:
-    """The rows that the search index of a column does not have."""
+    """Return the number of rows that the search index of a column lacks."""
     stats = table.index_stats(f"{column}_idx")
     return int(table.count_rows() if stats is None else stats.num_unindexed_rows)
 
@@ -553,7 +554,7 @@ def _many_rows(table: LanceTable) -> int:
 
 
 def _parts(table: LanceTable, column: str) -> int:
-    """The parts of the search index of a column, each of which a search goes through."""
+    """Return the number of parts of a column's search index. A search reads all parts."""
     stats = table.index_stats(f"{column}_idx")
     return 0 if stats is None else int(stats.num_indices or 1)
 
@@ -567,16 +568,16 @@ def _has_index(table: LanceTable, column: str) -> bool:
     return any(index.columns == [column] for index in table.list_indices())
 
 
-def _index(table: LanceTable, column: str, config: Any, *, anew: bool = False) -> None:
-    """What has no index of the column yet; or `anew` where many rows are outside of it."""
-    is_due = not _has_index(table, column) or (anew and _rows_outside(table, column) > _many_rows(table))
+def _index(table: LanceTable, column: str, config: Any, *, rebuild: bool = False) -> None:
+    """Build the index of a column if it is missing. With `rebuild`, also replace an index that lacks many rows."""
+    is_due = not _has_index(table, column) or (rebuild and _rows_outside(table, column) > _many_rows(table))
     if is_due and table.count_rows():
         table.create_index(column, config=config, replace=True)
 
 
-def _let_vectors_be_missing(opened: LanceTable, table: Table) -> None:
-    """For a table that an older mergewise made."""
-    firm = [column for column in table.vectors if not opened.schema.field(column).nullable]
-    changes: list[Any] = [{"path": column, "nullable": True} for column in firm]
+def _allow_missing_vectors(opened: LanceTable, table: Table) -> None:
+    """Make vector columns nullable in a table that an older mergewise created."""
+    required = [column for column in table.vectors if not opened.schema.field(column).nullable]
+    changes: list[Any] = [{"path": column, "nullable": True} for column in required]
     if changes:
         opened.alter_columns(*changes)

@@ -23,13 +23,13 @@ from mergewise.store.tables import NUMBER, rows_by_document
 from mergewise.types import Document, DocumentInfo, DocumentRows, Duplicate, Known, Rows
 
 DOCUMENTS_AT_ONCE = 1000
-# documents read last, and their characters at most
+# number of recently read documents to cache, and their maximum length in characters
 KEPT_DOCUMENTS, LONGEST_KEPT = 16, 200_000
 
 
 @raising_store_errors
 class LanceDocuments(LanceState):
-    """What `StoreReader` tells of documents."""
+    """The document methods of `StoreReader`."""
 
     @property
     def snapshot(self) -> str:
@@ -54,7 +54,7 @@ class LanceDocuments(LanceState):
         return [d.info_from(known[doc_id]) for doc_id in page]
 
     def _sorted_ids(self) -> pa.Array:
-        """Return the ids in the order of their characters, which is that of their bytes."""
+        """Return the ids in character order, which equals byte order."""
         ids = self.whole(d.DOCUMENTS, ["id"])["id"].combine_chunks()
         return ids.take(pc.sort_indices(ids))
 
@@ -90,8 +90,8 @@ class LanceDocuments(LanceState):
         leaves, characters = (pc.sum(rows[name], min_count=0).as_py() for name in ("_leaves", "_characters"))
         return leaves, characters
 
-    def standing(self, doc_ids: Sequence[str]) -> dict[str, dict[str, Any]]:
-        """`_number`, `_first_id` and `_digest` of those of the documents that are in the index."""
+    def stored_records(self, doc_ids: Sequence[str]) -> dict[str, dict[str, Any]]:
+        """Return `_number`, `_first_id` and `_digest` of the documents that are in the index."""
         columns = ["id", "_number", "_first_id", "_digest"]
         return {row["id"]: row for row in self._document_records(doc_ids, columns)}
 
@@ -114,7 +114,7 @@ class LanceDocuments(LanceState):
         return [self._with_rows(row, rows_of) for row in documents]
 
     def _with_rows(self, document: Mapping[str, Any], rows_of: Mapping[str, Mapping[int, Rows]]) -> DocumentRows:
-        """A document with the rows of the views that it has."""
+        """Return a document with the rows of its views."""
         number = document["_number"]
         tables = {
             name: rows_of[name][number]
@@ -128,10 +128,10 @@ class LanceDocuments(LanceState):
         return {row["id"]: range(row["_first_id"], row["_first_id"] + row["_leaves"]) for row in rows}
 
     def numbered_in(self, runs: Sequence[Run]) -> list[str]:
-        """Ids of the documents whose numbers lie in the runs, in the order in which they were added."""
+        """Return the ids of the documents with numbers in the runs, in the order they were added."""
         if not runs:
             return []
-        # not a condition for each run: of very many, the database's parser does not come back
+        # one range around all runs: the database's parser hangs on a condition of very many parts
         condition = f"_number >= {runs[0][0]} and _number < {runs[-1][1]}"
         rows = self.whole(d.DOCUMENTS, ["_number", "id"], condition).sort_by("_number").to_pylist()
         return [row["id"] for row in rows if holds(runs, row["_number"])]
@@ -151,7 +151,7 @@ class LanceDocuments(LanceState):
         return copies_of(repeated.records, self.numbers(where))
 
     def _repeated_texts(self) -> RepeatedTexts:
-        return self._grown(
+        return self._extend_or_make(
             "repeated texts",
             lambda: RepeatedTexts().with_changes(
                 self.whole(d.DOCUMENTS, ["_number", "_content"]), DocumentNumbers.of(()), self._statements
@@ -175,12 +175,12 @@ class LanceDocuments(LanceState):
         return duplicates_of(self._repeated_texts().records, self.copies())
 
     def languages(self) -> Mapping[str, int]:
-        return self._grown(
+        return self._extend_or_make(
             "languages", lambda: _languages_of(self.whole(d.DOCUMENTS, ["_language"])), self._with_added_languages
         )
 
     def _with_added_languages(self, older: Counter[str], changes: Changes) -> Counter[str] | None:
-        # what the documents spoke that are gone is not known
+        # the languages of deleted documents are unknown, so count again
         return None if len(changes.gone) else older + _languages_of(self._documents_from(changes.first_number))
 
 

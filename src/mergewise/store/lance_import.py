@@ -1,10 +1,10 @@
-"""LanceDB without the half of it that no index in a directory needs.
+"""LanceDB, imported without the parts that an index does not need.
 
-`import lancedb` takes more than three times as long as the parts of it that a question needs: most of it are clients of its
-cloud and of REST catalogues. So two packages are entered here without running their `__init__`: it runs when
-a name of theirs is first asked for, by whoever asks. Submodules are imported as always.
+`import lancedb` takes more than three times as long as the parts that a query needs. Most of it is clients for its cloud and for
+REST catalogues. So two packages are registered without running their `__init__`, which runs when one of their names is first
+used. Submodules are imported as usual.
 
-This leans on internals of LanceDB. `tests/store/test_lance_import.py` names them, and fails when one of them changes.
+This depends on internals of LanceDB. `tests/store/test_lance_import.py` names them, and fails when one of them changes.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ if TYPE_CHECKING:
     from lancedb._lancedb import Connection
     from lancedb.table import AsyncTable
 
-# bytes at most of what all tables of a place keep: LanceDB's own limits for one connection
+# maximum bytes of the caches for all tables of a place: LanceDB's own limits for one connection
 INDEX_CACHE, METADATA_CACHE = 6 << 30, 1 << 30
-# openings of tables after which what is kept begins anew
+# number of opened tables after which the caches are dropped
 OPENINGS = 100
 DEFERRED = ("lancedb", "lance_namespace_urllib3_client")
 _LOCK = RLock()
 
 
 class _InUse:
-    """Whether LanceDB works in this process. Its threads do not survive a fork: in a child it would wait for them for ever."""
+    """A guard against LanceDB in forked processes: its threads do not survive a fork, so a child would hang."""
 
     def __init__(self) -> None:
         self._used = self._forked = False
@@ -42,16 +42,16 @@ class _InUse:
             os.register_at_fork(after_in_child=self._in_child)
 
     def claim(self, place: object) -> None:
-        """It works from now on. Raises UsageError as `check_own_process` does."""
+        """Record that LanceDB is in use. Raise UsageError like `check_own_process`."""
         self.check_own_process(place)
         self._used = True
 
     def check_own_process(self, place: object) -> None:
-        """Raises UsageError in a process that was forked from one that had used LanceDB."""
+        """Raise UsageError in a process that was forked after LanceDB was used."""
         if self._forked:
             raise UsageError(
-                f"{place} cannot be opened in a process that was forked after an index was used",
-                "start processes afresh: multiprocessing.get_context('spawn'), or fork before the first index is opened",
+                f"cannot open {place}: this process was forked after an index was used",
+                "start new processes (multiprocessing.get_context('spawn')), or fork before the first index is opened",
             )
 
     def _in_child(self) -> None:
@@ -62,13 +62,13 @@ IN_USE = _InUse()
 
 
 class DeferredPackage(ModuleType):
-    """A package whose `__init__` runs when a name that it does not have yet is asked for. Then it is a plain module."""
+    """A package whose `__init__` runs on the first access to a missing name. Then it becomes a plain module."""
 
     running = False
 
     def __getattr__(self, name: str) -> Any:
         if not name.startswith("__") or name == "__all__":
-            # a submodule that another one imports: without the lock, whose holder may wait for that other one
+            # import a submodule without the lock, because the holder of the lock may wait for the importing module
             if find_spec(f"{self.__name__}.{name}") is not None:
                 return import_module(f"{self.__name__}.{name}")
             _enter(self)
@@ -82,7 +82,7 @@ class DeferredPackage(ModuleType):
 
 
 def _enter(package: ModuleType) -> None:
-    """Run the `__init__` of a package that waits for it. While it runs, its own imports find what there is so far."""
+    """Run the deferred `__init__` of a package. Its own imports see the partly initialised package."""
     with _LOCK:
         spec = package.__spec__
         if (
@@ -100,9 +100,9 @@ def _enter(package: ModuleType) -> None:
 
 
 def prepare() -> None:
-    """Enter the packages without running their `__init__`, unless somebody imported them already.
+    """Register the packages without running their `__init__`, unless they are already imported.
 
-    To be called before anything of LanceDB is imported.
+    Call this before any import from LanceDB.
     """
     if all(name in sys.modules for name in DEFERRED):
         return
@@ -113,17 +113,17 @@ def prepare() -> None:
                 package = module_from_spec(spec)
                 package.__class__ = DeferredPackage
                 if name == "lancedb":
-                    # which its modules ask the package for
+                    # LanceDB's modules read the version from the package
                     package.__dict__["__version__"] = version(name)
                 sys.modules[name] = package
 
 
 class Sessions:
-    """What LanceDB keeps in memory for the tables of one place: a new version of a table finds the search indexes there that it
-    shares with the one before. It is kept by the names of files: another index of the same name needs sessions of its own.
+    """LanceDB's caches for the tables of one place. A new version of a table reuses the cached search indexes of the old one.
 
-    What was read of versions that nobody opens any more stays there too, a third of a megabyte a change. So a new session begins
-    after so many openings, and the one before goes with the last table that was opened in it.
+    The caches are keyed by file name, so another index of the same name needs its own sessions. They also keep data of old
+    versions, a third of a megabyte a change. So a new session begins after `OPENINGS` opened tables. The old session is freed
+    with its last open table.
     """
 
     def __init__(self) -> None:
@@ -131,7 +131,7 @@ class Sessions:
         self._session: Session | None = None
 
     def current(self) -> Session:
-        """To be asked for by a process that is known to be its own."""
+        """Return the current session. The caller has checked `IN_USE`."""
         from lancedb._lancedb import Session
 
         with _LOCK:
@@ -140,19 +140,19 @@ class Sessions:
             self._openings += 1
             return self._session
 
-    def begin_anew(self) -> None:
-        """What is opened from now on is read from the files."""
+    def reset(self) -> None:
+        """Begin a new session, so that tables opened from now on are read from the files."""
         with _LOCK:
             self._session = None
 
 
 async def connect_for_reading(place: object, sessions: Sessions, storage: dict[str, str] | None = None) -> Connection:
-    """A directory or a bucket as a database: what `connect_async` does, without the catalogues."""
+    """Open a directory or a bucket as a database, like `connect_async`, but without the catalogues."""
     prepare()
     IN_USE.claim(place)
     from lancedb._lancedb import connect
 
-    # the type stub does not know that the other parameters have defaults
+    # the type stub lacks the defaults of the other parameters
     return await connect(str(place), storage_options=storage, session=sessions.current())  # type: ignore[call-arg]
 
 
@@ -165,7 +165,7 @@ async def table_of(database: Connection, name: str, version: int) -> AsyncTable:
 
 
 def connect(place: object, sessions: Sessions, storage: dict[str, str] | None = None) -> Any:
-    """A directory or a bucket as a database, for writing."""
+    """Open a directory or a bucket as a database for writing."""
     prepare()
     IN_USE.claim(place)
     import lancedb

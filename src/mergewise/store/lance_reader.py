@@ -1,6 +1,6 @@
-"""One state of an index on LanceDB, as those who ask see it.
+"""The reader of one state of an index on LanceDB.
 
-Rows come from mapped files (`store.mapped`): what is not held there is read from the table.
+Rows come from mapped files (`store.mapped`), and rows that no file holds come from the table.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class LanceReader(LanceSearch):
         spec = self._specs.get(table)
         runs = self.manifest.unembedded.get(table, ())
         if spec is None or spec.table.embed is None or not self.manifest.dimension:
-            # whatever a manifest may say
+            # even if a damaged manifest has runs
             runs = ()
         return self.once(f"unembedded {table}", lambda: self._ids_in(table, runs)) if runs else np.empty(0, np.int64)
 
@@ -81,7 +81,7 @@ class LanceReader(LanceSearch):
         return {row: by_id[row] for row in ids if row in by_id}
 
     def _parts(self, table: str, columns: Sequence[str], ids: Sequence[int]) -> Iterator[pa.Table]:
-        """Rows by id: those that mapped files hold, then the others."""
+        """Yield rows by id: first the rows in mapped files, then the rest."""
         if self._table(table) is None or not ids:
             return
         wanted = np.fromiter(ids, np.int64, len(ids))
@@ -92,10 +92,10 @@ class LanceReader(LanceSearch):
             for at, rows in self.mapped_rows(table).take(wanted, read):
                 missing[at] = False
                 blocks.append(rows)
-            # as one: records are made faster from many rows at once
+            # join the blocks, because records are built faster from many rows at once
             if blocks:
-                living = self.numbers().array
-                yield rows_of_documents(pa.concat_tables(blocks) if len(blocks) > 1 else blocks[0], living)
+                numbers = self.numbers().array
+                yield rows_of_documents(pa.concat_tables(blocks) if len(blocks) > 1 else blocks[0], numbers)
             wanted = wanted[missing]
         if len(wanted):
             condition = f"{ID} in ({sql_numbers(wanted.tolist())})"
@@ -104,8 +104,8 @@ class LanceReader(LanceSearch):
 
     # -- damage
 
-    def knows_addresses(self, table: str) -> bool:
-        """Whether the rows stand where the file of addresses says, as far as it knows them."""
+    def addresses_match(self, table: str) -> bool:
+        """Return whether all row addresses in mapped files are right."""
         opened = self._table(table)
         if opened is None:
             return True
@@ -114,15 +114,15 @@ class LanceReader(LanceSearch):
         return bool(((ids == rows[ID].to_numpy()) | (ids < 0)).all())
 
     def damage(self) -> dict[str, str]:
-        """The tables that cannot be read whole, with what their files say."""
-        return self._failures("the table {!r}", _read_through)
+        """Map the unreadable tables to their error messages."""
+        return self._failures("table {!r}", _read_through)
 
     def damaged_search(self) -> dict[str, str]:
-        """The tables whose rows are whole, but not what finds them: the search indexes."""
-        return self._failures("the search indexes of the table {!r}", load_indexes)
+        """Map the tables with damaged search indexes to their error messages."""
+        return self._failures("search indexes of table {!r}", load_indexes)
 
     def _failures(self, what: str, use: Callable[[AsyncTable], Coroutine[Any, Any, None]]) -> dict[str, str]:
-        """The tables that cannot be used so, with what their files say."""
+        """Map the tables on which `use` fails to their error messages."""
         messages = {}
         for name in (d.DOCUMENTS, *self._specs):
             try:
@@ -134,7 +134,7 @@ class LanceReader(LanceSearch):
         return messages
 
     def unreadable(self, name: str) -> list[str]:
-        """The documents whose rows in this table cannot be read, found by halving."""
+        """Return the documents with unreadable rows in a table, found by bisection."""
         documents = self.whole(d.DOCUMENTS, ["_number", "id"]).to_pylist()
         by_number = {row["_number"]: row["id"] for row in documents}
         return [by_number[number] for number in self._unreadable(name, sorted(by_number))]
@@ -152,13 +152,13 @@ class LanceReader(LanceSearch):
         return []
 
     def first_free(self) -> tuple[int, int]:
-        """The first id and the first document number behind all that the tables hold, of documents that are gone too."""
+        """Return the first id and document number above all in the tables, including rows of deleted documents."""
         columns = [(d.DOCUMENTS, "_number"), *((name, ID) for name, spec in self._specs.items() if spec.table.has_ids)]
         number, *ids = (_end(self.whole(name, [column])[column]) for name, column in columns)
         return max(ids, default=0), number
 
     def altered_documents(self) -> list[str]:
-        """The documents whose text is not the one that was written."""
+        """Return the documents whose text has changed since it was written."""
         table = self._table(d.DOCUMENTS)
         return [] if table is None else run(_altered_documents(table))
 

@@ -1,6 +1,6 @@
-"""Searches of one state of an index on LanceDB: by words and by vectors, within filters of documents.
+"""Text and vector searches of one state of an index on LanceDB, with document filters.
 
-Searches give row addresses; ids, documents and vectors come from mapped files (`store.mapped`).
+Searches return row addresses. Ids, documents and vectors come from mapped files (`store.mapped`).
 """
 
 from __future__ import annotations
@@ -28,23 +28,23 @@ if TYPE_CHECKING:
 
 # recall 0.99 of an exact search at 10^5 rows, see docs/evaluation.md
 NPROBES, REFINE = 20, 2
-# rows up to which so many partitions are searched, beyond by the third root of the rows: of partitions of one size a fixed
-# number finds less and less (docs/scale.md)
+# Rows up to which NPROBES partitions are searched. Beyond, the number grows by the cube root of the rows, because a fixed number
+# of partitions of one size finds less and less (docs/scale.md).
 PROBED_ROWS = 100_000
-# rows that are compared exactly within a filter: at most, and times those that a search of the index would give
+# maximum number of rows that a filtered search compares exactly, and the maximum as a multiple of an index search's depth
 EXACT_ROWS, EXACT_DEPTH = 12_000, 4
-# rows that a text search reads beyond those asked for: in 425 questions of three sets up to 25 tied at rank 100
+# extra rows that a text search reads for ties: in 425 questions of three sets up to 25 rows tied at rank 100
 TIED = 28
 _ADDRESS = "_rowid"
 
 
 @raising_store_errors
 class LanceSearch(LanceDocuments):
-    """What `StoreReader` finds."""
+    """The search methods of `StoreReader`."""
 
     def prewarm(self) -> None:
         super().prewarm()
-        # what the first question would read: the documents that stand, and those that say the same
+        # read document numbers and duplicates before the first query
         self._filter(None)
         for name in self._specs:
             self._row_count(name)
@@ -66,8 +66,11 @@ class LanceSearch(LanceDocuments):
         return start(self._text_ranking(table, query, k, documents))
 
     async def _text_ranking(self, table: str, query: Any, k: int, documents: DocumentFilter) -> Ranking:
-        """Of rows that tie for the last places LanceDB takes any, now these and now those: so all of them are read. So are more
-        where others than the `documents` take the first places."""
+        """Search until the ranking is complete.
+
+        LanceDB returns an arbitrary choice of the rows that tie for the last places, so all ties are read. More rows are also
+        read if documents outside the filter take the first places.
+        """
         limit = documents.depth(k + TIED)
         with self._reading(self.place, f"the table {table!r}"):
             while True:
@@ -91,36 +94,37 @@ class LanceSearch(LanceDocuments):
             return start(_nothing())
         half = vector.astype(np.float16)
         asked = VectorQuery(table, column, half.astype(np.float32), k)
-        # candidates of mapped rows are compared exactly here
+        # for mapped rows, candidates are compared exactly in this module
         refines = self._is_mapped(table)
         wanted = REFINE * k if refines else k
         if refines and self._has_few_rows(table, documents, wanted):
             few = documents
             ids = self.once(f"rows of {table}", lambda: self._rows_of_documents(table, few), where)
             return start(self._exact_ranking(asked, ids))
-        later = self._later(table, column) if refines else None
-        if later is not None:
-            later = later.where(documents.holds(later.documents))
+        unindexed = self._unindexed_rows(table, column) if refines else None
+        if unindexed is not None:
+            unindexed = unindexed.where(documents.holds(unindexed.documents))
             if not self.mapped_rows(table).indexed:
-                return start(_best_of(later, asked))
+                return start(_best_of(unindexed, asked))
         packed = pa.Array.from_buffers(pa.float16(), len(half), [None, pa.py_buffer(half)])
         query = _query(opened).nearest_to(packed).column(column).distance_type("dot")
         query = query if refines else query.refine_factor(REFINE)
-        query = query if later is None else query.fast_search()
-        # the nearest of few lie further apart: recall 0.997 of an exact search, 0.80 by the same partitions (docs/log.md)
+        query = query if unindexed is None else query.fast_search()
+        # The nearest rows of a small filter lie further apart, so more partitions are searched: recall 0.997 of an exact search,
+        # instead of 0.80 (docs/log.md).
         probes = int(NPROBES * max(1.0, self._row_count(table) / PROBED_ROWS) ** (1 / 3) / documents.share**0.5)
         if documents.is_cheaper_as_condition(wanted):
             query, documents = query.where(documents.condition), EVERYTHING
-        return start(self._vector_ranking(asked, query, documents, wanted, probes, later))
+        return start(self._vector_ranking(asked, query, documents, wanted, probes, unindexed))
 
-    def _later(self, table: str, column: str) -> Later | None:
-        """The mapped rows that the vector index does not have; None where LanceDB is to look for such rows."""
-        return self.once(f"later {table} {column}", lambda: self._read_later(table, column))
+    def _unindexed_rows(self, table: str, column: str) -> UnindexedRows | None:
+        """Return the mapped rows that the vector index lacks, or None if LanceDB has to scan for such rows."""
+        return self.once(f"unindexed rows {table} {column}", lambda: self._read_unindexed_rows(table, column))
 
-    def _read_later(self, table: str, column: str) -> Later | None:
+    def _read_unindexed_rows(self, table: str, column: str) -> UnindexedRows | None:
         mapped = self.mapped_rows(table)
         waits = table in self.manifest.unembedded or mapped.end < self.manifest.next_id
-        # on a bucket, an index of vectors that is still to come is made up for here: a scan would ask for all of them
+        # on a bucket this also replaces a vector index that does not exist yet, because a scan would download all vectors
         indexed = bool(mapped.indexed) or (
             self.place.refresh is not None and f"{table}.{column}" not in self.manifest.trained
         )
@@ -130,17 +134,17 @@ class LanceSearch(LanceDocuments):
         vectors = np.empty((len(ids), self.manifest.dimension), np.float32)
         for at, some in mapped.vectors(ids, column):
             vectors[at] = some
-        later = Later(ids, mapped.documents_of(ids), vectors)
-        # mapped files hold rows of documents that are gone for a while
-        return later.where(self.numbers().holds(later.documents))
+        unindexed = UnindexedRows(ids, mapped.documents_of(ids), vectors)
+        # mapped files keep rows of deleted documents for a while
+        return unindexed.where(self.numbers().holds(unindexed.documents))
 
     def _has_few_rows(self, table: str, documents: DocumentFilter, wanted: int) -> bool:
-        """Whether to compare all rows of the documents costs less than a search that finds the `wanted` ones among others."""
+        """Return whether comparing all rows of the documents costs less than a filtered index search."""
         most = min(EXACT_ROWS, EXACT_DEPTH * documents.depth(wanted))
         return not documents.excludes and documents.share * self._row_count(table) <= most
 
     def _rows_of_documents(self, table: str, documents: DocumentFilter) -> IntArray:
-        """The ids of their rows."""
+        """Return the ids of the documents' rows."""
         mapped = self.mapped_rows(table)
         parts = [ids[documents.holds(numbers)] for ids, numbers in mapped.by_document()]
         others = self.whole(table, [ID, NUMBER], f"{ID} >= {mapped.end}" if mapped.is_whole else None)
@@ -148,30 +152,36 @@ class LanceSearch(LanceDocuments):
         return sorted_once(np.concatenate(parts))
 
     async def _exact_ranking(self, asked: VectorQuery, ids: IntArray) -> Ranking:
-        """Return the best of these rows, without those that wait for their vectors."""
+        """Rank these rows by exact cosines. Rows without vectors are left out."""
         with self._reading(self.place, f"the table {asked.table!r}"):
             cosines = await self._cosines(asked, ids, np.full(len(ids), np.nan, np.float32))
             has_vector = ~np.isnan(cosines)
             return _best(ids[has_vector], cosines[has_vector], asked.k)
 
     async def _vector_ranking(
-        self, asked: VectorQuery, query: Any, documents: DocumentFilter, wanted: int, probes: int, later: Later | None
+        self,
+        asked: VectorQuery,
+        query: Any,
+        documents: DocumentFilter,
+        wanted: int,
+        probes: int,
+        unindexed: UnindexedRows | None,
     ) -> Ranking:
         with self._reading(self.place, f"the table {asked.table!r}"):
             ids, cosines = await self._nearest(asked.table, query, documents, wanted, probes)
             if self._is_mapped(asked.table):
                 cosines = await self._exact_cosines(asked, ids, cosines)
-            if later is not None and len(later.ids):
-                ids = np.concatenate([ids, later.ids])
-                cosines = np.concatenate([cosines, later.vectors @ asked.vector])
+            if unindexed is not None and len(unindexed.ids):
+                ids = np.concatenate([ids, unindexed.ids])
+                cosines = np.concatenate([cosines, unindexed.vectors @ asked.vector])
             return _best(ids, cosines, asked.k)
 
     async def _nearest(
         self, table: str, query: Any, documents: DocumentFilter, wanted: int, probes: int
     ) -> tuple[IntArray, FloatArray]:
-        """Return ids and approximate cosines of the `wanted` nearest rows of the documents, as if there were no others.
+        """Return ids and approximate cosines of the `wanted` nearest rows of the documents.
 
-        More partitions are searched where those near the question hold too few.
+        If the nearest partitions hold too few of these rows, more partitions are searched.
         """
         found = 0
         limit = wanted if documents.is_everything else documents.depth(wanted) + TIED
@@ -195,22 +205,20 @@ class LanceSearch(LanceDocuments):
                 limit *= 4
 
     async def _exact_cosines(self, asked: VectorQuery, ids: IntArray, cosines: FloatArray) -> FloatArray:
-        """Return exact cosines for the approximate ones of the vector index. Rows that came after it have exact ones already.
-
-        While rows wait for vectors, some that are in the index are not mapped yet.
-        """
+        """Replace the approximate cosines of the vector index by exact ones. Unindexed rows have exact cosines already."""
+        # while rows wait for vectors, some indexed rows are not mapped yet
         waits = asked.table in self.manifest.unembedded
         approximate = (ids < self.mapped_rows(asked.table).end) | waits
         exact = await self._cosines(asked, ids, np.where(approximate, np.nan, cosines))
         return np.where(np.isnan(exact), cosines, exact)
 
     async def _cosines(self, asked: VectorQuery, ids: IntArray, cosines: FloatArray) -> FloatArray:
-        """Return cosines of rows by their mapped vectors. Unknown ones (NaN) of rows that no file has come from the table."""
+        """Compute cosines from mapped vectors. Unknown cosines (NaN) of unmapped rows are computed from the table."""
         cosines = cosines.copy()
         for at, vectors in self.mapped_rows(asked.table).vectors(ids, asked.column):
             cosines[at] = np.einsum("ij,j->i", vectors, asked.vector)
         unknown = np.isnan(cosines)
-        # they are new, or the file that held them is gone
+        # these rows are new, or their file is missing
         if unknown.any():
             lost = await self._rows_by_id(asked.table, ids[unknown], asked.column)
             stored = unit_vectors(lost, asked.column)
@@ -219,7 +227,7 @@ class LanceSearch(LanceDocuments):
         return cosines
 
     async def _rows_by_id(self, table: str, ids: IntArray, column: str) -> pa.Table:
-        """Return ids and a column of rows of a table that is searched."""
+        """Read ids and a column of rows of an open table."""
         opened = self._tables[table]
         assert opened is not None
         return await scan(opened, [ID, column], f"{ID} in ({sql_numbers(ids.tolist())})")
@@ -227,19 +235,19 @@ class LanceSearch(LanceDocuments):
     # -- filters
 
     def _filter(self, where: str | None) -> DocumentFilter:
-        """Return the documents that a search is about: those that meet a condition, the first of those that say the same."""
-        return self.once("filter", lambda: self._made_filter(where), where)
+        """Return the filter of a search: the documents that meet a condition, without duplicates."""
+        return self.once("filter", lambda: self._make_filter(where), where)
 
-    def _made_filter(self, where: str | None) -> DocumentFilter:
-        standing, copies = self.numbers(), DocumentNumbers.of(self.copies(where))
+    def _make_filter(self, where: str | None) -> DocumentFilter:
+        everything, copies = self.numbers(), DocumentNumbers.of(self.copies(where))
         wanted = self.numbers(where).without(copies)
-        if len(wanted) == len(standing):
+        if len(wanted) == len(everything):
             return EVERYTHING
-        share = len(wanted) / len(standing)
+        share = len(wanted) / len(everything)
         return DocumentFilter(copies, True, share) if where is None else DocumentFilter(wanted, False, share)
 
     async def _meets(self, table: str, hits: pa.Table, ids: IntArray, documents: DocumentFilter) -> BoolArray:
-        """Return which of the rows that a search hits are of these documents."""
+        """Return for each hit whether its document passes the filter."""
         if documents.is_everything:
             return np.ones(len(ids), bool)
         if NUMBER in hits.column_names:
@@ -253,12 +261,12 @@ class LanceSearch(LanceDocuments):
         return documents.holds(numbers)
 
     def _select_addresses(self, table: str, query: Any, score: str, documents: DocumentFilter) -> Any:
-        """Select the columns that tell a hit's row, and the number of its document if that matters."""
+        """Select the columns that identify a hit's row, and its document number if the filter needs it."""
         stored = [] if self._is_mapped(table) else [ID] if documents.is_everything else [ID, NUMBER]
         return query.select([*stored, score]).with_row_id()
 
     async def _ids_of(self, table: str, hits: pa.Table) -> IntArray:
-        """The ids of the rows that a search hits. An address that no file knows is asked for."""
+        """Return the ids of hits. Addresses that no mapped file has are looked up in the table."""
         if ID in hits.column_names:
             stored: IntArray = hits[ID].to_numpy()
             return stored
@@ -267,7 +275,7 @@ class LanceSearch(LanceDocuments):
         unknown = np.flatnonzero(ids < 0)
         if len(unknown):
             opened = self._tables[table]
-            assert opened is not None  # it was searched
+            assert opened is not None
             query = opened.take_row_ids(addresses[unknown].tolist()).select([ID]).with_row_id()
             rows = await query.to_arrow()
             known = dict(zip(rows[_ADDRESS].to_pylist(), rows[ID].to_pylist(), strict=True))
@@ -277,7 +285,7 @@ class LanceSearch(LanceDocuments):
 
 
 class VectorQuery(NamedTuple):
-    """A vector, the column that it is compared with, and how many rows are wanted."""
+    """A query vector, the column to compare it with, and the number of rows to return."""
 
     table: str
     column: str
@@ -285,31 +293,31 @@ class VectorQuery(NamedTuple):
     k: int
 
 
-class Later(NamedTuple):
-    """Rows that came after a search index: ids, the numbers of their documents, and vectors, one a row."""
+class UnindexedRows(NamedTuple):
+    """Rows that a vector index lacks: ids, document numbers, and vectors of shape (rows, dimension)."""
 
     ids: IntArray
     documents: IntArray
     vectors: FloatArray
 
-    def where(self, kept: BoolArray) -> Later:
-        return self if kept.all() else Later(self.ids[kept], self.documents[kept], self.vectors[kept])
+    def where(self, mask: BoolArray) -> UnindexedRows:
+        return self if mask.all() else UnindexedRows(self.ids[mask], self.documents[mask], self.vectors[mask])
 
 
 def start(coroutine: Coroutine[Any, Any, Ranking]) -> Future[Ranking]:
-    """A search that is under way: in this thread, unless that turns another loop."""
+    """Start a search in this thread, or on the store's loop if this thread already runs a loop."""
     return ThreadLoop.start(coroutine) if asyncio._get_running_loop() is None else LOOP.start(coroutine)
 
 
 def _query(table: AsyncTable) -> Any:
-    """As `table.query()`, but it does not ask for the schema first, to look for columns of large objects: there are none."""
+    """Build a query like `table.query()`, but without reading the schema first to find large-object columns."""
     from lancedb.query import AsyncQuery
 
     return AsyncQuery(table._inner.query())
 
 
 async def _hits(query: Any, most: int) -> pa.Table:
-    """As `query.to_arrow()`, but in one coroutine instead of five, and no step is waited for after `most` rows."""
+    """Run a query like `query.to_arrow()`, but in one coroutine instead of five, and stop after `most` rows."""
     stream = await query._inner.execute(None, None)
     batches: list[pa.RecordBatch] = []
     async for batch in stream:
@@ -323,11 +331,11 @@ async def _nothing() -> Ranking:
     return []
 
 
-async def _best_of(rows: Later, asked: VectorQuery) -> Ranking:
+async def _best_of(rows: UnindexedRows, asked: VectorQuery) -> Ranking:
     return _best(rows.ids, rows.vectors @ asked.vector, asked.k)
 
 
 def _best(ids: IntArray, scores: FloatArray, k: int) -> Ranking:
-    """The `k` best, best first; equal scores in the order of ids, so that results repeat."""
+    """Return the `k` best rows, best first. Equal scores are ordered by id, so that results are deterministic."""
     order = np.lexsort((ids, -scores))[:k]
     return list(zip(ids[order].tolist(), scores[order].tolist(), strict=True))

@@ -1,7 +1,7 @@
-"""What is open of one state of an index: versions of LanceDB tables, mapped files, and values that are kept.
+"""The open resources of one state of an index: versions of LanceDB tables, mapped files and cached values.
 
-Tables are asked through LanceDB's asynchronous interface: the synchronous one spends two milliseconds a call on its own
-wrapping. Searches are awaited in the thread that asks, all else on an event loop of our own.
+Tables are read through LanceDB's asynchronous interface, because the synchronous one spends two milliseconds a call on its own
+wrapping. Searches are awaited in the calling thread, everything else on an event loop of the store.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from mergewise.errors import CorruptIndex, StoreError, UsageError
 from mergewise.ranges import short_repr
 from mergewise.store import documents as d
 from mergewise.store.conditions import parse_condition, sql_of
-from mergewise.store.damage import ANEW, MEND, raising_store_errors, reading
+from mergewise.store.damage import REINDEX_HINT, REPAIR_HINT, raising_store_errors, reading
 from mergewise.store.kept import Changes, SnapshotCache, SnapshotRange
 from mergewise.store.lance_import import IN_USE
 from mergewise.store.manifest import Manifest
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 Kept = TypeVar("Kept")
 
-# all documents are looked at for a condition: a million take a few of them
+# time limit of a condition, which reads all documents: a million take a few seconds
 CONDITION_SECONDS = 60.0
 LOOP = BackgroundLoop("mergewise-store")
 run = LOOP.run
@@ -46,9 +46,7 @@ ID = "id"
 
 @raising_store_errors
 class LanceState:
-    """From the state `before` of the same directory, where there is one, it takes what is the same in both and is open there
-    already: tables of the same version, and mapped files.
-    """
+    """One state of an index. It takes over tables of the same version and mapped files that the state `before` has open."""
 
     def __init__(self, place: Place, manifest: Manifest, registry: Registry, before: LanceState | None = None) -> None:
         place.check_plain()
@@ -56,47 +54,49 @@ class LanceState:
         self.directory = place.directory
         self.manifest = manifest
         self._specs = specs_of(manifest, registry)
-        # the table that is meant where none is named: the leaves
+        # the default table: the leaves
         self._first = next(iter(self._specs))
         self._tables: dict[str, AsyncTable | None] = {}
-        # which file each of them was opened by
+        # the stamps of the open tables
         self._stamps: dict[str, Stamp] = {}
         self._mapped: dict[str, MappedRows] = {}
         self._kept = SnapshotCache()
-        # the documents of a state before
+        # the documents of an earlier state
         self._older: SnapshotRange | None = None
-        # its tables were opened from copies that were damaged
+        # true if tables were opened from damaged copies
         self.is_spoiled = False
         if before is not None:
             self._take_over(before)
-        # a state never changes, and questions after one another are answered from the same documents
+        # recently read documents: a state never changes, and successive queries use the same documents
         self._documents: dict[str, Document] = {}
 
     def _take_over(self, before: LanceState) -> None:
-        # copies: other threads still ask it
+        # iterate over copies, because other threads still use the earlier state
         for name, stamp in before._stamps.copy().items():
             if name in before._tables and self._is_same(name, before.manifest.tables[name], stamp):
                 self._tables[name], self._stamps[name] = before._tables[name], stamp
         for name, rows in before._mapped.copy().items():
             self._mapped[name] = MappedRows(self.place, Mapped.of(self.manifest.mapped.get(name)), rows)
         documents = before._stamps.get(d.DOCUMENTS)
-        # of the same table, in whatever version
-        if documents is not None and self._stands(d.DOCUMENTS, before.manifest.tables[d.DOCUMENTS], documents):
+        # the same documents table, in any version
+        if documents is not None and self._has_stamp(d.DOCUMENTS, before.manifest.tables[d.DOCUMENTS], documents):
             self._kept = SnapshotCache(before._kept)
             self._older = before._basis() if before._kept.has("numbers") else before._older
 
     def _is_same(self, name: str, version: int, stamp: Stamp) -> bool:
-        return self.manifest.tables.get(name) == version and self._stands(name, version, stamp)
+        return self.manifest.tables.get(name) == version and self._has_stamp(name, version, stamp)
 
-    def _stands(self, name: str, version: int, stamp: Stamp) -> bool:
-        """A version has the file that it had: a table that was made anew counts from the beginning."""
+    def _has_stamp(self, name: str, version: int, stamp: Stamp) -> bool:
+        """Return whether a version is still the same file. A recreated table counts its versions from the beginning."""
         return self.place.stamp(name, version) == stamp
 
     def once(self, name: str, make: Callable[[], Kept], where: str | None = None) -> Kept:
         return self._kept.once(name, make, where)
 
-    def _grown(self, name: str, make: Callable[[], Kept], extend: Callable[[Kept, Changes], Kept | None]) -> Kept:
-        return self._kept.grown(name, self._basis, make, extend)
+    def _extend_or_make(
+        self, name: str, make: Callable[[], Kept], extend: Callable[[Kept, Changes], Kept | None]
+    ) -> Kept:
+        return self._kept.extend_or_make(name, self._basis, make, extend)
 
     def _basis(self) -> SnapshotRange:
         return SnapshotRange(self.numbers(), self.manifest.next_number, self.manifest.next_id)
@@ -104,7 +104,7 @@ class LanceState:
     # -- documents
 
     def numbers(self, where: str | None = None) -> DocumentNumbers:
-        """The numbers of the documents, or of those that meet a condition."""
+        """Return the numbers of the documents that meet a condition, or of all documents."""
         return self.once("numbers", lambda: self._read_numbers(where), where)
 
     def _read_numbers(self, where: str | None) -> DocumentNumbers:
@@ -119,7 +119,8 @@ class LanceState:
             return DocumentNumbers(sorted_once(run(asked)["_number"].to_numpy()))
         except TimeoutError:
             raise UsageError(
-                f"the condition {short_repr(where)} takes more than {CONDITION_SECONDS:.0f} seconds", "ask for less"
+                f"condition too slow: {short_repr(where)} takes more than {CONDITION_SECONDS:.0f} seconds",
+                "simplify it",
             ) from None
 
     def _all_numbers(self) -> IntArray:
@@ -131,14 +132,14 @@ class LanceState:
         return sorted_once(self.whole(d.DOCUMENTS, ["_number"])["_number"].to_numpy())
 
     def _documents_from(self, number: int) -> pa.Table:
-        """Return number, digest of the text and language of the documents with this number and later ones."""
+        """Return number, text digest and language of the documents from this number on."""
         condition = f"_number >= {number}"
         return self.once(f"documents from {number}", lambda: self.whole(d.DOCUMENTS, d.OF_TEXTS, condition))
 
     # -- tables
 
     def whole(self, table: str, columns: Sequence[str] | None, condition: str | None = None) -> pa.Table:
-        """Return the rows that meet a condition, without `columns` with all of them."""
+        """Return the rows that meet a condition, with the given columns or all."""
         opened = self._table(table)
         if opened is not None:
             return run(scan(opened, columns, condition))
@@ -152,10 +153,10 @@ class LanceState:
         def extend(older: SortedColumns, changes: Changes) -> SortedColumns | None:
             added = f"{ID} >= {changes.first_id}" if by_id else f"{NUMBER} >= {changes.first_number}"
             grown = older.with_changes(self.whole(table, wanted, added), changes.gone)
-            # rows may have gone or come otherwise, by a repair
+            # a repair may have added or removed other rows
             return grown if len(grown) == self._row_count(table) else None
 
-        return self._grown(
+        return self._extend_or_make(
             f"sorted {table} {wanted}", lambda: SortedColumns.of(self.whole(table, wanted)), extend
         ).columns
 
@@ -164,7 +165,7 @@ class LanceState:
         return self.once(f"row count of {table}", lambda: 0 if opened is None else run(opened.count_rows()))
 
     def _schema(self, table: str) -> pa.Schema:
-        """Return the columns of a table. One that no change has made yet has those that it is made with."""
+        """Return the schema of a table. A table that does not exist yet has the schema of a new one."""
         opened = self._table(table)
         return self.once(
             f"schema of {table}", lambda: new_schema(table, self._specs, 0) if opened is None else run(opened.schema())
@@ -190,7 +191,7 @@ class LanceState:
         if version is None:
             return None
         with self._reading(
-            self.place, f"version {version} of the table {name!r}", ANEW if name == d.DOCUMENTS else MEND
+            self.place, f"version {version} of table {name!r}", REINDEX_HINT if name == d.DOCUMENTS else REPAIR_HINT
         ):
             stamp = self.place.stamp(name, version)
             self.place.check_own_files(name, version)
@@ -200,8 +201,8 @@ class LanceState:
             return table
 
     @contextmanager
-    def _reading(self, place: object, what: str = "", hint: str = MEND) -> Iterator[None]:
-        """As `reading`; but old files that a writer dropped meanwhile are no damage."""
+    def _reading(self, place: object, what: str = "", hint: str = REPAIR_HINT) -> Iterator[None]:
+        """Translate errors like `reading`, but distinguish damage from old files that a writer has just dropped."""
         try:
             with reading(place, what, hint):
                 yield
@@ -212,14 +213,12 @@ class LanceState:
             if not self.place.drop_copies():
                 raise
             self.is_spoiled = True
-            raise StoreError(
-                f"the copy of {place} on this machine was damaged: {error.message}", "ask again"
-            ) from error
+            raise StoreError(f"the local copy of {place} was damaged: {error.message}", "ask again") from error
 
-    # -- before questions
+    # -- before queries
 
     def prewarm(self) -> None:
-        """Open all tables with their search indexes and mapped files, side by side: questions then ask the place for nothing."""
+        """Open all tables, search indexes and mapped files in parallel, so that queries read nothing from the place."""
         names = (d.DOCUMENTS, *self._specs)
         with ThreadPoolExecutor(2 * len(names), thread_name_prefix="mergewise-prewarm") as pool:
             mapped = [pool.submit(self._load_mapped_rows, name) for name in names if self._is_mapped(name)]
@@ -230,7 +229,7 @@ class LanceState:
     def _prewarm_table(self, name: str) -> None:
         table = self._table(name)
         if table is not None:
-            with self._reading(self.place, f"the table {name!r}"):
+            with self._reading(self.place, f"table {name!r}"):
                 run(load_indexes(table))
 
     def _load_mapped_rows(self, name: str) -> None:
@@ -239,23 +238,23 @@ class LanceState:
 
 
 class Spec(NamedTuple):
-    """A table with the name of the view that it belongs to."""
+    """A table and the name of its view."""
 
     view: str
     table: Table
 
 
 def specs_of(manifest: Manifest, registry: Registry) -> dict[str, Spec]:
-    """The tables of all views of an index, by name, also of those that are being added."""
+    """Return the tables of all views of an index by name, including views that are being added."""
     unknown = [name for name in manifest.views if name not in registry]
     if unknown:
         raise UsageError(
-            f"the index has a view {unknown[0]!r}, which is not known here",
-            "upgrade mergewise, or install the package that brings it",
+            f"unknown view in the index: {unknown[0]!r}",
+            "upgrade mergewise, or install the package that defines the view",
         )
     first = next(iter(registry))
     if first not in manifest.views:
-        raise CorruptIndex(f"the index has no view {first!r}", ANEW)
+        raise CorruptIndex(f"view missing from the index: {first!r}", REINDEX_HINT)
     return {
         table.name: Spec(name, table)
         for name, view in registry.items()
@@ -265,12 +264,12 @@ def specs_of(manifest: Manifest, registry: Registry) -> dict[str, Spec]:
 
 
 def new_schema(table: str, specs: Mapping[str, Spec], dimension: int) -> pa.Schema:
-    """Return the columns that a table is made with."""
+    """Return the schema of a new table."""
     return d.SCHEMA if table == d.DOCUMENTS else specs[table].table.schema(dimension)
 
 
 def scan(table: AsyncTable, columns: Sequence[str] | None, condition: str | None = None) -> Coroutine[Any, Any, Any]:
-    """All rows that meet the condition; without `columns` whole."""
+    """Read the rows that meet a condition, with the given columns or all."""
     query = table.query()
     if columns is not None:
         query = query.select(list(columns))
@@ -278,7 +277,7 @@ def scan(table: AsyncTable, columns: Sequence[str] | None, condition: str | None
 
 
 def sql_strings(values: Iterable[str]) -> str:
-    """A list to compare with. What holds half a surrogate pair, as a file's name may, is in no table: it is left out."""
+    """Write strings as an SQL list. Invalid Unicode, as in a file name, is omitted: no table can hold it."""
     whole = (value for value in values if value == value.encode("utf-8", "ignore").decode())
     return ",".join("'" + value.replace("'", "''") + "'" for value in whole) or "null"
 

@@ -1,9 +1,9 @@
-"""What the versions of a LanceDB table consist of, as far as their manifests name files.
+"""The files of a LanceDB table's versions, read from their manifests.
 
-See https://lance.org/format/table, messages Manifest, DataFragment and IndexSection. The file of a version ends in the place of a
-length and a protobuf message, two numbers and a mark. A version may name folders elsewhere, also on another machine, in which
-some of its files are: LanceDB then reads them there. No table of an index does that, and the manifest of one that somebody else
-made is looked at before LanceDB opens it.
+See https://lance.org/format/table, messages Manifest, DataFragment and IndexSection. A version's file ends with the position of
+a length-prefixed protobuf message, two numbers and a magic mark. A version may name other folders, even on another machine, for
+some of its files, and LanceDB then reads them there. Our tables never do that. So a manifest from elsewhere is checked before
+LanceDB opens it.
 """
 
 from __future__ import annotations
@@ -17,30 +17,30 @@ from uuid import UUID
 from mergewise.errors import CorruptIndex
 from mergewise.files import regular_bytes
 
-# a version is named by how far it is from this one
+# a version's name is its distance from this number
 _LAST = 2**64 - 1
 _LONGEST = 1 << 30
 _FOOTER = 16
 _MARK = b"LANC"
-# fields of a manifest
+# field numbers of a manifest
 _FRAGMENTS, _INDEXES, _TRANSACTION, _BASE_PATHS = 2, 6, 12, 18
-# of an index
+# field number of an index
 _INDEX_FILES = 10
-# how values follow a field's number in protobuf: a number, so many bytes behind their length, or a fixed count of bytes
+# protobuf wire types: a number, bytes after their length, or a fixed number of bytes
 _VARINT, _BYTES, _FIXED = 0, 2, {1: 8, 5: 4}
-# below a table's folder: no part begins with a dot
+# a path below a table's folder, without a part that begins with a dot
 _PLAIN_FILE = re.compile(r"\w[\w.-]*(/\w[\w.-]*)+", re.ASCII)
 _DELETION_SUFFIXES = {0: "arrow", 1: "bin"}
 
 UNREADABLE = (OSError, ValueError, LookupError, TypeError, AttributeError)
-"""What reading a file may raise that is no manifest of Lance."""
+"""Errors that reading an invalid manifest of Lance may raise."""
 
 Stamp: TypeAlias = tuple[int, int, int, int]
-"""Device, number, bytes and time of a file, which together no other file has that takes its name."""
+"""Device, inode, size and time of a file, which together identify it."""
 
 
 def version_name(version: int) -> str:
-    """The file of a version below the table's folder."""
+    """Return the path of a version's manifest below the table's folder."""
     return f"_versions/{_LAST - version:020d}.manifest"
 
 
@@ -49,40 +49,38 @@ def version_file(table: Path, version: int) -> Path:
 
 
 def stamp_of(path: Path) -> Stamp:
-    """Which file stands there. Raises OSError where none does."""
+    """Return the stamp of a file. Raise OSError if it is missing."""
     status = path.lstat()
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
 
 def version_of(path: Path) -> int | None:
-    """The version whose manifest stands in this file; None for any other file."""
+    """Return the version of a manifest's file, or None for any other file."""
     if path.suffix != ".manifest" or not path.stem.isdecimal():
         return None
     return _LAST - int(path.stem)
 
 
 def check_own_files(table: Path, version: int) -> None:
-    """Raises CorruptIndex where this version has files elsewhere, and what is `UNREADABLE` for a damaged file."""
+    """Raise CorruptIndex if a version has files outside the table, or an `UNREADABLE` error if its manifest is damaged."""
     check_own_content(version_bytes(version_file(table, version)), table)
 
 
 def check_own_content(content: bytes, table: object) -> None:
-    """The same of the content of a version's file."""
+    """Check the content of a version's manifest like `check_own_files`."""
     if any(number == _BASE_PATHS for number, _ in _fields(_manifest(content))):
-        raise CorruptIndex(
-            f"{table} has files outside of the index, which no index has", "do not trust this index: delete it"
-        )
+        raise CorruptIndex(f"{table} has files outside of the index", "do not trust this index: delete it")
 
 
 def version_bytes(path: Path) -> bytes:
-    """The file of a version."""
+    """Read the manifest of a version."""
     return regular_bytes(path, _LONGEST)
 
 
 def files_of_version(content: bytes) -> Iterator[str]:
-    """The files and the folders of search indexes that a version consists of, by its file, below the table's folder.
+    """Yield the files and search index folders of a version, relative to the table's folder.
 
-    Raises what is `UNREADABLE`.
+    `content` is the version's manifest. An invalid manifest raises an `UNREADABLE` error.
     """
     for number, value in _fields(_manifest(content)):
         if number == _FRAGMENTS:
@@ -95,10 +93,10 @@ def files_of_version(content: bytes) -> Iterator[str]:
 
 
 def sizes_of_version(content: bytes) -> dict[str, int | None] | None:
-    """All files that a version is read from, below the table's folder, with their bytes where it says so.
+    """Map all files of a version, relative to the table's folder, to their sizes in bytes or None if unknown.
 
-    None where it does not name the files of its search indexes, as older ones do not. Raises what is `UNREADABLE`, also for a
-    name that leads elsewhere.
+    Returns None if the version does not list the files of its search indexes, as older versions do not. An invalid manifest,
+    or a name outside the folder, raises an `UNREADABLE` error.
     """
     sizes: dict[str, int | None] = {}
     for number, value in _fields(_manifest(content)):
@@ -113,7 +111,7 @@ def sizes_of_version(content: bytes) -> dict[str, int | None] | None:
                 folder = f"_indices/{UUID(bytes=_first(_first(index, 1), 1))}"
                 sizes |= {f"{folder}/{one[1].decode()}": one.get(2) for one in files}
     if not all(_PLAIN_FILE.fullmatch(file) for file in sizes):
-        raise ValueError("a file that leads outside of the table")
+        raise ValueError("invalid file name: outside of the table")
     return sizes
 
 
@@ -132,15 +130,15 @@ def _files_of_fragment(fragment: bytes) -> Iterator[str]:
 
 def _manifest(content: bytes) -> bytes:
     if content[-len(_MARK) :] != _MARK:
-        raise ValueError("no manifest of Lance")
+        raise ValueError("invalid manifest of Lance")
     return _message(content, int.from_bytes(content[-_FOOTER:-8], "little"))
 
 
 def _message(content: bytes, at: int) -> bytes:
-    """The message at this place, behind its length."""
+    """Return the length-prefixed message at an offset."""
     length = int.from_bytes(content[at : at + 4], "little")
     if not 0 <= at < at + 4 + length <= len(content):
-        raise ValueError("a message that ends outside")
+        raise ValueError("invalid manifest: a message ends outside of the file")
     return content[at + 4 : at + 4 + length]
 
 
@@ -149,7 +147,7 @@ def _first(message: bytes, number: int) -> Any:
 
 
 def _fields(message: bytes) -> Iterator[tuple[int, Any]]:
-    """The fields of a message: numbers as int, all else as bytes."""
+    """Yield the fields of a message: numbers as int, everything else as bytes."""
     at = 0
     while at < len(message):
         key, at = _varint(message, at)
@@ -163,19 +161,19 @@ def _fields(message: bytes) -> Iterator[tuple[int, Any]]:
         elif kind in _FIXED:
             length = _FIXED[kind]
         else:
-            raise ValueError("the version's manifest is no protobuf message")
+            raise ValueError("invalid manifest: not a protobuf message")
         if at + length > len(message):
-            raise ValueError("a field that ends outside")
+            raise ValueError("invalid manifest: a field ends outside of the message")
         yield key >> 3, message[at : at + length]
         at += length
 
 
 def _varint(message: bytes, at: int) -> tuple[int, int]:
-    """The number that begins at `at`, and where it ends."""
+    """Return the number at an offset, and the offset after it."""
     value = shift = 0
     while True:
         if at >= len(message) or shift > 63:
-            raise ValueError("the version's manifest is cut off")
+            raise ValueError("invalid manifest: truncated")
         byte = message[at]
         value |= (byte & 127) << shift
         at, shift = at + 1, shift + 7

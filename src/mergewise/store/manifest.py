@@ -1,4 +1,4 @@
-"""The manifest: which version of each table an index consists of. It is replaced atomically, as the last step of a change."""
+"""The manifest: the version of each table in an index. It is replaced atomically, as the last step of a change."""
 
 from __future__ import annotations
 
@@ -17,30 +17,30 @@ from mergewise.errors import CorruptIndex, NewerFormat, NotAnIndex, OlderFormat,
 from mergewise.files import find_untrusted_entry, regular_bytes, write_whole
 from mergewise.ranges import short_repr
 
-# 4: the table of leaves may have a column of words in other languages than English, which older versions cannot write
+# 4: the table of leaves may have a column of words in languages other than English, which older versions cannot write
 FORMAT = 4
-# 5: rows wait for their vectors, which older versions would misread. The format is 4 again once none does
+# 5: some rows lack vectors, which older versions would misread. The format returns to 4 when all rows have vectors.
 WAITING = 5
 NAME = "manifest.json"
-# bytes: a million runs of numbers take less
+# maximum size in bytes: a million runs of numbers take less
 _LONGEST = 64_000_000
-# ids, numbers of documents and versions: as far as JSON's numbers are exact
+# maximum of ids, document numbers and versions: the largest exact number in JSON
 _HIGHEST = 2**53
 _WIDEST = 65_536
 _LONGEST_SPEC = 4096
-# of a table and of a file in the index: no separator, and no dot at the beginning
+# names of tables and files in the index: no separator, and no leading dot
 _LONGEST_NAME = 200
 _PLAIN_NAME = re.compile(rf"[A-Za-z0-9][A-Za-z0-9._-]{{0,{_LONGEST_NAME - 1}}}")
 
 Run: TypeAlias = tuple[int, int]
-"""The document numbers from the first up to, not including, the second."""
+"""Consecutive numbers, from the first up to, but not including, the second."""
 
 
 @dataclass(frozen=True, slots=True)
 class ViewState:
-    """A view of an index: its settings, and the documents that do not have it yet, as runs of their numbers.
+    """A view of an index: its settings, and the numbers of the documents that lack it, as runs.
 
-    A view is `offered` to questions once it was whole, also while documents that came later lack it.
+    A view is `offered` to queries once it has been complete, even while new documents lack it.
     """
 
     settings: Mapping[str, Any]
@@ -50,12 +50,14 @@ class ViewState:
 
 @dataclass(frozen=True)
 class Manifest:
-    """`tables` maps a table to the version that is part of the index; `mapped` a table to its files (`store.mapped`);
-    `trained` the vector indexes, by table and column, to the rows that there were when their partitions were chosen.
+    """The state of an index.
 
-    Ids below `next_id` and document numbers below `next_number` are taken. `unembedded` are the rows of a table that wait for
-    their vectors, as runs of ids. A run may go over ids that are of no row of the table. A table without runs has its vectors,
-    but its search indexes are still to be made of them.
+    `tables` maps each table to its current version, `mapped` each table to its files (`store.mapped`). `trained` maps the vector
+    indexes, TABLE.COLUMN, to the number of rows at their training.
+
+    Ids below `next_id` and document numbers below `next_number` are in use. `unembedded` maps tables to the rows that lack
+    vectors, as runs of ids. A run may cover ids that the table does not have. A table with an empty list has all its vectors,
+    but still needs its search indexes.
     """
 
     embedder: str
@@ -74,38 +76,35 @@ class Manifest:
         """The views that every document has."""
         return tuple(name for name, view in self.views.items() if not view.missing)
 
-    # every question is told it, and a server asks for it several times a question
+    # cached, because a server reads it several times per query
     @cached_property
     def snapshot(self) -> str:
-        """A short hash of the state that this is. Files of rows have names that were drawn, so that no other index has it."""
+        """A short hash of the state. Files of rows have random names, so the hash is unique among all indexes."""
         return blake2b(json.dumps(asdict(self), sort_keys=True).encode(), digest_size=8).hexdigest()
 
     @property
     def offered(self) -> tuple[str, ...]:
-        """The views that questions can use."""
+        """The views that queries can use."""
         return tuple(name for name, view in self.views.items() if view.offered or not view.missing)
 
 
 def read_manifest(directory: Path) -> Manifest | None:
-    """The manifest of the index in `directory`; None where there is nothing yet."""
+    """Read the manifest of the index in `directory`. Return None if the directory is missing or empty."""
     path = directory / NAME
     try:
         text = _read(path)
         if text is None and directory.is_dir() and any(not entry.name.startswith(".") for entry in directory.iterdir()):
-            raise NotAnIndex(
-                f"{directory} is a directory, but not a mergewise index",
-                "choose another --index, or an empty directory",
-            )
+            raise NotAnIndex(f"{directory} is not a mergewise index", "choose another --index, or an empty directory")
     except UnicodeDecodeError:
         raise _damage_error(directory) from None
     except NotADirectoryError:
         raise NotAnIndex(f"{directory} is not a mergewise index", "an index is a directory; choose another") from None
     except PermissionError as error:
-        raise NotAnIndex(f"{path} cannot be read: {error.strerror}", "check its permissions") from None
-    # no regular file, or a name that is too long or that no file can have
+        raise NotAnIndex(f"cannot read {path}: {error.strerror}", "check its permissions") from None
+    # not a regular file, or an invalid or too long name
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
-        raise NotAnIndex(f"{str(path)[:200]!r} cannot be read: {reason}", "choose another --index") from None
+        raise NotAnIndex(f"cannot read {str(path)[:200]!r}: {reason}", "choose another --index") from None
     return None if text is None else _parse(text, directory)
 
 
@@ -117,48 +116,48 @@ def _read(path: Path) -> str | None:
 
 
 def check_plain(directory: Path) -> None:
-    """Raises CorruptIndex where the index holds anything but folders and regular files, and StoreError where it cannot be read.
+    """Raise CorruptIndex if an index holds anything but folders and regular files, or StoreError if it is unreadable.
 
-    An index may have come with a clone: a link in it would have files elsewhere written, read or deleted.
+    An index may be part of a cloned repository. A link in it could make us read, write or delete files elsewhere.
     """
     try:
         strange = find_untrusted_entry(directory)
     except OSError as error:
-        raise StoreError(f"{directory} cannot be read: {error.strerror}", "check its permissions") from None
+        raise StoreError(f"cannot read {directory}: {error.strerror}", "check its permissions") from None
     if strange is not None:
         raise CorruptIndex(
-            f"{strange} is {'a link' if strange.is_symlink() else 'no regular file'}, which no index holds",
-            "do not trust this index; if the link is yours, put the folder itself in its place",
+            f"unexpected file in the index: {strange} is {'a link' if strange.is_symlink() else 'not a regular file'}",
+            "do not trust this index; if the link is yours, replace it by the folder itself",
         )
 
 
-# every question reads the manifest, which is mostly what it was
+# every query reads the manifest, which seldom changes
 @lru_cache(4)
 def _parse(text: str, directory: Path) -> Manifest:
     try:
         raw = _record(text)
     except ValueError:
-        # the tables of an index stand beside it
+        # tables next to the manifest show that this is an index
         if any(directory.glob("*.lance")):
             raise _damage_error(directory) from None
         raise NotAnIndex(f"{directory / NAME} is not a mergewise manifest", "choose another --index") from None
     return manifest_of(raw, directory)
 
 
-def parse_manifest(content: bytes, place: object, beside: str) -> tuple[Manifest, Any]:
-    """The manifest of the index in a place that is no directory, and what stands beside it under a name of its own.
+def parse_manifest(content: bytes, place: object, extra: str) -> tuple[Manifest, Any]:
+    """Parse a manifest with an extra field. Return the manifest and the field's value.
 
-    Raises NotAnIndex, and what `read_manifest` raises for formats and fields.
+    Raises NotAnIndex, and the errors of `manifest_of`.
     """
     try:
         raw = _record(content.decode("utf-8"))
     except ValueError:
         raise NotAnIndex(f"{place}/{NAME} is not a mergewise manifest", "choose another --index") from None
-    return manifest_of({name: value for name, value in raw.items() if name != beside}, place), raw.get(beside)
+    return manifest_of({name: value for name, value in raw.items() if name != extra}, place), raw.get(extra)
 
 
 def _record(text: str) -> dict[str, Any]:
-    """Raises ValueError where it is none."""
+    """Parse the record of a manifest. Raise ValueError if it is invalid."""
     try:
         raw = json.loads(text)
         if type(raw["format"]) is not int:
@@ -169,25 +168,27 @@ def _record(text: str) -> dict[str, Any]:
 
 
 def manifest_of(raw: Mapping[str, Any], place: object) -> Manifest:
-    """The manifest out of its record. Raises NewerFormat, OlderFormat and CorruptIndex."""
+    """Convert a record to a manifest. Raises NewerFormat, OlderFormat or CorruptIndex."""
     written_by = raw["format"]
     if written_by > WAITING:
         raise NewerFormat(
-            f"{place} has format {short_repr(written_by)}, this mergewise reads up to {WAITING}", "upgrade mergewise"
+            f"{place} has format {short_repr(written_by)} (this mergewise reads up to {WAITING})", "upgrade mergewise"
         )
     if written_by < FORMAT:
         raise OlderFormat(
-            f"{place} has format {short_repr(written_by)}, this mergewise reads {FORMAT} and {WAITING}",
+            f"{place} has format {short_repr(written_by)} (this mergewise reads {FORMAT} and {WAITING})",
             "index the documents again into a new directory",
         )
     try:
         manifest = _manifest(raw)
         wrong = next(_faults(manifest), None)
-    # what a field of another shape brings
+    # errors that a missing or malformed field raises
     except (TypeError, KeyError, ValueError, AttributeError):
-        wrong = "it lacks fields"
+        wrong = "missing or malformed fields"
     if wrong is not None:
-        raise CorruptIndex(f"{place}/{NAME} is no manifest: {wrong}", "index the documents again into a new directory")
+        raise CorruptIndex(
+            f"invalid manifest {place}/{NAME}: {wrong}", "index the documents again into a new directory"
+        )
     return manifest
 
 
@@ -196,28 +197,28 @@ def _damage_error(directory: Path) -> CorruptIndex:
 
 
 def _faults(manifest: Manifest) -> Iterator[str]:
-    """What is wrong with the types, ranges and sizes of the fields."""
+    """Yield the invalid types, ranges and sizes of the fields."""
     views = manifest.views
     if not isinstance(manifest.embedder, str) or not 0 < len(manifest.embedder) <= _LONGEST_SPEC:
-        yield "its embedder is not a spec"
+        yield "invalid embedder"
     if not _is_count(manifest.dimension, _WIDEST):
-        yield f"its dimension is not a number up to {_WIDEST}"
+        yield f"invalid dimension (expected 0 to {_WIDEST})"
     if not (_is_count(manifest.next_id) and _is_count(manifest.next_number)):
-        yield "the numbers that are free are not numbers"
+        yield "invalid next id or document number"
     if not views or any(len(name) > _LONGEST_NAME or not isinstance(of.settings, dict) for name, of in views.items()):
-        yield "its views have no settings"
+        yield "invalid views (expected names with settings)"
     if not all(_are_runs(view.missing, manifest.next_number) for view in views.values()):
-        yield "the documents that a view lacks are not runs of numbers"
+        yield "invalid missing documents of a view (expected runs of numbers)"
     if not all(type(view.offered) is bool for view in views.values()):
-        yield "whether its views are offered is not said"
+        yield "invalid `offered` of a view (expected true or false)"
     if not all(_is_plain(name) and _are_runs(runs, manifest.next_id) for name, runs in manifest.unembedded.items()):
-        yield "the rows that wait for vectors are not runs of ids"
+        yield "invalid rows without vectors (expected runs of ids)"
     if not all(_is_plain(name) and _is_count(version) for name, version in manifest.tables.items()):
-        yield "its tables are not names with versions"
+        yield "invalid tables (expected names with versions)"
     if not all(_is_count(rows) for rows in manifest.trained.values()):
-        yield "its vector indexes have no numbers of rows"
+        yield "invalid vector indexes (expected numbers of rows)"
     if not all(_is_plain(name) and _is_mapping(raw, manifest.next_id) for name, raw in manifest.mapped.items()):
-        yield "its mapped files are not names with numbers of rows"
+        yield "invalid mapped files (expected names with numbers of rows)"
 
 
 def _are_runs(runs: Sequence[Run], end: int) -> bool:
@@ -226,7 +227,7 @@ def _are_runs(runs: Sequence[Run], end: int) -> bool:
 
 
 def _is_mapping(raw: Mapping[str, Any], next_id: int) -> bool:
-    """Whether it is what `store.mapped.Mapped` is made of."""
+    """Return whether a value has the form of `store.mapped.Mapped`."""
     numbered = [*raw["segments"], *raw.get("address_files", ())]
     files = [file for file, _ in numbered] + ([] if raw["addresses"] is None else [raw["addresses"]])
     ids = raw["end"], raw.get("indexed", 0)
@@ -259,18 +260,18 @@ def _runs(raw: Sequence[Sequence[int]]) -> tuple[Run, ...]:
 
 
 def write_manifest(directory: Path, manifest: Manifest) -> None:
-    """Replace the manifest in one step, under the writer's lock: it is on the disk whole before it takes the name."""
+    """Replace the manifest atomically, under the writer's lock: the complete file is renamed."""
     write_whole(directory / NAME, json.dumps(manifest_record(manifest), indent=1).encode())
-    # what killed writers left
-    for left in directory.glob(f".{NAME}.*"):
-        left.unlink(missing_ok=True)
+    # temporary files of killed writers
+    for temporary in directory.glob(f".{NAME}.*"):
+        temporary.unlink(missing_ok=True)
 
 
 def manifest_record(manifest: Manifest) -> dict[str, Any]:
-    """The manifest as it is written."""
+    """Convert a manifest to its record."""
     raw = {**asdict(manifest), "format": WAITING if manifest.unembedded else FORMAT}
     if not manifest.unembedded:
-        # a field that older versions do not know
+        # older versions do not know this field
         del raw["unembedded"]
     return raw
 
@@ -279,7 +280,7 @@ def manifest_record(manifest: Manifest) -> dict[str, Any]:
 
 
 def without(runs: Sequence[Run], numbers: Collection[int]) -> tuple[Run, ...]:
-    """The runs without these numbers."""
+    """Remove numbers from runs."""
     left: list[Run] = []
     for first, end in runs:
         for number in sorted(number for number in numbers if first <= number < end):
@@ -292,19 +293,19 @@ def without(runs: Sequence[Run], numbers: Collection[int]) -> tuple[Run, ...]:
 
 
 def without_span(runs: Sequence[Run], first: int, end: int) -> tuple[Run, ...]:
-    """The runs without the numbers from `first` up to, not including, `end`."""
+    """Remove the numbers from `first` up to, but not including, `end`."""
     parts = (part for a, b in runs for part in ((a, min(b, first)), (max(a, end), b)))
     return tuple((a, b) for a, b in parts if a < b)
 
 
 def with_run(runs: Sequence[Run], first: int, end: int) -> tuple[Run, ...]:
-    """The runs and one more, which begins where the last one ends, or behind it."""
+    """Append a run, which must begin at or after the end of the last run."""
     if runs and runs[-1][1] == first:
         return (*runs[:-1], (runs[-1][0], end))
     return (*runs, (first, end))
 
 
 def holds(runs: Sequence[Run], number: int) -> bool:
-    """Whether the number lies in one of the runs, which are in order."""
+    """Return whether a number is in one of the sorted runs."""
     at = bisect_right(runs, number, key=itemgetter(0)) - 1
     return at >= 0 and number < runs[at][1]

@@ -1,11 +1,11 @@
-"""Rows by id without a query: a copy of a table's rows as Arrow files, mapped into memory and sorted by id.
+"""Rows by id without a query: copies of a table's rows in memory-mapped Arrow files, sorted by id.
 
-A row never changes once it has an id, so a file of rows stays right for ever: rows of documents that are gone are not asked
-for, or are recognised by their document's number. The writer adds a file for what came since the last one; files of
-similar size are joined. Rows that no file holds yet, or whose file is gone, are read from the table: the files only save time.
+A row never changes once it has an id, so a file of rows stays valid for ever. Rows of deleted documents are recognised by their
+document's number. The writer adds a file for new rows, and merges files of similar size. The files only save time: rows without
+a file, or with a missing file, are read from the table.
 
-Searches answer with row addresses, which cost nothing to give. Files of addresses, sorted, say which ids they are: one more for
-what came, joined as the files of rows are. They hold until the table is compacted, and are written anew then.
+Searches return row addresses, which are free. Sorted files of addresses map them to ids. Each batch of new rows adds a file, and
+files are merged like files of rows. Compaction of the table makes them invalid, so they are then written again.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ if TYPE_CHECKING:
 log = logging.getLogger("mergewise")
 
 FOLDER = "mapped"
-# of rows that are written together, and so in memory at once
+# bytes of rows that are written, and so in memory, at once
 BLOCK_BYTES = 256_000_000
-# a file is joined to the one before it unless that one is so many times as large
+# a file is merged with the one before it, unless that one is more than this many times larger
 SIMILAR = 4
 
 IntArray: TypeAlias = npt.NDArray[np.int64]
@@ -45,7 +45,7 @@ BlockRows = TypeVar("BlockRows")
 
 @dataclass(frozen=True, slots=True)
 class RowFile:
-    """A file with so many rows. The ids of one come after those of the file before."""
+    """A file and its number of rows. Ids increase from file to file."""
 
     file: str
     rows: int
@@ -53,9 +53,9 @@ class RowFile:
 
 @dataclass(frozen=True, slots=True)
 class Mapped:
-    """What the manifest keeps of one table's files: they hold every row whose id is below `end` and whose document stands.
+    """The manifest's entry for one table's files. They hold all rows of existing documents with ids below `end`.
 
-    The vector indexes of the table have every row whose id is below `indexed`; 0 where that is not known.
+    The table's vector indexes hold all rows with ids below `indexed`, or an unknown set if it is 0.
     """
 
     segments: tuple[RowFile, ...] = ()
@@ -64,7 +64,7 @@ class Mapped:
     indexed: int = 0
 
     def as_dict(self) -> dict[str, Any]:
-        """An older mergewise knows one file of addresses: it asks the table for the others."""
+        """Return the JSON form. Older versions read only the first file of addresses, and the table for the rest."""
         return {
             "segments": [[s.file, s.rows] for s in self.segments],
             "addresses": self.addresses[0].file if self.addresses else None,
@@ -80,7 +80,7 @@ class Mapped:
         segments = tuple(RowFile(*segment) for segment in raw["segments"])
         files = raw.get("address_files")
         if files is None:
-            # as an older mergewise wrote it: one file with all of them
+            # the form of an older mergewise: one file with all addresses
             files = [] if raw["addresses"] is None else [(raw["addresses"], sum(s.rows for s in segments))]
         return cls(segments, tuple(RowFile(*file) for file in files), raw["end"], raw.get("indexed", 0))
 
@@ -90,38 +90,38 @@ class Mapped:
 
 
 def files_of(mapped: Mapping[str, Mapping[str, Any]]) -> set[str]:
-    """Return the files of all tables, as a manifest names them."""
+    """Return the names of all mapped files in a manifest."""
     return {file for raw in mapped.values() for file in Mapped.of(raw).files}
 
 
 class MappedRows:
-    """The rows of one table in one state, as far as files hold them. What the state `before` has open is not opened again."""
+    """The mapped rows of one table in one state. Files that the earlier state `before` has open are not opened again."""
 
     def __init__(self, place: Place, mapping: Mapped, before: MappedRows | None = None) -> None:
         self._place = place
         self._mapping = mapping
         self.end, self.indexed = mapping.end, mapping.indexed
         opened: dict[str, pa.Table] = {} if before is None else before._opened.copy()
-        # columns of vectors, as they are stored, with the ids of their rows
+        # columns of vectors in stored form, with the ids of their rows
         self._vectors: dict[str, list[tuple[IntArray, FloatArray]]] = {}
         self._opened: dict[str, pa.Table] = {name: opened[name] for name in mapping.files if name in opened}
 
     @cached_property
     def _blocks(self) -> list[tuple[IntArray, pa.Table]]:
-        """Ids and rows of each block of each file. A file that is gone is left out."""
+        """The ids and rows of each block of each file. Missing files are left out."""
         tables = (self._table(segment.file) for segment in self._mapping.segments)
         blocks = (block for table in tables if table is not None for block in _blocks_of(table))
         return [(block["id"].chunk(0).to_numpy(), block) for block in blocks]
 
     @cached_property
     def addresses(self) -> list[tuple[IntArray, IntArray]]:
-        """Addresses and ids of each file, sorted by address."""
+        """The addresses and ids of each file, sorted by address."""
         tables = (self._table(file.file) for file in self._mapping.addresses)
         return [address_columns(table) for table in tables if table is not None and len(table)]
 
     @property
     def is_whole(self) -> bool:
-        """Whether no file is gone."""
+        """True if all files are present."""
         return len(self._blocks) > 0 and sum(len(known) for known, _ in self._blocks) == sum(
             segment.rows for segment in self._mapping.segments
         )
@@ -133,50 +133,50 @@ class MappedRows:
         return table
 
     def ids_at(self, addresses: IntArray) -> IntArray:
-        """The ids of rows by address; -1 where no file knows."""
+        """Return the ids of rows by address, or -1 for unknown addresses."""
         ids = np.full(len(addresses), -1, np.int64)
-        for known, of in self.addresses:
-            ids = np.where(ids < 0, look_up(known, addresses, of), ids)
+        for known, known_ids in self.addresses:
+            ids = np.where(ids < 0, look_up(known, addresses, known_ids), ids)
         return ids
 
     def ids_from(self, first: int) -> IntArray:
-        """The ids of all rows from this one on."""
+        """Return all ids from `first` on."""
         parts = [known[np.searchsorted(known, first) :] for known, _ in self._blocks]
         return np.concatenate(parts) if parts else np.empty(0, np.int64)
 
     def documents_of(self, ids: IntArray) -> IntArray:
-        """The numbers of the documents of rows; -1 where no file knows."""
+        """Return the document numbers of rows, or -1 for unmapped rows."""
         numbers = np.full(len(ids), -1, np.int64)
-        for asked, at, table in _places(ids, self._blocks):
+        for asked, at, table in _locate(ids, self._blocks):
             numbers[asked] = table[NUMBER].chunk(0).to_numpy()[at]
         return numbers
 
     def by_document(self) -> Iterator[tuple[IntArray, IntArray]]:
-        """The ids of all rows, with the numbers of their documents."""
+        """Yield the ids of all rows with their document numbers, block by block."""
         return ((known, table[NUMBER].chunk(0).to_numpy()) for known, table in self._blocks)
 
     def take(self, ids: IntArray, columns: Sequence[str]) -> Iterator[tuple[IntArray, pa.Table]]:
-        """Rows by id, some from each block: where in `ids` they were asked for, and the columns that it has."""
-        for asked, at, table in _places(ids, self._blocks):
+        """Yield rows by id, block by block: their positions in `ids`, and their available columns."""
+        for asked, at, table in _locate(ids, self._blocks):
             names = set(table.column_names)
             yield asked, table.select([column for column in columns if column in names]).take(pa.array(at))
 
     def vectors(self, ids: IntArray, column: str) -> Iterator[tuple[IntArray, FloatArray]]:
-        """A column of vectors by id, some from each block: where in `ids` they were asked for, and the vectors."""
+        """Yield vectors by id, block by block: their positions in `ids`, and the vectors."""
         if column not in self._vectors:
             self._vectors[column] = [
                 (known, table[column].chunk(0).flatten().to_numpy(zero_copy_only=True).reshape(len(table), -1))
                 for known, table in self._blocks
                 if column in table.column_names
             ]
-        for asked, at, vectors in _places(ids, self._vectors[column]):
+        for asked, at, vectors in _locate(ids, self._vectors[column]):
             yield asked, vectors[at].astype(np.float32)
 
 
-def _places(
+def _locate(
     ids: IntArray, blocks: Iterable[tuple[IntArray, BlockRows]]
 ) -> Iterator[tuple[IntArray, IntArray, BlockRows]]:
-    """Blocks with some of the rows: where in `ids` they were asked for, and where they stand in the block."""
+    """Yield the blocks that hold some of the ids, with positions in `ids` and in the block."""
     for known, rows in blocks:
         at = np.minimum(known.searchsorted(ids), len(known) - 1)
         asked = np.flatnonzero(known[at] == ids)
@@ -185,13 +185,13 @@ def _places(
 
 
 def address_columns(table: pa.Table) -> tuple[IntArray, IntArray]:
-    """Addresses, sorted, and the ids of the rows there."""
+    """Return the sorted addresses and the ids of their rows."""
     rows = table.combine_chunks() if table["address"].num_chunks != 1 else table
     return rows["address"].chunk(0).to_numpy(), rows["id"].chunk(0).to_numpy()
 
 
 def look_up(known: IntArray, wanted: IntArray, values: IntArray) -> IntArray:
-    """The value at each wanted key of a sorted array; -1 where it is missing."""
+    """Return the value for each wanted key of the sorted array `known`, or -1 for missing keys."""
     if not len(known):
         return np.full(len(wanted), -1, np.int64)
     at = np.minimum(known.searchsorted(wanted), len(known) - 1)
@@ -199,12 +199,12 @@ def look_up(known: IntArray, wanted: IntArray, values: IntArray) -> IntArray:
 
 
 def _fetch_table(place: Place, file: str) -> pa.Table | None:
-    """A file of the place, opened; one that was damaged here comes anew where there is another copy."""
-    for anew in (False, True):
+    """Open a file of the place. A damaged local copy is fetched again if the place has another."""
+    for again in (False, True):
         try:
-            path = place.fetch(file, anew=anew)
+            path = place.fetch(file, again=again)
         except OSError as error:
-            log.info("%s of %s is not there (%s): its rows come from the table", file, place, error)
+            log.info("%s of %s is missing, its rows come from the table: %s", file, place, error)
             return None
         if (table := _open(path)) is not None:
             return table
@@ -214,7 +214,7 @@ def _fetch_table(place: Place, file: str) -> pa.Table | None:
 def _open(path: Path) -> pa.Table | None:
     try:
         mapped = pa.memory_map(str(path))
-        _refuse_packed(memoryview(mapped.read_buffer()))
+        _refuse_compressed(memoryview(mapped.read_buffer()))
         table = _with_plain_fields(pa.ipc.open_file(mapped).read_all())
         table.validate()
         for column in table.columns:
@@ -222,22 +222,22 @@ def _open(path: Path) -> pa.Table | None:
                 _check_layout(chunk)
         return table
     except (OSError, pa.ArrowException, ValueError, struct.error) as error:
-        log.info("%s cannot be read (%s): its rows come from the table", path, error)
+        log.info("cannot read %s, its rows come from the table: %s", path, error)
         return None
 
 
-# places of fields in the tables of the format (`File.fbs` and `Message.fbs` of Arrow), bytes of a block and of the file's end
+# field positions in the format's tables (`File.fbs` and `Message.fbs` of Arrow), and the bytes of a block and of the file's end
 _DICTIONARIES, _BATCHES, _HEADER, _COMPRESSION = 2, 3, 2, 3
 _BLOCK, _END = 24, 10
-# of a file: each holds BLOCK_BYTES but the last
+# maximum number of blocks in a file
 _MOST_BLOCKS = 100_000
 
 
-def _refuse_packed(content: memoryview) -> None:
-    """Raises ValueError where batches are compressed, or dictionaries are there: what they unpack to nobody knows beforehand.
+def _refuse_compressed(content: memoryview) -> None:
+    """Raise ValueError for compressed batches and dictionaries, because their unpacked size is unbounded.
 
-    Arrow unpacks as it opens a file. So its footer is read here, which says where the messages of the batches stand, and of
-    each message whether its batch is compressed. Nothing that is written here is.
+    Arrow unpacks them when it opens a file. So this reads the footer, which locates the messages of all batches, and checks
+    each message for compression. Our own files have neither.
     """
     if len(content) < _END:
         return
@@ -247,7 +247,7 @@ def _refuse_packed(content: memoryview) -> None:
         raise ValueError("dictionaries")
     for block in _blocks(content, footer, _BATCHES):
         message = _number(content, "<q", block)
-        # behind the mark of a message, and its length
+        # skip the message's mark and length
         message += 8 if _number(content, "<i", message) == -1 else 4
         header = _field(content, message + _number(content, "<I", message), _HEADER)
         if header and _field(content, header + _number(content, "<I", header), _COMPRESSION):
@@ -255,7 +255,7 @@ def _refuse_packed(content: memoryview) -> None:
 
 
 def _blocks(content: memoryview, footer: int, field: int) -> range:
-    """Where the blocks of this field of the footer stand."""
+    """Return the offsets of the blocks in a field of the footer."""
     if not (at := _field(content, footer, field)):
         return range(0)
     at += _number(content, "<I", at)
@@ -265,7 +265,7 @@ def _blocks(content: memoryview, footer: int, field: int) -> range:
 
 
 def _field(content: memoryview, table: int, field: int) -> int:
-    """Where a field of a flatbuffer's table stands; 0 where the table does not have it."""
+    """Return the offset of a field of a flatbuffer's table, or 0 if the field is missing."""
     fields = table - _number(content, "<i", table)
     at = 4 + 2 * field
     offset = _number(content, "<H", fields + at) if at < _number(content, "<H", fields) else 0
@@ -274,12 +274,12 @@ def _field(content: memoryview, table: int, field: int) -> int:
 
 def _number(content: memoryview, form: str, at: int) -> int:
     if at < 0:
-        raise ValueError("offsets that lead outside")
+        raise ValueError("invalid offsets")
     return int(struct.unpack_from(form, content, at)[0])
 
 
 def _check_layout(array: pa.Array) -> None:
-    """A type that tables have, and offsets of texts and lists that lead nowhere outside: Arrow follows them without looking.
+    """Check the type of an array, and the offsets of texts and lists, which Arrow follows without a check.
 
     The rows themselves are not read.
     """
@@ -291,9 +291,9 @@ def _check_layout(array: pa.Array) -> None:
             content = None if pa.types.is_list(kind) else array.buffers()[2]
             end = len(array.values) if pa.types.is_list(kind) else 0 if content is None else content.size
             if at[0] < 0 or at[-1] > end or bool((at[1:] < at[:-1]).any()):
-                raise ValueError("offsets that lead outside")
+                raise ValueError("invalid offsets")
     elif not (pa.types.is_fixed_size_list(kind) or pa.types.is_primitive(kind)):
-        raise ValueError(f"a column of the type {kind}")
+        raise ValueError(f"unexpected column type: {kind}")
     if pa.types.is_list(kind) or pa.types.is_fixed_size_list(kind):
         _check_layout(array.values)
 
@@ -302,7 +302,7 @@ def _check_layout(array: pa.Array) -> None:
 
 
 class MappingWriter:
-    """Writes the files of one table. Nothing that a manifest names is ever written over."""
+    """A writer for the files of one table. It never overwrites a file that a manifest names."""
 
     def __init__(self, place: Place, table: str, mapping: Mapped) -> None:
         self._place = place
@@ -311,39 +311,39 @@ class MappingWriter:
         self._table = table
         self._mapping = mapping
 
-    def with_rows(self, parts: Iterable[pa.Table], living: Callable[[], IntArray]) -> Mapped:
-        """The files, and one for these rows, which are sorted by id and come after all that the files hold.
+    def with_rows(self, parts: Iterable[pa.Table], document_numbers: Callable[[], IntArray]) -> Mapped:
+        """Write a file of new rows, sorted by id. All ids must be above those in the present files.
 
-        `living` gives the numbers of the documents that stand, sorted: joined files hold rows of no other.
+        `document_numbers` returns the sorted numbers of all documents. Merged files drop the rows of other documents.
         """
         fresh, end = self._write(parts)
 
         def join(tables: Sequence[pa.Table]) -> RowFile | None:
-            standing = living()
-            return self._write(rows_of_documents(block, standing) for table in tables for block in _blocks_of(table))[0]
+            existing = document_numbers()
+            return self._write(rows_of_documents(block, existing) for table in tables for block in _blocks_of(table))[0]
 
-        segments = self._with_similar_joined([*self._mapping.segments, *([fresh] if fresh else [])], join)
+        segments = self._join_similar([*self._mapping.segments, *([fresh] if fresh else [])], join)
         return replace(self._mapping, segments=segments, end=max(end, self._mapping.end))
 
-    def _with_similar_joined(
+    def _join_similar(
         self, files: Sequence[RowFile], join: Callable[[Sequence[pa.Table]], RowFile | None]
     ) -> tuple[RowFile, ...]:
         files = list(files)
         while len(files) > 1 and files[-1].rows * SIMILAR >= files[-2].rows:
             last = 2
-            # all that would be joined one after the other, at once
+            # join a whole chain of similar files at once
             while last < len(files) and sum(f.rows for f in files[-last:]) * SIMILAR >= files[-last - 1].rows:
                 last += 1
             tables = [table for f in files[-last:] if (table := _fetch_table(self._place, f.file)) is not None]
             if len(tables) < last:
-                # one is gone: what the others hold stays
+                # a file is missing, so leave the others unmerged
                 break
             joined = join(tables)
             files[-last:] = [joined] if joined else []
         return tuple(files)
 
     def _write(self, parts: Iterable[pa.Table]) -> tuple[RowFile | None, int]:
-        """One file of blocks, or None if there is no row, and the first id after its rows."""
+        """Write rows to a new file. Return the file, or None without rows, and the first id after its rows."""
         rows = end = 0
         file = self._new_file("rows")
         writer = None
@@ -361,7 +361,7 @@ class MappingWriter:
         return RowFile(file, rows), end
 
     def with_addresses(self, addresses: IntArray, ids: IntArray) -> Mapped:
-        """The files, and one for the addresses of these rows, if there are any."""
+        """Write a file of the rows' addresses, if there are any."""
         if not len(addresses):
             return self._mapping
         fresh = self._write_addresses(addresses, ids)
@@ -370,7 +370,7 @@ class MappingWriter:
             columns = zip(*map(address_columns, tables), strict=True)
             return self._write_addresses(*(np.concatenate(column) for column in columns))
 
-        return replace(self._mapping, addresses=self._with_similar_joined([*self._mapping.addresses, fresh], join))
+        return replace(self._mapping, addresses=self._join_similar([*self._mapping.addresses, fresh], join))
 
     def _write_addresses(self, addresses: IntArray, ids: IntArray) -> RowFile:
         order = np.argsort(addresses, kind="stable")
@@ -381,30 +381,30 @@ class MappingWriter:
         return RowFile(file, len(table))
 
     def _new_file(self, kind: str) -> str:
-        """An empty file of a name that was never used: a reader may still hold the file of an older state."""
+        """Create an empty file under a new name, because a reader may still use the file of an older state."""
         handle, path = new_file(self._folder, f"{self._table}-{kind}-", ".arrow")
         os.close(handle)
         return path.name
 
 
 def _blocks_of(table: pa.Table) -> Iterator[pa.Table]:
-    """The blocks of a file, without a copy."""
+    """Yield the blocks of a file without copying them."""
     return (pa.Table.from_batches([batch]) for batch in table.to_batches() if len(batch))
 
 
-def rows_of_documents(rows: pa.Table, living: IntArray) -> pa.Table:
-    """The rows of documents that stand: mapped files keep the others for a while."""
-    stands = look_up(living, rows[NUMBER].to_numpy(), living) >= 0
-    return rows if stands.all() else rows.filter(pa.array(stands))
+def rows_of_documents(rows: pa.Table, numbers: IntArray) -> pa.Table:
+    """Drop the rows of deleted documents, which mapped files keep for a while. `numbers` are those of all documents, sorted."""
+    exists = look_up(numbers, rows[NUMBER].to_numpy(), numbers) >= 0
+    return rows if exists.all() else rows.filter(pa.array(exists))
 
 
 def _with_plain_fields(table: pa.Table) -> pa.Table:
-    """The same columns. Whether they may lack values differs between tables that versions of mergewise made."""
+    """Make all columns nullable, because versions of mergewise differ in that."""
     return pa.Table.from_arrays(table.columns, [field.name for field in table.schema])
 
 
 def _regroup(parts: Iterable[pa.Table]) -> Iterator[pa.Table]:
-    """The same rows in blocks of about BLOCK_BYTES, each in one piece; the last may be small."""
+    """Regroup rows into contiguous blocks of about BLOCK_BYTES. The last block may be smaller."""
     waiting: list[pa.Table] = []
     for part in parts:
         waiting += [_with_plain_fields(part)] if len(part) else []
@@ -416,10 +416,10 @@ def _regroup(parts: Iterable[pa.Table]) -> Iterator[pa.Table]:
 
 
 def drop_unnamed(directory: Path, named: set[str], older_than: float) -> None:
-    """Delete the files that no state names, once they are so many seconds old."""
+    """Delete the mapped files that are not in `named`. `older_than` is their minimum age in seconds."""
     for path in (directory / FOLDER).glob("*.arrow"):
         try:
             if path.name not in named and time() - path.stat().st_mtime > older_than:
                 path.unlink()
         except OSError:
-            log.debug("%s cannot be removed now", path)
+            log.debug("cannot remove %s now", path)

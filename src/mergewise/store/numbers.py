@@ -1,4 +1,4 @@
-"""Numbers of documents as sorted arrays, and the filters that searches go through."""
+"""Document numbers as sorted arrays, and the document filters of searches."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from mergewise.store.mapped import IntArray, look_up
 
 BoolArray = npt.NDArray[np.bool_]
 
-# A number in a condition costs the database as much as so many rows that a search reads beyond those asked for, measured at
-# 200,000 documents (benchmarks/filters.py). Ranges cost about as much as numbers.
+# A number in a condition costs the database as much as a search that reads this many more rows, measured at 200,000 documents
+# (benchmarks/filters.py). A range costs about as much as a number.
 ROWS_OF_A_NUMBER = 10
 
 
@@ -25,7 +25,7 @@ class DocumentNumbers(Set[int]):
     __slots__ = ("array",)
 
     def __init__(self, array: IntArray) -> None:
-        """The array is sorted, and holds each number once."""
+        """Wrap a sorted array without duplicates."""
         self.array = array
 
     @classmethod
@@ -49,7 +49,7 @@ class DocumentNumbers(Set[int]):
         return self.without(other if isinstance(other, DocumentNumbers) else DocumentNumbers.of(other))
 
     def holds(self, numbers: IntArray) -> BoolArray:
-        """Whether each of the numbers, which are at least 0, is in the set."""
+        """Return for each number whether it is in the set. Numbers must be at least 0."""
         return look_up(self.array, numbers, self.array) >= 0
 
     def without(self, other: DocumentNumbers) -> DocumentNumbers:
@@ -58,14 +58,14 @@ class DocumentNumbers(Set[int]):
 
 @dataclass(frozen=True)
 class DocumentFilter:
-    """The documents whose rows a search gives: those with these numbers, or all but them. `share` is what it leaves of all."""
+    """The documents that a search may return: these numbers, or all others. `share` is their share of all documents."""
 
     numbers: DocumentNumbers
     excludes: bool
     share: float
 
     def holds(self, numbers: IntArray) -> BoolArray:
-        """Whether a search gives rows of these documents."""
+        """Return for each document whether a search may return its rows."""
         held = self.numbers.holds(numbers)
         return ~held if self.excludes else held
 
@@ -74,16 +74,16 @@ class DocumentFilter:
         return self.share == 1.0
 
     def depth(self, wanted: int) -> int:
-        """How many rows of any document hold so many that meet it, if it is met here as often as everywhere."""
+        """Return the number of unfiltered rows that hold `wanted` filtered ones on average."""
         return int(np.ceil(wanted / self.share))
 
     def is_cheaper_as_condition(self, wanted: int) -> bool:
-        """Whether `condition` costs the database less than to read so much deeper for the `wanted` rows."""
+        """Return whether `condition` costs less than reading `depth(wanted)` rows."""
         return not self.excludes and len(self._runs) * ROWS_OF_A_NUMBER < self.depth(wanted)
 
     @cached_property
     def condition(self) -> str:
-        """The numbers as a condition on rows."""
+        """The numbers as an SQL condition on rows."""
         return within(self._runs)
 
     @cached_property
@@ -92,20 +92,20 @@ class DocumentFilter:
 
 
 def sorted_once(numbers: IntArray) -> IntArray:
-    """As `numpy.unique`, which is many times slower where most are in order."""
+    """Sort and deduplicate. This is much faster than `numpy.unique` on mostly sorted numbers."""
     numbers = np.sort(numbers, kind="stable")
     return numbers[np.concatenate([[True], numbers[1:] != numbers[:-1]])] if len(numbers) else numbers
 
 
 def runs_of(numbers: IntArray) -> IntArray:
-    """The first and the last number of each run, (runs, 2), of sorted numbers."""
+    """Return the first and last number of each run of sorted numbers, shape (runs, 2)."""
     ends = np.flatnonzero(np.diff(numbers) != 1)
     firsts, lasts = np.concatenate([[0], ends + 1]), np.concatenate([ends, [len(numbers) - 1]])
     return np.stack([numbers[firsts], numbers[lasts]], 1) if len(numbers) else np.empty((0, 2), np.int64)
 
 
 def within(runs: IntArray) -> str:
-    """A condition for these runs of document numbers: ranges, and the single ones in a list."""
+    """Write runs of document numbers as an SQL condition: ranges, and single numbers in a list."""
     single = runs[:, 0] == runs[:, 1]
     parts = [f"doc between {first} and {last}" for first, last in runs[~single].tolist()]
     if single.any():
@@ -118,4 +118,4 @@ def sql_numbers(numbers: Iterable[int]) -> str:
 
 
 EVERYTHING = DocumentFilter(DocumentNumbers(np.empty(0, np.int64)), excludes=True, share=1.0)
-"""The filter that leaves nothing out."""
+"""The filter that admits all documents."""

@@ -1,4 +1,4 @@
-"""Columns of a whole table in memory, extended from one state of an index to the next."""
+"""Columns of a whole table in memory, updated from one state of an index to the next."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from mergewise.store.tables import NUMBER
 
 @dataclass(frozen=True, slots=True)
 class SortedColumns:
-    """Columns of numbers, by name, sorted by the first of them, equal ones by the second. The column of documents is one."""
+    """Numeric columns by name, sorted by the first column, then by the second. The document column is always included."""
 
     columns: Mapping[str, npt.NDArray[Any]]
 
     @classmethod
     def of(cls, table: pa.Table) -> SortedColumns:
-        """At least two columns, the column of documents among them."""
+        """Sort a table of at least two columns. The document column must be one of them."""
         table = table.sort_by([(name, "ascending") for name in table.column_names[:2]])
         return cls({name: table[name].to_numpy() for name in table.column_names})
 
@@ -30,7 +30,10 @@ class SortedColumns:
         return len(self.columns[NUMBER])
 
     def with_changes(self, added: pa.Table, gone: DocumentNumbers) -> SortedColumns:
-        """Without the rows of documents that are gone, and with those added, whose second column is not below any other."""
+        """Drop the rows of deleted documents and insert the added rows.
+
+        No value in the second column of the added rows may be below an existing one.
+        """
         if not len(added) and not len(gone):
             return self
         stays = ~gone.holds(self.columns[NUMBER])
@@ -41,5 +44,5 @@ class SortedColumns:
 
 
 def all_columns(columns: Sequence[str]) -> list[str]:
-    """These columns and that of documents, which tells which rows go."""
+    """Return the columns and the document column, which tells which rows to drop."""
     return list(dict.fromkeys([*columns, NUMBER]))

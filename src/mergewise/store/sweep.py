@@ -1,8 +1,7 @@
-"""What no state of an index needs any more, and how much of it stays for readers in the middle of a question.
+"""Deletion of files that no state of an index needs, except recent ones that a reader may still use.
 
-A change leaves the old versions of LanceDB's tables behind; a killed writer leaves files that no version names. LanceDB's own
-clean-up comes only with compaction, which needs room on the disk and moves rows. So files are told here by the versions that
-name them.
+A change leaves old versions of LanceDB's tables behind, and a killed writer leaves files that no version names. LanceDB cleans up
+only during compaction, which needs disk space and moves rows. So this module finds unneeded files by the versions that name them.
 """
 
 from __future__ import annotations
@@ -23,18 +22,18 @@ from mergewise.store.mapped import FOLDER, files_of
 
 log = logging.getLogger("mergewise")
 
-# seconds that old versions stay for readers
+# seconds for which old versions stay for readers
 KEPT = 600.0
-# Old versions hold no more than the index itself, so that the state before this one has room; but so many bytes they may hold.
+# Old versions may use as many bytes as the index itself, enough for the state before, and at least this many.
 LEAST = 32_000_000
 _HINT = "latest_version_hint.json"
 
 
 @dataclass(frozen=True, slots=True)
 class Leftover:
-    """A file, or the folder of a search index, that the state of the index does not need; and until when one did.
+    """A file, or a search index's folder, that the current state does not need.
 
-    The time is 0 where no version names it.
+    `needed_until` is the time at which the last state that needed it was replaced, or 0 if no version names it.
     """
 
     path: Path
@@ -43,23 +42,23 @@ class Leftover:
 
 
 def sweep(directory: Path, manifest: Manifest, *, all_of_it: bool = False) -> int:
-    """Delete what is left over, and give the bytes that stay. To be called under the writer's lock, with no change begun.
+    """Delete unneeded files, and return the bytes that stay. The caller holds the writer's lock, and no change is in progress.
 
-    What was needed within the last ten minutes stays as far as it is no more than the index or `LEAST`, the newest first, unless
-    `all_of_it` is to go. A time in the future, where the clock was set back, counts as recent.
+    Files that were needed within the last ten minutes stay, newest first, up to the size of the index or `LEAST` bytes. With
+    `all_of_it` none stay. A time in the future, after the clock was set back, counts as recent.
     """
     live, leftovers = _contents(directory, manifest)
     room, earliest = (0, float("inf")) if all_of_it else (max(live, LEAST), time() - KEPT)
-    dropped = kept = 0
+    dropped = retained = 0
     for leftover in sorted(leftovers, key=lambda leftover: -leftover.needed_until):
-        if leftover.needed_until < earliest or kept + leftover.bytes > room:
-            # what is older than something that goes would be of no use
+        if leftover.needed_until < earliest or retained + leftover.bytes > room:
+            # a deleted file makes all older files useless
             earliest = float("inf")
             dropped += _delete(leftover)
         else:
-            kept += leftover.bytes
-    log.debug("swept %s: %d bytes stand, %d are old, %d went", directory, live, kept, dropped)
-    return live + kept
+            retained += leftover.bytes
+    log.debug("swept %s: %d bytes in use, %d old, %d deleted", directory, live, retained, dropped)
+    return live + retained
 
 
 def bytes_within(directory: Path) -> int:
@@ -68,7 +67,7 @@ def bytes_within(directory: Path) -> int:
 
 
 def _contents(directory: Path, manifest: Manifest) -> tuple[int, list[Leftover]]:
-    """The bytes of all that the index holds, and what is left over."""
+    """Return the bytes that the index uses, and the unneeded files."""
     live, leftovers = 0, []
     for folder in directory.glob("*.lance"):
         if folder.is_symlink():
@@ -91,7 +90,7 @@ def _contents(directory: Path, manifest: Manifest) -> tuple[int, list[Leftover]]
 
 
 def _table_contents(folder: Path, named: int) -> tuple[int, list[Leftover]]:
-    """The same of one table. Where its version cannot be read, nothing of it is left over."""
+    """Return the bytes that one table uses, and its unneeded files: none if its version is unreadable."""
     needed_until = _needed_until(folder, named)
     if needed_until is None:
         return bytes_within(folder), []
@@ -108,10 +107,10 @@ def _table_contents(folder: Path, named: int) -> tuple[int, list[Leftover]]:
 
 
 def _needed_until(folder: Path, named: int) -> dict[str, float] | None:
-    """Until when each file was part of a version: infinity for those of the one that is named.
+    """Map each file to the time until which a version needed it: infinity for files of the `named` version.
 
-    None where a file is gone that the named version has, or its manifest cannot be read: a table that is damaged is left
-    as it is.
+    Returns None for a damaged table, which must be left as it is: the manifest of the named version is unreadable, or one of
+    its files is missing.
     """
     manifests = _manifests(folder)
     if named not in manifests:
@@ -123,7 +122,7 @@ def _needed_until(folder: Path, named: int) -> dict[str, float] | None:
         try:
             files = list(files_of_version(version_bytes(path)))
         except UNREADABLE as error:
-            log.debug("%s cannot be read: %s", path, error)
+            log.debug("cannot read %s: %s", path, error)
             if version == named:
                 return None
             files = []
@@ -141,7 +140,7 @@ def _manifests(folder: Path) -> dict[int, Path]:
 
 
 def _delete(leftover: Leftover) -> int:
-    """The bytes that are free now."""
+    """Delete a file or folder. Return the freed bytes."""
     path = leftover.path
     try:
         if path.is_dir() and not path.is_symlink():
@@ -151,13 +150,13 @@ def _delete(leftover: Leftover) -> int:
             if path.parent.name == "_versions":
                 _forget_hint(path)
     except OSError as error:
-        log.debug("%s cannot be removed now: %s", path, error)
+        log.debug("cannot remove %s now: %s", path, error)
         return 0
     return leftover.bytes
 
 
 def _forget_hint(manifest: Path) -> None:
-    """LanceDB's note of the latest version goes with that version."""
+    """Delete LanceDB's hint of the latest version if it names the deleted version."""
     hint = manifest.with_name(_HINT)
     with suppress(OSError, ValueError, TypeError, KeyError):
         if json.loads(hint.read_bytes())["version"] == version_of(manifest):
@@ -175,7 +174,7 @@ def _entries(folder: Path) -> list[Path]:
 
 
 def _files(directory: Path) -> Iterator[tuple[Path, int]]:
-    """List all files below a directory, with their bytes."""
+    """Yield all files below a directory with their sizes in bytes."""
     if directory.is_symlink():
         return
     for folder, _, names in os.walk(directory):

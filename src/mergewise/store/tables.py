@@ -1,8 +1,7 @@
-"""Tables from records: a column is spelt once, as a field of the record that a row is read as.
+"""Declaration of tables by records: each column is defined once, as a field of a dataclass.
 
-A table is declared by its record, a dataclass. Fields become columns of the same name; what is stored in another form has
-a `SerializedColumn`. Any other dataclass whose fields are a part of the columns is a form that rows can be read as: only the
-columns that it needs are then read.
+Fields become columns of the same name. A field that is stored in another form has a `SerializedColumn`. Rows can also be read
+as any other dataclass whose fields are a subset of the columns. Only the columns of its fields are then read.
 """
 
 from __future__ import annotations
@@ -23,18 +22,18 @@ from mergewise.protocols import Embedder
 from mergewise.types import Rows
 
 NUMBER = "doc"
-"""The column of every table that holds the number of the row's document; the field `document` is read from it."""
+"""The column of the document's number in every table. The field `document` is read from it."""
 
 _PLAIN: Mapping[Any, pa.DataType] = {int: pa.int64(), float: pa.float64(), str: pa.string(), bool: pa.bool_()}
 
 
 @dataclass(frozen=True, slots=True)
 class SerializedColumn:
-    """A column in a form of its own.
+    """A column with its own stored form.
 
-    `pack(record)` is what is stored; None where the values come beside the records, as `Rows.columns` of this name.
-    `unpack(rows)` gives the values of the record's `fields`, a list each, out of an Arrow table with this column and those
-    that it `needs`. A column without fields is only searched.
+    `pack(record)` returns the stored value. Without `pack`, the values come from `Rows.columns` under this name.
+    `unpack(rows)` returns a list of values for each of the record's `fields`, from an Arrow table with this column and the
+    columns in `needs`. A column without fields is only searched.
     """
 
     column: str
@@ -49,12 +48,14 @@ class SerializedColumn:
 class Table:
     """One table of a view.
 
-    `text` is the column that full text searches. `words` is a second one, of words that are cut beforehand and stand apart by
-    spaces. Its values come beside the records, as `Rows.columns` of this name, for some documents only, and the table has the
-    column from the first of them on. `vectors` are columns of unit vectors, stored in half precision, which an index without
-    an embedder does not have; from `vector_index_rows` rows on they get a search index. `keys` are columns that rows are
-    found by. Rows of a `mapped` table are read by id without a query (`store.mapped`). Where there is `embed(records,
-    embedder)`, rows may be written first and get their columns of vectors later, as that gives them.
+    `text` is the column of full text search. `words` is a second search column of space-separated words. Its values come from
+    `Rows.columns`, for some documents only, and the first of them adds the column to the table.
+
+    `vectors` are columns of unit vectors in half precision. An index without an embedder lacks them. From `vector_index_rows`
+    rows on they get a search index.
+
+    `keys` are columns that rows are looked up by. Rows of a `mapped` table are read by id without a query (`store.mapped`).
+    With `embed(records, embedder)`, rows may be written first and get their vectors later.
     """
 
     name: str
@@ -66,16 +67,15 @@ class Table:
     keys: tuple[str, ...] = ("id", NUMBER)
     mapped: bool = False
     embed: Callable[[Sequence[Any], Embedder], Mapping[str, Any]] | None = None
-    # below, an exact scan is as fast (benchmarks/vectors.py)
+    # below this, an exact scan is as fast (benchmarks/vectors.py)
     vector_index_rows: int = 4_000
 
     @property
     def has_ids(self) -> bool:
-        """Whether rows have ids."""
         return any(field.name == "id" for field in fields(self.record))
 
     def schema(self, dimension: int) -> pa.Schema:
-        """`dimension` is 0 in an index without an embedder."""
+        """Return the schema. `dimension` is 0 in an index without an embedder."""
         packed = {field for column in self.packed for field in column.fields}
         plain = [
             column for column in columns_of(self.record) if column.name not in packed and column.name != "document"
@@ -97,15 +97,16 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A field of a record as a column: `moves` says by which number the store moves its ids, if it holds some."""
+    """A column for a field of a record. `moves` names the offset that the store adds to its ids: "row", "leaf" or nothing."""
 
     name: str
     type: pa.DataType
     optional: bool = False
-    many: bool = False  # a tuple
-    # a tuple of pairs, stored one after the other
+    # a tuple
+    many: bool = False
+    # a tuple of pairs, stored flat
     pairs: bool = False
-    moves: str = ""  # "row", "leaf" or nothing
+    moves: str = ""
 
     def column_values(self, records: Sequence[Any], by: Mapping[str, int]) -> list[Any]:
         values = list(map(attrgetter(self.name), records))
@@ -115,7 +116,7 @@ class Column:
         return [self.shift(value, shift) for value in values] if shift else values
 
     def shift(self, value: Any, shift: int) -> Any:
-        """The ids of one record with another number to count from."""
+        """Add an offset to the ids of one record."""
         if self.many:
             return tuple(number + shift for number in value)
         return None if value is None else value + shift
@@ -131,7 +132,7 @@ class Column:
 
 @cache
 def columns_of(record: type) -> tuple[Column, ...]:
-    """The fields of a record as columns; those of a type that no column has are left to a `SerializedColumn`."""
+    """Return the columns for the fields of a record. Fields of other types need a `SerializedColumn`."""
     hints = get_type_hints(record, localns={"np": np, "npt": npt}, include_extras=True)
     return tuple(_column(field.name, hints[field.name]) for field in fields(record))
 
@@ -157,9 +158,9 @@ def _column(name: str, hint: Any) -> Column:
 
 @dataclass(frozen=True, slots=True)
 class PlacedRows:
-    """Rows of one document with the numbers that the store gave: of the document, and what its ids are moved by.
+    """Rows of one document with its number and the offsets of its ids.
 
-    `by` maps "row" to where the range of the view begins, "leaf" to the document's first leaf.
+    `by` maps "row" to the first id of the view's range, "leaf" to the document's first leaf.
     """
 
     number: int
@@ -167,7 +168,7 @@ class PlacedRows:
     by: Mapping[str, int]
 
     def lacks_vectors(self, table: Table) -> bool:
-        """Whether some of the rows are to get their vectors later."""
+        """Return whether some rows get their vectors later."""
         if table.embed is None or not self.rows.records:
             return False
         given = [self.rows.columns.get(column) for column in table.vectors]
@@ -175,7 +176,7 @@ class PlacedRows:
 
 
 def arrow_table(table: Table, placed: Sequence[PlacedRows], schema: pa.Schema) -> pa.Table:
-    """The rows of several documents as they are stored, in the order of the schema."""
+    """Convert the rows of several documents to their stored form, with columns in the order of the schema."""
     columns = {column.name: column for column in columns_of(table.record)}
     packed = {p.column: p for p in table.packed}
     arrays = []
@@ -194,8 +195,8 @@ def arrow_table(table: Table, placed: Sequence[PlacedRows], schema: pa.Schema) -
         elif (pack := packed[field.name].pack) is not None:
             values = [pack(record) for p in placed for record in p.rows.records]
         else:
-            beside = (p.rows.columns.get(field.name) or [None] * len(p.rows.records) for p in placed)
-            values = list(chain.from_iterable(beside))
+            extra = (p.rows.columns.get(field.name) or [None] * len(p.rows.records) for p in placed)
+            values = list(chain.from_iterable(extra))
         arrays.append(pa.array(values, field.type))
     return pa.Table.from_arrays(arrays, schema=schema)
 
@@ -204,26 +205,26 @@ def _vectors(field: pa.Field, placed: Sequence[PlacedRows]) -> pa.Array:
     dimension = field.type.list_size
     given = [p.rows.columns.get(field.name) for p in placed]
     if field.nullable:
-        # a document whose vectors came in part, before it moved, waits for all of them again
+        # a document that moved with some of its vectors missing needs all of them again
         none = (np.full((len(p.rows.records), dimension), np.nan, np.float16) for p in placed)
         given = [empty if own is None or np.isnan(own).any() else own for own, empty in zip(given, none, strict=True)]
     vectors = [own for own in given if own is not None]
     rows = sum(len(p.rows.records) for p in placed)
     flat = np.concatenate(vectors).astype(np.float16) if vectors else np.empty((0, dimension), np.float16)
     if flat.shape != (rows, dimension):
-        raise ValueError(f"{field.name} has the shape {flat.shape}, for {rows} rows of dimension {dimension}")
+        raise ValueError(f"invalid shape of {field.name}: {flat.shape} (expected {(rows, dimension)})")
     return vector_array(flat)
 
 
 def vector_array(vectors: npt.NDArray[np.float16]) -> pa.Array:
-    """Vectors as they are stored: a row without numbers (NaN) is a vector that is still to come."""
-    lacking = np.isnan(vectors[:, :1]).any(axis=1)
-    mask = pa.array(lacking) if lacking.any() else None
+    """Convert vectors to their stored form. A row of NaN is a missing vector."""
+    missing = np.isnan(vectors[:, :1]).any(axis=1)
+    mask = pa.array(missing) if missing.any() else None
     return pa.FixedSizeListArray.from_arrays(pa.array(vectors.ravel()), vectors.shape[1], mask=mask)
 
 
 def embedded_rows(table: Table, ids: Sequence[int], columns: Mapping[str, Any], schema: pa.Schema) -> pa.Table:
-    """Ids with the columns that `table.embed` gave, as they are stored."""
+    """Convert ids and the columns from `table.embed` to their stored form."""
     arrays = []
     for field in schema:
         if field.name == "id":
@@ -236,7 +237,7 @@ def embedded_rows(table: Table, ids: Sequence[int], columns: Mapping[str, Any], 
 
 
 def ids_used(tables: Sequence[Table], rows: Mapping[str, Rows]) -> int:
-    """How many ids the rows of one view take."""
+    """Return the number of ids that the rows of one view need."""
     return sum(len(rows[table.name].records) for table in tables if table.has_ids)
 
 
@@ -244,7 +245,7 @@ def ids_used(tables: Sequence[Table], rows: Mapping[str, Rows]) -> int:
 
 
 class RecordForm:
-    """How rows of a table are read as records of one type."""
+    """The conversion of a table's rows to records of one type."""
 
     def __init__(self, table: Table, record: type) -> None:
         wanted = {field.name for field in fields(record)}
@@ -257,7 +258,7 @@ class RecordForm:
         self.columns: tuple[str, ...] = tuple(dict.fromkeys([*plain, *packed]))
 
     def read(self, rows: pa.Table) -> list[Any]:
-        """The records in the order of the rows. A column that the index does not have gives None."""
+        """Convert rows to records. Fields of missing columns are None."""
         unpacked: dict[str, Sequence[Any]] = {}
         for p in self._packed:
             if p.unpack is not None and p.column in rows.column_names:
@@ -271,7 +272,7 @@ class RecordForm:
 
 
 def form(table: Table, record: type) -> RecordForm:
-    """Each is worked out once."""
+    """Return the cached form of a record type."""
     return _form(table, record)
 
 
@@ -279,7 +280,7 @@ _form = cache(RecordForm)
 
 
 def unit_vectors(rows: pa.Table, column: str) -> npt.NDArray[np.float32] | None:
-    """A column of vectors, (rows, dimension); None where the index has none. A vector that is still to come is a row of NaN."""
+    """Return a column of vectors, shape (rows, dimension), or None without the column. A missing vector is a row of NaN."""
     if column not in rows.column_names:
         return None
     held = rows[column].combine_chunks()
@@ -290,15 +291,15 @@ def unit_vectors(rows: pa.Table, column: str) -> npt.NDArray[np.float32] | None:
 
 
 def rows_from(table: Table, rows: pa.Table) -> Rows:
-    """All of these rows as they were given to the store, with final ids."""
+    """Convert stored rows back to the form in which the store received them, with final ids."""
     columns: dict[str, Any] = {name: unit_vectors(rows, name) for name in table.vectors}
-    beside = [p.column for p in table.packed if p.pack is None] + ([table.words] if table.words else [])
-    columns |= {name: rows[name].to_pylist() for name in beside if name in rows.column_names}
+    extra = [p.column for p in table.packed if p.pack is None] + ([table.words] if table.words else [])
+    columns |= {name: rows[name].to_pylist() for name in extra if name in rows.column_names}
     return Rows(tuple(form(table, table.record).read(rows)), {k: v for k, v in columns.items() if v is not None})
 
 
 def rows_by_document(table: Table, rows: pa.Table, numbers: Iterable[int]) -> dict[int, Rows]:
-    """The same for each of several documents, by its number, in the order of ids. Made at once: that is much faster."""
+    """Split stored rows by document number, in the order of ids. One conversion of all rows is much faster than one each."""
     of_all = rows.sort_by([(NUMBER, "ascending"), *([("id", "ascending")] if table.has_ids else [])])
     known = of_all[NUMBER].to_numpy()
     made = rows_from(table, of_all)

@@ -1,4 +1,4 @@
-"""What a view is: a value that tells a store all it needs to know, and that no store names."""
+"""The definition of views. A `View` tells a store all it needs to know; stores contain no code for single views."""
 
 from __future__ import annotations
 
@@ -16,23 +16,26 @@ ViewRows: TypeAlias = Mapping[str, Rows]
 """The rows of one document in one view, by table."""
 
 Presets: TypeAlias = Mapping[str, Mapping[str, object]]
-"""Several settings or parameters under one name, such as `paper`: what `preset=NAME` sets at once."""
+"""Settings or parameters by preset name, such as `paper`. `preset=NAME` sets all of a preset at once."""
 
 Progress: TypeAlias = Callable[[int, int, str], None]
-"""Called with the work done, the work in all, and the name of the document at hand.
+"""A function that is called with the work done, the total work, and the name of the current document.
 
-Work is counted in characters of text; in all it is 0 until it is known what has changed, and may change as files are read.
+Work is measured in characters of text. The total is 0 until the changed files are known, and may change as files are read.
 """
 
 OnShare: TypeAlias = Callable[[float], None]
-"""Called with the share of the work on one batch that is through since it was called last."""
+"""A function that is called with the share of a batch's work done since the last call."""
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """What is still to be paid for documents: calls, tokens read, and tokens written if every answer says what it should.
+    """The expected cost of indexing documents with a chat model.
 
-    `kept` are calls whose answers are there already.
+    Attributes:
+        documents: Number of documents to process.
+        usage: Remaining calls, input tokens, and output tokens if all answers are valid.
+        kept: Number of calls with cached answers.
     """
 
     documents: int = 0
@@ -40,7 +43,7 @@ class Estimate:
     kept: int = 0
 
     def of_documents(self, count: int) -> Estimate:
-        """The same, as that of so many documents, or of none where nothing is due."""
+        """Return a copy for `count` documents, or for 0 documents if no calls remain."""
         return replace(self, documents=count if self.usage.calls else 0)
 
     def __add__(self, other: Estimate) -> Estimate:
@@ -49,12 +52,12 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True)
 class Writing:
-    """What is known of a view whose rows a chat model may write.
+    """The chat model part of a view whose rows a chat model may write.
 
-    `asks(settings)` tells whether it does. `build` is that of the view, which also reports how far it is: for settings that ask
-    the chat model. That model keeps its answers, so that no call is paid for twice, after a kill neither. `estimate` says what
-    it costs to write the rows of documents, given with those of the first view. `unfinished` are the documents that have rows
-    which stand in for what the model failed to write: they are made again when documents are added the next time.
+    `asks(settings)` returns whether the chat model writes the rows. `build` then replaces the view's own, and reports progress.
+    The model caches its answers, so that no call is paid for twice, even after a kill. `estimate` returns the cost of writing
+    the rows of documents, given with the rows of the first view. `unfinished` returns the documents with substitutes for rows
+    that the model failed to write. These rows are built again when documents are next added.
     """
 
     asks: Callable[[Any], bool]
@@ -64,31 +67,36 @@ class Writing:
 
 
 class ViewReport(Protocol):
-    """How the rows of a view were made, over all documents of an index."""
+    """A report on the origin of a view's rows, over all documents of an index."""
 
     def as_dict(self) -> dict[str, Any]:
-        """The report as JSON."""
+        """Return the report as JSON."""
         ...
 
     def lines(self) -> Iterator[str]:
-        """The report for people."""
+        """Yield the lines of the report for people."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """One granularity of an index: its tables, and how their rows are made, checked and read.
+    """One granularity of an index: its tables, and functions that build, check and read their rows.
 
-    `settings` is a frozen dataclass with a default for every field; a tuple in it is kept as a list. `tables(settings)` may
-    depend on them. `build(documents, settings, models)` gives the rows of each document, in order, out of what is
-    given of it: the document, and the rows of the views before this one, with ids that may be final. `problems(rows,
-    settings, dimension)` tells what is wrong with one document's rows of this view. `reader(rows)` is what a question
-    can ask of the view: an object of its own kind, made for each question. `batch` documents are built and written in one
-    step where a view is added to an index that stands. `with_chat` are settings that the command line changes where a chat
-    model is named. An index without an embedder is refused a view that `needs_embedder`, before anything is written.
-    `writing` is what is known of the calls of a view that asks it for every document, and `prompt` the name of the prompt that
-    they begin with; its settings then have a field `prompt` for the hash of a user's own. `presets` are settings that
-    `VIEW.preset=NAME` sets at once. `report(reader)` tells how rows came to be.
+    Attributes:
+        name: Name of the view.
+        settings: A frozen dataclass with a default for every field. The manifest stores a tuple as a list.
+        tables: Returns the tables for given settings.
+        build: `build(documents, settings, models)` returns the rows of each document, in order. Each document comes with the
+            rows of earlier views, with ids that may be final.
+        problems: `problems(rows, settings, dimension)` yields the problems of one document's rows.
+        reader: `reader(rows)` returns the view's own reader. Each query creates one.
+        batch: Number of documents that are built and written in one step when the view is added to an existing index.
+        with_chat: Settings that the command line changes if a chat model is given.
+        needs_embedder: True if an index without an embedder must be refused, before anything is written.
+        writing: The chat model part of a view that may call a chat model for every document.
+        prompt: Name of the prompt of these calls. The settings then have a field `prompt` for the hash of a custom prompt.
+        presets: Settings by preset name. `VIEW.preset=NAME` sets all of them at once.
+        report: `report(reader)` reports on the origin of the rows.
     """
 
     name: str
@@ -106,61 +114,64 @@ class View:
     report: Callable[[Any], ViewReport] | None = None
 
     def asks_chat(self, settings: Mapping[str, Any]) -> bool:
-        """Whether a chat model writes the rows, under `settings` as they are kept in the manifest."""
+        """Return whether a chat model writes the rows under these stored settings."""
         return self.writing is not None and self.writing.asks(self.load(settings))
 
     def is_same(self, standing: Mapping[str, Any], asked: Mapping[str, Any]) -> bool:
-        """Whether settings are the same, as they are kept; those that stand may lack some that came later. Which prompt wrote the
-        rows is told when rows are written (`check_prompt`)."""
+        """Return whether the settings of an index (`standing`) equal the requested ones, both in stored form.
+
+        Old settings may lack newer fields. The prompt is not compared here, but by `check_prompt` when rows are written.
+        """
         whole = self.dump(self.load(standing))
         return all(whole[name] == value for name, value in asked.items() if not (self.prompt and name == "prompt"))
 
     def with_prompt(self, settings: Mapping[str, Any], prompts: Prompts) -> dict[str, Any]:
-        """The settings, as they are kept, with the hash of the prompt by which rows would be written now."""
+        """Add the hash of the current prompt to stored settings."""
         written = {"prompt": prompts.digest(self.prompt)} if self.prompt and self.asks_chat(settings) else {}
         return {**settings, **written}
 
     def new_settings(self, asked: Mapping[str, Any] | None, prompts: Prompts) -> dict[str, Any]:
-        """The settings, as they are kept, with which an index gets the view; the default ones where none are asked for."""
+        """Return the stored settings of a new view, by default the default settings."""
         return self.with_prompt(self.dump() if asked is None else asked, prompts)
 
     def check_prompt(self, settings: Mapping[str, Any], prompts: Prompts) -> None:
-        """Raises UsageError where rows stand by another prompt than that by which they would be written now."""
-        standing, now = settings.get("prompt", ""), self.with_prompt(settings, prompts).get("prompt", "")
-        if standing != now:
-            stand, come = (
-                f"a prompt of one's own, {one}" if one else "the prompt that ships" for one in (standing, now)
-            )
+        """Raise UsageError if the existing rows were written with another prompt than the current one."""
+        old, new = settings.get("prompt", ""), self.with_prompt(settings, prompts).get("prompt", "")
+        if old != new:
+            then, now = (f"the custom prompt {digest}" if digest else "the built-in prompt" for digest in (old, new))
             raise UsageError(
-                f"rows of the view {self.name!r} are written by {stand}, and would now be by {come}",
+                f"prompt changed: rows of the view {self.name!r} were written with {then}, new rows would use {now}",
                 f"name the same prompts (--prompts DIR, with {self.prompt}.txt), or index into another directory",
             )
 
     def tables_of(self, settings: Mapping[str, Any]) -> Sequence[Table]:
-        """`settings` as they are kept in the manifest."""
+        """Return the tables for stored settings."""
         return self.tables(self.load(settings))
 
     def load(self, settings: Mapping[str, Any]) -> Any:
-        """The settings out of the form in which the manifest keeps them."""
+        """Convert stored settings to the settings record."""
         known = {field.name for field in fields(self.settings)}
         if unknown := settings.keys() - known:
-            raise UsageError(f"the view {self.name!r} has no setting {sorted(unknown)[0]!r}", "see docs/guide.md")
+            raise UsageError(
+                f"unknown setting of the view {self.name!r}: {sorted(unknown)[0]!r}",
+                f"one of: {', '.join(sorted(known))}",
+            )
         given = {name: tuple(value) if isinstance(value, list) else value for name, value in settings.items()}
         return self.settings(**given)
 
     def dump(self, settings: Any = None) -> dict[str, Any]:
-        """The settings, or the default ones, as the manifest keeps them."""
+        """Convert settings, by default the default ones, to their stored form."""
         values = asdict(self.settings() if settings is None else settings)
         return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
 
 
 Registry: TypeAlias = Mapping[str, View]
-"""Views by name. The first is the tree, which every index has: other views are built from its rows."""
+"""Views by name. The first is the tree, which every index has. Other views are built from its rows."""
 
 
 def views_of(registry: Registry, names: Sequence[str]) -> list[View]:
-    """The views of these names, in the order of the registry."""
+    """Return the views of these names, in the order of the registry."""
     unknown = [name for name in names if name not in registry]
     if unknown:
-        raise UsageError(f"unknown view {unknown[0]!r}", f"one of: {', '.join(registry)}")
+        raise UsageError(f"unknown view: {unknown[0]!r}", f"one of: {', '.join(registry)}")
     return [view for name, view in registry.items() if name in names]

@@ -44,7 +44,7 @@ def test_a_summary_each_in_order_and_the_cost_first(caplog: pytest.LogCaptureFix
     chat = ScriptedChat(lambda messages: Turn("S: " + messages[-1].text.splitlines()[1]))
     with caplog.at_level(logging.WARNING, logger="mergewise"):
         assert summaries(["First.", "Second"], Models(count_tokens, chat=chat)) == ["S: First.", "S: Second"]
-    assert "2 summaries by scripted" in caplog.text and "285 tokens to read, 3 to write" in caplog.text
+    assert "2 summaries by scripted" in caplog.text and "285 input tokens, 3 output tokens" in caplog.text
 
 
 @pytest.mark.parametrize("bad", ["", "The cat ate fish. " * MAX_TOKENS])

@@ -1,4 +1,4 @@
-"""The tree: document > section > leaf, the view that every index has (Auto-Merge retrieval)."""
+"""The tree view, which every index has: document > section > leaf (Auto-Merge retrieval)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["VIEW", "Tree", "TreeReader", "TreeSettings", "build_trees", "names_o
 
 
 def build(documents: Sequence[DocumentRows], settings: TreeSettings, models: Models) -> list[ViewRows]:
-    """Leaves, sections and names of each document. Tokens and vectors of all of them are worked out in one call each."""
+    """Build leaves, sections and names of each document. One call each computes the tokens and the vectors of all documents."""
     trees = build_trees([rows.document for rows in documents], models.count_tokens, settings)
     leaves = [leaf for tree in trees for leaf in tree.leaves]
     columns = {} if models.embedder is None else embed_leaves(leaves, models.embedder)
@@ -42,7 +42,7 @@ def build(documents: Sequence[DocumentRows], settings: TreeSettings, models: Mod
 
 
 def words_of(document: Document, tree: Tree) -> list[str] | None:
-    """What is searched of each leaf, title and headings included; None for a document that is taken for English."""
+    """Return the search words of each leaf, with title and headings, or None for a document in English or an unknown language."""
     language = document_language(document)
     if language in (ENGLISH, UNKNOWN):
         return None
@@ -50,9 +50,9 @@ def words_of(document: Document, tree: Tree) -> list[str] | None:
 
 
 def names_of(document: Document, tree: Tree) -> tuple[Name, ...]:
-    """The names that a document's places define, by which a bridge from one section to another is found.
+    """Return the names that a document defines, which bridge from one section to another.
 
-    Each stands once for each place that defines it, in document order.
+    Each name occurs once for each place that defines it, in document order.
     """
     names = []
     for _, place in groupby(tree.leaves, key=lambda leaf: leaf.headings):
@@ -64,7 +64,7 @@ def names_of(document: Document, tree: Tree) -> tuple[Name, ...]:
 
 
 def _titles(first: Leaf) -> list[str]:
-    """The innermost heading, and the document's title above its beginning."""
+    """Return the innermost heading, and the document's title for its beginning."""
     titles = list(first.headings[-1:])
     return [*titles, first.title] if first.start == 0 or not titles else titles
 

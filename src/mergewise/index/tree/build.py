@@ -1,8 +1,8 @@
-"""Documents to the nodes of the tree view: document > section > leaf (Auto-Merge retrieval).
+"""Construction of the tree view from documents: document > section > leaf (Auto-Merge retrieval).
 
-Sections follow the headings; a stretch without headings that is longer than `section_tokens` is divided at blank
-lines; small sibling sections are joined. Leaves are whole sentences up to `leaf_tokens` and never cross a heading.
-At every depth the children tile their parent: no character is lost or doubled, at the tail neither.
+Sections follow the headings. A stretch without headings that is longer than `section_tokens` is divided at blank lines. Small
+sibling sections are joined. Leaves consist of whole sentences up to `leaf_tokens` and never cross a heading. At every depth the
+children tile their parent: no character is lost or repeated.
 """
 
 from __future__ import annotations
@@ -28,26 +28,23 @@ _SIZE = Range(1, 1_000_000)
 
 @dataclass(frozen=True, slots=True)
 class TreeSettings(CheckedFields):
-    """Sizes in tokens of the shipped counter; docs/evaluation.md has the measurements behind the defaults.
+    """Sizes in tokens of the built-in counter. The defaults are measured in docs/evaluation.md.
 
-    In other languages than English, they are those of English text of the same length (`text.languages.sizes`).
-    Leaves have two sizes, since half a sentence is worth little.
+    Text in other languages counts as many tokens as English text of the same length (`text.languages.sizes`).
+    Leaves have two sizes, because half a sentence is worth little.
     """
 
-    leaf_tokens: Annotated[
-        int, _SIZE, "sentences are put together in a leaf up to this size; a longer one stands alone"
-    ] = 64
-    max_leaf_tokens: Annotated[int, _SIZE, "a sentence above this size is split"] = 160
-    section_tokens: Annotated[int, _SIZE, "a stretch without headings above this size is divided at blank lines"] = 384
-    min_section_tokens: Annotated[int, Range(0, 1_000_000), "neighbouring sections are joined up to this size"] = 96
+    leaf_tokens: Annotated[int, _SIZE, "size up to which sentences share a leaf"] = 64
+    max_leaf_tokens: Annotated[int, _SIZE, "size above which a sentence is split"] = 160
+    section_tokens: Annotated[int, _SIZE, "size above which text without headings is divided at blank lines"] = 384
+    min_section_tokens: Annotated[int, Range(0, 1_000_000), "size up to which neighbouring sections are joined"] = 96
 
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """One document's nodes: leaves in document order, sections in pre-order, the document itself first.
+    """One document's nodes: leaves in document order, and sections in pre-order, beginning with the document itself.
 
-    Ids count from 0, leaves before sections; the store moves them
-    into a range of the document's own.
+    Ids count from 0, leaves before sections. The store moves them into the document's own range.
     """
 
     leaves: tuple[Leaf, ...]
@@ -57,7 +54,7 @@ class Tree:
 def build_trees(
     documents: Sequence[Document], count_tokens: TokenCounter, settings: TreeSettings = TreeSettings()
 ) -> list[Tree]:
-    """A tree for each document, ids from 0. The sentences of all of them are tokenised in one call."""
+    """Build a tree for each document, with ids from 0. One call tokenises the sentences of all documents."""
     outlines = [_clean_outline(document) for document in documents]
     cut = [_units(document, outline) for document, outline in zip(documents, outlines, strict=True)]
     counts = iter(
@@ -80,15 +77,14 @@ def build_trees(
 
 
 def _is_english(document: Document) -> bool:
-    """Or taken for it: then sizes are in tokens of the shipped counter, which was made for English."""
+    """Return whether sizes are in tokens of the built-in counter: for English and unknown languages."""
     return document_language(document) in (ENGLISH, UNKNOWN)
 
 
 class _SizedUnit(NamedTuple):
-    """A unit with the white space after it, or a heading's line: the units of a document tile its text.
+    """A unit with the white space after it, or a heading's line. The units of a document tile its text.
 
-    `lead` is where the unit begins that this one needs before it. `own_size` is what is compared with settings, where that is not
-    `tokens`.
+    `lead` is the start of the unit that this one needs before it. `own_size` replaces `tokens` in comparisons with settings.
     """
 
     start: int
@@ -104,45 +100,46 @@ class _SizedUnit(NamedTuple):
 
 @dataclass(slots=True)
 class _TreeNode:
-    """A section in the making. Its text is that of its own units, then that of its children."""
+    """A section under construction. Its text is that of its own units, then that of its children."""
 
     start: int
     end: int
-    # where the text after the leading headings begins
+    # start of the text after the leading headings
     body: int
     headings: tuple[str, ...]
     units: list[_SizedUnit] = field(default_factory=list)
     children: list[_TreeNode] = field(default_factory=list)
-    # children are small sections whose leaves stand directly below this node
+    # true if the children are small sections whose leaves become direct children of this node
     joined: bool = False
-    # of the units, its own and those below
+    # sums over its own units and all units below
     tokens: int = 0
     size: int = 0
 
 
 def _clean_outline(document: Document) -> list[Heading]:
-    """The headings in order, without those that lie outside the text, in one another, or inside a given unit."""
+    """Return the headings in order, without headings outside the text, in another heading or inside a given unit."""
     outline = markdown_headings(document.text) if document.outline is None else document.outline
     kept: list[Heading] = []
     for heading in sorted(outline, key=lambda h: (h.start, -h.end)):
         fits = 0 <= (kept[-1].end if kept else 0) <= heading.start < heading.end <= len(document.text)
-        if fits and not _inside(document.units, heading.start):
+        if fits and not _is_inside_unit(document.units, heading.start):
             kept.append(heading)
     return kept
 
 
-def _inside(units: Sequence[tuple[int, int]], position: int) -> bool:
-    """Whether a unit that was given holds this position, and does not begin there."""
+def _is_inside_unit(units: Sequence[tuple[int, int]], position: int) -> bool:
+    """Return whether a position is inside a given unit, and not at its start."""
     at = bisect_left(units, (position, 0)) - 1
     return at >= 0 and units[at][0] < position < units[at][1]
 
 
 def _units(document: Document, outline: Sequence[Heading]) -> list[_SizedUnit]:
-    """Headings are units of their own; what stands between them, and between the bounds of given units, is cut into units."""
+    """Split a document into units. A heading is a unit by itself. No unit crosses a heading or the bounds of a given unit."""
     text = document.text
     language = ENGLISH if _is_english(document) else document_language(document)
     bounds = {0, len(text), *(bound for unit in document.units for bound in unit)}
-    starts: dict[int, int | None] = {}  # of units, with their leads
+    # the start of each unit with that of its lead
+    starts: dict[int, int | None] = {}
     for start, end in pairwise(sorted(bounds.union(*((h.start, h.end) for h in outline)))):
         heading = any(h.start == start for h in outline)
         stretch = [TextUnit(0, end - start)] if heading else split_units(text[start:end], language)
@@ -158,7 +155,7 @@ def _units(document: Document, outline: Sequence[Heading]) -> list[_SizedUnit]:
 def _split_long(
     text: str, units: list[_SizedUnit], count_tokens: TokenCounter, measure: TokenCounter, limit: int
 ) -> list[_SizedUnit]:
-    """The units, those longer than a leaf by `measure` cut on clause or word bounds."""
+    """Split the units that `measure` finds longer than a leaf, at clause or word bounds."""
 
     def size(piece: str) -> int:
         return measure([piece])[0]
@@ -171,10 +168,10 @@ def _split_long(
         else:
             pieces = split_long(text, unit.start, unit.end, limit, size)
             tokens = count_tokens([text[a:b] for a, b in pieces])
-            own = [None if unit.own_size is None else size(text[a:b]) for a, b in pieces]
+            own_sizes = [None if unit.own_size is None else size(text[a:b]) for a, b in pieces]
             bounded += [
-                _SizedUnit(a, b, count, unit.lead if a == unit.start else None, of_own)
-                for (a, b), count, of_own in zip(pieces, tokens, own, strict=True)
+                _SizedUnit(a, b, count, unit.lead if a == unit.start else None, own_size)
+                for (a, b), count, own_size in zip(pieces, tokens, own_sizes, strict=True)
             ]
     return bounded
 
@@ -183,7 +180,7 @@ def _split_long(
 
 
 def _heading_tree(text: str, outline: Sequence[Heading], units: Sequence[_SizedUnit]) -> _TreeNode:
-    """Nodes nested by heading level, each with the units from its heading to the next."""
+    """Build nodes nested by heading level. Each node has the units from its heading to the next."""
     root = _TreeNode(0, len(text), 0, ())
     stack = [(0, root)]
     bounds = [*(heading.start for heading in outline), len(text)]
@@ -201,26 +198,26 @@ def _heading_tree(text: str, outline: Sequence[Heading], units: Sequence[_SizedU
         node.units = list(units[bisect_left(starts, start) : bisect_left(starts, end)])
         parent.children.append(node)
         stack.append((level, node))
-    _close(root, len(text))
+    _set_ends(root, len(text))
     _lower_bare_headings(root)
     return root
 
 
 def _body(text: str, start: int, end: int) -> int:
-    """Where something other than white space begins; `end` where nothing does."""
+    """Return the position of the first character other than white space, or `end`."""
     first, last = strip_span(text, start, end)
     return first if first < last else end
 
 
-def _close(node: _TreeNode, end: int) -> None:
-    """A section ends where its last child does."""
+def _set_ends(node: _TreeNode, end: int) -> None:
+    """Set the ends of sections. A section ends with its last child."""
     node.end = end
     for child, until in zip(node.children, [*(after.start for after in node.children[1:]), end], strict=False):
-        _close(child, until)
+        _set_ends(child, until)
 
 
 def _lower_bare_headings(node: _TreeNode) -> None:
-    """A heading with nothing of its own stands in front of its first child's text instead of being a leaf."""
+    """Move a heading without text in front of its first child's text, so that it does not become a leaf by itself."""
     bare = node.children and (not node.units or node.body >= node.children[0].start)
     if bare:
         first = node.children[0]
@@ -232,7 +229,7 @@ def _lower_bare_headings(node: _TreeNode) -> None:
 
 
 def _divide(document: Document, node: _TreeNode, settings: TreeSettings) -> None:
-    """A long stretch without headings becomes sections at blank lines, placed before the node's other children."""
+    """Divide a long text without headings into sections at blank lines, before the node's other children."""
     for child in node.children:
         _divide(document, child, settings)
     if sum(u.size for u in node.units) <= settings.section_tokens:
@@ -261,7 +258,7 @@ def _paragraph_groups(document: Document, units: list[_SizedUnit], settings: Tre
 
 def _paragraphs(document: Document, units: list[_SizedUnit]) -> list[list[_SizedUnit]]:
     starts = {start for start, _ in paragraphs(document.text, units[0].start, units[-1].end)}
-    starts = {start for start in starts if not _inside(document.units, start)}
+    starts = {start for start in starts if not _is_inside_unit(document.units, start)}
     bounds = [0, *(i for i, unit in enumerate(units) if i and unit.start in starts), len(units)]
     return [units[first:end] for first, end in pairwise(bounds)]
 
@@ -274,7 +271,7 @@ def _weigh(node: _TreeNode) -> None:
 
 
 def _join_small(node: _TreeNode, limit: int) -> None:
-    """Neighbouring child sections are joined while together they stay within `limit`."""
+    """Join neighbouring child sections up to `limit`."""
     joined: list[_TreeNode] = []
     for child in node.children:
         if joined and joined[-1].size + child.size <= limit:
@@ -295,7 +292,7 @@ def _join(left: _TreeNode, right: _TreeNode) -> _TreeNode:
 
 
 def _collapse(node: _TreeNode) -> _TreeNode:
-    """A section whose only content is one section is that section."""
+    """Replace a section by its only child if it has no other content."""
     while not node.units and len(node.children) == 1:
         node = node.children[0]
     node.children = [_collapse(child) for child in node.children]
@@ -306,7 +303,7 @@ def _collapse(node: _TreeNode) -> _TreeNode:
 
 
 class _LeafDraft(NamedTuple):
-    """A leaf, but for its own number and those of the sections in `path`, which are numbered from 0."""
+    """A leaf before numbering. `path` has the section numbers, counted from 0."""
 
     node: _TreeNode
     path: tuple[int, ...]
@@ -326,9 +323,9 @@ class _SectionDraft:
 
 
 class _Emitter:
-    """Turns nodes into `Section` and `Leaf` records.
+    """The conversion of nodes to `Section` and `Leaf` records.
 
-    Sections are numbered after the leaves, so both are drafts until the leaves have been counted.
+    Sections are numbered after the leaves, so both are drafts until the leaves are counted.
     """
 
     def __init__(self, document: Document, leaf_tokens: int) -> None:
@@ -344,7 +341,7 @@ class _Emitter:
         by = len(self.leaves)
         sections = tuple([self._section_record(number, draft, by) for number, draft in enumerate(self.sections)])
         leaves: list[Leaf] = []
-        # where a unit begins: its leaf, and its number among the leaf's sentences
+        # the start of a unit, with its leaf and its number among the leaf's sentences
         places: dict[int, tuple[int, int]] = {}
         for (_, path), drafts in groupby(self.leaves, key=lambda draft: (id(draft.node), draft.path)):
             below = list(drafts)
@@ -360,17 +357,17 @@ class _Emitter:
         children = self._leaves(node, path, 0)
         for child in node.children:
             if node.joined:
-                children += self._flat(child, path, children)
+                children += self._flatten(child, path, children)
             else:
                 self._section(child, path, children)
                 children += 1
         draft.children, draft.leaf_count = children, len(self.leaves) - draft.first_leaf
 
-    def _flat(self, node: _TreeNode, ancestors: tuple[int, ...], ordinal: int) -> int:
-        """The leaves of a whole subtree as direct children; returns their number."""
+    def _flatten(self, node: _TreeNode, ancestors: tuple[int, ...], ordinal: int) -> int:
+        """Add the leaves of a whole subtree as direct children. Return their number."""
         count = self._leaves(node, ancestors, ordinal)
         for child in node.children:
-            count += self._flat(child, ancestors, ordinal + count)
+            count += self._flatten(child, ancestors, ordinal + count)
         return count
 
     def _leaves(self, node: _TreeNode, ancestors: tuple[int, ...], ordinal: int) -> int:
@@ -426,7 +423,7 @@ class _Emitter:
     def _sentences(
         self, leaf: int, units: Sequence[_SizedUnit], body: int, places: dict[int, tuple[int, int]]
     ) -> tuple[tuple[Sentence, ...], tuple[Lead, ...]]:
-        """The units that say something, and what they need before them; `places` learns where they are."""
+        """Return the units with content as sentences, and their leads. Add the sentences to `places`."""
         sentences: list[Sentence] = []
         leads: list[Lead] = []
         for unit in units:
@@ -434,23 +431,23 @@ class _Emitter:
             if start == end or not says_something(self.plain[start:end]):
                 continue
             if unit.lead in places:
-                of_leaf, of = places[unit.lead]
-                leads.append(Lead(len(sentences), leaf - of_leaf, of))
+                lead_leaf, lead_number = places[unit.lead]
+                leads.append(Lead(len(sentences), leaf - lead_leaf, lead_number))
             places[unit.start] = leaf, len(sentences)
             sentences.append(Sentence(start, end, unit.tokens))
         return tuple(sentences), tuple(leads)
 
     def _headings(self, node: _TreeNode) -> tuple[str, ...]:
-        """The heading path below the title: a first heading that repeats the title adds nothing."""
+        """Return the heading path below the title. A first heading that repeats the title is left out."""
         repeats = node.headings and node.headings[0].strip() == self.title.strip()
         return node.headings[1:] if repeats else node.headings
 
 
 def _leaf_runs(document: Document, node: _TreeNode, limit: int) -> list[tuple[list[_SizedUnit], int]]:
-    """Whole units up to the leaf size, with their tokens; a paragraph's end closes a leaf that is half full.
+    """Group whole units into leaves up to the leaf size. Return the units and tokens of each leaf.
 
-    It does not between an announcement and what it announces. Headings stay with the text below them, and what was given as
-    one unit is one leaf.
+    The end of a paragraph also closes a leaf that is half full, but not between an announcement and its continuation. Headings
+    stay with the text below them. A given unit is one leaf.
     """
     units, text = node.units, document.text
     paragraph_starts = {start for start, _ in paragraphs(text, units[0].start, units[-1].end)}
@@ -462,11 +459,11 @@ def _leaf_runs(document: Document, node: _TreeNode, limit: int) -> list[tuple[li
         announced = unit.lead == run[-1].start
         settled = 2 * size >= limit and at > node.body and at in paragraph_starts and not announced
         closes = size + unit.size > limit or settled or (at in given and at > node.body)
-        if closes and not _inside(document.units, at):
-            # an announcement goes along with the first thing that it announces
-            kept = run[:-1] if announced and len(run) > 1 and run[-1].start > node.body else run
-            runs.append((kept, sum(u.tokens for u in kept)))
-            run = run[len(kept) :]
+        if closes and not _is_inside_unit(document.units, at):
+            # an announcement moves to the leaf of its continuation
+            closed = run[:-1] if announced and len(run) > 1 and run[-1].start > node.body else run
+            runs.append((closed, sum(u.tokens for u in closed)))
+            run = run[len(closed) :]
             size = sum(u.size for u in run)
         run.append(unit)
         size += unit.size

@@ -1,4 +1,4 @@
-"""What `check` demands of a document's tree: ids, texts, tiling, parents, sentences, vectors."""
+"""The check of a document's tree: ids, texts, tiling, parents, sentences and vectors."""
 
 from __future__ import annotations
 
@@ -11,32 +11,32 @@ from mergewise.index.tree.build import TreeSettings
 from mergewise.text.markup import readable, says_something
 from mergewise.types import DocumentRows, Leaf, Section
 
-# how far a stored float16 vector's length may be from 1
+# maximum deviation of a stored float16 vector's length from 1
 _UNIT = 0.01
 
 
 def problems(rows: DocumentRows, settings: TreeSettings, dimension: int) -> Iterator[str]:
-    """What is wrong with one document's tree."""
+    """Yield the problems of one document's tree."""
     text = rows.document.text
     leaves: Sequence[Leaf] = rows["leaf"]
     sections: Sequence[Section] = rows["section"]
     if not leaves or not sections:
-        yield "has no leaves or no sections"
+        yield "missing leaves or sections"
         return
     first, end = leaves[0].id, leaves[0].id + len(leaves)
     if "".join(leaf.text for leaf in leaves) != text:
-        yield "the leaves do not add up to the document's text"
+        yield "the leaves do not add up to the text of the document"
     if any(text[leaf.start : leaf.end] != leaf.text or not leaf.start <= leaf.body <= leaf.end for leaf in leaves):
-        yield "a leaf's text is not the text of its span"
+        yield "the text of a leaf differs from the document's text at its offsets"
     yield from _tree_problems(leaves, sections, len(text))
     yield from _sentence_problems(rows, dimension)
     if any(name.first_leaf < first or name.first_leaf + name.leaf_count > end for name in rows["name"]):
-        yield "a name stands for leaves of another document"
+        yield "a name refers to leaves of another document"
     vectors = rows.column("leaf", "vector")
     lengths = np.empty(0) if vectors is None else np.linalg.norm(vectors, axis=1)
-    # a vector that is still to come is a row of NaN
+    # a missing vector is a row of NaN
     if not np.allclose(lengths[~np.isnan(lengths)], 1.0, atol=_UNIT):
-        yield "a vector is not of unit length"
+        yield "a vector does not have unit length"
 
 
 def _tree_problems(leaves: Sequence[Leaf], sections: Sequence[Section], length: int) -> Iterator[str]:
@@ -54,24 +54,25 @@ def _tree_problems(leaves: Sequence[Leaf], sections: Sequence[Section], length: 
         yield "a parent is missing"
     roots = [section for section in sections if section.parent is None]
     if [(root.start, root.end) for root in roots] != [(0, length)]:
-        yield "the root section is not the whole document"
+        yield "the root section does not cover the whole document"
     for section in sections:
         spans = [(start, end) for _, start, end in sorted(children[section.id])]
         tiled = bool(spans) and spans[0][0] == section.start and spans[-1][1] == section.end
         if not tiled or any(left[1] != right[0] for left, right in pairwise(spans)):
             yield f"the children of section {section.id} do not tile it"
         if len(spans) != section.children:
-            yield f"section {section.id} has {len(spans)} children, not {section.children}"
+            yield f"section {section.id} has {len(spans)} children (expected {section.children})"
 
 
 def _lead_problems(rows: DocumentRows) -> Iterator[str]:
     leaves = {leaf.id: leaf for leaf in rows["leaf"]}
     for leaf in leaves.values():
         for lead in leaf.leads or ():
-            of = leaves.get(leaf.id - lead.back)
+            target = leaves.get(leaf.id - lead.back)
             before = lead.back > 0 or (lead.back == 0 and lead.of < lead.number)
-            if of is None or not before or not 0 <= lead.of < len(of.sentences) or lead.number >= len(leaf.sentences):
-                yield "a sentence needs one that does not stand before it"
+            exists = target is not None and 0 <= lead.of < len(target.sentences)
+            if not before or not exists or lead.number >= len(leaf.sentences):
+                yield "a sentence refers to a missing earlier sentence"
                 return
 
 
@@ -87,4 +88,4 @@ def _sentence_problems(rows: DocumentRows, dimension: int) -> Iterator[str]:
     packed = rows.column("leaf", "sentence_vectors") or ()
     sizes = [len(leaf.sentences) * dimension for leaf in rows["leaf"]]
     if any(vectors is not None and len(vectors) != size for vectors, size in zip(packed, sizes, strict=False)):
-        yield "vectors of sentences are missing or of the wrong dimension"
+        yield "vectors of sentences are missing or have the wrong dimension"

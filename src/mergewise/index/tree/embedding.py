@@ -1,4 +1,4 @@
-"""The vectors of leaves and of their sentences."""
+"""The vectors of leaves and their sentences."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from mergewise.types import Leaf
 
 
 def embed_leaves(leaves: Sequence[Leaf], embedder: Embedder) -> dict[str, Any]:
-    """The columns `vector`, one row a leaf, and `sentence_vectors`, those of each leaf's sentences as bytes of int8.
+    """Return the columns `vector` (leaves, dimension) and `sentence_vectors`, the vectors of each leaf's sentences as int8 bytes.
 
-    A leaf is embedded with its title and headings in front, and without its mark-up. An embedder that sees whole texts alone
-    gives no vectors of sentences, and there is no column of them.
+    A leaf is embedded with title and headings in front, and without markup. `sentence_vectors` is missing if the embedder
+    embeds only whole texts.
     """
     keys = [search_key(leaf.title, leaf.headings, readable(leaf.text)) for leaf in leaves]
     if not isinstance(embedder, PartEmbedder):
@@ -35,7 +35,7 @@ def embed_leaves(leaves: Sequence[Leaf], embedder: Embedder) -> dict[str, Any]:
 
 
 def as_int8(vectors: FloatArray) -> npt.NDArray[np.int8]:
-    """Rows scaled so that the largest component of each is 127: their direction is what counts."""
+    """Scale each row so that its largest component is 127. Only the direction matters."""
     largest = np.abs(vectors).max(axis=1, keepdims=True, initial=1e-9)
     scaled: npt.NDArray[np.int8] = np.rint(vectors * (127 / largest)).astype(np.int8)
     return scaled

@@ -1,4 +1,4 @@
-"""What can be asked of the tree: leaves, sections, sentences with their vectors, and where names are defined."""
+"""The reader of the tree view: leaves, sections, sentences with vectors, and definitions of names."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from mergewise.types import Definition, Leaf, LeafSentences, Section, Span
 
 @dataclass(frozen=True, slots=True)
 class LeafStart:
-    """Where a leaf starts in its document. It ends where the next one starts, or with the document."""
+    """The start of a leaf in its document. The leaf ends at the start of the next one, or with the document."""
 
     id: int
     start: int
 
 
 class TreeReader:
-    """For the length of a question; `IndexReader` has the same methods."""
+    """The tree's reader for one query. `IndexReader` has the same methods."""
 
     def __init__(self, rows: RowReader) -> None:
         self._rows = rows
 
     def rank(self, question: str, k: int, by: OrderedBy = "both") -> list[tuple[int, float]]:
-        """Leaf ids and scores by hybrid search, best first; nothing here reranks them."""
+        """Return leaf ids and scores by hybrid search, best first, without reranking."""
         return list(self._rows.rank_rows(question, k, LEAF.name))
 
     def leaves(self, ids: Sequence[int]) -> dict[int, Leaf]:
@@ -42,17 +42,17 @@ class TreeReader:
         return self._rows.vectors(ids, LEAF.name)
 
     def sentences(self, ids: Sequence[int]) -> dict[int, LeafSentences]:
-        """Where the embedder gave no vectors of sentences, each has the vector of its leaf, if that has one yet."""
+        """Read sentences with their vectors. A sentence without its own vector has that of its leaf, if any."""
         leaves = self._rows.rows(LEAF.name, LeafSentences, ids)
         bare = [leaf for leaf, sentences in leaves.items() if sentences.vectors is None]
         for leaf, vector in self._rows.vectors(bare, LEAF.name).items() if bare else ():
-            # half precision has shortened it
+            # half precision has changed its length
             unit = vector / max(np.sqrt(vector @ vector), 1e-9)
             leaves[leaf] = replace(leaves[leaf], vectors=unit[None].repeat(len(leaves[leaf].sentences), axis=0))
         return leaves
 
     def leaves_under(self, spans: Sequence[Span]) -> list[int]:
-        """The ids of the leaves that share text with one of the spans, document by document, in the order of the text."""
+        """Return the ids of the leaves that overlap one of the spans, document by document, in text order."""
         ranges = self._rows.leaf_ranges(list(dict.fromkeys(span.doc_id for span in spans)))
         starts = self._rows.rows(LEAF.name, LeafStart, [leaf for leaves in ranges.values() for leaf in leaves])
         under: dict[int, None] = {}
@@ -64,13 +64,13 @@ class TreeReader:
         return list(under)
 
     def definitions(self, names: Sequence[str]) -> dict[str, list[Definition]]:
-        """Where each of these names is defined, in document order; a name that nothing defines is missing."""
+        """Return the definitions of each name in document order. Names without definition are missing."""
         known = NameTable(self._rows.sorted_columns(NAME.name, NameTable.COLUMNS))
         return known.definitions(names, self._rows.numbers())
 
 
 class NameTable:
-    """All names of one state in memory, as sorted hashes: 28 bytes a name, looked up without a query."""
+    """All names of one state in memory, as sorted hashes of 28 bytes a name. A lookup needs no query."""
 
     COLUMNS = ("hash", "first_leaf", "doc", "leaf_count")
 
@@ -78,20 +78,20 @@ class NameTable:
         self._hashes, self._first, self._docs, self._count = (columns[name] for name in self.COLUMNS)
 
     def definitions(self, names: Sequence[str], numbers: Collection[int] | None) -> dict[str, list[Definition]]:
-        """The definitions of those names that have some, in the documents with these numbers; None: in all."""
+        """Return the definitions of names in the documents with these numbers, or in all documents."""
         wanted = np.fromiter(map(name_hash, names), np.int64, len(names))
         starts = self._hashes.searchsorted(wanted)
         definitions = {}
         for i in np.flatnonzero(self._hashes.take(starts, mode="clip") == wanted).tolist() if len(self._hashes) else ():
             own = slice(starts[i], self._hashes.searchsorted(wanted[i], "right"))
-            found = map(Definition, *(column[own].tolist() for column in (self._docs, self._first, self._count)))
-            if rows := [one for one in found if numbers is None or one.document in numbers]:
+            known = map(Definition, *(column[own].tolist() for column in (self._docs, self._first, self._count)))
+            if rows := [definition for definition in known if numbers is None or definition.document in numbers]:
                 definitions[names[i]] = rows
         return definitions
 
 
 def extent(leaf: Leaf, sections: Mapping[int, Section], longest: int) -> range:
-    """The leaves of the passage around this one: its outermost section of at most `longest` tokens, or the leaf alone."""
+    """Return the leaves of the passage around a leaf: its outermost section of at most `longest` tokens, or only the leaf."""
     around = (sections[section] for section in leaf.ancestors if section in sections)
     passage = next((section for section in around if section.tokens <= longest), None)
     if passage is None:

@@ -1,4 +1,4 @@
-"""The tables of the tree: leaves, sections, and the names that sections define."""
+"""The tables of the tree: leaves, sections, and the names that they define."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from mergewise.types import Lead, Leaf, Name, Section, Sentence
 
 
 def pack_key(record: Any) -> str:
-    """What is searched and embedded: title and headings on the first line, the text after it."""
+    """Return the text to search and embed: title and headings on the first line, then the text."""
     return search_key(record.title, record.headings, record.text)
 
 
 def unpack_key(rows: pa.Table) -> Mapping[str, Sequence[Any]]:
-    """Title, headings and text."""
+    """Return title, headings and text of each row."""
     parts = list(map(split_key, rows["key"].to_pylist()))
     titles, headings, texts = zip(*parts, strict=True) if parts else ((), (), ())
     return {"title": titles, "headings": headings, "text": texts}
 
 
 def _unpack_spanned_key(rows: pa.Table) -> Mapping[str, Sequence[Any]]:
-    """The same, and where the text ends: that is not stored."""
+    """Return title, headings, text and the computed end of each row."""
     unpacked = unpack_key(rows)
     ends = [start + len(text) for start, text in zip(rows["start"].to_pylist(), unpacked["text"], strict=True)]
     return {**unpacked, "end": ends}
@@ -45,7 +45,7 @@ KEY = SerializedColumn("key", pa.string(), pack_key, unpack_key, ("title", "head
 
 
 def pack_sentences(leaf: Leaf) -> list[int]:
-    """Three numbers a sentence: start and end, counted from the leaf's start, and tokens."""
+    """Return three numbers a sentence: start and end relative to the leaf, and tokens."""
     return [n for start, end, tokens in leaf.sentences for n in (start - leaf.start, end - leaf.start, tokens)]
 
 
@@ -80,7 +80,7 @@ LEADS = SerializedColumn("leads", pa.list_(pa.int32()), pack_leads, unpack_leads
 
 
 def unpack_sentence_vectors(rows: pa.Table) -> Mapping[str, Sequence[Any]]:
-    """Unit vectors of the sentences of each leaf, stored a byte a component; None where the embedder gave none."""
+    """Return the unit vectors of each leaf's sentences from bytes, or None for a leaf without them."""
     packed = rows["sentence_vectors"].to_pylist()
     counts = (pc.list_value_length(rows["sentences"]).to_numpy() // 3).tolist()
     counts = [0 if vectors is None else count for vectors, count in zip(packed, counts, strict=True)]
@@ -100,14 +100,14 @@ SENTENCE_VECTORS = SerializedColumn(
 
 @lru_cache(100_000)
 def name_hash(name: str) -> int:
-    """The same number everywhere and always."""
+    """Hash a name to 64 bits. The result must never change between versions."""
     return int.from_bytes(blake2b(name.encode("utf-8", "replace"), digest_size=8).digest(), "little", signed=True)
 
 
 NAME_HASH = SerializedColumn("hash", pa.int64(), lambda name: name_hash(name.name))
 
 WORDS = f"words_{VERSION}"
-"""The column of words of leaves in other languages than English."""
+"""The column of search words for leaves in languages other than English."""
 
 LEAF = Table(
     "leaf",

@@ -1,1 +1,1 @@
-"""What a chat model writes about documents, for the rows of any view: segments, windows, prompts, answers, costs."""
+"""Writing of view rows by a chat model: segments, windows, prompts, answers and costs."""

@@ -1,7 +1,7 @@
-"""Prompts that each get a text, side by side: what summaries are made by, of whatever a view summarises.
+"""Concurrent calls of a chat model that write one text each, such as the summaries of a view.
 
-The chat model's cache keeps every answer under a hash of model, parameters and prompt: what came is paid for once, also when
-indexing was killed in between.
+The chat model's cache keeps every answer under a hash of model, parameters and prompt. So an answer is paid for only once, even
+if indexing is killed.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ AT_ONCE = 8
 
 
 class Calls:
-    """Calls of a chat model, eight at a time.
+    """Calls of a chat model, `AT_ONCE` at a time.
 
-    After one fails for good, none is begun; those on their way are waited for: they are paid for, and the cache keeps them.
+    After a permanent failure, no call begins. Running calls are awaited, because they are paid for and the cache keeps them.
     """
 
     def __init__(self, chat: ChatModel, max_tokens: int) -> None:
@@ -34,7 +34,7 @@ class Calls:
         self._failed: ModelError | None = None
 
     async def ask(self, messages: Sequence[Message]) -> Reply | None:
-        """The answer; None after a failure."""
+        """Return the answer, or None after a failure."""
         async with self._gate:
             try:
                 return None if self._failed else await self._chat.complete(messages, max_tokens=self._max_tokens)
@@ -43,7 +43,7 @@ class Calls:
                 return None
 
     async def all(self, works: Sequence[Awaitable[str | None]]) -> list[str | None]:
-        """What each work gives. Raises the ModelError of the first call that failed, when all are through."""
+        """Await all works and return their results. Then raise the ModelError of the first failed call, if any."""
         written = await asyncio.gather(*works)
         if self._failed is not None:
             raise self._failed
@@ -58,17 +58,23 @@ def write_each(
     cost: Usage,
     on_share: OnShare | None = None,
 ) -> list[str | None]:
-    """The summary that `write` makes of each text, by the chat model; texts that are the same are written about once.
+    """Return the summary of each text, written by `write` with the chat model. Equal texts are summarised once.
 
-    Logs the expected `cost` before it starts; `on_share` hears how far it is, in characters. Raises ModelError when the model
-    fails for good; the answers that came before are in its cache.
+    The expected `cost` is logged first. `on_share` gets the progress as shares of all characters.
+
+    Raises:
+        ModelError: if the model fails permanently. Earlier answers are in its cache.
     """
     chat = chat_of(models)
     if cost.calls:
         log.warning(
-            "%d summaries by %s: about %d calls, %d tokens to read, %d to write",
-            len(texts), chat.spec, cost.calls, cost.input_tokens, cost.output_tokens,
-        )  # fmt: skip
+            "%d summaries by %s: about %d calls, %d input tokens, %d output tokens",
+            len(texts),
+            chat.spec,
+            cost.calls,
+            cost.input_tokens,
+            cost.output_tokens,
+        )
     distinct = list(dict.fromkeys(texts))
     total = sum(map(len, distinct))
 
@@ -87,16 +93,16 @@ def write_each(
 
 
 def chat_of(models: Models, what: str = "summaries") -> ChatModel:
-    """The chat model that writes `what`. Raises UsageError where none is named."""
+    """Return the chat model that writes `what`. Raise UsageError if it is missing."""
     if models.chat is None:
-        raise UsageError(f"this index has {what} by a chat model", "name one: --chat openai:MODEL")
+        raise UsageError(f"missing chat model for the {what} of this index", "name one: --chat openai:MODEL")
     return models.chat
 
 
 def cost(
     prompts: Sequence[tuple[Sequence[Message], int]], max_tokens: int, chat: ChatModel, count_tokens: TokenCounter
 ) -> Estimate:
-    """What these prompts cost, each given with the tokens that a good answer has. Those that are the same cost once."""
+    """Estimate the cost of prompts, each given with the tokens of a good answer. Equal prompts cost once."""
     fresh = {tuple(message.text for message in messages): (messages, size) for messages, size in prompts}
     due = [
         (messages, size)

@@ -1,8 +1,8 @@
-"""Segments: what a prompt shows as numbered paragraphs, and what an answer names by its number.
+"""Segments of a document. A prompt shows them as numbered paragraphs, and an answer refers to their numbers.
 
-They hold whole sentences, those that the tree cut, up to a number of tokens, so that a sentence that supports something lies
-in one segment. (M-RAG cuts after every 128th token, in the middle of a sentence too.) A heading begins a new segment where
-the one before is half full. Together they hold every character of the document.
+A segment holds whole sentences of the tree, up to a number of tokens, so that a supporting sentence is in one segment. (M-RAG
+cuts after every 128th token, even inside a sentence.) A heading begins a new segment if the current one is half full. Together
+the segments hold every character of the document.
 """
 
 from __future__ import annotations
@@ -16,19 +16,20 @@ from mergewise.types import DocumentRows, Leaf, Sentence
 
 @dataclass(frozen=True, slots=True)
 class TextSegment:
-    """`document.text[start:end]`: number `number` of its document, counted from 0. `sentences` are without headings."""
+    """The segment `number` of a document, counted from 0: `document.text[start:end]`. `sentences` do not include headings."""
 
     number: int
     start: int
     end: int
     tokens: int
-    headings: tuple[str, ...] = ()  # those above its first sentence
+    # the headings above the first sentence
+    headings: tuple[str, ...] = ()
     sentences: tuple[Sentence, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class _Tile:
-    """A sentence, or the headings before one, with the white space after it: together they tile the text."""
+    """A sentence, or the headings before it, with the white space after it. Together the tiles cover the text."""
 
     start: int
     end: int
@@ -38,19 +39,19 @@ class _Tile:
 
 
 def segments_of(document: DocumentRows, size: int) -> list[TextSegment]:
-    """The segments of a document, of at most `size` tokens each but where one sentence alone has more."""
+    """Split a document into segments of at most `size` tokens. A longer sentence is a segment by itself."""
     segments: list[TextSegment] = []
-    held: list[_Tile] = []
+    tiles: list[_Tile] = []
     tokens = 0
     for tile in _tiles(document["leaf"]):
         begins_new = tile.sentence is None and 2 * tokens >= size
-        if held and (tokens + tile.tokens > size or begins_new):
-            segments.append(_segment(len(segments), held, tokens))
-            held, tokens = [], 0
-        held.append(tile)
+        if tiles and (tokens + tile.tokens > size or begins_new):
+            segments.append(_segment(len(segments), tiles, tokens))
+            tiles, tokens = [], 0
+        tiles.append(tile)
         tokens += tile.tokens
-    if held:
-        segments.append(_segment(len(segments), held, tokens))
+    if tiles:
+        segments.append(_segment(len(segments), tiles, tokens))
     return segments
 
 

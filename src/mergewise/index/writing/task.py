@@ -1,7 +1,7 @@
-"""What a chat model is to write about documents, and what came of it: one form for the rows of any view.
+"""Tasks for a chat model that writes about documents, and their results, in one form for the rows of all views.
 
-A view gives a `WritingTask`: how one call is put into words, the fields of the records that the answer holds, and how a record
-becomes an item. `write` does the rest: windows, calls, further attempts, what is kept and what it costs.
+A view defines a `WritingTask`: the prompt of a call, the fields of the records in an answer, and the conversion of a record to an
+item. `write` does the rest: windows, calls, further attempts, caching and cost.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from mergewise.types import DocumentRows, Message, Usage
 Item = TypeVar("Item")
 
 
-class Rejected(Exception):  # an answer, not a failure
-    """A record of an answer that cannot be taken; the text is its kind, by which it is counted."""
+class Rejected(Exception):
+    """A rejected record of an answer. The text is the kind of fault, by which rejects are counted."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WritingSource:
-    """A document as a model reads it. It equals itself alone, so that what is known of it can be kept by it."""
+    """A document as a model reads it. It is compared by identity, so that it can be a dictionary key."""
 
     id: str
     title: str
@@ -39,7 +39,7 @@ class WritingSource:
         return cls(rows.document.id, short_name(rows.document.title), rows.document.text, segments)
 
     def of(self, number: int) -> str:
-        """The text of a segment."""
+        """Return the text of a segment."""
         return self.text[self.segments[number].start : self.segments[number].end].strip()
 
     def tokens(self, numbers: Sequence[int]) -> int:
@@ -48,11 +48,11 @@ class WritingSource:
 
 @dataclass(frozen=True, slots=True)
 class WritingRequest:
-    """One call: the segments that are shown, in order, and those of them that something is to be written about.
+    """One call: the segments to show, in order, and the segments to write about (`asked`).
 
-    `attempt` counts from 1. `again` is set where the same may have been asked before: the prompt then carries the attempt's
-    number, since neither a cache nor a model at temperature 0 would give another answer otherwise. `rejected` are the reasons
-    for which records of earlier answers about the document were not taken.
+    `attempt` counts from 1. `again` is true if the same call may have been made before. The prompt then includes the attempt's
+    number, because a cache or a model at temperature 0 would otherwise repeat its answer. `rejected` holds the reasons for which
+    earlier records about the document were rejected.
     """
 
     source: WritingSource
@@ -65,13 +65,14 @@ class WritingRequest:
 
 @dataclass(frozen=True, slots=True)
 class WritingTask(Generic[Item]):
-    """`schema` is that of the whole answer. `item` makes an item of a record and the request, or raises `Rejected`.
+    """A writing task of a view.
 
-    `paragraphs` are the segments that an item is about; `repeats` says whether it says what another one says. `output` are the
-    tokens that an answer to a request will have, more or less.
+    `name` is the name of the items in messages. `schema` describes the whole answer. `item` converts a record of an answer to an
+    item, or raises `Rejected`. `paragraphs` returns the segments that an item is about, `repeats` whether two items say the same,
+    and `output` the expected tokens of an answer.
     """
 
-    name: str  # of the items, as people call them
+    name: str
     schema: Mapping[str, object]
     fields: Fields
     prompt: Callable[[WritingRequest], list[Message]]
@@ -83,11 +84,11 @@ class WritingTask(Generic[Item]):
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """How often a model is asked, and how much it is shown at once.
+    """The number of attempts, and the amount of text per call.
 
-    Below a `coverage` (share of the segments that some item is about) there are further attempts, `attempts` in all: about the
-    segments that are left, or with `again` about the same once more, of which the best answer is kept. `window` is in tokens of
-    text; neighbouring windows share up to `overlap` tokens.
+    Below a `coverage` (share of the segments that items are about) further attempts follow, up to `attempts` in all. They ask
+    about the uncovered segments. With `again`, they repeat the same calls, and the best answer counts. `window` is in tokens of
+    text. Neighbouring windows share up to `overlap` tokens.
     """
 
     attempts: int = 1
@@ -99,10 +100,10 @@ class Policy:
 
 @dataclass(slots=True)
 class Written(Generic[Item]):
-    """What was written about one document; it grows answer by answer.
+    """The items about one document, which grow answer by answer.
 
-    `usage` is what was paid for in this run; answers that were kept cost nothing. `coverages` are those after each attempt.
-    `failure` says why something that should have been asked was not answered.
+    `usage` is the cost of this run, without cached answers. `coverages` holds the coverage after each attempt. `failure` is the
+    reason why a call has no answer.
     """
 
     items: tuple[Item, ...] = ()
@@ -112,7 +113,7 @@ class Written(Generic[Item]):
     failure: str = ""
 
     def as_fields(self, more_rejects: Mapping[str, int]) -> dict[str, Any]:
-        """What rows keep of it: the rejects with those that were found later, what was paid, and the failure."""
+        """Return the fields that rows store: all rejects with later ones, the cost, and the failure."""
         rejects = self.rejects + Counter(more_rejects)
         kinds = sorted(rejects)
         return {
@@ -125,14 +126,13 @@ class Written(Generic[Item]):
         }
 
 
-# -- prompts about segments: numbered paragraphs, each below its tag [Paragraph N]
+# -- prompts about segments, which are paragraphs below their tags [Paragraph N]
 
 _TAG = re.compile(r"\[(?=\s*paragraph\b)", re.IGNORECASE)
 
 
 def request_messages(request: WritingRequest, rules: str, wish: str, items: str, name: str) -> list[Message]:
-    """The prompt of a request: the `rules`, which are the same in every call, the segments under this `name`, and the
-    `wish`, which says what of them `items` are to be written about."""
+    """Build the prompt of a request: the constant `rules`, the segments under a `name`, and the `wish` for `items`."""
     paragraphs = "\n\n".join(f"[Paragraph {n}]\n{_without_tags(request.source.of(n))}" for n in request.shown)
     title = request.source.title
     code = code_for([paragraphs, title])
@@ -147,12 +147,12 @@ def request_messages(request: WritingRequest, rules: str, wish: str, items: str,
 
 
 def _without_tags(text: str) -> str:
-    """The text without what could be taken for a tag of ours."""
+    """Remove everything that looks like one of our tags."""
     return _TAG.sub("(", text)
 
 
 def paragraph_names(numbers: Sequence[int]) -> str:
-    """Numbers of paragraphs, runs as "3 to 7"."""
+    """Write paragraph numbers, with runs as "3 to 7"."""
     runs: list[list[int]] = []
     for number in numbers:
         if runs and number == runs[-1][1] + 1:
@@ -164,7 +164,7 @@ def paragraph_names(numbers: Sequence[int]) -> str:
 
 
 def text_of_field(given: object) -> str:
-    """The text of a field, or the only one of a list, as models write it."""
+    """Return the text of a field, which models may write as a list of one text."""
     if isinstance(given, list) and len(given) == 1:
         given = given[0]
     return given.replace("\0", "").strip() if isinstance(given, str) else ""

@@ -1,14 +1,12 @@
-"""A chat model writes about documents: window by window, side by side, each answer kept as it arrives.
+"""Writing about documents by a chat model, with concurrent calls for windows of text. Each answer is cached when it arrives.
 
-- Windows of a document are laid so that question and answer fit into the model's own window. Numbers of segments are those of the
+- Windows of a document are sized so that prompt and answer fit into the model's context window. Segment numbers are those of the
   document in every window.
-- An answer that ended at its limit of tokens keeps its whole records, and what they do not cover is asked in two halves. So is
-  what an endpoint refuses as too long.
-- Retries of a call, with growing pauses of random length or the one that Retry-After asks for, are the adapter's own
-  (`models.endpoint`). A call that fails for good ends its document, and no other: what came before is kept, and the document is
-  marked. After `PATIENCE` failed calls one after the other, the endpoint is taken to be down, and the run ends.
-- The model's cache keeps every answer under a hash of model, parameters and prompt, which holds the text: whatever came is not
-  asked again, after a kill neither.
+- If an answer is cut off at its token limit, its complete records count, and two further calls ask about the halves of the
+  uncovered segments. The same happens with a window that the endpoint rejects as too long.
+- The adapter retries a call (`models.endpoint`), with growing random pauses or the pause of Retry-After. A permanent failure ends
+  only its document, which keeps its items and is marked incomplete. After `PATIENCE` failures in a row, the run ends.
+- The model's cache keeps every answer under a hash of model, parameters and prompt. So no call is repeated, even after a kill.
 """
 
 from __future__ import annotations
@@ -37,14 +35,20 @@ from mergewise.types import DocumentRows, Message, Reply, Usage
 
 log = logging.getLogger("mergewise")
 
-AT_ONCE = 8  # calls; the adapter of an endpoint may allow fewer
-PATIENCE = 3  # calls that fail for good one after the other
-ROOM = 0.85  # share of the model's window that is planned with: its tokenizer is not the one that counts
-LEAST_OUTPUT = 512  # tokens that any answer may have
-SLACK = 3.0  # an answer may be so much longer than what is expected of it
+AT_ONCE = 8
+"""Number of concurrent calls. The adapter of an endpoint may allow fewer."""
+PATIENCE = 3
+"""Number of permanent failures in a row after which the run ends."""
+ROOM = 0.85
+"""Usable share of the model's window, because our counter differs from the model's tokenizer."""
+LEAST_OUTPUT = 512
+"""Minimum token limit of an answer."""
+SLACK = 3.0
+"""Token limit of an answer as a multiple of its expected size."""
 
 _NO_REASON = ("duplicate", "cut off")
-LONGEST_REASON = 300  # characters of a failure that are kept
+LONGEST_REASON = 300
+"""Maximum characters of a stored failure."""
 
 
 def write(
@@ -54,9 +58,10 @@ def write(
     models: Models,
     on_share: OnShare | None = None,
 ) -> list[Written[Item]]:
-    """What the chat model writes about each of the documents. Says what it will cost before it starts.
+    """Let the chat model write about each document. The expected cost is logged first.
 
-    Raises ModelError where the endpoint is down; the answers that came before are in the model's cache.
+    Raises:
+        ModelError: if the endpoint is down. Earlier answers are in the model's cache.
     """
     planner = _Planner(task, policy, chat_of(models, task.name), models.count_tokens)
     plans = [planner.plan(source) for source in sources]
@@ -67,16 +72,16 @@ def write(
 
 
 def cost_line(cost: Estimate, what: str, spec: str) -> str:
-    """An estimate as a line for people."""
-    kept = f", {cost.kept} more are answered already" if cost.kept else ""
+    """Format an estimate for people."""
+    cached = f" ({cost.kept} more are cached)" if cost.kept else ""
     return (
-        f"{what} of {cost.documents} documents by {spec}: {cost.usage.calls} calls{kept}, about "
-        f"{cost.usage.input_tokens} tokens to read and {cost.usage.output_tokens} to write"
+        f"{what} of {cost.documents} documents by {spec}: {cost.usage.calls} calls{cached}, about "
+        f"{cost.usage.input_tokens} input tokens and {cost.usage.output_tokens} output tokens"
     )
 
 
 def estimate(sources: Sequence[WritingSource], task: WritingTask[Item], policy: Policy, models: Models) -> Estimate:
-    """What the first attempts cost. Further attempts are not foreseen."""
+    """Estimate the cost of all first attempts. Further attempts are not included."""
     planner = _Planner(task, policy, chat_of(models, task.name), models.count_tokens)
     return planner.cost(planner.plan(source) for source in sources)
 
@@ -88,9 +93,9 @@ def written_by_chat(
     estimate: Callable[[Sequence[DocumentRows], Any, Models], Estimate],
     table: Table | None = None,
 ) -> dict[str, Any]:
-    """Return the fields of a `View` whose rows a chat model writes if this setting has this value.
+    """Return the fields of a `View` whose rows a chat model writes if a setting has a value.
 
-    The rows of `table` say which documents are not complete.
+    The rows of `table` tell which documents are incomplete.
     """
     writing = Writing(lambda settings: bool(getattr(settings, setting) == value), build, estimate)
     if table is not None:
@@ -99,7 +104,7 @@ def written_by_chat(
 
 
 def unfinished_documents(reader: StoreReader, table: str) -> list[str]:
-    """The documents for which calls failed, as the rows of this table say it."""
+    """Return the documents with failed calls, from the rows of a table."""
     rows = reader.whole(table, ["doc_id", "failure"])
     return rows.filter(pc.not_equal(rows["failure"], ""))["doc_id"].to_pylist()  # type: ignore[no-any-return]
 
@@ -118,13 +123,13 @@ class _Call:
 
     @property
     def key(self) -> _Key:
-        """What makes two calls the same."""
+        """The identity of a call: its messages and token limit."""
         return (*(message.text for message in self.messages), self.max_tokens)
 
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """The calls of a document's first attempt, and the tokens of text that any call about it may show."""
+    """The calls of a document's first attempt, and the maximum tokens of text in a call about it."""
 
     source: WritingSource
     capacity: int
@@ -133,7 +138,7 @@ class _Plan:
 
 @dataclass(frozen=True, slots=True)
 class _Planner(Generic[Item]):
-    """Lays windows over documents and puts each call into words, once."""
+    """The planner of windows and calls."""
 
     task: WritingTask[Item]
     policy: Policy
@@ -141,7 +146,7 @@ class _Planner(Generic[Item]):
     count_tokens: TokenCounter
 
     def plan(self, source: WritingSource) -> _Plan:
-        """All segments, in overlapping windows."""
+        """Plan calls for all segments, in overlapping windows."""
         if not source.segments:
             return _Plan(source, self.policy.window, [])
         everything = [segment.number for segment in source.segments]
@@ -172,7 +177,7 @@ class _Planner(Generic[Item]):
         )
 
     def _capacity(self, source: WritingSource) -> int:
-        """Tokens of text in one call, such that the prompt around them and a long answer to them fit into the model's window."""
+        """Return the maximum tokens of text in one call, so that the prompt and a long answer fit into the model's window."""
         one = WritingRequest(source, (0,), (0,))
         shown = source.segments[0].tokens
         around = sum(self.count_tokens([message.text for message in self.task.prompt(one)])) - shown
@@ -180,8 +185,8 @@ class _Planner(Generic[Item]):
         room = ROOM * self.chat.window - around - LEAST_OUTPUT
         if room < LEAST_OUTPUT:
             raise UsageError(
-                f"{self.chat.spec} takes {self.chat.window} tokens at once, too few to write {self.task.name}",
-                "name another model, or say what this one takes: MERGEWISE_WINDOW",
+                f"window of {self.chat.spec} too small to write {self.task.name}: {self.chat.window} tokens",
+                "name another model, or set the window of this one: MERGEWISE_WINDOW",
             )
         return max(1, min(self.policy.window, int(room / each)))
 
@@ -190,7 +195,7 @@ class _Planner(Generic[Item]):
 
 
 class _WritingRun(Generic[Item]):
-    """Calls about documents, side by side. `on_progress` gets the share of the work that is through since it was called last."""
+    """A run of concurrent calls about documents. `on_progress` gets the share of the work done since its last call."""
 
     def __init__(
         self, planner: _Planner[Item], plans: Sequence[_Plan], on_progress: Callable[[float], None] | None
@@ -200,16 +205,18 @@ class _WritingRun(Generic[Item]):
         self._on_progress = on_progress
         self._total = sum(segment.tokens for plan in plans for segment in plan.source.segments)
         self._gate = asyncio.Semaphore(AT_ONCE)
-        self._failures = 0  # one after the other
+        # permanent failures in a row
+        self._failures = 0
         self._down: ModelError | None = None
         self._under_way: dict[_Key, asyncio.Future[Reply]] = {}
-        self._counted: dict[str, set[int]] = {}  # segments of documents that progress has counted
+        # segments that progress has counted, by document
+        self._counted: dict[str, set[int]] = {}
 
     async def all(self) -> list[Written[Item]]:
-        """After the endpoint is taken to be down no call is begun; those on their way are waited for, and kept."""
+        """Write about all documents. If the endpoint is down, no further call begins, and running calls are awaited."""
         written = await asyncio.gather(*map(self._document, self.plans))
         if self._down is not None:
-            raise ModelError(self._down.message, f"{self._down.hint}; what was answered is kept: run it again")
+            raise ModelError(self._down.message, f"{self._down.hint}; run it again: finished answers are cached")
         return written
 
     async def _document(self, plan: _Plan) -> Written[Item]:
@@ -221,29 +228,29 @@ class _WritingRun(Generic[Item]):
         finally:
             self._advance(source, [segment.number for segment in source.segments])
         if growing.failure:
-            log.warning("%s of %s are not complete: %s", self.task.name, source.id, growing.failure)
+            log.warning("incomplete %s of %s: %s", self.task.name, source.id, growing.failure)
         return growing
 
     async def _all_answers(self, plan: _Plan, growing: Written[Item]) -> list[Item]:
-        """Policy "rest": further attempts ask about what nothing covers, and everything that came is joined."""
+        """Ask by the policy "rest": further attempts ask about uncovered segments, and all items are joined."""
         items: list[Item] = []
         calls = plan.calls
         for attempt in range(1, self.policy.attempts + 1):
             if not calls:
                 break
             answers = await asyncio.gather(*(self._ask(call, growing) for call in calls))
-            items = self._without_repeats([items, *answers], growing, counted=True)
+            items = self._deduplicate([items, *answers], growing, counted=True)
             if self._is_enough(items, plan.source, growing):
                 break
             reasons = tuple(sorted(kind for kind, count in growing.rejects.items() if count and kind not in _NO_REASON))
-            rest = self._about_the_rest(items, plan, attempt + 1)
+            rest = self._requests_for_rest(items, plan, attempt + 1)
             calls = [self.planner.call(replace(request, rejected=reasons)) for request in rest]
         return items
 
     async def _best_answers(self, plan: _Plan, growing: Written[Item]) -> list[Item]:
-        """Policy "again", the paper's: windows of which too little is covered are asked once more, and the best answer counts.
+        """Ask by the paper's policy "again": repeat the calls for windows with too little coverage, and take the best answers.
 
-        Windows may each be covered as far as is asked, and the document not: then all that lack something are due.
+        If each window has enough coverage but the document does not, the calls of all incomplete windows are repeated.
         """
         numbers = [call.request.asked for call in plan.calls]
         best: list[list[Item]] = [[] for _ in numbers]
@@ -256,13 +263,13 @@ class _WritingRun(Generic[Item]):
             answers = await asyncio.gather(*(self._ask(call, growing) for call in calls))
             for i, answer in zip(due, answers, strict=True):
                 best[i] = max(best[i], answer, key=lambda some: self._share(some, numbers[i]))
-            items = self._without_repeats(best, growing)
+            items = self._deduplicate(best, growing)
             if not numbers or self._is_enough(items, plan.source, growing):
                 break
             covered = self._covered_segments(items)
-            lacking = [i for i, asked in enumerate(numbers) if not covered.issuperset(asked)]
-            below = [i for i in lacking if self._share(best[i], numbers[i]) < self.policy.coverage]
-            due = below or lacking
+            incomplete = [i for i, asked in enumerate(numbers) if not covered.issuperset(asked)]
+            below = [i for i in incomplete if self._share(best[i], numbers[i]) < self.policy.coverage]
+            due = below or incomplete
         growing.rejects["duplicate"] += sum(map(len, best)) - len(items)
         return items
 
@@ -272,23 +279,23 @@ class _WritingRun(Generic[Item]):
         return bool(growing.failure) or share >= self.policy.coverage
 
     def _share(self, items: Iterable[Item], numbers: Sequence[int]) -> float:
-        """How many of these segments some item is about, as a share."""
+        """Return the share of segments that items are about."""
         covered = self._covered_segments(items)
         return sum(number in covered for number in numbers) / len(numbers)
 
     def _covered_segments(self, items: Iterable[Item]) -> set[int]:
         return {number for item in items for number in self.task.paragraphs(item)}
 
-    def _about_the_rest(self, items: Sequence[Item], plan: _Plan, attempt: int) -> list[WritingRequest]:
+    def _requests_for_rest(self, items: Sequence[Item], plan: _Plan, attempt: int) -> list[WritingRequest]:
         covered = self._covered_segments(items)
         left = [segment.number for segment in plan.source.segments if segment.number not in covered]
-        ranges = windows([plan.source.tokens(_with_the_one_before([n])) for n in left], plan.capacity, 0)
+        ranges = windows([plan.source.tokens(_with_previous([n])) for n in left], plan.capacity, 0)
         return [_request(plan.source, left[a:b], attempt, again=True) for a, b in ranges]
 
-    def _without_repeats(
+    def _deduplicate(
         self, answers: Iterable[Sequence[Item]], growing: Written[Item], *, counted: bool = False
     ) -> list[Item]:
-        """All items, without those that say what another one says."""
+        """Return all items without repeated ones."""
         items: list[Item] = []
         about: dict[int, list[Item]] = defaultdict(list)
         for item in (item for answer in answers for item in answer):
@@ -304,7 +311,7 @@ class _WritingRun(Generic[Item]):
     # -- one call
 
     async def _ask(self, call: _Call, growing: Written[Item]) -> list[Item]:
-        """The items of the answer; where it was too long, those of its halves too."""
+        """Return the items of a call's answer. If it was too long, also ask the halves."""
         request = call.request
         async with self._gate:
             if self._down is not None:
@@ -321,17 +328,17 @@ class _WritingRun(Generic[Item]):
                 return []
             self._failures = 0
         if reply is None:
-            return await self._halves(request, request.asked, growing)
+            return await self._ask_halves(request, request.asked, growing)
         growing.usage += reply.usage
         items = self._items(reply.text, request, growing, cut=not reply.complete)
         if not reply.complete:
             covered = self._covered_segments(items)
-            items += await self._halves(request, [n for n in request.asked if n not in covered], growing)
+            items += await self._ask_halves(request, [n for n in request.asked if n not in covered], growing)
         self._advance(request.source, request.asked)
         return items
 
     async def _reply(self, call: _Call) -> Reply:
-        """The answer. Of calls that are the same, as documents that share a text have them, one is made, and paid for."""
+        """Return the answer of a call. Equal calls, from documents with the same text, are made and paid for once."""
         if call.key in self._under_way:
             return replace(await self._under_way[call.key], usage=Usage())
         reply = self.chat.complete(call.messages, max_tokens=call.max_tokens, schema=self.task.schema)
@@ -341,8 +348,8 @@ class _WritingRun(Generic[Item]):
         finally:
             del self._under_way[call.key]
 
-    async def _halves(self, request: WritingRequest, left: Sequence[int], growing: Written[Item]) -> list[Item]:
-        """What is left of a window, in two calls. A segment alone is not asked about again."""
+    async def _ask_halves(self, request: WritingRequest, left: Sequence[int], growing: Written[Item]) -> list[Item]:
+        """Ask about the rest of a window in two calls. A single segment is not asked again."""
         if len(request.asked) == 1 or not left:
             return []
         half = -(-len(left) // 2)
@@ -372,10 +379,10 @@ class _WritingRun(Generic[Item]):
         if self._failures >= PATIENCE:
             self._down = self._down or error
 
-    # -- how far it is
+    # -- progress
 
     def _advance(self, source: WritingSource, numbers: Sequence[int]) -> None:
-        """Segments count once, when the first answer about them is there, or their document is through."""
+        """Count segments once, with their first answer or the end of their document."""
         if self._on_progress is None or not self._total:
             return
         counted = self._counted.setdefault(source.id, set())
@@ -389,10 +396,10 @@ def _one_line(error: ModelError) -> str:
     return line if len(line) <= LONGEST_REASON else line[: LONGEST_REASON - 1] + "…"
 
 
-def _with_the_one_before(numbers: Sequence[int]) -> list[int]:
-    """A segment is shown with the one before it, in which its pronouns may have what they stand for."""
+def _with_previous(numbers: Sequence[int]) -> list[int]:
+    """Add the segment before each, to which its pronouns may refer."""
     return sorted({shown for number in numbers for shown in (max(0, number - 1), number)})
 
 
 def _request(source: WritingSource, asked: Sequence[int], attempt: int, *, again: bool = False) -> WritingRequest:
-    return WritingRequest(source, tuple(_with_the_one_before(asked)), tuple(asked), attempt, again)
+    return WritingRequest(source, tuple(_with_previous(asked)), tuple(asked), attempt, again)

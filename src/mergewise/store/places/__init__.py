@@ -1,7 +1,7 @@
-"""Where an index lives: a folder of this machine, with shards or without, or a prefix of a bucket on an object store.
+"""Places of indexes: a local folder, with or without shards, or a prefix of a bucket on an object store.
 
-`Place` is what the store asks of either. Its state is its manifest, which is replaced last: in a folder under a file lock, on
-a bucket by a put that fails where another one came in between.
+`Place` is their common protocol. The manifest is the state of a place, and a change replaces it last. In a folder a file lock
+protects it, in a bucket a conditional put, which fails if another writer came first.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from mergewise.store.places.place import Place
 
 SCHEMES = ("s3", "gs", "az")
-# a `Path` folds the two slashes of a URL to one
+# a `Path` reduces the two slashes of a URL to one
 _URL = re.compile(rf"({'|'.join(SCHEMES)}):/+")
 
 
 def is_url(path: str | os.PathLike[str]) -> bool:
-    """Whether a path means a prefix of a bucket, also once `pathlib` has folded its slashes."""
+    """Return whether a path is the URL of a bucket, even if `pathlib` has reduced its slashes."""
     return _URL.match(os.fspath(path)) is not None
 
 
@@ -34,9 +34,11 @@ def place_of(
     cache_size: str | int = "10GB",
     refresh: str | float = "1s",
 ) -> Place:
-    """The place that a path or a URL names. All else is about buckets alone, see `mergewise.open`. Nothing is asked of it yet.
+    """Return the place of a path or a URL, without reading it. The other arguments apply to buckets, see `mergewise.open`.
 
-    Raises UsageError for a URL, a size or a time that cannot be, MissingExtra where the client of buckets is missing.
+    Raises:
+        UsageError: if the URL, the size or the time is invalid.
+        MissingExtra: if the client of object stores is missing.
     """
     if not is_url(path):
         from mergewise.store.shards.place import ShardedFolder, are_shards
@@ -49,7 +51,10 @@ def place_of(
 
 
 def root_of(place: Place, root: str | os.PathLike[str] | None = None) -> Path:
-    """The folder that files are named from: the given one, else that in which the index stands, for a bucket the current one."""
+    """Return the folder that file names are relative to.
+
+    The default is the folder that contains the index, or the current folder for a bucket.
+    """
     if root is None:
         return Path.cwd() if place.refresh is not None else Path(os.path.realpath(place.directory)).parent
     return Path(os.path.realpath(root))

@@ -1,9 +1,9 @@
-"""An index below a prefix of a bucket: its manifest is swapped by a conditional put, and its mapped files are kept here.
+"""An index below a prefix of a bucket. A conditional put swaps the manifest; mapped files are cached locally.
 
-A put says which manifest it replaces, and fails where that is no longer the one that stands. A manifest tells who wrote it, and
-how many came before: so a put whose answer was lost is recognised, and a question knows which of two states is the later one.
+A put names the manifest that it replaces, and fails if another manifest is current. A manifest holds its writer and a sequence
+number. So a put is recognised even if its response was lost, and of two states the later one is known.
 
-Names of tables, versions and files are the same as in a folder, so that `copy_index` copies files and nothing else.
+Tables, versions and files have the same names as in a folder, so `copy_index` only copies files.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from mergewise.store.mapped import FOLDER, files_of
 from mergewise.store.places.cache import FileCache
 from mergewise.store.places.lease import CLOCK, Lease, LeaseHolder
 from mergewise.store.places.lease import NAME as LEASE_NAME
-from mergewise.store.places.objects import Found, Listed, Objects, Superseded
+from mergewise.store.places.objects import ListedObject, Objects, StoredObject, Superseded
 from mergewise.store.places.place import ManifestState, PlaceSize, Stamp, Tag, WritingRight
 
 if TYPE_CHECKING:
@@ -50,26 +50,27 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("mergewise")
 
-# for which what is found to be needed no more stays for readers; changes after which is looked for it
+# time for which unneeded objects stay, for the sake of readers
 KEPT = timedelta(hours=1)
+# number of changes between two cleanings
 CLEANED_EVERY = 20
-# of each table, which stay openable
+# number of versions of each table that stay openable
 VERSIONS = 8
-# since when objects are needed no more
+# the object that records since when other objects are unneeded
 UNNEEDED = "unneeded.json"
-# files of a table that are copied at once
+# number of files of a table that are copied in parallel
 _STREAMS = 8
-# the name of what the manifest holds of the bucket
-BESIDE = "place"
+# the manifest's key of the fields that only buckets have
+BUCKET_FIELDS = "place"
 _UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12, "MS": 0.001, "S": 1, "M": 60, "H": 3600}
-# as the name of an index is drawn: a folder of copies has it too
-_DRAWN = re.compile(r"[0-9a-f]{16}")
+# the form of an index's random name, which also names the folder of its copies
+_INDEX_NAME = re.compile(r"[0-9a-f]{16}")
 _AMOUNT = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*")
 
 
 @dataclass(frozen=True, slots=True)
 class BucketTag:
-    """One writing of the manifest. `index` is drawn once for an index, `remade` counts tables that were made anew."""
+    """One write of the manifest. `index` is a random name of the index, `remade` counts recreated tables."""
 
     etag: str
     sequence: int
@@ -83,13 +84,13 @@ class Bucket:
     def __init__(
         self, url: str, storage: Mapping[str, str], cache: Path | None, cache_size: str | int, refresh: str | float
     ) -> None:
-        self.refresh: float | None = amount("the time between two looks is", refresh)
+        self.refresh: float | None = amount("refresh interval", refresh)
         self._objects = Objects(url, storage)
-        # an endpoint is no secret, and may have a bucket of the same name
+        # the endpoint is part of the name: two endpoints may have buckets of the same name
         identity = blake2b(f"{storage.get('endpoint', storage.get('aws_endpoint', ''))} {url}".encode(), digest_size=8)
         name = f"{re.sub('[^A-Za-z0-9]+', '-', url)[-40:].strip('-')}-{identity.hexdigest()}"
         root = user_directory(None, ".cache") / "buckets" if cache is None else cache / "buckets"
-        self._cache = FileCache(root, name, int(amount("the size of the cache is", cache_size)))
+        self._cache = FileCache(root, name, int(amount("cache size", cache_size)))
         self.directory = self._cache.directory
         self._lease = Lease(self._objects)
         self._known: ManifestState | None = None
@@ -99,9 +100,9 @@ class Bucket:
         self._openings = 0
         self._connection: Any = None
         self._database: Any = None
-        # versions of tables that were found to have all their files here
+        # versions of tables that are known to have no files elsewhere
         self._own: set[tuple[str, int, int]] = set()
-        # the copied files of versions of tables; none is made where they are `_direct`ly read
+        # the copied files of each version of a table; with `_direct` tables are read from the bucket, without copies
         self._copied: dict[tuple[str, int], frozenset[str]] = {}
         self._direct = False
 
@@ -117,7 +118,7 @@ class Bucket:
         try:
             found = self._objects.get(NAME) if known is None else self._objects.get_newer(NAME, _tag(known).etag)
         except FileNotFoundError:
-            raise self._error_of_replacement() from None
+            raise self._replaced_error() from None
         if found is None:
             return known
         state = self._state(found)
@@ -125,7 +126,7 @@ class Bucket:
         return state
 
     def newer(self) -> ManifestState | None:
-        """The state that stands where it is not the one that is known. Questions do not get it before it is made `know`n."""
+        """Return the current state if it differs from the known one. Queries use it only after `know`."""
         known = self._known
         if known is None:
             return None
@@ -135,9 +136,9 @@ class Bucket:
             return None
         state = self._state(found)
         if _tag(state).remade != self._remade:
-            # before any of its tables is opened: versions of those that were made anew have the names of older ones
+            # before a table is opened: versions of recreated tables have the names of older versions
             self._remade = _tag(state).remade
-            self._connect_anew()
+            self._reset_connections()
         return state
 
     def known(self) -> Manifest | None:
@@ -158,28 +159,28 @@ class Bucket:
         mapped = (f"{FOLDER}/{file}" for file in files_of(manifest.mapped))
         self._cache.named = frozenset(mapped).union(*self._copied.values())
 
-    def _state(self, found: Found) -> ManifestState:
-        manifest, beside = parse_manifest(found.content, self, BESIDE)
+    def _state(self, found: StoredObject) -> ManifestState:
+        manifest, fields = parse_manifest(found.content, self, BUCKET_FIELDS)
         try:
-            tag = BucketTag(found.tag, int(beside["sequence"]), str(beside["index"]), int(beside["remade"]))
-            if not _DRAWN.fullmatch(tag.index):
+            tag = BucketTag(found.tag, int(fields["sequence"]), str(fields["index"]), int(fields["remade"]))
+            if not _INDEX_NAME.fullmatch(tag.index):
                 raise ValueError
         except (TypeError, KeyError, ValueError):
-            raise StoreError(f"{self}/{NAME} was not written to a bucket", "copy the index: `mergewise copy`") from None
+            raise StoreError(
+                f"{self}/{NAME} is not a manifest for a bucket", "copy the index: `mergewise copy`"
+            ) from None
         if self._known is not None and tag.index != _tag(self._known).index:
-            raise self._error_of_replacement()
+            raise self._replaced_error()
         return ManifestState(manifest, tag)
 
     def check_same(self) -> None:
-        """Whoever reads or swaps the manifest sees whose it is: nothing is asked here."""
+        """Do nothing: every read or swap of the manifest checks the index."""
 
-    def _error_of_replacement(self) -> StoreError:
-        return StoreError(
-            f"{self} is no longer the index that was opened: it was replaced or deleted", "open the index that you mean"
-        )
+    def _replaced_error(self) -> StoreError:
+        return StoreError(f"{self} was replaced or deleted since it was opened", "open the index again")
 
     def check_plain(self) -> None:
-        """A bucket holds objects alone."""
+        """Do nothing: a bucket holds only objects."""
 
     def create(self, manifest: Manifest, wait: float) -> None:
         if self._objects.get(NAME) is not None:
@@ -188,7 +189,7 @@ class Bucket:
         try:
             self._put(manifest, None, "", secrets.token_hex(8))
         except Superseded:
-            log.info("another process made %s an index", self)
+            log.info("another process has created %s", self)
 
     def swap(self, manifest: Manifest, tag: Tag, writer: WritingRight) -> Tag:
         assert isinstance(tag, BucketTag) and isinstance(writer, LeaseHolder)
@@ -196,19 +197,19 @@ class Bucket:
         try:
             return self._put(manifest, tag, writer.holder, tag.index)
         except Superseded:
-            raise IndexBusy(f"another writer has changed {self} meanwhile", "try again") from None
+            raise IndexBusy(f"another writer has changed {self}", "try again") from None
 
     def _put(self, manifest: Manifest, before: BucketTag | None, writer: str, index: str) -> BucketTag:
-        beside: dict[str, Any] = {
+        fields: dict[str, Any] = {
             "sequence": 1 if before is None else before.sequence + 1,
             "index": index,
             "remade": self._remade,
-            # with the sequence, what no other writer puts
+            # makes the content unique to this writer
             "writer": f"{writer}-{secrets.token_hex(8)}",
         }
-        content = json.dumps({**manifest_record(manifest), BESIDE: beside}, indent=1).encode()
+        content = json.dumps({**manifest_record(manifest), BUCKET_FIELDS: fields}, indent=1).encode()
         etag = self._objects.swap(NAME, content, None if before is None else before.etag)
-        tag = BucketTag(etag, beside["sequence"], index, self._remade)
+        tag = BucketTag(etag, fields["sequence"], index, self._remade)
         self.know(ManifestState(manifest, tag))
         self._own |= {(name, version, self._remade) for name, version in manifest.tables.items()}
         return tag
@@ -221,7 +222,7 @@ class Bucket:
     # -- tables
 
     async def open_table(self, name: str, version: int) -> AsyncTable:
-        """Of a copy on this machine, where there is room for one: then no question asks the bucket for anything."""
+        """Open a local copy if there is room for one, so that queries need no requests to the bucket."""
         if await asyncio.to_thread(self._copy, name, version):
             copies = await connect_for_reading(self.directory / self._copies, self._sessions)
             return await table_of(copies, name, version)
@@ -232,12 +233,12 @@ class Bucket:
 
     @property
     def _copies(self) -> str:
-        """The folder of copies: an index, or a table, that was made anew counts its versions from the beginning."""
+        """The folder of copies, with index and `remade` in its name: a recreated table counts its versions from the beginning."""
         assert self._known is not None
         return f"copies/{_tag(self._known).index}-{self._remade}"
 
     def _copy(self, name: str, version: int) -> bool:
-        """Whether all files of a version are on this machine, as far as their sizes tell. Those that are not are fetched."""
+        """Copy the missing files of a version to this machine. Return whether all files are here now, judged by their sizes."""
         if self._direct:
             return False
         table = f"{name}.lance"
@@ -252,7 +253,7 @@ class Bucket:
             with ThreadPoolExecutor(_STREAMS) as pool:
                 list(pool.map(fetch, sizes))
         except OSError as error:
-            log.info("%s of %s is not copied: %s", name, self, error)
+            log.info("cannot copy %s of %s: %s", name, self, error)
             return False
         with self._lock:
             files = [version_name(version), *sizes]
@@ -265,10 +266,13 @@ class Bucket:
         return self._cache.fetch(f"{self._copies}/{file}", lambda part: self.download(file, part), size=size)
 
     def _count_opening(self) -> None:
-        """A connection asks the bucket for catalogues first, so that it serves for many tables; but what LanceDB keeps grows."""
+        """Count the opened tables, and reconnect from time to time.
+
+        A new connection reads catalogues from the bucket, so it serves many tables. But LanceDB's caches grow with each table.
+        """
         self._openings += 1
         if self._openings % OPENINGS == 0:
-            self._connect_anew()
+            self._reset_connections()
 
     def database(self) -> Any:
         self._count_opening()
@@ -277,30 +281,30 @@ class Bucket:
         return self._database
 
     def create_table(self, name: str, schema: pa.Schema) -> Any:
-        # what is there is written over by a further version, never dropped: a writer that was given up may do it
-        there = any(True for _ in self._objects.listed(f"{name}.lance/_versions"))
-        return self.database().create_table(name, schema=schema, mode="overwrite" if there else "create")
+        # an existing table gets a further version and is never dropped, because a writer that lost its lease may get here
+        exists = any(True for _ in self._objects.entries(f"{name}.lance/_versions"))
+        return self.database().create_table(name, schema=schema, mode="overwrite" if exists else "create")
 
     def drop_table(self, name: str) -> None:
-        self._objects.delete([one.name for one in self._objects.listed(f"{name}.lance")])
+        self._objects.delete([listed.name for listed in self._objects.entries(f"{name}.lance")])
         self._remade += 1
-        self.read_anew()
+        self.bypass_caches()
 
-    def read_anew(self) -> None:
-        self._connect_anew()
+    def bypass_caches(self) -> None:
+        self._reset_connections()
         self._direct = True
 
-    def _connect_anew(self) -> None:
+    def _reset_connections(self) -> None:
         self._connection = self._database = None
-        self._sessions.begin_anew()
+        self._sessions.reset()
 
     def drop_copies(self) -> bool:
         if not self._copied:
             return False
-        log.warning("the copies of %s on this machine are damaged: they are dropped", self)
+        log.warning("local copies of %s may be damaged: dropping them", self)
         shutil.rmtree(self.directory / self._copies, ignore_errors=True)
         self._copied = {}
-        self.read_anew()
+        self.bypass_caches()
         return True
 
     def stamp(self, name: str, version: int) -> Stamp:
@@ -327,36 +331,36 @@ class Bucket:
 
     # -- mapped files
 
-    def fetch(self, file: str, *, anew: bool = False) -> Path:
+    def fetch(self, file: str, *, again: bool = False) -> Path:
         name = f"{FOLDER}/{file}"
-        return self._cache.fetch(name, lambda part: self.download(name, part), anew=anew)
+        return self._cache.fetch(name, lambda part: self.download(name, part), again=again)
 
     def publish(self, file: str) -> None:
         self.upload(self._cache.path(f"{FOLDER}/{file}"), f"{FOLDER}/{file}")
 
     def drop_unnamed(self, named: set[str]) -> None:
-        """A file that another writer has just published may be among them: they are left to `clean`."""
+        """Do nothing: another writer may just have published such a file, so `clean` decides."""
 
-    # -- everything
+    # -- all files
 
     def clean(self, manifest: Manifest, *, all_of_it: bool = False, sure: bool = True) -> None:
         sequence = 0 if self._known is None else _tag(self._known).sequence
         if not sure and sequence % CLEANED_EVERY:
             return
-        listed = list(self._objects.listed())
+        listed = list(self._objects.entries())
         now = self._objects.now(CLOCK).timestamp()
-        # a killed writer's are later ones than those that are named
-        early = {one for table in manifest.tables for one in _old_versions(table, listed, manifest.tables[table])}
+        # versions of a killed writer are later than the named versions, so they are not among these
+        old = {name for table in manifest.tables for name in _old_versions(table, listed, manifest.tables[table])}
         needed = self._needed_names(manifest)
-        unneeded = [one.name for one in listed if not _is_kept(one.name, needed) and one.name not in early]
+        unneeded = [entry.name for entry in listed if not _is_kept(entry.name, needed) and entry.name not in old]
         seen = self._seen_unneeded()
         since = {name: min(seen.get(name, now), now) for name in unneeded}
-        gone = {name for name, first in since.items() if now - first > KEPT.total_seconds()}
-        # before anything goes: what is needed again meanwhile is seen anew then
-        left = {name: first for name, first in since.items() if name not in gone}
-        self._objects.put(UNNEEDED, json.dumps(left).encode())
-        self._objects.delete(sorted(early | gone))
-        log.debug("cleaned %s: %d of %d objects went", self, len(early) + len(gone), len(listed))
+        expired = {name for name, first in since.items() if now - first > KEPT.total_seconds()}
+        # before the deletion, so that a name that is used again starts a new period
+        waiting = {name: first for name, first in since.items() if name not in expired}
+        self._objects.put(UNNEEDED, json.dumps(waiting).encode())
+        self._objects.delete(sorted(old | expired))
+        log.debug("cleaned %s: deleted %d of %d objects", self, len(old) + len(expired), len(listed))
 
     def _needed_names(self, manifest: Manifest) -> set[str]:
         needed = {NAME, LEASE_NAME, CLOCK, UNNEEDED}
@@ -367,7 +371,7 @@ class Bucket:
         return needed
 
     def _seen_unneeded(self) -> dict[str, float]:
-        """Since when each object is known to be needed no more, by the clock of the object store."""
+        """Return the time since which each object is unneeded, by the clock of the object store."""
         found = self._objects.get(UNNEEDED)
         try:
             return {} if found is None else {str(name): float(at) for name, at in json.loads(found.content).items()}
@@ -375,13 +379,14 @@ class Bucket:
             return {}
 
     def size(self) -> PlaceSize:
-        listed = list(self._objects.listed())
+        listed = list(self._objects.entries())
         return PlaceSize(
-            sum(one.bytes for one in listed), max(one.put_at.timestamp() for one in listed if one.name == NAME)
+            sum(entry.bytes for entry in listed),
+            max(entry.put_at.timestamp() for entry in listed if entry.name == NAME),
         )
 
     def files(self, below: str = "") -> Iterator[str]:
-        return (one.name for one in self._objects.listed(below))
+        return (listed.name for listed in self._objects.entries(below))
 
     def read(self, file: str) -> bytes:
         found = self._objects.get(file)
@@ -393,18 +398,20 @@ class Bucket:
         try:
             self._objects.download(file, to)
         except MergewiseError as error:
-            log.info("%s/%s is not downloaded: %s", self, file, error)
+            log.info("cannot download %s/%s: %s", self, file, error)
             raise
 
     def upload(self, path: Path, file: str) -> None:
         self._objects.put(file, path)
 
 
-def amount(what: str, given: str | float) -> float:
-    """Bytes or seconds, with a unit or without. Raises UsageError."""
+def amount(name: str, given: str | float) -> float:
+    """Parse bytes or seconds, with or without a unit. Raise UsageError if the value is invalid."""
     match = _AMOUNT.fullmatch(str(given))
     if match is None or match[2].upper() not in _UNITS:
-        raise UsageError(f"{what} {short_repr(given)}", 'give a number, or one with a unit such as "10GB" or "1s"')
+        raise UsageError(
+            f"invalid {name}: {short_repr(given)}", 'give a number, or a number with a unit ("10GB", "1s")'
+        )
     return float(match[1]) * _UNITS[match[2].upper()]
 
 
@@ -413,19 +420,18 @@ def _tag(state: ManifestState) -> BucketTag:
     return state.tag
 
 
-def _old_versions(table: str, listed: Iterable[Listed], named: int) -> list[str]:
-    """The files that say what versions consist of, but for the last ones: LanceDB reads each of them when it rearranges rows.
+def _old_versions(table: str, listed: Iterable[ListedObject], named: int) -> list[str]:
+    """Return the manifests of a table's old versions, all but the last `VERSIONS`.
 
-    Whoever has a version open has read its file.
+    LanceDB reads every version's manifest when it rearranges rows. A reader with an open version has already read its manifest.
     """
-    below = (one.name for one in listed if one.name.startswith(f"{table}.lance/_versions/"))
+    below = (entry.name for entry in listed if entry.name.startswith(f"{table}.lance/_versions/"))
     versions = {name: number for name in below if (number := version_of(Path(name))) is not None}
     last = sorted(versions.values())[-VERSIONS:]
     return [name for name, number in versions.items() if number < min(*last, named)]
 
 
 def _is_kept(name: str, needed: set[str]) -> bool:
-    """Also a file of a search index, of which a version names the folder alone; the files of versions; and the note of the last
-    one."""
+    """Return whether an object stays: a needed one, a version's manifest, or a file in the folder of a needed search index."""
     parts = name.split("/")
     return name in needed or "/".join(parts[:3]) in needed or parts[1:2] == ["_versions"]

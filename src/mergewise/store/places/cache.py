@@ -1,6 +1,6 @@
-"""Files of buckets kept on this machine: names that never mean another content, so that nothing is ever asked about them again.
+"""A local cache of bucket files. A file never changes its content, so a cached file needs no check against the bucket.
 
-Several processes share a cache. A file is there whole or not at all: it takes its name once it is written.
+Several processes share a cache. A file is renamed to its name when it is complete, so no process sees part of a file.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from mergewise.files import new_file
 
 log = logging.getLogger("mergewise")
 
-# of files of rows, and of copies of tables
+# the folders of mapped files, and of copies of tables
 FOLDERS = ("mapped", "copies")
-# Seconds for which a file stays that somebody has fetched, or still uses: whoever does touches it from time to time.
+# Seconds for which a fetched or touched file stays, and seconds between the touches of a process that uses a file.
 USED, TOUCHED = 900.0, 300.0
 
 
 class FileCache:
-    """The files of one index, below a root that it shares with others. All of them together take `most` bytes, at most.
+    """The cached files of one index, below a root shared with other indexes. The whole root holds up to `most` bytes.
 
-    Those that are `named` stay: questions are answered from them. Those of other processes stay as long as these touch them.
+    Files in `named` stay, because queries read them. Files of other processes stay as long as those touch them.
     """
 
     def __init__(self, root: Path, index: str, most: int) -> None:
@@ -35,7 +35,7 @@ class FileCache:
         self._root = root
         self.most = most
         self._touched = time()
-        # bytes that may come before the others are counted again
+        # bytes that may be added before the files are counted again
         self._spare = 0
         self.named: frozenset[str] = frozenset()
 
@@ -43,7 +43,7 @@ class FileCache:
         return self.directory / file
 
     def touch(self) -> None:
-        """Tell other processes that the named files are in use."""
+        """Touch the named files, so that other processes keep them."""
         if time() - self._touched > TOUCHED:
             self._touched = time()
             for file in self.named:
@@ -51,18 +51,21 @@ class FileCache:
                     os.utime(self.path(file))
 
     def fetch(
-        self, file: str, download: Callable[[Path], None], *, anew: bool = False, size: int | None = None
+        self, file: str, download: Callable[[Path], None], *, again: bool = False, size: int | None = None
     ) -> Path:
-        """The file, downloaded unless it is there, with as many bytes as are known. Raises OSError where there is no room,
-        and what `download` raises."""
+        """Return the path of a file, downloaded if it is missing or its size differs.
+
+        Raises:
+            OSError: if the cache is full. Errors of `download` pass through.
+        """
         path = self.path(file)
-        if not anew:
+        if not again:
             with suppress(OSError):
                 if size is None or path.stat().st_size == size:
-                    # what was used last goes last
+                    # the least recently used file is deleted first
                     os.utime(path)
                     return path
-        # of the folders that are made, only the last one gets the mode
+        # `mkdir` applies the mode to the last folder only
         self.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         handle, part = new_file(path.parent, f".{path.name}.", ".part")
@@ -77,34 +80,34 @@ class FileCache:
         return path
 
     def _make_room(self, needed: int, path: Path) -> None:
-        """Delete the files that were not used for longest until so many bytes have room beside the others."""
+        """Delete the least recently used files until `needed` bytes fit."""
         if needed <= self._spare:
             self._spare -= needed
             return
-        files = (one for folder in FOLDERS for one in self._root.glob(f"*/{folder}/**/*"))
-        kept = [(one, status) for one in files if one != path and (status := _status(one)) is not None]
+        files = (file for folder in FOLDERS for file in self._root.glob(f"*/{folder}/**/*"))
+        cached = [(file, status) for file in files if file != path and (status := _status(file)) is not None]
         named = {self.path(file) for file in self.named}
-        total = needed + sum(status.st_size for one, status in kept if one.suffix != ".part")
-        for one, status in sorted(kept, key=lambda pair: pair[1].st_mtime):
+        total = needed + sum(status.st_size for file, status in cached if file.suffix != ".part")
+        for file, status in sorted(cached, key=lambda pair: pair[1].st_mtime):
             if total <= self.most:
                 break
-            if time() - status.st_mtime < USED or one in named:
+            if time() - status.st_mtime < USED or file in named:
                 continue
             try:
-                one.unlink()
-                # one that a killed process left was not counted
-                total -= 0 if one.suffix == ".part" else status.st_size
+                file.unlink()
+                # partial files, left by killed processes, were not counted
+                total -= 0 if file.suffix == ".part" else status.st_size
             except OSError as error:
-                log.debug("%s cannot be removed now: %s", one, error)
+                log.debug("cannot remove %s now: %s", file, error)
         if total > self.most:
-            log.warning("the cache %s is full: rows are read from the bucket, which makes questions slower", self._root)
+            log.warning("cache %s is full: rows are read from the bucket, queries are slower", self._root)
             raise OSError(errno.ENOSPC, "the cache is full", str(path))
-        # other processes fill it too
+        # count again early, since other processes also fill the cache
         self._spare = (self.most - total) // 4
 
 
 def _status(path: Path) -> os.stat_result | None:
-    """Of a file."""
+    """Return the status of a file, or None for a folder or a missing file."""
     with suppress(OSError):
         status = path.lstat()
         return None if stat.S_ISDIR(status.st_mode) else status

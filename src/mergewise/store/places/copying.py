@@ -1,4 +1,4 @@
-"""An index copied from one place to another, file by file: names are the same everywhere, and the manifest comes last."""
+"""Copying of an index from one place to another, file by file. File names are the same in all places; the manifest comes last."""
 
 from __future__ import annotations
 
@@ -13,22 +13,25 @@ from mergewise.store.manifest import Manifest
 from mergewise.store.mapped import FOLDER, files_of
 from mergewise.store.places.place import Place
 
-# files at once
+# number of files copied in parallel
 _STREAMS = 8
 
 
 def copy_index(source: Place, goal: Place, wait: float) -> int:
-    """Copy the state that stands, without old versions and the answers of chat models. How many files there were.
+    """Copy the current state, without old versions and cached answers of chat models. Return the number of files.
 
-    Neither place is locked: a state stays whole while others change the index. Raises UsageError where the source is no index, or
-    the goal is one already, and StoreError where a file is gone before it is copied.
+    Neither place is locked, because a state stays complete while others change the index.
+
+    Raises:
+        UsageError: if the source is not an index, or the goal already is.
+        StoreError: if a file disappears before it is copied.
     """
     state = source.manifest()
     if state is None:
-        raise UsageError(f"there is no index at {source}", "name one that there is")
+        raise UsageError(f"index not found: {source}", "name an existing index")
     manifest = state.manifest
     if goal.known() is not None:
-        raise UsageError(f"{goal} is an index already", "copy to another place")
+        raise UsageError(f"index already exists: {goal}", "copy to another place")
     try:
         files = list(_files(source, manifest))
         with TemporaryDirectory(prefix="mergewise-copy-") as folder, ThreadPoolExecutor(_STREAMS) as pool:
@@ -42,13 +45,13 @@ def copy_index(source: Place, goal: Place, wait: float) -> int:
 
             list(pool.map(copy, enumerate(files)))
     except (*UNREADABLE, RuntimeError) as error:
-        raise StoreError(f"{source} has changed, or is damaged: {error}", "check it, and copy again") from None
+        raise StoreError(f"{source} has changed or is damaged: {error}", "check it and copy again") from None
     goal.create(manifest, wait)
     return len(files)
 
 
 def _files(source: Place, manifest: Manifest) -> Iterator[str]:
-    """All files that the manifest rests on."""
+    """Yield all files that the manifest needs."""
     for name, version in manifest.tables.items():
         source.check_own_files(name, version)
         table = f"{name}.lance"
@@ -57,7 +60,7 @@ def _files(source: Place, manifest: Manifest) -> Iterator[str]:
         for file in files_of_version(source.read(named)):
             if file.startswith("_indices/"):
                 yield from source.files(f"{table}/{file}")
-            # what a version changed is asked of later ones alone
+            # only later versions read what this version changed
             elif not file.startswith("_transactions/"):
                 yield f"{table}/{file}"
     yield from (f"{FOLDER}/{file}" for file in files_of(manifest.mapped))

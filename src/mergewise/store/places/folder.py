@@ -1,4 +1,4 @@
-"""An index in a folder: one process writes at a time, by a file lock, and the manifest is renamed into its place."""
+"""An index in a folder. A file lock admits one writing process at a time, and a rename replaces the manifest."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("mergewise")
 
-# old versions are looked for where an index has grown by so much since the last time
+# old versions are dropped if the index has grown by this factor and these bytes since the last time
 GROWN, GROWN_BY = 1.25, 1_000_000
 
 
 class LockHolder:
-    """The file lock dies with the process: nobody takes over from one that lives."""
+    """The right to write to a folder. The file lock ends with its process, so nobody takes over from a live one."""
 
     took_over = False
 
@@ -45,14 +45,14 @@ class Folder:
 
     refresh: float | None = None
     state = NAME
-    """The file that holds the state: each change replaces it."""
+    """The file of the state, which each change replaces."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self._held: PinnedDirectory | None = None
         self._lock = FileLock(directory / ".lock")
         self._sessions = Sessions()
-        # bytes that the index held when old versions last went
+        # size of the index in bytes when old versions were last dropped
         self._swept = 0
 
     def __str__(self) -> str:
@@ -68,18 +68,18 @@ class Folder:
         return read_manifest(self.directory)
 
     def know(self, state: ManifestState) -> None:
-        """Nothing is remembered: the manifest is read for each question."""
+        """Do nothing: each query reads the manifest."""
 
     def newer(self) -> None:
-        """Nothing is remembered, so nothing is newer."""
+        """Return None: each query reads the manifest."""
 
     def create(self, manifest: Manifest, wait: float) -> None:
         try:
             self.directory.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise UsageError(f"{self} cannot be created: {error.strerror}", "choose another --index") from None
+            raise UsageError(f"cannot create {self}: {error.strerror}", "choose another --index") from None
         with self.writer(wait):
-            # what is not an index was refused when it was opened; files of one may be there before its manifest
+            # opening has refused other folders; files of an index may exist before its manifest
             if not (self.directory / self.state).exists():
                 self._begin(manifest)
 
@@ -95,17 +95,14 @@ class Folder:
         if self._held is None and self.directory.is_dir():
             self._held = PinnedDirectory(self.directory)
         if self._held is None or not self._held.stands():
-            raise StoreError(
-                f"{self} is no longer the index that was opened: it was moved, replaced or deleted",
-                "open the index that you mean",
-            )
+            raise StoreError(f"{self} was moved, replaced or deleted since it was opened", "open the index again")
 
     def check_plain(self) -> None:
         check_plain(self.directory)
 
     @contextmanager
     def writer(self, wait: float) -> Iterator[LockHolder]:
-        # the lock is a file too
+        # before the lock file is opened, which may be a link
         self.check_plain()
         try:
             self._lock.acquire(timeout=0)
@@ -135,10 +132,10 @@ class Folder:
 
     def drop_table(self, name: str) -> None:
         shutil.rmtree(self._table(name), ignore_errors=True)
-        self.read_anew()
+        self.bypass_caches()
 
-    def read_anew(self) -> None:
-        self._sessions.begin_anew()
+    def bypass_caches(self) -> None:
+        self._sessions.reset()
 
     def drop_copies(self) -> bool:
         return False
@@ -159,9 +156,9 @@ class Folder:
 
     # -- mapped files
 
-    def fetch(self, file: str, *, anew: bool = False) -> Path:
-        if anew:
-            raise FileNotFoundError(f"there is no other copy of {file}")
+    def fetch(self, file: str, *, again: bool = False) -> Path:
+        if again:
+            raise FileNotFoundError(f"no other copy of {file} exists")
         return self.directory / FOLDER / file
 
     def publish(self, file: str) -> None:
@@ -171,7 +168,7 @@ class Folder:
     def drop_unnamed(self, named: set[str]) -> None:
         drop_unnamed(self.directory, named, older_than=-1)
 
-    # -- everything
+    # -- all files
 
     def clean(self, manifest: Manifest, *, all_of_it: bool = False, sure: bool = True) -> None:
         if sure or bytes_within(self.directory) > GROWN * self._swept + GROWN_BY:

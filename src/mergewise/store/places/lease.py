@@ -1,8 +1,8 @@
-"""The right to write to a bucket: an object that one writer holds, renews, and frees.
+"""The lease of a bucket: an object that one writer takes, renews and frees.
 
-`writer.json` holds the epoch, which counts the holders, and who holds it. A holder that stops renewing is given up after
-`LEASE` seconds by the clock of the object store, whatever the clocks of the writers say. The lease gives peace, not
-safety: a writer that was given up may go on. What it can still do is undone or refused by the others, see `Change`.
+`writer.json` holds the epoch, which counts the holders, and the current holder. A lease expires after `LEASE` seconds without
+renewal, by the clock of the object store. The clocks of the writers do not matter. A lease prevents most conflicts, but not
+all: a writer that lost its lease may still write. Others undo or refuse such writes, see `Change`.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from mergewise.store.places.objects import Objects, Superseded
 log = logging.getLogger("mergewise")
 
 NAME, CLOCK = "writer.json", "writer.clock"
-# seconds without renewal after which others give a holder up, and it gives itself up somewhat earlier
+# seconds without renewal after which others take the lease, and after which its holder gives up, a little earlier
 LEASE, HELD = 30.0, 25.0
-# seconds between two renewals, and between two looks at another's lease
+# seconds between two renewals, and between two checks of a lease that another writer holds
 RENEWAL, LOOK = 10.0, 1.0
 
 
 class LeaseHolder:
-    """Who holds the lease now, until it is freed or lost."""
+    """The holder of a lease, until the lease is freed or lost."""
 
     def __init__(
         self, objects: Objects, epoch: int, tag: str, holder: str, *, took_over: bool = False, alone: bool = False
@@ -47,8 +47,8 @@ class LeaseHolder:
         if self._lost or monotonic() - self._renewed > HELD:
             raise IndexBusy(f"another writer has taken over {self._objects.url}", "try again")
 
-    def renewing(self) -> None:
-        """To be run in a thread until the lease is freed."""
+    def renew(self) -> None:
+        """Renew the lease until it is freed. This runs in a thread."""
         while not self._freed.wait(RENEWAL):
             asked = monotonic()
             try:
@@ -59,42 +59,42 @@ class LeaseHolder:
                 self._lost = True
                 return
             except StoreError as error:
-                log.info("the lease of %s is not renewed: %s", self._objects.url, error)
+                log.info("cannot renew the lease of %s: %s", self._objects.url, error)
 
     def free(self) -> str | None:
-        """Let others write at once; the tag of the lease that is free. What goes wrong then is theirs to wait for."""
+        """Free the lease. Return its new tag, or None on failure; other writers then wait until the lease expires."""
         self._freed.set()
         try:
             return self._objects.swap(NAME, _content(self.epoch, "", secrets.randbits(64)), self.tag)
         except (Superseded, StoreError) as error:
-            log.info("the lease of %s is not freed: %s", self._objects.url, error)
+            log.info("cannot free the lease of %s: %s", self._objects.url, error)
             return None
 
 
 class Lease:
-    """The lease of one index, as one process knows it."""
+    """One process's access to the lease of an index."""
 
     def __init__(self, objects: Objects) -> None:
         self._objects = objects
         self._one_thread = Lock()
-        # of the lease as it was freed here last: the next time it is taken without a look
+        # epoch and tag of the lease when this process last freed it, so that it can be taken without reading it
         self._free: tuple[int, str] | None = None
 
     @contextmanager
     def hold(self, wait: float) -> Iterator[LeaseHolder]:
-        """Raises IndexBusy where others hold it for longer than so many seconds."""
+        """Hold the lease. Raise IndexBusy if others still hold it after `wait` seconds."""
         until = monotonic() + wait
         if not self._one_thread.acquire(timeout=min(wait, 1e6)):
             raise IndexBusy(f"another thread is writing to {self._objects.url}", "try again later")
         try:
             holder = self._take(until)
-            renewal = Thread(target=holder.renewing, name="mergewise-lease", daemon=True)
+            renewal = Thread(target=holder.renew, name="mergewise-lease", daemon=True)
             renewal.start()
             try:
                 yield holder
             finally:
                 holder._freed.set()
-                # a renewal under way has the newer tag
+                # wait for a renewal in progress, which changes the tag
                 renewal.join()
                 tag = holder.free()
                 self._free = None if tag is None else (holder.epoch, tag)
@@ -118,7 +118,7 @@ class Lease:
             sleep(LOOK)
 
     def _try_to_take(self) -> LeaseHolder | None:
-        """The lease where it is free or given up. Raises Superseded where another one was quicker."""
+        """Take the lease if it is free or expired. Raise Superseded if another writer was faster."""
         if self._free is not None:
             return self._swap(self._free[0], self._free[1], alone=True)
         found = self._objects.get(NAME)
@@ -128,14 +128,12 @@ class Lease:
             raw = json.loads(found.content)
             epoch, holder = int(raw["epoch"]), str(raw["holder"])
         except (ValueError, TypeError, KeyError):
-            raise StoreError(f"{self._objects.url}/{NAME} is no lease", "delete it once nobody writes") from None
+            raise StoreError(f"invalid lease: {self._objects.url}/{NAME}", "delete it once nobody writes") from None
         if not holder:
             return self._swap(epoch, found.tag)
-        # both times are those of the object store
+        # both times come from the object store's clock
         if (self._objects.now(CLOCK) - found.put_at).total_seconds() > LEASE:
-            log.warning(
-                "a writer to %s was given up: it has not been heard of for %d seconds", self._objects.url, LEASE
-            )
+            log.warning("the lease of %s has expired: no renewal for %d seconds, taking over", self._objects.url, LEASE)
             return self._swap(epoch, found.tag, took_over=True)
         return None
 

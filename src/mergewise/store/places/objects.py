@@ -1,4 +1,4 @@
-"""The objects below one prefix of a bucket, with the step that all rests on: a put that fails where another came first."""
+"""Objects below a prefix of a bucket, with conditional puts: a put fails if another one came first."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mergewise.ranges import short_repr
 from mergewise.redaction import remember_key
 from mergewise.store.damage import line, tells_full_disk
 
-# seconds between attempts to put what nobody else has put in between
+# seconds between the attempts of a put, as long as nobody else has put the object
 PAUSES = (0.1, 0.5, 2.0)
 _SECRET = re.compile(r"secret|token|password|sas|_key$|account_key", re.IGNORECASE)
 _CLIENT = frozenset({"allow_http", "connect_timeout", "timeout", "proxy_url", "allow_invalid_certificates"})
@@ -24,19 +24,19 @@ _RETRIES, _RETRY_SECONDS = "client_max_retries", "client_retry_timeout"
 
 
 class Superseded(Exception):
-    """Somebody else has put the object since it was read."""
+    """Another writer has put the object since it was read."""
 
 
-class Found(NamedTuple):
-    """An object: its content, its ETag, and when it was put by the clock of the object store."""
+class StoredObject(NamedTuple):
+    """Content and ETag of an object, and the time of its put by the clock of the object store."""
 
     content: bytes
     tag: str
     put_at: datetime
 
 
-class Listed(NamedTuple):
-    """An object in a listing, named from the prefix, with its bytes and the time of its put."""
+class ListedObject(NamedTuple):
+    """An entry of a listing: name relative to the prefix, size in bytes, and time of the put."""
 
     name: str
     bytes: int
@@ -44,24 +44,26 @@ class Listed(NamedTuple):
 
 
 class Objects:
-    """`storage` are options of the client as LanceDB takes them, such as `endpoint`, `region` and `aws_access_key_id`.
+    """The objects below a prefix of a bucket. `storage` holds LanceDB's client options, such as `endpoint` and `region`.
 
-    Every method raises StoreError where the object store cannot be reached, refuses, or fails.
+    Every method raises StoreError if the object store is unreachable, refuses access or fails.
     """
 
     def __init__(self, url: str, storage: Mapping[str, str]) -> None:
         if "@" in url or "?" in url:
             raise UsageError(
-                "the URL of a bucket holds no credentials", "give them as `storage`, or in the environment"
+                "invalid URL of a bucket: it contains credentials", "give them as `storage` or in the environment"
             )
         if not all(isinstance(part, str) for pair in storage.items() for part in pair):
-            raise UsageError("the storage options are not texts", 'give a dictionary such as {"region": "eu-west-1"}')
+            raise UsageError(
+                "invalid storage options: expected texts", 'give a dictionary such as {"region": "eu-west-1"}'
+            )
         for name, value in {**os.environ, **storage}.items():
-            # of the environment, what object stores look for
+            # in the environment, only the variables that object stores read
             if _SECRET.search(name) and (name in storage or name.startswith(("AWS_", "GOOGLE_", "AZURE_"))):
                 remember_key(value)
         if "allow_http" not in storage and (plain := os.environ.get("AWS_ALLOW_HTTP")):
-            # what LanceDB finds there by itself, and the other client does not
+            # LanceDB reads this variable by itself, the other client does not
             storage = {**storage, "allow_http": plain}
         self.url = url
         self.storage = dict(storage)
@@ -86,12 +88,12 @@ class Objects:
     def __repr__(self) -> str:
         return f"Objects({self.url!r})"
 
-    def get(self, name: str) -> Found | None:
-        """The object; None where there is none."""
+    def get(self, name: str) -> StoredObject | None:
+        """Read an object. Return None if it is missing."""
         return self._get(name, {})
 
-    def get_newer(self, name: str, tag: str) -> Found | None:
-        """The object where it is no longer the one of the tag, else None. Raises FileNotFoundError where there is none."""
+    def get_newer(self, name: str, tag: str) -> StoredObject | None:
+        """Read an object if its tag has changed, else return None. Raise FileNotFoundError if it is missing."""
         try:
             found = self._get(name, {"if_none_match": tag})
         except self._obstore.exceptions.NotModifiedError:
@@ -100,7 +102,7 @@ class Objects:
             raise FileNotFoundError(name)
         return found if found.tag != tag else None
 
-    def _get(self, name: str, options: Mapping[str, Any]) -> Found | None:
+    def _get(self, name: str, options: Mapping[str, Any]) -> StoredObject | None:
         with self._reaching(passing=self._obstore.exceptions.NotModifiedError):
             try:
                 answer = self._obstore.get(self._objects, name, options=options)
@@ -108,20 +110,23 @@ class Objects:
             except FileNotFoundError:
                 return None
             if len(content) != answer.meta["size"]:
-                raise StoreError(f"{self.url}/{name} was cut off", "try again")
-            return Found(content, answer.meta["e_tag"], answer.meta["last_modified"])
+                raise StoreError(f"incomplete download of {self.url}/{name}", "try again")
+            return StoredObject(content, answer.meta["e_tag"], answer.meta["last_modified"])
 
     def swap(self, name: str, content: bytes, tag: str | None) -> str:
-        """Put the content where the object is still the one of the tag, or is absent without one; its tag.
+        """Put the content if the object still has the tag, or is still missing if `tag` is None. Return the new tag.
 
-        The content is to hold something that no other writer puts: then an answer that was lost is no riddle. Raises Superseded.
+        The content must be unique to this writer, so that a put is recognised even if its response was lost.
+
+        Raises:
+            Superseded: if another writer came first.
         """
         for pause in (*PAUSES, None):
             try:
                 mode = "create" if tag is None else {"e_tag": tag}
                 return str(self._obstore.put(self._objects, name, content, mode=mode, use_multipart=False)["e_tag"])
             except (self._error, FileNotFoundError, OSError) as error:
-                # a refusal may be that of a second attempt, after a first one that had its effect
+                # the first attempt may have succeeded, and only a retry was refused
                 found = self.get(name)
                 if found is not None and found.content == content:
                     return found.tag
@@ -137,27 +142,27 @@ class Objects:
             self._obstore.put(self._objects, name, content)
 
     def download(self, name: str, to: Path) -> None:
-        """Raises FileNotFoundError, and StoreError also where the content was cut off."""
+        """Download an object to a file. Raise FileNotFoundError if the object is missing."""
         with self._reaching(passing=FileNotFoundError), to.open("wb") as file:
             answer = self._obstore.get(self._objects, name)
             for part in answer.stream():
                 file.write(part)
         if to.stat().st_size != answer.meta["size"]:
-            raise StoreError(f"{self.url}/{name} was cut off", "try again")
+            raise StoreError(f"incomplete download of {self.url}/{name}", "try again")
 
-    def listed(self, below: str = "") -> Iterator[Listed]:
-        """All objects below a folder."""
+    def entries(self, below: str = "") -> Iterator[ListedObject]:
+        """Yield all objects below a folder."""
         with self._reaching():
-            for part in self._obstore.list(self._objects, below or None):
-                yield from (Listed(one["path"], one["size"], one["last_modified"]) for one in part)
+            for page in self._obstore.list(self._objects, below or None):
+                yield from (ListedObject(entry["path"], entry["size"], entry["last_modified"]) for entry in page)
 
     def delete(self, names: Sequence[str]) -> None:
-        """Those that are gone already are gone."""
+        """Delete objects. Missing objects are ignored."""
         if not names:
             return
         with self._reaching():
             try:
-                # in parts of a thousand, where the object store knows how
+                # this deletes a thousand objects per request if the object store supports it
                 self._obstore.delete(self._objects, list(names))
                 return
             except FileNotFoundError:
@@ -169,13 +174,13 @@ class Objects:
                     continue
 
     def now(self, name: str) -> datetime:
-        """The time by the clock of the object store, which an object of this name is put for."""
+        """Return the time of the object store's clock, read from an object that is put under this name."""
         with self._reaching():
             self._obstore.put(self._objects, name, os.urandom(16))
             return self._obstore.head(self._objects, name)["last_modified"]  # type: ignore[no-any-return]
 
     def check_conditional_writes(self, name: str) -> None:
-        """Raises UsageError where conditions on a put are ignored. An object of this new name is put for it."""
+        """Raise UsageError if the object store ignores conditions on a put. The check puts an object under this new name."""
         refusals = (self._obstore.exceptions.AlreadyExistsError, self._obstore.exceptions.PreconditionError)
         with self._reaching():
             self._obstore.put(self._objects, name, b"1", mode="create", use_multipart=False)
@@ -188,8 +193,8 @@ class Objects:
             self._obstore.delete(self._objects, name)
         if refused < 2:
             raise UsageError(
-                f"{self.url} ignores conditions on a put (If-None-Match, If-Match): two writers would lose documents",
-                "choose an object store that has conditional writes",
+                f"{self.url} ignores conditions on a put (If-None-Match, If-Match), so two writers would lose documents",
+                "choose an object store with conditional writes",
             )
 
     @contextmanager
@@ -200,7 +205,7 @@ class Objects:
             raise
         except (self._error, OSError) as error:
             if tells_full_disk(error):
-                # of this machine
+                # the local disk is full, not the object store
                 raise
             raise self._failure(error) from error
 
@@ -219,7 +224,7 @@ def _client_value(value: str) -> bool | str:
 
 
 def _retry_config(storage: Mapping[str, str]) -> Any:
-    """As LanceDB's options say: the two clients shall give up alike."""
+    """Return the retry options of LanceDB, so that both clients give up alike."""
     try:
         retries = {"max_retries": int(storage[_RETRIES])} if _RETRIES in storage else {}
         seconds = (
@@ -227,5 +232,5 @@ def _retry_config(storage: Mapping[str, str]) -> Any:
         )
     except ValueError:
         wrong = short_repr({name: storage[name] for name in (_RETRIES, _RETRY_SECONDS) if name in storage})
-        raise UsageError(f"the storage options {wrong} are not numbers", "give retries and seconds") from None
+        raise UsageError(f"invalid storage options: {wrong} (expected numbers)", "give retries and seconds") from None
     return {**retries, **seconds} or None

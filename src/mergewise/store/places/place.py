@@ -1,4 +1,4 @@
-"""What the store asks of the place where an index lives."""
+"""The protocol of places, which the store reads and writes."""
 
 from __future__ import annotations
 
@@ -14,132 +14,132 @@ if TYPE_CHECKING:
     from lancedb.table import AsyncTable
 
 Tag: TypeAlias = object
-"""Which writing of the manifest one is. Whoever swaps it says which one he read."""
+"""The identity of one write of the manifest. A swap names the tag that it read."""
 
 Stamp: TypeAlias = tuple[object, ...]
-"""Which writing of a table's version one is: a table that was made anew counts its versions from the beginning."""
+"""The identity of one write of a table's version. A recreated table counts its versions from the beginning."""
 
 
 class ManifestState(NamedTuple):
-    """The manifest that stands, and its tag."""
+    """The current manifest and its tag."""
 
     manifest: Manifest
     tag: Tag
 
 
 class PlaceSize(NamedTuple):
-    """The bytes of everything that a place holds, and when its manifest was written, in seconds since 1970."""
+    """The total size of a place in bytes, and the time of its last change in seconds since 1970."""
 
     bytes: int
     changed: float
 
 
 class WritingRight(Protocol):
-    """The right to write, while it is held."""
+    """A held right to write."""
 
     took_over: bool
-    """Whether the writer before was given up: it may still be writing, so that its tables have to be fenced off."""
+    """True if the previous writer lost its lease. It may still be writing, so its tables must be fenced off."""
 
     def check(self) -> None:
-        """Raises IndexBusy once another writer may have taken over."""
+        """Raise IndexBusy once another writer may have taken over."""
 
 
 class Place(Protocol):
-    """Whatever asks it raises StoreError where it cannot be reached. As a text it is what people call it."""
+    """The location of an index. Methods raise StoreError if it is unreachable. `str()` returns its path or URL."""
 
     directory: Path
-    """Of this machine: the index itself, or what is kept here of one that lives on a bucket."""
+    """The local folder: the index itself, or the cache of a bucket."""
     refresh: float | None
-    """Seconds after which somebody looks for a newer state, beside the questions; None where `known` reads it each time."""
+    """Seconds between background checks for a newer state, or None if `known` reads the state each time."""
 
     # -- the manifest
 
     def manifest(self) -> ManifestState | None:
-        """As it stands now; None where there is no index."""
+        """Read the current manifest. Return None if the place holds no index."""
 
     def known(self) -> Manifest | None:
-        """The manifest that questions are answered from."""
+        """Return the manifest that queries use."""
 
     def know(self, state: ManifestState) -> None:
-        """Questions are answered from this state from now on, unless from a later one already."""
+        """Use this state for queries from now on, unless a later state is already in use."""
 
     def newer(self) -> ManifestState | None:
-        """The state that stands where it is not the known one."""
+        """Return the current state if it differs from the known one."""
 
     def create(self, manifest: Manifest, wait: float) -> None:
-        """Make the place an index, unless somebody just did. UsageError where it cannot be one."""
+        """Create an index, unless another process just did. Raise UsageError if that is impossible."""
 
     def swap(self, manifest: Manifest, tag: Tag, writer: WritingRight) -> Tag:
-        """Replace the manifest, in one step. Raises IndexBusy where it is no longer the one with the tag."""
+        """Replace the manifest atomically. Raise IndexBusy if its tag has changed."""
 
     def check_same(self) -> None:
-        """Raises StoreError where another index has taken the place of the one that was opened."""
+        """Raise StoreError if another index has replaced the opened one."""
 
     def check_plain(self) -> None:
-        """Raises CorruptIndex where there is what no index holds."""
+        """Raise CorruptIndex if the place holds a kind of file that no index has."""
 
     def writer(self, wait: float) -> AbstractContextManager[WritingRight]:
-        """Hold the right to write. Raises IndexBusy where somebody else has held it for so many seconds."""
+        """Hold the right to write. Raise IndexBusy if others still hold it after `wait` seconds."""
 
     # -- tables
 
     async def open_table(self, name: str, version: int) -> AsyncTable:
-        """A version of a table for reading."""
+        """Open a version of a table for reading."""
 
     def database(self) -> Any:
-        """All tables, for writing: a `lancedb.DBConnection`."""
+        """Return a `lancedb.DBConnection` for writing."""
 
     def create_table(self, name: str, schema: pa.Schema) -> Any:
-        """An empty table that no manifest names. What an interrupted change left of it goes."""
+        """Create an empty table. Remains of an interrupted change are dropped."""
 
     def drop_table(self, name: str) -> None:
-        """Delete a table that no manifest is going to name, whatever state its files are in."""
+        """Delete a table that no manifest will name, even if its files are damaged."""
 
-    def read_anew(self) -> None:
-        """What is kept of tables, in memory or on this machine, is not asked by those that are opened from now on."""
+    def bypass_caches(self) -> None:
+        """Open tables without caches, in memory or on disk, from now on."""
 
     def drop_copies(self) -> bool:
-        """Do without copies of tables on this machine that may be damaged. Whether there were any."""
+        """Drop the local copies of tables, which may be damaged. Return whether there were any."""
 
     def stamp(self, name: str, version: int) -> Stamp | None:
-        """Which writing of this version stands; None where none does."""
+        """Return the stamp of a version, or None if the version is missing."""
 
     def is_untouched(self, name: str, version: int, stamp: Stamp, writer: WritingRight) -> bool:
-        """Whether nobody has written to a table since this process had its last version open, with this stamp."""
+        """Return whether nobody has written to a table since this process opened its last version, with this stamp."""
 
     def check_own_files(self, name: str, version: int) -> None:
-        """Raises CorruptIndex where a version of a table has files outside of the place."""
+        """Raise CorruptIndex if a version of a table has files outside the place."""
 
     # -- mapped files
 
-    def fetch(self, file: str, *, anew: bool = False) -> Path:
-        """A mapped file on this machine; `anew` where the one that is kept is damaged. Raises OSError where there is none."""
+    def fetch(self, file: str, *, again: bool = False) -> Path:
+        """Return the local path of a mapped file. `again` replaces a damaged copy. Raise OSError if the file is missing."""
 
     def publish(self, file: str) -> None:
-        """A mapped file that was written to this machine is part of the place from now on, and survives a loss of power."""
+        """Make a local mapped file part of the place. It then survives a power failure."""
 
     def drop_unnamed(self, named: set[str]) -> None:
-        """Delete the mapped files that are not among these."""
+        """Delete the mapped files that are not in `named`."""
 
-    # -- everything that the place holds
+    # -- all files
 
     def clean(self, manifest: Manifest, *, all_of_it: bool = False, sure: bool = True) -> None:
-        """Delete what no state needs and no reader may be reading, or `all_of_it` that the manifest does not name.
+        """Delete files that no state needs and no reader may be reading. `all_of_it` ignores readers.
 
-        Without `sure`, only where enough has been written since the last time.
+        Without `sure`, clean only if enough was written since the last time.
         """
 
     def size(self) -> PlaceSize:
-        """How large it is, and when it last changed."""
+        """Return the size of the place and the time of its last change."""
 
     def files(self, below: str = "") -> Iterable[str]:
-        """The names of all files below a folder of the place."""
+        """Return the names of all files below a folder of the place."""
 
     def read(self, file: str) -> bytes:
-        """A small file, whole. Raises FileNotFoundError."""
+        """Read a small file. Raise FileNotFoundError if it is missing."""
 
     def download(self, file: str, to: Path) -> None:
-        """Copy a file of the place to one that is not there yet."""
+        """Copy a file of the place to a new local file."""
 
     def upload(self, path: Path, file: str) -> None:
-        """Copy a file of this machine to the place."""
+        """Copy a local file to the place."""

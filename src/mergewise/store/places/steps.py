@@ -1,8 +1,9 @@
-"""A table in the middle of a change, which tells when another writer writes to it at the same time.
+"""A table during a change, with detection of a second writer.
 
-LanceDB puts two changes of one table one after the other, whoever made them. Then the later one stands on rows that no manifest
-named. A step of one's own moves the version by one, and what only rearranges rows leaves their number as it was: anything else
-is somebody else's, and the change is given up. Nothing of it is visible then, and the next one goes back before it.
+LanceDB applies concurrent changes of a table one after the other, whoever made them. The later change then builds on rows that
+no manifest names. So each step checks its effect: a step of our own raises the version by one, and a rearrangement of rows keeps
+their number. Any other effect comes from another writer, and the change is abandoned. Nothing of the change is visible then,
+and the next change goes back to the state before it.
 """
 
 from __future__ import annotations
@@ -13,15 +14,16 @@ from typing import Any
 
 from mergewise.errors import IndexBusy
 
-# moves the version by one; rearranges rows
+# methods that raise the version by one
 _STEPS = frozenset({"add", "delete", "add_columns", "alter_columns"})
+# methods that only rearrange rows
 _REARRANGEMENTS = frozenset({"optimize", "create_index", "drop_index"})
-# what Lance says of two changes that cannot be put one after the other
+# parts of Lance's messages about two conflicting changes
 _CONFLICTS = ("concurrent transaction", "commit conflict")
 
 
 class SteppedTable:
-    """As the table of LanceDB that it holds. Raises IndexBusy where another writer has changed it meanwhile."""
+    """A proxy of a LanceDB table. Methods raise IndexBusy if another writer changes the table at the same time."""
 
     def __init__(self, table: Any, place: object) -> None:
         self._table = table
@@ -36,19 +38,19 @@ class SteppedTable:
         return attribute
 
     def updating(self, column: str, rows: Any) -> int:
-        """Give the rows of the same values in the column the other columns. How many there were."""
+        """Update the rows with equal values in `column` from `rows`. Return their number."""
         update = self._table.merge_insert(column).when_matched_update_all().execute
         return int(self._measured(update, lambda: self._table.version, 1)(rows).num_updated_rows)
 
     def _measured(self, method: Callable[..., Any], measure: Callable[[], int], most: int) -> Callable[..., Any]:
         @wraps(method)
         def call(*args: Any, **kwargs: Any) -> Any:
-            busy = IndexBusy(f"another writer has changed {self._place} meanwhile", "try again")
+            busy = IndexBusy(f"another writer has changed {self._place}", "try again")
             before = measure()
             try:
                 done = method(*args, **kwargs)
             except RuntimeError as error:
-                # the other one has gone back to a version, which fences off what others have open
+                # the other writer has restored a version, which fences off open tables
                 if any(sign in str(error).lower() for sign in _CONFLICTS):
                     raise busy from error
                 raise

@@ -1,1 +1,1 @@
-"""One index as several whole ones: documents are dealt out by a hash of their ids, questions are asked of all and merged."""
+"""An index in shards. A hash of its id assigns each document to a shard. Queries ask all shards and merge the results."""

@@ -1,7 +1,7 @@
-"""Where the shards of an index live, and its state: `shards.json`, which holds the manifests of all of them, replaced last.
+"""The places of shards, and their common state: `shards.json` holds the manifests of all shards, and is replaced last.
 
-A shard is an index in a folder of its own, but for its manifest. So a change of several shards is seen whole or not at all. What
-a killed writer left half done is undone as in any index: the next change goes back to the versions that are named.
+A shard is an index in its own folder, but without a manifest. So a change of several shards becomes visible at once. The
+incomplete change of a killed writer is undone as in any index: the next change goes back to the versions in the manifests.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Manifests = tuple[Manifest, ...]
 
 
 def shard_of(doc_id: str, shards: int) -> int:
-    """The shard of a document: the same everywhere and always."""
+    """Return the shard of a document. The result must never change between versions."""
     return zlib.crc32(doc_id.encode("utf-8", "surrogatepass")) % shards
 
 
@@ -39,61 +39,64 @@ def are_shards(directory: Path) -> bool:
     try:
         return (directory / NAME).is_file()
     except OSError:
-        # no file can have this path
+        # an invalid path
         return False
 
 
 def state_file(directory: Path) -> Path:
-    """The file that names what an index in this directory consists of. Each change replaces it; without it there is no index."""
+    """Return the state file of an index in this directory. Each change replaces it. An index without it does not exist."""
     return directory / (NAME if are_shards(directory) else MANIFEST)
 
 
 class ShardedFolder(Folder):
-    """The folder with all shards, which has the lock of them. A new one gets `shards`."""
+    """The folder of all shards, with their common lock. A new index gets `shards` shards."""
 
     state = NAME
 
     def __init__(self, directory: Path, shards: int = 1) -> None:
         super().__init__(directory)
         self._shards = whole("the shards are", shards, Range(1, MOST_SHARDS))
-        # bytes that each shard held when its old versions last went
+        # size of each shard in bytes when old versions were last dropped
         self.swept: dict[int, int] = {}
 
     def manifests(self) -> Manifests:
-        """Of the state that stands. Raises CorruptIndex and NewerFormat."""
+        """Read the current manifests. Raises CorruptIndex or NewerFormat."""
         try:
             return _manifests_of(regular_bytes(self.directory / NAME, _LONGEST), self.directory)
         except OSError as error:
-            raise CorruptIndex(f"{self.directory / NAME} cannot be read: {error.strerror}", "restore a copy") from None
+            raise CorruptIndex(f"cannot read {self.directory / NAME}: {error.strerror}", "restore a copy") from None
 
     def write(self, manifests: Sequence[Manifest]) -> None:
-        """Replace the state in one step, under the lock."""
+        """Replace the state atomically, under the lock."""
         record = {"format": FORMAT, "shards": [manifest_record(manifest) for manifest in manifests]}
         write_whole(self.directory / NAME, json.dumps(record).encode())
 
     def manifest(self) -> ManifestState:
-        """There is none that could be copied or replaced by itself."""
+        """Raise UsageError: an index in shards has no single manifest to copy or replace."""
         raise UsageError(f"{self} has shards", "copy the folder while nothing is written")
 
     def _begin(self, manifest: Manifest) -> None:
-        """Each shard begins as the manifest says."""
+        """Create all shards with the same manifest."""
         for at in range(self._shards):
             self.shard(at).mkdir(exist_ok=True)
         self.write([manifest] * self._shards)
 
     def known(self) -> Manifest:
-        """One for all: embedder and views are common to them; a view is missing, or not offered yet, where it is so in one."""
+        """Combine the manifests of all shards. Embedder and views are common to them.
+
+        A view is missing in the index if a shard lacks it, and offered if all shards offer it.
+        """
         shards = self.manifests()
         views = {
             name: replace(
                 view,
-                missing=next((one.views[name].missing for one in shards if one.views[name].missing), ()),
-                offered=all(one.views[name].offered for one in shards),
+                missing=next((shard.views[name].missing for shard in shards if shard.views[name].missing), ()),
+                offered=all(shard.views[name].offered for shard in shards),
             )
             for name, view in shards[0].views.items()
         }
-        tables = {f"{at}/{name}": version for at, one in enumerate(shards) for name, version in one.tables.items()}
-        mapped = {f"{at}/{name}": of for at, one in enumerate(shards) for name, of in one.mapped.items()}
+        tables = {f"{at}/{name}": version for at, shard in enumerate(shards) for name, version in shard.tables.items()}
+        mapped = {f"{at}/{name}": files for at, shard in enumerate(shards) for name, files in shard.mapped.items()}
         return replace(shards[0], views=views, tables=tables, mapped=mapped)
 
     def shard(self, at: int) -> Path:
@@ -108,19 +111,19 @@ def _manifests_of(content: bytes, directory: Path) -> Manifests:
     except (ValueError, TypeError, KeyError):
         raise CorruptIndex(f"{directory / NAME} is damaged", "restore it from a copy") from None
     if version != FORMAT:
-        raise NewerFormat(f"{directory} has shards of format {version!r}, this mergewise reads {FORMAT}", "upgrade")
+        raise NewerFormat(f"{directory} has shards of format {version!r} (this mergewise reads {FORMAT})", "upgrade")
     if not isinstance(shards, list) or not 0 < len(shards) <= MOST_SHARDS:
-        raise CorruptIndex(f"{directory / NAME} has no list of shards", "restore it from a copy")
+        raise CorruptIndex(f"invalid list of shards in {directory / NAME}", "restore it from a copy")
     return tuple(manifest_of(raw, directory / NAME) for raw in shards)
 
 
 class ShardPlace(Folder):
-    """The `Place` of one shard for those who ask."""
+    """The `Place` of one shard for reading."""
 
     def __init__(self, folder: ShardedFolder, at: int) -> None:
         super().__init__(folder.shard(at))
         self.folder, self.at = folder, at
-        # one for all shards, so that they share what is kept of their search indexes
+        # all shards share the caches of search indexes
         self._sessions = folder._sessions
 
     def manifest(self) -> ManifestState:
@@ -131,7 +134,7 @@ class ShardPlace(Folder):
 
 
 class ChangingShardPlace(ShardPlace):
-    """The same for a change of several shards, under the lock of all of them: its manifest is kept until all have theirs."""
+    """The `Place` of one shard during a change, under the common lock. `changing` collects the new manifests of all shards."""
 
     def __init__(self, folder: ShardedFolder, at: int, changing: list[Manifest]) -> None:
         super().__init__(folder, at)
@@ -151,10 +154,10 @@ class ChangingShardPlace(ShardPlace):
         yield LockHolder()
 
     def clean(self, manifest: Manifest, *, all_of_it: bool = False, sure: bool = True) -> None:
-        """What a change needs no more may be what the state before it needs: see `sweep`."""
+        """Do nothing: the state before the change may still need the files. See `sweep`."""
 
     def sweep(self) -> None:
-        """Once the change is whole."""
+        """Delete unneeded files after the change is complete."""
         self._swept = self.folder.swept.get(self.at, 0)
         super().clean(self.known(), sure=False)
         self.folder.swept[self.at] = self._swept

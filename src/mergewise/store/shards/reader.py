@@ -1,6 +1,6 @@
-"""One state of an index in shards, as those who ask see it: every question goes to all shards, and what they find is merged.
+"""The reader of one state of an index in shards. Every query goes to all shards, and their results are merged.
 
-Ids of rows and numbers of documents have the shard in their high bits.
+Global row ids and document numbers have the shard in their high bits.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from mergewise.store.manifest import Manifest
 from mergewise.store.mapped import IntArray
 from mergewise.store.numbers import DocumentNumbers
 from mergewise.store.shards.place import ShardedFolder, shard_of
-from mergewise.store.shards.text_scores import ShardTexts, ranked_anew
+from mergewise.store.shards.text_scores import ShardTexts, rescore
 from mergewise.store.sorted_columns import SortedColumns
 from mergewise.store.tables import NUMBER, Column, columns_of
 from mergewise.types import Document, DocumentInfo, DocumentRows, Duplicate, Known, RowId, Rows
@@ -39,11 +39,11 @@ Row = TypeVar("Row")
 Kept = TypeVar("Kept")
 Result = TypeVar("Result")
 
-# ids of one shard, and so many shards that ids are numbers of JSON
+# bits for the ids of one shard: with 1024 shards, global ids are still exact numbers in JSON
 BITS = 42
 LOW = (1 << BITS) - 1
-# hits of each shard that are scored again, at least
-SCORED_ANEW = 64
+# minimum number of hits of each shard that are rescored
+RESCORED = 64
 
 
 class ShardedReader:
@@ -64,7 +64,7 @@ class ShardedReader:
 
     @property
     def manifest(self) -> Manifest:
-        """What all shards have in common."""
+        """The manifest of the first shard, for the fields that all shards share."""
         return self.readers[0].manifest
 
     @property
@@ -80,7 +80,7 @@ class ShardedReader:
     def _by_id(
         self, doc_ids: Iterable[str], ask: Callable[[LanceReader, list[str]], Mapping[str, Result]]
     ) -> dict[str, Result]:
-        """What the shards know of these documents, each asked for its own."""
+        """Ask each shard for its own documents, and merge the results by id."""
         found: dict[str, Result] = {}
         ids = list(doc_ids)
         for at, own in group_by(ids, self._shard_of).items():
@@ -90,7 +90,7 @@ class ShardedReader:
     # -- documents
 
     def documents(self, prefix: str = "", after: str | None = None, limit: int | None = None) -> list[DocumentInfo]:
-        """Without an argument shard after shard, each in the order in which documents were added."""
+        """List documents: without arguments shard by shard, in the order in which they were added."""
         pages = [reader.documents(prefix, after, limit) for reader in self.readers]
         if not prefix and after is None and limit is None:
             return [info for page in pages for info in page]
@@ -106,7 +106,7 @@ class ShardedReader:
         return [known for reader in self.readers for known in reader.known_documents(doc_ids, sources)]
 
     def document_rows(self, doc_ids: Sequence[str]) -> list[DocumentRows]:
-        found = self._by_id(doc_ids, lambda reader, own: {one.document.id: one for one in reader.document_rows(own)})
+        found = self._by_id(doc_ids, lambda reader, own: {rows.document.id: rows for rows in reader.document_rows(own)})
         return [_rows_in(self._shard_of(doc_id), found[doc_id]) for doc_id in doc_ids if doc_id in found]
 
     def numbers(self, where: str | None = None) -> DocumentNumbers:
@@ -141,13 +141,13 @@ class ShardedReader:
 
     def row_counts(self) -> dict[str, int]:
         counts = [reader.row_counts() for reader in self.readers]
-        return {name: sum(one[name] for one in counts) for name in counts[0]}
+        return {name: sum(shard[name] for shard in counts) for name in counts[0]}
 
     def unembedded(self, table: str | None = None) -> IntArray:
         return np.concatenate([shifted(reader.unembedded(table), at) for at, reader in enumerate(self.readers)])
 
     def damage(self) -> dict[str, str]:
-        """The tables of shards that cannot be read whole, with what their files say."""
+        """Map the unreadable tables, SHARD/TABLE, to their error messages."""
         return {
             f"{at}/{name}": message
             for at, reader in enumerate(self.readers)
@@ -166,7 +166,7 @@ class ShardedReader:
     def _by_row(
         self, ids: Sequence[int], ask: Callable[[LanceReader, list[int]], Mapping[int, Result]]
     ) -> dict[int, Result]:
-        """What the shards have of these rows, each asked for its own."""
+        """Ask each shard for its own rows, and merge the results by id."""
         found: dict[int, Result] = {}
         for at, own in group_by(ids, _shard).items():
             rows = ask(self.readers[at], [row & LOW for row in own])
@@ -187,24 +187,24 @@ class ShardedReader:
         return self.once(f"sorted {table} {tuple(columns)}", sort)
 
     def _columns_in(self, at: int, table: str, rows: pa.Table) -> pa.Table:
-        """Columns of a shard with its ids and numbers as they are here."""
-        moved = {NUMBER, *_moved(self.readers[at]._specs[table].table.record)}
+        """Convert the ids and document numbers in a shard's columns to global ones."""
+        id_columns = {NUMBER, *_id_columns(self.readers[at]._specs[table].table.record)}
         for place, name in enumerate(rows.column_names):
-            if name in moved:
+            if name in id_columns:
                 rows = rows.set_column(place, name, pc.add(rows[name], at << BITS))
         return rows
 
     # -- what documents have in common
 
     def copies(self, where: str | None = None) -> Mapping[int, int]:
-        """Those within a shard, and those whose first document is in another one."""
+        """Return the copies of documents in the same shard or in another one."""
         return self.once("copies", lambda: self._read_copies(where), where)
 
     def _read_copies(self, where: str | None) -> Mapping[int, int]:
         return copies_of(self._repeated_documents(), None if where is None else self.numbers(where))
 
     def _repeated_documents(self) -> Records:
-        """Id and statement of each document whose text another one has too, in whatever shard."""
+        """Return id and statement of each document whose text occurs more than once, in any shard."""
         return self.once("repeated", self._read_repeated_documents)
 
     def _read_repeated_documents(self) -> Records:
@@ -227,18 +227,18 @@ class ShardedReader:
     def text_search(
         self, question: str, k: int, where: str | None = None, table: str | None = None, *, words: bool = False
     ) -> Future[Ranking]:
-        """With `words`, scores are those of each shard."""
+        """Search text in all shards. With `words`, scores are local to each shard."""
         name = table or self.readers[0]._first
         ask = partial(LanceReader.text_search, question=question, where=where, table=name, words=words)
-        return self._search(ask, k, where, name, None if words else partial(self._ranked_anew, question, name))
+        return self._search(ask, k, where, name, None if words else partial(self._rescore, question, name))
 
-    def _ranked_anew(self, question: str, name: str, rankings: Sequence[Ranking]) -> Sequence[Ranking]:
-        # a shard that has not changed keeps what it knows
+    def _rescore(self, question: str, name: str, rankings: Sequence[Ranking]) -> Sequence[Ranking]:
+        # cached by each reader, so that an unchanged shard keeps its statistics
         texts = [
             reader.once(f"texts {name}", partial(ShardTexts, reader, reader._specs[name].table))
             for reader in self.readers
         ]
-        return ranked_anew(question, texts, rankings)
+        return rescore(question, texts, rankings)
 
     def vector_search(
         self, vector: FloatArray, k: int, where: str | None = None, table: str | None = None, column: str = "vector"
@@ -255,43 +255,44 @@ class ShardedReader:
         table: str,
         score: Callable[[Sequence[Ranking]], Sequence[Ranking]] | None = None,
     ) -> Future[Ranking]:
-        """Ask each shard with a `k` of its own, and merge what they find, by new scores where `score` gives some."""
-        # the best of all is not always the best of its shard
-        first_limit = max(k, SCORED_ANEW)
+        """Search each shard for at least `k` hits, rescore them with `score` if given, and merge them."""
+        # more than `k` hits, because the best row by global scores need not be the best of its shard
+        first_limit = max(k, RESCORED)
 
         def gather(futures: Sequence[Future[Ranking]]) -> Ranking:
             limit = first_limit
             while True:
                 local = [future.result() for future in futures]
                 first = [self._without_copies(at, own, where, table) for at, own in enumerate(local)]
-                # a shard whose rows are copies may have more
+                # a shard whose hits are mostly copies may have more hits
                 if all(len(kept) >= first_limit or len(own) < limit for kept, own in zip(first, local, strict=True)):
                     break
                 limit *= 4
                 futures = [ask(reader, k=limit) for reader in self.readers]
-            kept_first = [kept[:first_limit] for kept in first]
-            scored = kept_first if score is None else score(kept_first)
+            best = [kept[:first_limit] for kept in first]
+            scored = best if score is None else score(best)
             found = [((at << BITS) + row, value) for at, own in enumerate(scored) for row, value in own]
             return sorted(found, key=lambda hit: (-hit[1], hit[0]))[:k]
 
         return _Gathering([ask(reader, k=first_limit) for reader in self.readers], gather)
 
     def _without_copies(self, at: int, ranking: Ranking, where: str | None, table: str) -> Ranking:
-        """The rows of documents whose first one is in another shard go: the shard itself leaves out those of its own."""
+        """Drop rows of documents whose original is in another shard. A shard itself drops copies of its own documents."""
         copies = self.once("copies of others", lambda: self._copies_of_others(where), where)[at]
         if not len(copies) or not ranking:
             return ranking
         rows = self.readers[at].rows(table, _RowOfDocument, [row for row, _ in ranking])
-        gone = {row for row, one in rows.items() if copies.holds(np.array([one.document]))[0]}
-        return [hit for hit in ranking if hit[0] not in gone]
+        copied = {row for row, record in rows.items() if copies.holds(np.array([record.document]))[0]}
+        return [hit for hit in ranking if hit[0] not in copied]
 
     def _copies_of_others(self, where: str | None) -> list[DocumentNumbers]:
-        by_shard = group_by((n for n, of in self.copies(where).items() if n >> BITS != of >> BITS), _shard)
+        pairs = self.copies(where).items()
+        by_shard = group_by((copy for copy, original in pairs if copy >> BITS != original >> BITS), _shard)
         return [DocumentNumbers.of(n & LOW for n in by_shard.get(at, ())) for at in range(len(self.readers))]
 
 
 class _Gathering(Future[Ranking]):
-    """The result of searches that are under way, for the thread that began them."""
+    """The merged result of running searches, for the thread that started them."""
 
     def __init__(
         self, futures: Sequence[Future[Ranking]], gather: Callable[[Sequence[Future[Ranking]]], Ranking]
@@ -314,7 +315,7 @@ def snapshot_of(manifests: Iterable[Manifest]) -> str:
 
 
 def shifted(numbers: IntArray, at: int) -> IntArray:
-    """Ids or numbers of a shard as they are here."""
+    """Convert a shard's ids or numbers to global ones."""
     return numbers + (at << BITS)
 
 
@@ -330,19 +331,19 @@ def group_by(values: Iterable[Row], key: Callable[[Row], int]) -> dict[int, list
 
 
 @cache
-def _moved(record: type) -> dict[str, Column]:
-    """The fields of a record that hold ids or numbers of documents."""
+def _id_columns(record: type) -> dict[str, Column]:
+    """Return the fields of a record that hold ids or document numbers."""
     return {column.name: column for column in columns_of(record) if column.moves or column.name == "document"}
 
 
 def record_in(at: int, record: Row) -> Row:
-    """A record of a shard with its ids as they are here."""
+    """Convert the ids in a shard's record to global ones."""
     if not at:
         return record
     shift = at << BITS
     own: type = type(record)
-    moved = {name: column.shift(getattr(record, name), shift) for name, column in _moved(own).items()}
-    return replace(record, **moved) if moved else record  # type: ignore[type-var]
+    ids = {name: column.shift(getattr(record, name), shift) for name, column in _id_columns(own).items()}
+    return replace(record, **ids) if ids else record  # type: ignore[type-var]
 
 
 def _rows_in(at: int, rows: DocumentRows) -> DocumentRows:

@@ -1,4 +1,4 @@
-"""An index in shards: each change goes to the shards whose documents it is about, and is seen whole or not at all."""
+"""A store in shards. A change applies to the shards of its documents, and becomes visible in all of them at once."""
 
 from __future__ import annotations
 
@@ -58,13 +58,13 @@ class ShardedStore:
             if before is None or before.manifests != manifests:
                 olds: Sequence[LanceReader | None] = [None] * len(manifests) if before is None else before.readers
                 self._reader = ShardedReader(
-                    self.place, [self._opened(at, manifest, olds[at]) for at, manifest in enumerate(manifests)]
+                    self.place, [self._open(at, manifest, olds[at]) for at, manifest in enumerate(manifests)]
                 )
             assert self._reader is not None
             return self._reader
 
-    def _opened(self, at: int, manifest: Manifest, before: LanceReader | None) -> LanceReader:
-        """The reader of a shard, which stays where it has not changed."""
+    def _open(self, at: int, manifest: Manifest, before: LanceReader | None) -> LanceReader:
+        """Open the reader of a shard. An unchanged shard keeps its reader."""
         if before is not None and before.manifest == manifest:
             return before
         return LanceReader(ShardPlace(self.place, at), manifest, self.registry, before)
@@ -73,7 +73,7 @@ class ShardedStore:
 
     @contextmanager
     def _change(self) -> Iterator[list[LanceStore]]:
-        """The shards as stores, for one change of all of them."""
+        """Yield all shards as stores, for one common change."""
         with self.place.writer(self.lock_wait):
             before = self.manifests
             changing = list(before)
@@ -97,7 +97,7 @@ class ShardedStore:
     def _in_some(
         self, parts: Mapping[int, Sequence[Part]], change: Callable[[LanceStore, Sequence[Part]], Result]
     ) -> list[Result]:
-        """Make a change in each shard that has a part in it."""
+        """Make a change in the shards that have parts of it."""
         with self._change() as shards:
             return [change(shards[at], own) for at, own in parts.items()]
 
@@ -122,7 +122,7 @@ class ShardedStore:
                 _declare_metadata(shards, at)
             if optimize:
                 for at in set(range(len(shards))).difference(written):
-                    # which changes before have left behind
+                    # earlier changes may have left this shard behind
                     shards[at].optimize()
             return report
 
@@ -145,7 +145,7 @@ class ShardedStore:
 
     def missing(self, view: str) -> list[str]:
         reader = self.reader()
-        return [name for one in reader.readers for name in one.numbered_in(one.manifest.views[view].missing)]
+        return [name for shard in reader.readers for name in shard.numbered_in(shard.manifest.views[view].missing)]
 
     def write_view(self, view: str, rows: Sequence[DocumentRows]) -> None:
         by_shard = self._by_shard(rows, lambda row: row.document.id)
@@ -164,10 +164,10 @@ class ShardedStore:
     def finish_vectors(self) -> bool:
         return all(self._in_all(LanceStore.finish_vectors))
 
-    # -- care
+    # -- check and repair
 
     def check(self) -> list[Problem]:
-        """Every broken invariant of each shard, and documents that stand in another shard than theirs."""
+        """Return the broken invariants of each shard, and the documents in the wrong shard."""
         count, problems = len(self.manifests), []
         with self._opening:
             self._reader = None
@@ -178,7 +178,9 @@ class ShardedStore:
         try:
             for at, shard in enumerate(reader.readers):
                 wrong = [doc_id for doc_id in shard.ids() if shard_of(doc_id, count) != at]
-                problems += [Problem(f"stands in shard {at}, where nobody looks for it", name) for name in wrong]
+                problems += [
+                    Problem(f"in shard {at} (expected in shard {shard_of(doc_id, count)})", doc_id) for doc_id in wrong
+                ]
         except CorruptIndex as error:
             problems.append(Problem(error.message))
         return problems
@@ -188,7 +190,7 @@ class ShardedStore:
 
 
 def _declare_metadata(shards: Sequence[LanceStore], at: int) -> None:
-    """Give all shards the columns of metadata that this one has: a condition is asked of all, and a key has one type in all."""
+    """Add the metadata columns of one shard to all shards, because a condition goes to all, and a key has one type in all."""
     kinds = shards[at].reader().metadata_kinds()
     for shard in shards:
         if kinds.keys() - shard.reader().metadata_kinds().keys():

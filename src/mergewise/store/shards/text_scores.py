@@ -1,10 +1,11 @@
-"""BM25 over several indexes as over one: hits are scored again with the document frequencies of all.
+"""Global BM25 scores over shards: hits are rescored with the document frequencies of all shards.
 
 LanceDB scores a row by `sum_t n_t idf(t) f (K1 + 1) / (f + K1 (1 - B + B l / L))` (Robertson et al. 1994), with
-`idf(t) = ln(1 + (N - n + 1/2) / (n + 1/2))`. n_t counts the term in the question and f in the row, l is the row's number of
-tokens and L their mean; N are all rows and n those with the term: of one index. f and l are counted here, by LanceDB's own
-tokenizer. n and L of each shard are what its scores say, of one row that has the term and of rows of different lengths. Both are
-kept for as long as the state of the shard stands.
+`idf(t) = ln(1 + (N - n + 1/2) / (n + 1/2))`. n_t counts the term in the question and f in the row. l is the row's number of
+tokens and L the mean of l. N is the number of rows and n the number of rows with the term, all in one index.
+
+This module counts f and l with LanceDB's own tokenizer. It derives n and L of each shard from its scores: n from a row with the
+term, L from rows of different lengths. Both are cached for each state of a shard.
 """
 
 from __future__ import annotations
@@ -24,9 +25,9 @@ from mergewise.store.lance_state import run
 from mergewise.store.tables import Table
 
 K1, B = 1.2, 0.75
-# rows from which the mean length of all is worked out, and frequent terms of theirs that are tried
+# number of rows for the estimate of the mean length, and number of their frequent terms to try
 SAMPLE, FREQUENT = 64, 8
-# stands between texts that are cut into tokens together
+# a separator between texts that are tokenized together
 _BETWEEN = "qzvxkjwq"
 _WORD = re.compile(r"\w+")
 
@@ -43,7 +44,7 @@ class TextRow:
 
 
 def share(count: int, length: int, mean_length: float) -> float:
-    """What a term adds to a row's score, times its idf."""
+    """Return a term's part of a row's score, without its idf."""
     return (K1 + 1) * count / (count + K1 * (1 - B + B * length / mean_length))
 
 
@@ -52,15 +53,15 @@ def idf(rows: int, frequency: float) -> float:
 
 
 def frequency_of(rows: int, value: float) -> float:
-    """The document frequency that has this idf."""
+    """Return the document frequency for an idf value."""
     odds = exp(value) - 1
     return max(0.0, (rows + 0.5 - 0.5 * odds) / (1 + odds))
 
 
 def mean_length_of(first: tuple[float, int, int], second: tuple[float, int, int]) -> float | None:
-    """The mean length by which two rows have their scores for one term: score, count of the term and length of each.
+    """Derive the mean length L from two rows' scores for one term. A row is (score, count of the term, length).
 
-    It follows from share(f1, l1) / share(f2, l2) = s1 / s2, which is linear in 1 / L. None where any L would do.
+    It follows from share(f1, l1) / share(f2, l2) = s1 / s2, which is linear in 1 / L. Returns None if L is undetermined.
     """
     (s1, f1, l1), (s2, f2, l2) = first, second
     inverse = s2 * f1 * (f2 + K1 * (1 - B)) - s1 * f2 * (f1 + K1 * (1 - B))
@@ -77,14 +78,14 @@ class ShardTexts:
         self._frequencies: dict[str, float] = {}
 
     def terms(self, texts: Sequence[str]) -> list[list[str]]:
-        """The tokens of each text, as the index has them."""
+        """Tokenize texts like the index."""
         parts: list[list[str]] = [[]]
         for token in self._tokens(f"\n{_BETWEEN}\n".join(texts)):
             if token == _BETWEEN:
                 parts.append([])
             else:
                 parts[-1].append(token)
-        # a text may have the very word, in whatever form
+        # a text may contain the separator itself
         return parts if len(parts) == len(texts) else [self._tokens(text) for text in texts]
 
     def _tokens(self, text: str) -> list[str]:
@@ -93,8 +94,8 @@ class ShardTexts:
             return []
         return [token.text for token in run(opened.tokenize(text, column=self._column))]
 
-    def found(self, ranking: Ranking) -> list[TextRow]:
-        """The rows of a ranking with their terms."""
+    def read(self, ranking: Ranking) -> list[TextRow]:
+        """Read the rows of a ranking with their terms."""
         ids = [row for row, _ in ranking]
         texts: dict[int, str] = {}
         for rows in self._reader._parts(self._table.name, [self._column], ids):
@@ -105,19 +106,19 @@ class ShardTexts:
 
     @cached_property
     def mean_length(self) -> float:
-        """Of all rows, in tokens: by the scores of rows that have a frequent term."""
+        """The mean length of all rows in tokens, estimated from the scores of rows with a frequent term."""
         texts = run(self._first_texts())
         sample = self.terms(texts)
         frequent = Counter(chain.from_iterable(map(set, sample))).most_common(FREQUENT)
         for term, _ in frequent:
-            hits = self.found(self._reader.text_search(term, SAMPLE, None, self._table.name).result())
+            hits = self.read(self._reader.text_search(term, SAMPLE, None, self._table.name).result())
             of_term = [(hit.score, hit.terms[term], hit.terms.total()) for hit in hits if hit.terms[term]]
             longest = max(of_term, key=lambda row: row[2] / row[1], default=None)
             means = [] if longest is None else [mean_length_of(longest, row) for row in of_term]
             known = [mean for mean in means if mean is not None]
             if known:
                 return median(known)
-        # all of them are equally long, as far as one sees
+        # no difference in length was found, so use the mean of the sample
         return fmean(map(len, sample)) if any(sample) else 1.0
 
     async def _first_texts(self) -> list[str]:
@@ -128,9 +129,9 @@ class ShardTexts:
         return rows[self._column].to_pylist()  # type: ignore[no-any-return]
 
     def frequency(self, term: str, probe: str) -> float:
-        """The rows that have the term. `probe` is a text with this term alone."""
+        """Return the number of rows with the term. `probe` is a text with this term only."""
         if term not in self._frequencies:
-            hits = self.found(self._reader.text_search(probe, 1, None, self._table.name).result())
+            hits = self.read(self._reader.text_search(probe, 1, None, self._table.name).result())
             known = [hit for hit in hits if hit.terms[term]]
             self._frequencies[term] = 0.0
             for hit in known:
@@ -140,17 +141,15 @@ class ShardTexts:
 
 
 def probes(texts: ShardTexts, question: str) -> dict[str, str]:
-    """For each term of the question the word that is searched to learn how frequent it is."""
+    """Map each term of the question to a word whose search tells its frequency."""
     words = list(dict.fromkeys(_WORD.findall(question)))
     single = {terms[0]: word for word, terms in zip(words, texts.terms(words), strict=True) if len(terms) == 1}
-    # what is no word by itself, as in scripts without spaces
+    # a term without its own word, as in scripts without spaces, is its own probe
     return {term: single.get(term, term) for term in texts.terms([question])[0]}
 
 
-def ranked_anew(
-    question: str, shards: Sequence[ShardTexts], rankings: Sequence[Ranking]
-) -> list[list[tuple[int, float]]]:
-    """The rankings of one question by the shards, in the same order, with scores as one index of all rows gives them."""
+def rescore(question: str, shards: Sequence[ShardTexts], rankings: Sequence[Ranking]) -> list[list[tuple[int, float]]]:
+    """Replace the scores in the shards' rankings of one question by those of a single index. The order stays."""
     largest = max(shards, key=lambda shard: shard.rows)
     asked = Counter(largest.terms([question])[0])
     if not asked or not any(rankings):
@@ -161,7 +160,7 @@ def ranked_anew(
     idfs = {term: idf(rows, sum(known[term] for known in frequencies)) for term in asked}
     mean = fmean([shard.mean_length for shard in shards], [shard.rows for shard in shards])
     return [
-        [(hit.id, score_of(hit.terms, asked, idfs, mean)) for hit in shard.found(ranking)]
+        [(hit.id, score_of(hit.terms, asked, idfs, mean)) for hit in shard.read(ranking)]
         for shard, ranking in zip(shards, rankings, strict=True)
     ]
 
