@@ -18,7 +18,7 @@ from typer.testing import CliRunner, Result
 import mergewise as mw
 from mergewise.cli.main import app
 from mergewise.cli.manage import one_round
-from mergewise.errors import UsageError
+from mergewise.errors import UsageError, install_command
 
 COMMAND = Path(sys.executable).parent / "mergewise"
 
@@ -264,7 +264,7 @@ def test_watching_needs_its_extra(home: Path, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setitem(sys.modules, "watchfiles", None)
     with pytest.raises(mw.MissingExtra) as error:
         run("index", "docs", "--watch")
-    assert "mergewise[watch]" in error.value.hint
+    assert error.value.hint == install_command("watch")
 
 
 def test_only_folders_are_watched(home: Path) -> None:

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 import mergewise as mw
 from mergewise.cli.main import app
-from mergewise.errors import MissingExtra, ReadError, UsageError
+from mergewise.errors import MissingExtra, ReadError, UsageError, install_command
 from mergewise.readers import read_file, recognition
 from mergewise.readers.pdf import read_pdf
 from mergewise.readers.recognition import Recognition, TextBox, rows_in_order
@@ -68,7 +68,7 @@ def test_without_its_extra_nothing_is_begun(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr(recognition, "find_spec", lambda _: None)
     with pytest.raises(MissingExtra) as error, reader_within(Limits(ocr_pages=1)):
         pass
-    assert "mergewise[ocr]" in error.value.hint
+    assert error.value.hint == install_command("ocr")
 
 
 # -- what the models give, in order

@@ -24,6 +24,7 @@ from mcp.client.streamable_http import streamable_http_client
 from typer.testing import CliRunner
 
 from mergewise.cli.main import app
+from mergewise.errors import install_command
 from mergewise.server.mcp.library import IndexLibrary, collection_name
 from mergewise.server.mcp.tools import mcp_server
 from tests.server.conftest import LiveServer
@@ -287,7 +288,7 @@ def test_an_index_that_is_not_there_is_told(tmp_path: Path) -> None:
 def test_without_the_package_the_command_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "mcp", None)
     done = CliRunner().invoke(app, ["mcp", "--index", str(tmp_path)])
-    assert isinstance(done.exception, mw.MissingExtra) and "pip install 'mergewise[serve]'" in str(done.exception)
+    assert isinstance(done.exception, mw.MissingExtra) and done.exception.hint == install_command("serve")
 
 
 # -- over HTTP
