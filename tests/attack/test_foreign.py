@@ -654,7 +654,7 @@ def test_a_working_directory_that_is_gone(clone: Path, home: Path) -> None:
     for arguments in every if LONG else every[:1]:
         (clone / "gone").mkdir()
         done = script(COMMAND[-1], *arguments, before=removing, cwd=clone / "gone")
-        assert done.code == 2 and "working directory is gone" in done.err, done
+        assert done.code == 2 and "working directory not found" in done.err, done
 
 
 GONE = """

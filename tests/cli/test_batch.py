@@ -56,7 +56,7 @@ def test_one_bad_line_does_not_stop_the_others(home: Path) -> None:
     assert [row["line"] for row in rows if "error" in row] == [4, 5, 6]
     assert rows[1]["id"] == "x7" and rows[1]["citations"][0]["line"] == 3
     assert "fish" in rows[1]["answer"] and "meat" in rows[-1]["answer"]
-    assert done.returncode == 1 and done.stderr.count(b"is no question") == 3
+    assert done.returncode == 1 and done.stderr.count(b"invalid question") == 3
 
 
 def test_answers_for_people_name_their_questions(home: Path) -> None:

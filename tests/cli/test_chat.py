@@ -74,7 +74,7 @@ def test_commands_are_about_the_last_answer(home: Path) -> None:
         home, "/sources", CATS, "/sources", "/show 1", "/show owls", "/context", "/trace", "/help", "/fly", "/show"
     )
     out, err = done.stdout.decode(), done.stderr.decode()
-    assert "nothing was asked yet" in err and "there is no command /fly" in err and "/show needs a number" in err
+    assert "no answer yet" in err and "unknown command: /fly" in err and "/show: missing number" in err
     assert out.count("[1] Cats › Sleep  (docs/cats.md:5)") == 2
     assert "> 5 │ Cats sleep sixteen hours a day." in out and "5 │ Owls eat mice at night." in out
     assert "\n[1] Cats › Sleep\nCats sleep sixteen hours a day.\n" in out and "\nsearch: " in out
@@ -206,8 +206,8 @@ def state(tmp_path: Path) -> Iterator[Path]:
 @posix_only
 def test_a_conversation_on_a_terminal(home: Path, state: Path) -> None:
     with Terminal(home, "chat", **environment(None, XDG_STATE_HOME=str(state))) as terminal:
-        terminal.until("2 documents in mergewise.index; /help lists commands, Ctrl-D leaves")
-        terminal.until("without a chat model, a question that leans on the one before it")
+        terminal.until("2 documents in mergewise.index; /help lists commands, Ctrl-D quits")
+        terminal.until("no chat model: a follow-up question is searched with")
         terminal.type(f"{CATS}\n")
         terminal.until("(docs/cats.md:5)")
         terminal.until("? ", 2)
@@ -217,7 +217,7 @@ def test_a_conversation_on_a_terminal(home: Path, state: Path) -> None:
         terminal.type("/show 1\n")
         terminal.until("> 5 │ Cats sleep sixteen hours a day.")
         terminal.type("/fly\n")
-        terminal.until("there is no command /fly")
+        terminal.until("unknown command: /fly")
         assert terminal.leave() == 0, terminal.seen
     assert "Traceback" not in terminal.seen and "KeyboardInterrupt" not in terminal.seen
 
@@ -227,7 +227,7 @@ def test_earlier_lines_come_back_and_are_the_users_alone(home: Path, state: Path
     pytest.importorskip("readline")
     for keys in (f"{OWLS}\n", "\x1b[A\n"):
         with Terminal(home, "chat", **environment(None, XDG_STATE_HOME=str(state))) as terminal:
-            terminal.until("Ctrl-D leaves")
+            terminal.until("Ctrl-D quits")
             terminal.until("? ")
             terminal.type(keys)
             terminal.until("Owls eat mice at night.")
@@ -247,7 +247,7 @@ def test_control_c_cancels_the_answer_and_the_next_one_comes(home: Path, state: 
     with ChatServer(play) as server:
         given = environment(server, XDG_STATE_HOME=str(state))
         with Terminal(home, "chat", "--chat", "openai:m", **given) as terminal:
-            terminal.until("Ctrl-D leaves")
+            terminal.until("Ctrl-D quits")
             terminal.type(f"{CATS}\n")
             end = time.monotonic() + SECONDS
             while not server.asked and time.monotonic() < end:

@@ -113,7 +113,7 @@ def test_options_come_from_the_environment_and_the_configuration_file(home: Path
     overridden = run_json(tmp_path, "context", "cats", "--budget", "50")
     assert isinstance(overridden, dict) and overridden["budget"] == 50
     (tmp_path / "mergewise.toml").write_text("bugdet = 3")
-    assert "which no command knows" in run(tmp_path, "info").stderr
+    assert "unknown options" in run(tmp_path, "info").stderr
     (tmp_path / "mergewise.toml").write_text("index = [broken")
     assert run(tmp_path, "info").returncode == 2
 

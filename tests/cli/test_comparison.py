@@ -61,7 +61,7 @@ def test_the_table_and_the_json_agree(home: Path) -> None:
             assert not any(start < only["end"] and only["start"] < end for start, end in shown[1 - i])
     table = run(home, *words, "--trace").stdout
     assert table.count("⟦") == sum(len(row["only"]) for row in rows) + 1  # and the legend
-    assert "cats.md:5" in table and "no other strategy shows this" in table and "search: " in table
+    assert "cats.md:5" in table and "only this strategy shows it" in table and "search: " in table
 
 
 def test_one_strategy_alone_has_no_marks(home: Path) -> None:

@@ -211,7 +211,7 @@ def test_a_folder_cannot_trust_itself(folders: Path, own: Path) -> None:
         configured()
     write(folders / "home/project", HARMFUL)
     write(own, "trust = 5\n")
-    with pytest.raises(UsageError, match="trust is a list of folders"):
+    with pytest.raises(UsageError, match="invalid trust"):
         configured()
 
 

@@ -20,7 +20,9 @@ from mergewise.errors import install_command
         ("Haystack", "haystack", "haystack"),
     ],
 )
-def test_error_names_the_install_command(monkeypatch: pytest.MonkeyPatch, framework: str, module: str, package: str) -> None:
+def test_error_names_the_install_command(
+    monkeypatch: pytest.MonkeyPatch, framework: str, module: str, package: str
+) -> None:
     for loaded in [name for name in sys.modules if name == package or name.startswith(f"{package}.")]:
         monkeypatch.setitem(sys.modules, loaded, None)
     monkeypatch.setitem(sys.modules, package, None)

@@ -1,4 +1,4 @@
-"""`demo`: index a folder, or this project's own manual, and answer questions from it."""
+"""`demo`: indexes a folder, or the project's manual, and answers questions from it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ QUESTIONS = ("What happens when indexing is killed half way?", "When do leaves b
 
 
 def demo(
-    docs: Annotated[Path | None, typer.Argument(help="A folder or file; by default the project's manual.")] = None,
+    docs: Annotated[
+        Path | None, typer.Argument(help="Folder or file to index; the project's manual by default.")
+    ] = None,
     question: Annotated[str | None, typer.Option(help="Question to ask.")] = None,
 ) -> None:
     """Index documents into a temporary directory and answer questions with quoted, cited sentences."""
@@ -45,15 +47,15 @@ def demo(
 
 
 def manual_folder() -> Path:
-    """The folder of the documentation, which an installed package has inside it and a checkout has in `docs`."""
+    """Return the folder of the manual: inside an installed package, or `docs` in a checkout."""
     package = Path(__file__).parents[1]
     for folder in (package / "manual", package.parents[1] / "docs"):
         if folder.is_dir():
             return folder
-    raise UsageError("the manual is not installed", "give a folder: mergewise demo PATH")
+    raise UsageError("manual not installed", "name a folder: mergewise demo PATH")
 
 
 def _some_question(opened: Index) -> str:
-    """A question that any folder can answer: what the longest document is about."""
+    """Make a question that any folder can answer: the topic of the longest document."""
     longest = max(opened.documents(), key=lambda document: document.characters)
     return f"What is {longest.title}?"
