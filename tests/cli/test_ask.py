@@ -55,7 +55,7 @@ def test_the_answer_its_citations_and_what_it_cost(home: Path, server: ChatServe
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("Sixteen hours [1], I think.\n\n[1] ")
     assert "Sleep  (docs/cats.md:" in done.stdout
-    found = re.search(r"r&b: 1 call; (\d+) tokens read, (\d+) written; cost (\S+); 1 marks", done.stderr)
+    found = re.search(r"r&b: 1 call; (\d+) input tokens, (\d+) output tokens; cost (\S+); 1 marks", done.stderr)
     assert found is not None, done.stderr
     assert float(found[3]) == pytest.approx((int(found[1]) * 1000 + int(found[2]) * 2000) / 1e6)
     assert not server.asked[0].streamed
@@ -94,7 +94,7 @@ def test_an_invented_answer_is_marked_as_such(home: Path) -> None:
 
 def test_an_answer_that_is_cut_says_so(home: Path, server: ChatServer) -> None:
     done = run(home, server, "ask", QUESTION, "--chat", "openai:m", "--max-tokens", "3")
-    assert done.stdout.startswith("Sixteen hours") and "cut at the limit of tokens" in done.stderr
+    assert done.stdout.startswith("Sixteen hours") and "truncated at the token limit" in done.stderr
     assert server.asked[0].max_tokens == 3
 
 
@@ -174,9 +174,9 @@ def test_a_mode_that_the_strategy_misses_is_named_once(home: Path) -> None:
     done = run(home, None, "index", "docs", "--index", "aed.index", "--views", "leaf,triplet", "--embedder", "none")
     assert done.returncode == 0, done.stderr
     words = ("ask", "What do cats eat?", "--strategy", "aed", "--index", "aed.index")
-    told = run(home, None, *words)
-    assert told.stderr.count("aed prefers the mode aed, which needs a causal model") == 1
-    assert "extractive answers" in told.stderr and "--causal hf:PATH" in told.stderr
+    plain = run(home, None, *words)
+    assert plain.stderr.count("aed prefers the mode aed, which needs a causal model") == 1
+    assert "using extractive" in plain.stderr and "--causal hf:PATH" in plain.stderr
     as_json = run(home, None, *words, "--json")
     assert json.loads(as_json.stdout)["instead_of"] == "aed" and "prefers the mode aed" in as_json.stderr
     named = run(home, None, *words, "--mode", "extractive", "--json")

@@ -66,7 +66,7 @@ def test_json_is_a_line_for_each_question(home: Path) -> None:
     lines = [json.loads(line) for line in done.stdout.splitlines()]
     assert [(line["line"], line.get("question")) for line in lines] == [(1, CATS), (3, "/sources"), (4, OWLS)]
     assert "sixteen hours" in lines[0]["answer"] and lines[0]["citations"] and lines[2]["context"]["passages"]
-    assert lines[1]["error"] == "with --json there is no /sources" and done.returncode == 1
+    assert lines[1]["error"] == "/sources is not available with --json" and done.returncode == 1
 
 
 def test_commands_are_about_the_last_answer(home: Path) -> None:
@@ -78,7 +78,7 @@ def test_commands_are_about_the_last_answer(home: Path) -> None:
     assert out.count("[1] Cats › Sleep  (docs/cats.md:5)") == 2
     assert "> 5 │ Cats sleep sixteen hours a day." in out and "5 │ Owls eat mice at night." in out
     assert "\n[1] Cats › Sleep\nCats sleep sixteen hours a day.\n" in out and "\nsearch: " in out
-    assert "/show N    a source" in out
+    assert "/show N    show a source" in out
     assert "Traceback" not in err
 
 

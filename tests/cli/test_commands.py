@@ -86,7 +86,7 @@ def test_info(home: Path) -> None:
         (("index", "docs", "--embedder", "none"), "built with the embedder 'minilm'"),
         (("index", "docs", "--index", "new", "--views", "nope"), "unknown view"),
         (("eval", "docs"), "no question set"), (("eval", "docs", "--strategies", "nope"), "unknown strategy"),
-        (("eval", "docs", "--budgets", "many"), "not a list of budgets"), (("bogus",), "No such command"),
+        (("eval", "docs", "--budgets", "many"), "invalid budgets"), (("bogus",), "No such command"),
     ],
 )  # fmt: skip
 def test_wrong_usage_is_one_line_with_a_hint_and_changes_nothing(home: Path, words: tuple[str, ...], says: str) -> None:

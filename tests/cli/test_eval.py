@@ -85,7 +85,9 @@ def test_what_was_missed_is_told_of_some(folder: Path) -> None:
     lines = "".join(f"What do cats eat {n}?,meat{n}\n" for n in range(MISSED + 5))
     (folder / "q.csv").write_text(f"question,answer\n{lines}")
     out = run("-s", "topk", "-b", "60", "--show-missed")
-    assert out.count("gold: meat") == MISSED and "and 5 more: --report FILE or --json FILE lists all" in out
+    assert (
+        out.count("gold: meat") == MISSED and "and 5 more: write all to a file with --report FILE or --json FILE" in out
+    )
 
 
 def test_every_question_has_a_row_beside_the_file_that_is_written(folder: Path) -> None:
@@ -135,7 +137,7 @@ def test_markdown_cannot_be_broken_by_names(folder: Path) -> None:
 
 @pytest.mark.parametrize("option", ["--json", "--csv", "--md", "--html"])
 def test_a_file_that_cannot_be_written_is_told_before_anything_is_asked(folder: Path, option: str) -> None:
-    with pytest.raises(UsageError, match="cannot be written"):
+    with pytest.raises(UsageError, match="cannot write"):
         run("-s", "topk", "-b", "60", option, "nowhere/rows.x")
 
 

@@ -85,7 +85,7 @@ def test_questions_of_ones_own(tmp_path: Path, reader: Reader) -> None:
     said = run(
         str(bench), "--answers", "--methods", "aed-1", "--chat", "hf:reader", "-e", "none", "--index", str(index)
     )
-    assert "The answers are not kept" in said
+    assert "The answers will not be saved" in said
     table = tmp_path / "own.csv"
     table.write_text("question,answer\n" + "".join(f"{q.text},{q.answers[0]}\n" for q in QUESTIONS))
     rows = tmp_path / "rows.json"
@@ -97,16 +97,16 @@ def test_questions_of_ones_own(tmp_path: Path, reader: Reader) -> None:
 def test_what_does_not_go_together(tmp_path: Path, reader: Reader, monkeypatch: pytest.MonkeyPatch) -> None:
     bench = str(saved_task(tmp_path / "towns"))
     for words, settings, reason in (
-        ((), {"shard": "1/2"}, "shard goes with --out"),
-        (("--workers", "2"), {}, "--workers goes with --out"),
-        ((), {"ray": "local"}, "ray goes with --out"),
+        ((), {"shard": "1/2"}, "shard requires --out"),
+        (("--workers", "2"), {}, "--workers requires --out"),
+        ((), {"ray": "local"}, "ray requires --out"),
         (("--out", "run"), {"shard": "3/2"}, "is no shard"),
-        ((), {"reference": "dense"}, "no method is called 'dense'"),
+        ((), {"reference": "dense"}, "unknown reference method: 'dense'"),
         (("--table", "nothing"), {}, "unknown table"),
-        (("--table", "aed-1", "--methods", "naive"), {}, "--table has its own methods"),
-        (("--mode", "short"), {}, "--mode goes with --answers"),
-        (("-a", "--methods", "naive", "--mode", "short"), {}, "methods have their modes"),
-        (("--methods", "naive", "--mode", "short"), {}, "methods have their modes"),
+        (("--table", "aed-1", "--methods", "naive"), {}, "--table and --methods exclude each other"),
+        (("--mode", "short"), {}, "--mode requires --answers"),
+        (("-a", "--methods", "naive", "--mode", "short"), {}, "--methods and --mode exclude each other"),
+        (("--methods", "naive", "--mode", "short"), {}, "--methods and --mode exclude each other"),
         (("-a", "--methods", "nothing"), {}, "unknown method"),
         (("-a", "--mode", "short", "-s", "topk"), {}, "needs a chat model"),
     ):

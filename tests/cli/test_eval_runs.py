@@ -252,7 +252,7 @@ def test_workers_compute_the_same(indexed: Path, undisturbed: tuple[list[str], b
 def test_a_node_without_the_run_folder_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     options = EvaluationOptions(out=Path("run"), index_dir=Path("indexes"))
-    assert "has no folder run: nodes of a cluster share it" in compute_shard(["towns"], options, 2, 1)
+    assert "folder run not found on" in compute_shard(["towns"], options, 2, 1)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -262,7 +262,7 @@ def test_what_stops_a_shard_is_told(indexed: Path) -> None:
     options = EvaluationOptions(
         out=Path("run"), index_dir=Path("indexes"), embedder="none", strategies="topk", budgets="x"
     )
-    assert compute_shard(["towns"], options, 2, 1) == "'x' is not a list of budgets (write numbers: 128,384,640)"
+    assert compute_shard(["towns"], options, 2, 1) == "invalid budgets: 'x' (write numbers, such as 128,384,640)"
     assert compute_shard(["towns"], replace(options, budgets="60"), 2, 1) == ""
     assert RowCount(indexed / "run" / "rows")() == len(QUESTIONS) // 2
 
@@ -272,9 +272,9 @@ def test_one_process_computes_a_run_at_a_time(indexed: Path) -> None:
 
     words = "towns", "-i", "indexes", "-s", "topk", "-b", "60", "--out", "run"
     (indexed / "run").mkdir()
-    with FileLock(indexed / "run" / ".lock"), pytest.raises(UsageError, match="another process computes this"):
+    with FileLock(indexed / "run" / ".lock"), pytest.raises(UsageError, match="another process is computing this"):
         run(*words)
-    with FileLock(indexed / "run" / ".lock-1-of-2"), pytest.raises(UsageError, match="is still computed"):
+    with FileLock(indexed / "run" / ".lock-1-of-2"), pytest.raises(UsageError, match="is still running"):
         run(*words)
     run(*words)
 
@@ -316,7 +316,7 @@ def test_a_file_of_questions_finds_its_index_among_others(indexed: Path) -> None
     saved_task(indexed / "more" / "towns")
     out = run("towns", "more", "-i", "indexes", "-s", "topk", "-b", "60")
     assert "\nmore-towns: 4 questions" in out and (indexed / "indexes" / "more-towns").is_dir()
-    with pytest.raises(UsageError, match="two sets are called more-towns"):
+    with pytest.raises(UsageError, match="duplicate name of a question set: more-towns"):
         run("towns", "more", "more", "-i", "indexes", "-s", "topk", "-b", "60")
 
 
@@ -401,5 +401,5 @@ def test_a_dry_run_asks_no_model_and_says_what_it_costs(indexed: Path, monkeypat
     monkeypatch.setenv("MERGEWISE_PRICE_OUT", "1000")
     out = run(*given, "--dry-run", "--out", "run", max_tokens="20")
     line = next(line for line in out.splitlines() if line.startswith("topk 60: "))
-    assert "4 rows, " in line and " 4 calls, " in line and "at most 80 to write, cost 0.0" in line
+    assert "4 rows, " in line and " 4 calls, " in line and "at most 80 output tokens, cost 0.0" in line
     assert chat.asked == [] and not (indexed / "run").exists()

@@ -49,7 +49,7 @@ def test_sync_tells_what_it_would_do_and_does_it(home: Path) -> None:
     assert "would be moved: docs/sub/cats.md (was docs/cats.md)" in dry.stdout
     assert "would be removed: docs/sub/dogs.md" in dry.stdout
     counts = "1 added, 0 replaced, 0 unchanged, 1 moved, 1 removed, 0 failed"
-    assert f"a dry run, nothing was changed: {counts}; 2 documents in mergewise.index" in dry.stdout
+    assert f"dry run, nothing changed: {counts}; 2 documents in mergewise.index" in dry.stdout
     done = run("index", "docs", "--sync")
     assert "left out: 1 .png" in done.stdout
     assert f"{counts}; 2 documents in mergewise.index" in done.stdout and "dry run" not in done.stdout
@@ -61,9 +61,9 @@ def test_sync_tells_what_it_would_do_and_does_it(home: Path) -> None:
 def test_a_dry_run_makes_no_index(home: Path) -> None:
     with pytest.raises(UsageError, match="no index at new"):
         run("index", "docs", "--sync", "--dry-run", "--index", "new")
-    with pytest.raises(UsageError, match="goes with --sync"):
+    with pytest.raises(UsageError, match="requires --sync"):
         run("index", "docs", "--dry-run")
-    with pytest.raises(UsageError, match="goes with --sync"):
+    with pytest.raises(UsageError, match="requires --sync"):
         run("index", "docs", "--watch", "--dry-run")
     assert not (home / "new").exists()
 
@@ -91,10 +91,10 @@ def test_remove_by_folder_and_pattern(home: Path) -> None:
     run("index", "docs")
     dry = run("remove", "docs/sub", "*cats*", "nobody", "--dry-run")
     assert dry.exit_code == 0 and "3 to be removed" in dry.stdout
-    assert "would be removed: docs/cats.md" in dry.stdout and "nothing in the index is called nobody" in dry.stderr
+    assert "would be removed: docs/cats.md" in dry.stdout and "unknown document: nobody" in dry.stderr
     done = run("remove", "docs/sub", "nobody", "docs/sub/dogs.md")
     assert done.exit_code == 0 and "2 removed; 1 documents left" in done.stdout
-    assert "called nobody" in done.stderr and "called docs" not in done.stderr
+    assert "unknown document: nobody" in done.stderr and "unknown document: docs" not in done.stderr
     told = json.loads(run("remove", "docs/*", "--json").stdout)
     assert told == {"removed": 1, "ids": ["docs/cats.md"], "unknown": []}
     assert run("remove", "docs/cats.md").exit_code == 1
@@ -133,7 +133,7 @@ def test_files_that_are_gone_links_and_patterns_are_told(home: Path) -> None:
     assert f"link out of the folder, followed: docs/link.md -> {os.path.realpath(home / 'out.md')}" in told
     assert "no longer there, but in the index: docs/sub/dogs.md" in told and "--sync" in told
     assert "left out by patterns: 1 files and folders" in told and "left out: 1 .png" not in told
-    assert "1 added, 0 replaced, 1 unchanged, 1 without their files, 0 failed; 3 documents" in told
+    assert "1 added, 0 replaced, 1 unchanged, 1 without files, 0 failed; 3 documents" in told
     report = json.loads(run("index", "docs", "--json").stdout)
     assert report["gone"] == ["docs/sub/dogs.md"] and report["excluded"] == 0
     assert [link["link"] for link in report["outward"]] == ["docs/link.md"]
@@ -148,8 +148,8 @@ def test_many_files_that_are_gone_are_counted(home: Path) -> None:
     for number in range(14):
         (home / "docs" / f"{number}.md").unlink()
     told = run("index", "docs").stdout
-    assert told.count("no longer there") == 10 and "... and 4 more documents without their files" in told
-    assert "14 without their files" in told
+    assert told.count("no longer there") == 10 and "... and 4 more documents without files" in told
+    assert "14 without files" in told
 
 
 def test_metadata_of_a_run_are_typed_like_front_matter(home: Path) -> None:
@@ -167,7 +167,7 @@ def test_metadata_of_a_run_are_typed_like_front_matter(home: Path) -> None:
     shown = run("info", "--documents").stdout
     assert "metadata: 2 year" in shown and "team: Sales & Law; draft: True" in shown
     for wrong in ("team", "title=x", "date=soon", "=x", "team="):
-        with pytest.raises(UsageError, match="nothing that documents can have"):
+        with pytest.raises(UsageError, match="invalid --meta"):
             run("index", "docs", "--meta", wrong)
     with pytest.raises(UsageError, match="team twice"):
         run("index", "docs", "--meta", "team=a", "--meta", "Team=b")
@@ -184,7 +184,7 @@ def test_what_a_condition_removes_is_shown_first(home: Path) -> None:
     assert json.loads(run("info", "--json").stdout)["documents"] == 2
     done = json.loads(run("remove", "docs", "--where", "team = 'sales'", "--yes", "--json").stdout)
     assert done == {"removed": 1, "ids": ["docs/cats.md"], "unknown": []}
-    with pytest.raises(UsageError, match="nothing is named"):
+    with pytest.raises(UsageError, match="missing documents to remove"):
         run("remove")
 
 
@@ -225,7 +225,7 @@ def test_watching_follows_bursts_and_survives_a_round_that_fails(watching: tuple
     def said(text: str) -> bool:
         return text in (home / "out").read_text()
 
-    assert until(lambda: said("Ctrl-C ends it"))
+    assert until(lambda: said("press Ctrl-C to stop"))
     assert said("2 added")
     for number in range(5):
         (docs / f"{number}.md").write_text(f"Number {number}.\n")

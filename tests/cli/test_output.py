@@ -21,11 +21,11 @@ ANSWER = Answer("q", "yes", (), CONTEXT, Usage(1, 1000, 20), mode="r&b")
 
 
 def test_the_usage_line_names_only_what_there_is_to_say() -> None:
-    assert usage_line(ANSWER, 0, 0) == "r&b: 1 call; 1000 tokens read, 20 written"
+    assert usage_line(ANSWER, 0, 0) == "r&b: 1 call; 1000 input tokens, 20 output tokens"
     told = replace(ANSWER, usage=Usage(2, 1000, 20), removed_marks=3, unsupported_extract=0.25, complete=False)
     assert usage_line(told, 500.0, 1000.0) == (
-        "r&b: 2 calls; 1000 tokens read, 20 written; cost 0.520000; 3 marks that named nothing removed; "
-        "25% of the extract unsupported; cut at the limit of tokens"
+        "r&b: 2 calls; 1000 input tokens, 20 output tokens; cost 0.520000; 3 marks without a source removed; "
+        "25% of the extract unsupported; truncated at the token limit"
     )
 
 

@@ -55,5 +55,5 @@ def test_json_stays_json(home: Path) -> None:
 def test_a_file_that_cannot_be_written_is_named(home: Path) -> None:
     done = run(home, "context", QUESTION, "--html", "nowhere/page.html")
     assert done.returncode == 2
-    assert "nowhere/page.html cannot be written: No such file or directory" in done.stderr
-    assert "name a file in a folder that exists" in done.stderr
+    assert "nowhere/page.html: No such file or directory" in done.stderr
+    assert "name a file in an existing folder" in done.stderr

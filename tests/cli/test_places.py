@@ -139,11 +139,11 @@ def test_a_page_links_to_nothing_but_regular_files_of_the_index_folder(home: Pat
         ("BATS", "docs/bats.md"),
         ("bats:3", "docs/bats.md:3"),
         ("its.m", "docs/bits.md"),
-        ("docs/b?ts.md", "'docs/b?ts.md' may be one of 2 documents"),
-        ("b:3", "'b' may be one of 2 documents"),
-        ("docs", "'docs' may be one of 3 documents"),
+        ("docs/b?ts.md", "'docs/b?ts.md' matches 2 documents"),
+        ("b:3", "'b' matches 2 documents"),
+        ("docs", "'docs' matches 3 documents"),
         ("batz.md", "did you mean docs/bats.md"),
-        ("zzzzzz", "`mergewise info --documents` lists them"),
+        ("zzzzzz", "run `mergewise info --documents` to list the ids"),
     ],
 )
 def test_a_name_opens_the_one_document_that_it_may_mean(

@@ -57,7 +57,7 @@ def test_what_cannot_be_reported_is_told(folder: Path, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="unknown table 'mrag-9'"):
         run(str(folder), "--table", "mrag-9")
     (tmp_path / "file").write_text("")
-    with pytest.raises(UsageError, match="cannot be written"):
+    with pytest.raises(UsageError, match="cannot write"):
         run(str(folder), "--md", str(tmp_path / "file" / "t.md"))
     with pytest.raises(UsageError, match="no score is called 'evidenz'"):
         run(str(folder), "--metric", "evidenz")

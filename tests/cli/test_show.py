@@ -94,12 +94,12 @@ def test_a_page_is_named(home: Path) -> None:
     ("what", "says"),
     [
         ("99", "no number 99"),
-        ("nope.md", "no document has the id 'nope.md'"),
+        ("nope.md", "unknown document: 'nope.md'"),
         ("docs/cat.md:3", "did you mean docs/cats.md?"),
         ("kats.md", "did you mean docs/cats.md?"),
         ("docs/cats.md:400", "has 11 lines"),
-        ("docs/cats.md:0", "no document has the id"),
-        ("docs/cats.md:9-x", "no document has the id"),
+        ("docs/cats.md:0", "unknown document"),
+        ("docs/cats.md:9-x", "unknown document"),
     ],
 )
 def test_what_there_is_not_is_said(home: Path, what: str, says: str) -> None:
@@ -110,7 +110,7 @@ def test_what_there_is_not_is_said(home: Path, what: str, says: str) -> None:
 
 def test_without_a_last_answer(home: Path, tmp_path: Path) -> None:
     done = run(home, "show", "3", XDG_STATE_HOME=str(tmp_path))
-    assert done.returncode == 2 and "no answer of this index is remembered" in done.stderr
+    assert done.returncode == 2 and "no last answer of this index" in done.stderr
 
 
 def test_a_document_that_changed_is_not_quoted_wrongly(tmp_path: Path) -> None:

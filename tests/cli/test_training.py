@@ -57,7 +57,7 @@ def test_what_does_not_fit_into_the_window_is_told(
     with_text = reader().prompt(asked_of("Who founded Belford?", TrainCandidate("passages", "Belford", (), text, 0.0)))
     monkeypatch.setattr("mergewise.models.load_causal", lambda spec: reader(window=len(with_text)))
     said = " ".join(run(place, tmp_path / "cut", "--chat", "hf:x", *FEW).split())
-    assert "6 questions labelled" in said and "candidates do not fit into the window of scripted" in said
+    assert "6 questions labelled" in said and "candidates exceed the window of scripted" in said
     alone = reader().prompt(asked_of("Who founded Belford?", None))
     monkeypatch.setattr("mergewise.models.load_causal", lambda spec: reader(window=len(alone) + 2))
     said = " ".join(run(place, tmp_path / "none", "--chat", "hf:x", *FEW).split())
@@ -80,7 +80,7 @@ def test_a_training_s_settings_are_those_of_the_options(
     config = tmp_path / "training.toml"
     config.write_text('best = 3\ndrawn = 2\nwarmup = 0.25\nquestions = "solved"\npassages = 9\ntriplets = 0\n')
     said = run(place, tmp_path, "--chat", "hf:x", "--passages", "1", "--config", str(config))
-    assert "the predictor reads the first 256 tokens alone of 4 of 9 candidates" in " ".join(said.split())
+    assert "4 of 9 candidates are too long: the predictor reads only their first 256 tokens" in " ".join(said.split())
     assert given == [TrainSettings(best=3, drawn=2, warmup=0.25, questions="solved")]
     assert len(list((tmp_path / "labels/solved.passages.generated").iterdir())) == 3  # the first half
     run(place, tmp_path, "--chat", "hf:x", "--passages", "1", "--triplets", "0", "--preset", "paper")
@@ -100,7 +100,7 @@ def test_the_dev_split_is_for_training_and_some_questions_for_nobody(place: Path
     [
         (FEW, "causal model"),
         ([*FEW, "--chat", "hf:x", "--split", "third"], "unknown split"),
-        ([*FEW, "--chat", "hf:x", "--except", "nowhere.txt"], "cannot be read"),
+        ([*FEW, "--chat", "hf:x", "--except", "nowhere.txt"], "cannot read"),
         (["--preset", "other"], "unknown preset"),
         (["--base", "none"], "unknown base"),
         (["--config", "nowhere.toml"], "cannot be read"),

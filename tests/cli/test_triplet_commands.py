@@ -92,7 +92,7 @@ def test_an_index_without_them_says_how_to_get_them(home: Path) -> None:
     result = CliRunner().invoke(app, ["info", "--triplets"])
     assert isinstance(result.exception, UsageError) and "--views leaf,triplet" in result.exception.hint
     result = CliRunner().invoke(app, ["info", "--view", "leaf"])
-    assert isinstance(result.exception, UsageError) and "the view 'leaf' has no report" in result.exception.message
+    assert isinstance(result.exception, UsageError) and "no report for the view 'leaf'" in result.exception.message
     assert "marker, triplet" in result.exception.hint
     result = CliRunner().invoke(app, ["info", "--view", "nope"])
     assert isinstance(result.exception, UsageError) and "unknown view 'nope'" in result.exception.message

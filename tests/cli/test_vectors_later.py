@@ -15,7 +15,7 @@ from mergewise.index import pipeline, vectors
 from mergewise.models.minilm import MiniLM
 from mergewise.protocols import FloatArray
 
-WAITING = "vectors: 0 of 4 leaves; `mergewise index` goes on with them"
+WAITING = "vectors: 0 of 4 leaves; run `mergewise index` to continue"
 
 
 def run(*words: str) -> Result:
@@ -73,8 +73,8 @@ def test_ctrl_c_says_what_is_kept_and_how_to_go_on(home: Path, monkeypatch: pyte
         patched.setattr(MiniLM, "embed_parts", interrupted)
         broken = CliRunner().invoke(app, ["index", "docs"])
     assert broken.exit_code != 0
-    assert "mergewise: interrupted: 4 documents are kept, 2 of 4 leaves with vectors" in broken.stderr
-    assert "run the same command again to go on" in broken.stderr
+    assert "mergewise: interrupted: 4 documents saved, 2 of 4 leaves with vectors" in broken.stderr
+    assert "run the same command again to continue" in broken.stderr
     assert "vectors: 2 of 4 leaves" in run("info").stdout
     assert "4 unchanged" in run("index", "docs").stdout
     assert "vectors" not in run("info").stdout
@@ -90,7 +90,7 @@ def test_an_index_of_text_alone_waits_for_nothing(home: Path) -> None:
 def test_what_cannot_be(home: Path) -> None:
     with pytest.raises(UsageError, match="no index at"):
         run("index")
-    with pytest.raises(UsageError, match="no folder is named"):
+    with pytest.raises(UsageError, match="missing folder"):
         run("index", "--sync")
     with pytest.raises(UsageError, match="--embed is 'soon'"):
         run("index", "docs", "--embed", "soon")

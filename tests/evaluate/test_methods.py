@@ -38,7 +38,7 @@ def test_a_row_says_what_it_needs_instead_of_figures() -> None:
     assert lacking(METHODS["bm25"], ["leaf"], bare, answers=False) == ""
     assert lacking(METHODS["bm25"], ["leaf"], bare).startswith("needs a chat model (name one: ")
     assert lacking(METHODS["bge-reranker"], [], bare, answers=False).startswith(
-        "needs a reranker (name one: --reranker"
+        "needs a reranker (add --reranker"
     )
     assert lacking(METHODS["bge-reranker"], [], scored, answers=False) == ""
     assert lacking(METHODS["aed-2"], ["leaf"], bare, answers=False) == "needs the view triplet (--views leaf,triplet)"

@@ -56,7 +56,7 @@ def test_the_report_names_file_and_pages(tmp_path: Path, scan: bytes, monkeypatc
     Path("docs/a.pdf").write_bytes(scan)
     run = CliRunner().invoke
     shown = run(app, ["index", "docs", "--embedder", "none"], catch_exceptions=False).stdout
-    assert "no text on pages 2, 4 (a scan?): docs/a.pdf" in shown and "`--ocr` reads scans" in shown
+    assert "no text on pages 2, 4 (a scan?): docs/a.pdf" in shown and "add `--ocr` to read scans" in shown
     Path("docs/b.pdf").write_bytes(scan)
     report = json.loads(run(app, ["index", "docs", "--json"], catch_exceptions=False).stdout)
     assert report["textless"] == [{"source": "docs/b.pdf", "pages": [2, 4]}] and report["unchanged"] == 1

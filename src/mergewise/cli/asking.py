@@ -69,7 +69,7 @@ class AskingOptions(IndexModelOptions):
     html: options.HtmlOption = None
 
     def write_page(self, shown: Answer | Context | Sequence[tuple[Context, float]], index: Index) -> None:
-        """If `--html` names a file, write the page of an answer, a context or a comparison to it, and print its name."""
+        """Write the page of an answer, a context or a comparison to the file of `--html`, if any, and print its name."""
         if self.html is None:
             return
         try:

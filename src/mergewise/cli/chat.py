@@ -87,7 +87,7 @@ class Conversation:
         if word not in COMMANDS:
             raise UsageError(f"unknown command: {word}", f"one of: {', '.join(COMMANDS)}")
         if self.answerer.options.as_json and word not in ("/new", "/quit"):
-            raise UsageError(f"with --json there is no {word}", "the JSON of an answer holds all of it")
+            raise UsageError(f"{word} is not available with --json", "read the fields of the answer's JSON instead")
         COMMANDS[word].run(self, rest)
 
     def forget(self, _: str = "") -> None:
