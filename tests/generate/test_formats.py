@@ -52,7 +52,7 @@ def test_json_is_that_of_json(home: Path) -> None:
     assert json.loads(one) == json.loads(other)
 
 
-@pytest.mark.parametrize(("words", "told"), [(["nope"], "no format"), (["xml"], "one question")])
+@pytest.mark.parametrize(("words", "told"), [(["nope"], "unknown format"), (["xml"], "one question")])
 def test_what_cannot_be(home: Path, words: list[str], told: str) -> None:
     done = run_text(["context", "-", "--format", *words], home)
     assert done.returncode == 2 and told in done.stderr

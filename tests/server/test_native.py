@@ -414,7 +414,7 @@ def test_health_and_metrics(server: LiveServer) -> None:
     assert server.client(None).get("/livez").json() == {"status": "alive"}
     server.state.beat(None)
     server.service.was_ready = 0.0
-    assert server.client(None).get("/readyz").json()["detail"] == "the writer does not live"
+    assert server.client(None).get("/readyz").json()["detail"] == "writer not running"
     server.state.beat(1)
     assert server.client(None).get("/readyz").json() == {"status": "ready"}
     server.client("read").post(f"{SHIPS_API}/ask", json={"question": "Which zebra sailed?"})
