@@ -1,4 +1,4 @@
-"""Many questions from standard input."""
+"""Batches of questions from standard input."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_answers_for_people_name_their_questions(home: Path) -> None:
     assert text.index("? How long") < text.index("sixteen hours") < text.index("? What do dogs") < text.index("meat")
 
 
-def test_contexts_too_and_each_line_may_have_a_condition(home: Path) -> None:
+def test_contexts_of_many_questions_with_their_conditions(home: Path) -> None:
     given = b'{"question": "Who eats?", "where": "n = 2"}\n{"question": "Who eats?", "where": "nope ="}\nWho eats?\n'
     done = run(home, given, "context", "-", "--json")
     first, second, third = (json.loads(line) for line in done.stdout.splitlines())
@@ -76,7 +76,7 @@ def test_contexts_too_and_each_line_may_have_a_condition(home: Path) -> None:
     assert done.returncode == 1
 
 
-def test_nothing_on_standard_input_is_wrong_usage(home: Path) -> None:
+def test_empty_standard_input_is_wrong_usage(home: Path) -> None:
     done = run(home, b"\n \n", "ask", "-")
     assert done.returncode == 2 and b"no question on standard input" in done.stderr
 

@@ -1,4 +1,4 @@
-"""The command line as a person types it, in a process of its own."""
+"""The command line, in a separate process."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ DOCS = {
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A working directory with documents and the default index in it."""
+    """Working directory with documents and the default index."""
     folder = tmp_path_factory.mktemp("home")
     (folder / "docs").mkdir()
     for name, text in DOCS.items():
@@ -147,7 +147,7 @@ def test_completion_knows_commands_and_strategies(home: Path, tmp_path: Path) ->
         }
         if not line.endswith(" "):
             env["COMP_CWORD"] = str(len(line.split()) - 1)
-        (tmp_path / "mergewise.toml").write_text("half a file")  # which must not disturb
+        (tmp_path / "mergewise.toml").write_text("half a file")  # an invalid file must not break completion
         done = subprocess.run([COMMAND], cwd=tmp_path, capture_output=True, text=True, timeout=120, env=env)
         assert "Traceback" not in done.stderr
         return done.stdout

@@ -1,4 +1,4 @@
-"""What only one strategy shows."""
+"""The command `compare`, and its marks around text that only one strategy shows."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def context(*spans: Span) -> Context:
     return Context("q", "s", 99, text, 9, (Passage(text, 0.5, spans),) if spans else ())
 
 
-def test_marks_stand_around_them() -> None:
+def test_unshared_spans_are_marked() -> None:
     passage = context(span(0, 29), span(30, 46)).passages[0]
     assert [piece for piece in _marked_pieces(passage, [span(15, 29)]) if piece[0]] == [
         ("Cats eat fish. ", False), ("Dogs eat meat.", True), (GAP, False), ("Birds eat seeds.", False),

@@ -1,4 +1,4 @@
-"""`questions` and `tune` as a person types them, and what they write in the configuration."""
+"""The commands `questions` and `tune`, and the configuration that they write."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with mergewise.open(folder / "mine", embedder="none") as index:
         text = "{0} is a quiet river town. The tower of {0} was designed by Mason {0}y."
         index.add(Document(f"{town}.md", text.format(town), town) for town in TOWNS)
-        # so that no name leads to one place alone
+        # so that no name identifies a single place
         other = "Who walks about {}, a town with a tower, asks for the designer of its fair."
         index.add(Document(f"{town}-fair.md", other.format(town)) for town in TOWNS)
     return folder
@@ -57,7 +57,7 @@ def asked(path: Path) -> None:
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
 
 
-def test_questions_are_made_and_refused_by_tune(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tune_refuses_made_questions(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     out = json.loads(run("questions", "mine", "-n", "12", "--out", "made.jsonl", "--json"))
     assert out["questions"] == 12 and sum(out["kinds"].values()) == 12
     monkeypatch.setattr(sys.modules["mergewise.evaluate.tuning.tune"], "FEWEST", 12)
@@ -70,7 +70,7 @@ def test_questions_are_made_and_refused_by_tune(folder: Path, monkeypatch: pytes
         run("questions", "mine")
 
 
-def test_tune_says_keep_the_defaults_and_writes_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tune_keeps_the_defaults_and_writes_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked(folder / "own.jsonl")
     words = ("tune", "own.jsonl", "-i", "mine", "-s", "topk", "-b", "40", "--metric", "answer", "--write", "new.toml")
     out = run(*words)
@@ -87,7 +87,7 @@ def better(more: Point) -> TuningReport:
     return TuningReport("weave", "evidence", 384, more, held_out, 150, 150, [])
 
 
-def test_what_tune_found_is_what_the_configuration_says(
+def test_the_configuration_reproduces_the_result_of_tune(
     folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     point = Point("weave", {"strategy": {"k": 90, "redundancy": False}, "search": {"weight": 0.5, "depth": 200}})
@@ -101,14 +101,14 @@ def test_what_tune_found_is_what_the_configuration_says(
         assert known[command]["search"] == "weight=0.5, depth=200"
     assert known["context"]["strategy"] == "weave(k=90, redundancy=false)"
     monkeypatch.chdir(tmp_path)
-    said = ("--search", known["context"]["search"], "-s", known["context"]["strategy"])
+    options = ("--search", known["context"]["search"], "-s", known["context"]["strategy"])
     context = json.loads(
-        run("context", "Who designed the tower of Arden?", "-i", str(folder / "mine"), *said, "--json")
+        run("context", "Who designed the tower of Arden?", "-i", str(folder / "mine"), *options, "--json")
     )
     assert context["strategy"] == "weave(k=90, redundancy=false)" and "Mason Ardeny" in context["text"]
 
 
-def test_fitted_weights_are_a_file_that_questions_take(
+def test_fitted_weights_are_used_by_questions(
     folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     weights = {**WEIGHTS, "cosine": 3.25}
@@ -137,7 +137,7 @@ def test_fitted_weights_are_a_file_that_questions_take(
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("[weave]\ncosin = 1", "weave has no feature cosin"),
         ("[weave]\ncosine = 1e9", "cosine is 1000000000.0"),
@@ -146,15 +146,15 @@ def test_fitted_weights_are_a_file_that_questions_take(
         ("[weave", "cannot be read"),
     ],
 )
-def test_a_wrong_file_of_weights_is_named(folder: Path, tmp_path: Path, text: str, said: str) -> None:
+def test_a_wrong_file_of_weights_is_named(folder: Path, tmp_path: Path, text: str, message: str) -> None:
     (tmp_path / "w.toml").write_text(text)
-    with pytest.raises(UsageError, match=said):
+    with pytest.raises(UsageError, match=message):
         mergewise.open(folder / "mine", weights=tmp_path / "w.toml", create=False)
     with pytest.raises(UsageError, match="cannot be read"):
         mergewise.open(folder / "mine", weights=tmp_path / "none.toml", create=False)
 
 
-def test_a_search_is_told_by_a_text() -> None:
+def test_search_settings_are_parsed() -> None:
     assert search_settings(None) == SearchSettings()
     assert search_settings("weight=0.5, depth=200") == SearchSettings(weight=0.5, depth=200)
     for wrong in ("weight=2", "breadth=1", "weight"):

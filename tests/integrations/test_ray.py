@@ -22,7 +22,7 @@ from mergewise.index.cluster import on_cluster
 from mergewise.index.executors import Executor, WorkerPool
 from mergewise.index.work import IndexingProgress
 from mergewise.inputs import inputs_of
-from tests.cli.test_eval_runs import counted, timeless_bytes
+from tests.cli.test_eval_runs import record_questions, timeless_bytes
 from tests.cli.test_eval_runs import run as run_evaluation
 from tests.evaluate.towns import saved_task
 from tests.index.errands import killed_apart, noisy, square
@@ -222,7 +222,7 @@ def test_an_evaluation_on_two_nodes_has_the_rows_of_one_process(
     saved_task(tmp_path / "towns")
     words = "towns", "-i", "indexes", "-s", "topk,weave", "-b", "30,60", "--out"
     run_evaluation(*words, "alone")
-    asked = counted(monkeypatch)
+    asked = record_questions(monkeypatch)
     monkeypatch.setenv("MERGEWISE_RAY", nodes.address)
     run_evaluation(*words, "cluster")
     found, expected = (timeless_bytes(tmp_path / name / "rows.parquet") for name in ("cluster", "alone"))

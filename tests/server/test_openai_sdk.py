@@ -415,7 +415,7 @@ def test_tools_of_mcp_write_by_jobs_where_the_token_may(live: LiveServer) -> Non
 
     async def only_read(client: Any) -> None:
         said = await refusal(client, "add_text", id="x.md", text="y", collection="birds")
-        assert "the scope write" in said
+        assert "missing scope: write" in said
         assert "the scope write" in await refusal(client, "remove_document", id="birds.md", collection="birds")
 
     over_http(live, write, "both")

@@ -58,7 +58,7 @@ def _check_request(service: Service, collection: Collection, form: JobForm) -> N
 
 
 def _folders(service: Service, collection: Collection, form: JobForm) -> list[str]:
-    """Return the folders to sync: all configured ones, or those that the request names."""
+    """Return the folders to sync: all configured ones, or the ones in the request."""
     configured = service.config.collections.get(collection.name)
     folders = [str(folder) for folder in configured.folders] if configured else []
     wanted = form.request.get("folders")
