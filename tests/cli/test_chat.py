@@ -260,7 +260,9 @@ def test_control_c_cancels_the_answer_but_not_the_conversation(home: Path, state
     assert "late" not in terminal.screen and "Traceback" not in terminal.screen
     assert "no chat model" not in terminal.screen
     assert all(asked.streamed for asked in server.asked)
-    assert not any(CATS in asked.messages[-1].text for asked in server.asked[1:]), "a cancelled question is not part of the history"
+    assert not any(CATS in asked.messages[-1].text for asked in server.asked[1:]), (
+        "a cancelled question is not part of the history"
+    )
 
 
 def test_a_chat_model_rewrites_a_follow_up(home: Path) -> None:

@@ -53,9 +53,7 @@ def test_the_search_ends_at_home_and_at_the_top_of_a_repository(folders: Path) -
 
 @pytest.mark.skipif(not hasattr(os, "getuid"), reason="owners are those of POSIX")
 @pytest.mark.parametrize("foreign", ["folder", "file"])
-def test_files_of_other_users_above_are_not_read(
-    folders: Path, monkeypatch: pytest.MonkeyPatch, foreign: str
-) -> None:
+def test_files_of_other_users_above_are_not_read(folders: Path, monkeypatch: pytest.MonkeyPatch, foreign: str) -> None:
     project = folders / "home/project"
     file = write(project)
     stranger = project if foreign == "folder" else file

@@ -50,9 +50,7 @@ def test_labelling_continues_where_it_stopped(place: Path, tmp_path: Path) -> No
     assert {one.example.id for one in found} == TOWNS.keys()
 
 
-def test_candidates_over_the_window_are_reported(
-    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_candidates_over_the_window_are_reported(place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = "Belford is a town that was founded by Cole long ago."
     with_text = reader().prompt(asked_of("Who founded Belford?", TrainCandidate("passages", "Belford", (), text, 0.0)))
     monkeypatch.setattr("mergewise.models.load_causal", lambda spec: reader(window=len(with_text)))
@@ -64,9 +62,7 @@ def test_candidates_over_the_window_are_reported(
     assert "0 questions labelled" in printed and "6 questions have no labels" in printed
 
 
-def test_options_set_the_training_settings(
-    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_options_set_the_training_settings(place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     given: list[TrainSettings] = []
 
     def train(labels: object, kinds: object, base: str, settings: TrainSettings, *rest: object) -> TrainingReport:
@@ -80,7 +76,9 @@ def test_options_set_the_training_settings(
     config = tmp_path / "training.toml"
     config.write_text('best = 3\ndrawn = 2\nwarmup = 0.25\nquestions = "solved"\npassages = 9\ntriplets = 0\n')
     printed = run(place, tmp_path, "--chat", "hf:x", "--passages", "1", "--config", str(config))
-    assert "4 of 9 candidates are too long: the predictor reads only their first 256 tokens" in " ".join(printed.split())
+    assert "4 of 9 candidates are too long: the predictor reads only their first 256 tokens" in " ".join(
+        printed.split()
+    )
     assert given == [TrainSettings(best=3, drawn=2, warmup=0.25, questions="solved")]
     assert len(list((tmp_path / "labels/solved.passages.generated").iterdir())) == 3  # the first half
     run(place, tmp_path, "--chat", "hf:x", "--passages", "1", "--triplets", "0", "--preset", "paper")

@@ -45,7 +45,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ChatServer]:
         yield server
 
 
-def run_in_process(*words: str) -> str:
+def run_separately(*words: str) -> str:
     """Run the command in a separate process, whose connections end with it."""
     done = run_text(words)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -74,16 +74,16 @@ def test_the_cost_is_estimated_and_the_chat_model_asked_once(
     monkeypatch.setenv("MERGEWISE_PRICE_IN", "1")
     monkeypatch.setenv("MERGEWISE_PRICE_OUT", "2")
     chat = ("--chat", "openai:m", "--set", "triplet.longest=20", "--set", "triplet.attempts=1")
-    body = json.loads(run_in_process(*INDEX, *chat, "--dry-run", "--json"))
+    body = json.loads(run_separately(*INDEX, *chat, "--dry-run", "--json"))
     assert body["documents"] == 1 and body["calls"] >= 1 and body["cost"] > 0 and not server.asked
-    run_in_process(*INDEX, *chat)
+    run_separately(*INDEX, *chat)
     assert len(server.asked) == body["calls"]
     report = json.loads(run("info", "--triplets", "--json"))
     assert report["made"] == {"model": report["triplets"]} and report["calls"] == body["calls"]
     assert "by model" in run("info", "--triplets")
-    run_in_process(*INDEX, *chat)
+    run_separately(*INDEX, *chat)
     assert len(server.asked) == body["calls"], "nothing is paid twice"
-    body = json.loads(run_in_process(*INDEX, *chat, "--dry-run", "--json"))
+    body = json.loads(run_separately(*INDEX, *chat, "--dry-run", "--json"))
     assert body["calls"] == 0
 
 
@@ -98,10 +98,8 @@ def test_error_without_triplets_names_the_command(home: Path) -> None:
     assert isinstance(result.exception, UsageError) and "unknown view 'nope'" in result.exception.message
 
 
-def test_a_run_without_a_folder_writes_the_missing_triplets(
-    home: Path, server: ChatServer
-) -> None:
-    run_in_process(*INDEX, "--chat", "openai:m", "--embed", "later")
+def test_a_run_without_a_folder_writes_the_missing_triplets(home: Path, server: ChatServer) -> None:
+    run_separately(*INDEX, "--chat", "openai:m", "--embed", "later")
     assert not server.asked
-    run_in_process("index", "--chat", "openai:m")
+    run_separately("index", "--chat", "openai:m")
     assert json.loads(run("info", "--triplets", "--json"))["calls"] == len(server.asked) > 0

@@ -108,9 +108,7 @@ def test_the_configuration_reproduces_the_result_of_tune(
     assert context["strategy"] == "weave(k=90, redundancy=false)" and "Mason Ardeny" in context["text"]
 
 
-def test_fitted_weights_are_used_by_questions(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_fitted_weights_are_used_by_questions(folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     weights = {**WEIGHTS, "cosine": 3.25}
     report = WeightsReport(
         better(Point("weave", {"weights": {"pull": 0.1}})), weights, "calibrated:1,-2:http:localhost"

@@ -43,9 +43,10 @@ _MAX_HISTORY_BYTES = 1_000_000
 
 @partial(options.with_options, without=["question"])
 def chat(*, query: AnswerQuery, common: AnswerOptions) -> None:
-    """Answer questions in a conversation. A follow-up question may refer to earlier ones.
+    """Answer questions in a conversation. Needs an index; a chat model is optional.
 
-    /help lists the commands, Ctrl-C cancels an answer, Ctrl-D quits. Piped input has one question per line.
+    A follow-up question may refer to earlier ones. /help lists the commands, Ctrl-C cancels an answer, Ctrl-D quits. Piped input
+    has one question per line.
     """
     conversation = Conversation(Answerer(common, query, common.open_index(scorer=common.scorer, causal=common.causal)))
     if sys.stdin.isatty():

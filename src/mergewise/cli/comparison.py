@@ -37,7 +37,10 @@ def compare(
     query: Query,
     common: AskingOptions,
 ) -> None:
-    """Compare the contexts of several strategies side by side. Text that only one of them shows is marked."""
+    """Compare the contexts of several strategies side by side. Needs an index.
+
+    Text that only one strategy shows is marked.
+    """
     from mergewise.designs import split_specs
 
     index = common.open_index(scorer=common.scorer)

@@ -23,15 +23,12 @@ CausalSetting = Annotated[str, Setting("Causal model, as for `ask --causal`")]
 SearchSetting = Annotated[str | None, Setting("Fusion of full text and vectors, as for `ask --search`")]
 MaxTokensSetting = Annotated[int, Setting("Maximum tokens of one model reply", OUTPUT)]
 PromptsSetting = Annotated[Path | None, Setting("Directory of your own prompts")]
-RaySetting = Annotated[
-    str | None,
-    Setting("With --out: Ray cluster of the workers: local, auto or HOST:PORT; nodes share the folders (extra ray)"),
-]
+RaySetting = Annotated[str | None, Setting("With --out: Ray cluster (extra ray): local, auto or HOST:PORT")]
 SampleSetting = Annotated[
     int | None, Setting("Number of questions drawn at random from each set", Range(1, 1_000_000_000))
 ]
 SeedSetting = Annotated[int, Setting("Random seed of the sample", Range(0, 1 << 63))]
-ShardSetting = Annotated[str | None, Setting("With --out: shard I/N of the questions; a run without it does the rest")]
+ShardSetting = Annotated[str | None, Setting("With --out: shard I/N of the questions to compute")]
 ReferenceSetting = Annotated[str | None, Setting("Reference method of the comparisons; the first by default")]
 RepeatsSetting = Annotated[
     int | None, Setting("Repeats per question of a sampling chat model; 1, or the table's, by default", Range(1, 1000))
@@ -39,8 +36,8 @@ RepeatsSetting = Annotated[
 TemperatureSetting = Annotated[float | None, Setting("Temperature of the chat model; 0 by default", Range(0, 2))]
 UtilitySetting = Annotated[str, Setting("Utility predictor, as for --reranker; the reranker by default")]
 BatchSizeSetting = Annotated[int, Setting("Batch size of questions; 1 measures the time of each", Range(1, 1024))]
-ReuseSetting = Annotated[str | None, Setting("With --out: run folders to copy rows from, separated by commas")]
-StrictSetting = Annotated[bool, Setting("Stop at an invalid row, and at a method that cannot run")]
+ReuseSetting = Annotated[str | None, Setting("With --out: run folders to copy rows from")]
+StrictSetting = Annotated[bool, Setting("Stop at an invalid row or unavailable method")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,14 +61,10 @@ class EvaluationOptions:
         bool, typer.Option("--answers", "-a", help="Also answer the questions and score the answers.")
     ] = False
     methods: Annotated[
-        str | None,
-        typer.Option(
-            help="Methods of the papers, instead of strategies, by name or group, separated by commas: {methods}."
-        ),
+        str | None, typer.Option(help="Methods or groups of methods to compare, instead of strategies: {methods}.")
     ] = None
     table: Annotated[
-        str | None,
-        typer.Option(help="Tables of the papers to fill, instead of strategies, separated by commas: {tables}."),
+        str | None, typer.Option(help="Tables of the papers to fill, instead of strategies: {tables}.")
     ] = None
     mode: options.ModeOption = None
     chat: options.ChatOption = defaults.CHAT
@@ -104,7 +97,7 @@ class EvaluationOptions:
             "--html",
             "--md",
             metavar="FILE",
-            help="Write the report to this file: Markdown for .md, otherwise a page; may be repeated.",
+            help="Report file: Markdown for .md, otherwise HTML; may be repeated.",
         ),
     ] = None
     sample: SampleSetting = None
@@ -149,14 +142,12 @@ def evaluate(
     sets: Annotated[
         list[Path],
         typer.Argument(
-            metavar="SETS...",
-            help="Question sets in a known format, folders of them, or CSV or JSONL files with questions and answers.",
-            show_default=False,
+            metavar="SETS...", help="Question sets, folders of them, or CSV or JSONL files.", show_default=False
         ),
     ],
     options: EvaluationOptions,
 ) -> None:
-    """Measure evidence at budget: the share of gold evidence, and of answers, that each strategy's context holds.
+    """Measure the share of gold evidence, and of answers, that contexts hold at a token budget. Needs question sets.
 
     --answers also scores a model's answers and their costs: EM, F1, tokens, seconds. --out keeps every row in a folder, so that a
     stopped run continues there and `mergewise report` can read it. The rows of all questions are written next to the first
@@ -187,10 +178,10 @@ def report(
         str, typer.Option(metavar="NAME,...|all", help="Scores of the tables.", show_default="the main ones")
     ] = "",
 ) -> None:
-    """Report tables with significance tests, curves, costs and questions of one or more runs.
+    """Report the results of one or more runs. Needs run folders that `eval --out` wrote.
 
-    Without an output file the tables are printed. Bold marks the best method and every method that is not worse than it.
-    Published numbers appear next to ours.
+    The report has tables with significance tests, curves, costs and questions. Without an output file the tables are printed.
+    Bold marks the best method and every method that is not worse than it. Published numbers appear next to ours.
     """
     from mergewise.cli.reports import say_report, write_report_file
     from mergewise.evaluate.exports import csv_table, markdown, svg_files

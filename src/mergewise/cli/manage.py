@@ -53,11 +53,7 @@ def index(
         bool, typer.Option("--sync", help="Also remove documents whose files are gone or excluded by patterns.")
     ] = False,
     dry_run: Annotated[
-        bool,
-        typer.Option(
-            "--dry-run",
-            help="With --sync, list the changes without making them. With --chat, estimate the cost of the calls.",
-        ),
+        bool, typer.Option("--dry-run", help="List the changes of --sync, or estimate the cost of --chat.")
     ] = False,
     price_in: settings.PriceInSetting = 0.0,
     price_out: settings.PriceOutSetting = 0.0,
@@ -68,18 +64,10 @@ def index(
     ] = False,
     sandbox: Annotated[
         bool,
-        typer.Option(
-            "--sandbox/--no-sandbox",
-            help="Read large files, and formats such as PDF and DOCX, in a separate process, in case a parser crashes.",
-        ),
+        typer.Option("--sandbox/--no-sandbox", help="Read large files and formats such as PDF in a separate process."),
     ] = True,
     file_seconds: settings.FileSecondsSetting = defaults.FILE_SECONDS,
-    ocr: Annotated[
-        bool,
-        typer.Option(
-            "--ocr", help="Recognise text on scanned PDF pages (extra ocr); the setting ocr-pages limits their number."
-        ),
-    ] = False,
+    ocr: Annotated[bool, typer.Option("--ocr", help="Recognise text on scanned PDF pages (extra ocr).")] = False,
     ocr_pages: settings.OCRPagesSetting = defaults.OCR_PAGES,
     shards: Annotated[
         int | None,
@@ -91,7 +79,10 @@ def index(
     given: IndexingOptions,
     as_json: options.JsonOption = False,
 ) -> None:
-    """Index files and folders. Unchanged files are skipped and changed files replaced, so a stopped run can be repeated."""
+    """Index files and folders. Unchanged files are skipped, so a stopped run can be repeated.
+
+    Needs paths; the index is created if it does not exist. Without paths, missing vectors of the index are computed.
+    """
     import mergewise
     from mergewise.designs import view_settings
     from mergewise.opening import estimate
@@ -438,7 +429,7 @@ def remove(
     ] = False,
     as_json: options.JsonOption = False,
 ) -> None:
-    """Remove documents and all their rows. Name them by id, folder, pattern such as 'docs/*.txt', or condition."""
+    """Remove documents from an index. Needs ids, folders, patterns such as 'docs/*.txt', or a condition."""
     import mergewise
 
     if not wanted and condition is None:
@@ -478,7 +469,7 @@ def check(
     retries: settings.RetriesSetting = None,
     as_json: options.JsonOption = False,
 ) -> None:
-    """Check every invariant of an index. With --repair, repair the damage where possible."""
+    """Check an index for damage. With --repair, repair the damage where possible."""
     import mergewise
 
     settings.set_patience(timeout, retries)

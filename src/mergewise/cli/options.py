@@ -248,7 +248,7 @@ FormatOption = Annotated[
     str,
     typer.Option(
         "--format",
-        help="Output format: text, prompt or messages (for the mode r&b), xml, or json.",
+        help="Output format: text, prompt, messages, xml or json.",
         metavar="FORM",
         autocompletion=_completion(_forms),
         rich_help_panel=OUTPUT,
@@ -276,7 +276,7 @@ NamedEmbedderOption = Annotated[
         "--embedder",
         "-e",
         envvar="MERGEWISE_EMBEDDER",
-        help="Embedder that an index of someone else may load: st:NAME_OR_PATH or openai:MODEL.",
+        help="Embedder that the index may load: st:NAME_OR_PATH or openai:MODEL.",
         rich_help_panel=MODELS,
     ),
 ]
@@ -305,7 +305,7 @@ WritingChatOption = Annotated[
     str,
     typer.Option(
         envvar="MERGEWISE_CHAT",
-        help="Chat model that writes rows of the views {written_views}: openai:MODEL, or extractive (no model).",
+        help="Chat model of the views {written_views}: openai:MODEL, or extractive (no model).",
         rich_help_panel=MODELS,
     ),
 ]
@@ -313,7 +313,7 @@ CausalOption = Annotated[
     str,
     typer.Option(
         envvar="MERGEWISE_CAUSAL",
-        help="Causal model of the modes {causal_modes}: hf:PATH, or none to use a hf: chat model.",
+        help="Causal model of the modes {causal_modes}: hf:PATH, or none (the hf: chat model).",
         rich_help_panel=MODELS,
     ),
 ]
@@ -321,7 +321,7 @@ ScorerOption = Annotated[
     str,
     typer.Option(
         envvar="MERGEWISE_SCORER",
-        help="Model that scores how well a chunk predicts another (MergeRAG): lm, hf:PATH or openai:MODEL.",
+        help="Scorer of chunk pairs (MergeRAG): lm, hf:PATH or openai:MODEL.",
         rich_help_panel=MODELS,
     ),
 ]
@@ -331,7 +331,7 @@ SearchOption = Annotated[
         "--search",
         metavar="NAME=VALUE,...",
         envvar="MERGEWISE_SEARCH",
-        help="Fusion of full text and vectors, such as 'weight=0.5, depth=200': weight of vectors, depth, fusion.",
+        help="Fusion of full text and vectors, such as 'weight=0.5, depth=200'.",
         rich_help_panel=SEARCH,
     ),
 ]
@@ -460,7 +460,7 @@ SplitOption = Annotated[
     typer.Option(
         parser=_split,
         metavar="dev|test|all",
-        help="Questions of each set: dev (first half, for tuning), test (second half, for reporting) or all.",
+        help="Questions of each set: dev (first half), test (second half) or all.",
     ),
 ]
 LimitOption = Annotated[
@@ -471,7 +471,7 @@ SetIndexOption = Annotated[
     typer.Option(
         "--index",
         "-i",
-        help="Directory that keeps the indexes of question sets, or the index that a question file searches.",
+        help="Directory of the sets' indexes, or index of a question file.",
         show_default="mergewise.index",
     ),
 ]

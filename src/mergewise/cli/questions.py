@@ -30,7 +30,10 @@ Result = TypeVar("Result", Answer, Context)
 
 @partial(options.with_options, without=["question"])
 def ask(question: options.QuestionArgument, *, query: AnswerQuery, common: AnswerOptions) -> None:
-    """Answer a question with citations, by quoting sentences or with a chat model. Exits with 1 if nothing was found."""
+    """Answer a question with citations. Needs an index; without a chat model, the answer quotes sentences.
+
+    Exits with 1 if nothing was found.
+    """
     answerer = Answerer(common, query, common.open_index(scorer=common.scorer, causal=common.causal))
     _each_question(question, query.where, common, answerer.answer, answerer.as_dict)
 
@@ -39,7 +42,10 @@ def ask(question: options.QuestionArgument, *, query: AnswerQuery, common: Answe
 def context(
     question: options.QuestionArgument, *, query: Query, common: AskingOptions, form: options.FormatOption = "text"
 ) -> None:
-    """Print the context that a model would receive, and the places of its passages. Exits with 1 if nothing was found."""
+    """Print the context of a question, as a model would receive it. Needs an index.
+
+    Exits with 1 if nothing was found.
+    """
     from mergewise.generate import FORMS
 
     if form not in FORMS:

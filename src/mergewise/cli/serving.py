@@ -30,7 +30,7 @@ _DAY = 86_400.0
 DataArgument = Annotated[
     Path | None,
     typer.Argument(
-        help="Directory of the server's data, created if missing, or an existing index.",
+        help="Directory of the server's data, or an existing index.",
         show_default="mergewise.index",
         envvar="MERGEWISE_SERVE_DATA",
     ),
@@ -81,7 +81,10 @@ def serve(
     ] = None,
     embedder: options.EmbedderOption = None,
 ) -> None:
-    """Serve documents over HTTP: a web page, an API, OpenAI's API and MCP. Start with `mergewise serve --docs FOLDER`."""
+    """Serve documents over HTTP: a web page, an API, OpenAI's API and MCP. Needs the extra serve.
+
+    Start with `mergewise serve --docs FOLDER`. The directory of the data is created if it does not exist.
+    """
     check_extra()
     from mergewise.server.logs import log_as_json
     from mergewise.server.supervisor import Supervisor, token_file
@@ -113,7 +116,10 @@ def mcp(
     *,
     common: IndexModelOptions,
 ) -> None:
-    """Serve an index over MCP to a program that starts this command, such as Claude Desktop, VS Code or Cursor."""
+    """Serve an index over MCP to programs such as Claude Desktop, VS Code or Cursor. Needs the extra serve and an index.
+
+    The program starts this command itself.
+    """
     check_extra()
     from mergewise.server.mcp.library import serve_index
 

@@ -26,16 +26,16 @@ class Setting:
 
 
 _GPUS = next(option for option in options_of(EmbeddingOptions) if option.name == "gpus_per_worker")
-WindowSetting = Annotated[int | None, Setting("Context window of the chat model in tokens; 32768 by default", TOKENS)]
+WindowSetting = Annotated[int | None, Setting("Context window of the chat model in tokens (default 32768)", TOKENS)]
 TokenizerSetting = Annotated[Path | None, Setting("File tokenizer.json that replaces the built-in token counter")]
 TimeoutSetting = Annotated[
-    float | None, Setting("Timeout of an endpoint in seconds; 120, rerankers 60, by default", SECONDS)
+    float | None, Setting("Timeout of an endpoint in seconds (default 120, rerankers 60)", SECONDS)
 ]
-RetriesSetting = Annotated[int | None, Setting("Retries of a failed request to an endpoint; 4 by default", RETRYING)]
+RetriesSetting = Annotated[int | None, Setting("Retries of a failed request to an endpoint (default 4)", RETRYING)]
 CacheSetting = Annotated[Path | None, Setting("Cache directory of the chat model's replies")]
 PriceInSetting = Annotated[float, Setting("Price of a million input tokens", PRICE)]
 PriceOutSetting = Annotated[float, Setting("Price of a million output tokens", PRICE)]
-FileSecondsSetting = Annotated[float, Setting("Time limit of reading one file in the sandbox, in seconds", SECONDS)]
+FileSecondsSetting = Annotated[float, Setting("Time limit of reading a file in seconds", SECONDS)]
 OCRPagesSetting = Annotated[int, Setting("Maximum scanned pages per file for text recognition", Range(1, 10_000))]
 GPUsSetting = Annotated[float, Setting(_GPUS.help, _GPUS.range)]
 WeightsSetting = Annotated[Path | None, Setting("File of weave's weights from `mergewise tune --fit`")]

@@ -79,8 +79,7 @@ def show(
         str,
         typer.Argument(
             metavar="N|NAME[:LINE[-LINE]]",
-            help="Number of a citation or passage of the last answer, or a document (path, id, file name, or a unique part "
-            "of them), with line numbers if needed.",
+            help="Number in the last answer, or a document's path, id or unique name.",
             show_default=False,
             autocompletion=_remembered_names,
         ),
@@ -89,7 +88,7 @@ def show(
     around: Annotated[int, typer.Option("--around", "-a", min=0, help="Lines to show before and after.")] = AROUND,
     as_json: JsonOption = False,
 ) -> None:
-    """Show a citation of the last answer with the lines around it, or a document."""
+    """Show a citation of the last answer with the lines around it, or a document. Needs an index."""
     import mergewise
 
     opened = mergewise.open(index_dir, create=False)

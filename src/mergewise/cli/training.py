@@ -45,10 +45,7 @@ def utility(
     questions: Annotated[
         list[Path] | None,
         typer.Argument(
-            metavar="QUESTIONS...",
-            help="Question sets, folders of them, or CSV or JSONL files with questions and answers. "
-            "Without any, training uses the existing labels.",
-            show_default=False,
+            metavar="QUESTIONS...", help="Question sets, folders of them, or CSV or JSONL files.", show_default=False
         ),
     ] = None,
     chat: Annotated[
@@ -78,21 +75,20 @@ def utility(
     base: Annotated[
         str, typer.Option("--base", help="Base model: cross-encoder:PATH, or minilm with a new head.")
     ] = "minilm",
-    preset: Annotated[
-        str,
-        typer.Option(
-            help="Training recipe: aed; paper (AED-RAG as published: two epochs, nothing held out, only solvable questions); "
-            "or gainrag (no triplets, the best candidate and 15 random ones, two epochs, only solvable questions)."
-        ),
-    ] = "aed",
+    preset: Annotated[str, typer.Option(help="Training recipe: aed, paper or gainrag.")] = "aed",
     config: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="TOML file of settings; options override it, and it overrides the preset."),
+        Path | None, typer.Option(metavar="FILE", help="TOML file of settings; options override it.")
     ] = None,
     epochs: Annotated[int | None, typer.Option(help="Maximum number of epochs.", min=1, show_default=BY_PRESET)] = None,
     seed: Annotated[int | None, typer.Option(help="Random seed.", min=0, show_default=BY_PRESET)] = None,
 ) -> None:
-    """Train a utility predictor: a cross-encoder that scores how much a text helps to answer (AED-RAG, GainRAG)."""
+    """Train a utility predictor, which scores how much a text helps to answer. Needs the extra train and a causal model.
+
+    The predictor is a cross-encoder (AED-RAG, GainRAG). The causal model labels the questions. Without questions, training uses
+    the existing labels and needs no causal model. The preset paper is AED-RAG as published: two epochs, nothing held out, only
+    solvable questions. The preset gainrag uses no triplets, the best candidate and 15 random ones, two epochs, and only solvable
+    questions.
+    """
     from mergewise.designs.aed import LabelStore, check_base, check_packages, train_utility
     from mergewise.index import executors_of
 

@@ -42,10 +42,7 @@ def tune(
     metric: Annotated[str, typer.Option(help="Metric to maximise: evidence, all, answer or density.")] = METRIC,
     budget: Annotated[int, typer.Option("--budget", "-b", help="Token budget of a context.", min=1)] = BUDGET,
     write: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", help="Write the lines for mergewise.toml to this new file, instead of printing them."
-        ),
+        Path | None, typer.Option(metavar="FILE", help="New file for the lines of mergewise.toml, instead of printing.")
     ] = None,
     fit: Annotated[
         Path | None,
@@ -70,10 +67,10 @@ def tune(
     cache: settings.CacheSetting = None,
     as_json: options.JsonOption = False,
 ) -> None:
-    """Tune the parameters of a strategy and of the search on your own questions, or find that the defaults are as good.
+    """Tune the parameters of a strategy and of the search. Needs an index and questions that people asked.
 
-    40 percent of the questions are held out, by document, and used once. The defaults change only if the held-out questions show
-    a significant gain. A stopped tuning continues where it was.
+    40 percent of the questions are held out, by document, and used once. If they show no significant gain, the defaults stay. A
+    stopped tuning continues where it was.
     """
     from mergewise.evaluate.loaders import load_question_set
     from mergewise.evaluate.tuning import fit_weights
@@ -159,7 +156,7 @@ def questions(
     retries: settings.RetriesSetting = None,
     as_json: options.JsonOption = False,
 ) -> None:
-    """Make questions with marked evidence from the documents of an index, for `eval` and `tune --trust-made`.
+    """Make questions with marked evidence for `eval` and `tune --trust-made`. Needs an index; a chat model is optional.
 
     Without a chat model, rules make the questions. A question is left out if full-text search ranks its source first.
     """
