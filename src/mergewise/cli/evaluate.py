@@ -30,9 +30,7 @@ SampleSetting = Annotated[
 SeedSetting = Annotated[int, Setting("Random seed of the sample", Range(0, 1 << 63))]
 ShardSetting = Annotated[str | None, Setting("With --out: shard I/N of the questions to compute")]
 ReferenceSetting = Annotated[str | None, Setting("Reference method of the comparisons; the first by default")]
-RepeatsSetting = Annotated[
-    int | None, Setting("Repeats per question of a sampling chat model; 1, or the table's, by default", Range(1, 1000))
-]
+RepeatsSetting = Annotated[int | None, Setting("Repeats per question of a sampling chat model", Range(1, 1000))]
 TemperatureSetting = Annotated[float | None, Setting("Temperature of the chat model; 0 by default", Range(0, 2))]
 UtilitySetting = Annotated[str, Setting("Utility predictor, as for --reranker; the reranker by default")]
 BatchSizeSetting = Annotated[int, Setting("Batch size of questions; 1 measures the time of each", Range(1, 1024))]

@@ -69,12 +69,7 @@ def index(
     file_seconds: settings.FileSecondsSetting = defaults.FILE_SECONDS,
     ocr: Annotated[bool, typer.Option("--ocr", help="Recognise text on scanned PDF pages (extra ocr).")] = False,
     ocr_pages: settings.OCRPagesSetting = defaults.OCR_PAGES,
-    shards: Annotated[
-        int | None,
-        typer.Option(
-            "--shards", min=1, help="Number of shards of a new index; documents are distributed by a hash of their ids."
-        ),
-    ] = None,
+    shards: Annotated[int | None, typer.Option("--shards", min=1, help="Number of shards of a new index.")] = None,
     *,
     given: IndexingOptions,
     as_json: options.JsonOption = False,

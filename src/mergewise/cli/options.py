@@ -52,8 +52,8 @@ def _registered_names() -> Mapping[str, str]:
         return (name for name, mode in MODES.items() if mode.needs.name == needs)
 
     return {
-        "modes": f"without a model {listed(modes(''))}; with a chat model r&b (the default with one), "
-        f"{listed(name for name in modes('chat') if name != 'r&b')}; with a causal model {listed(modes('causal'))}",
+        "modes": f"no model: {listed(modes(''))}; chat model: r&b (default), "
+        f"{listed(name for name in modes('chat') if name != 'r&b')}; causal model: {listed(modes('causal'))}",
         "causal_modes": listed(modes("causal")),
         "strategies": listed(STRATEGIES),
         "merging_strategies": listed(name for name, strategy in STRATEGIES.items() if strategy.merge is not None),

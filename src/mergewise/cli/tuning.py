@@ -30,9 +30,7 @@ METRIC, BUDGET, TIME = "evidence", 384, "10m"
 def tune(
     questions: Annotated[
         Path,
-        typer.Argument(
-            metavar="QUESTIONS", help="Real questions with evidence or answers: CSV, JSONL, or another question set."
-        ),
+        typer.Argument(metavar="QUESTIONS", help="Questions with evidence or answers: CSV, JSONL, or a question set."),
     ],
     index_dir: options.IndexOption = options.DEFAULT_INDEX,
     strategy: options.StrategyOption = defaults.STRATEGY,
@@ -46,9 +44,7 @@ def tune(
     ] = None,
     fit: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE", help="Fit weave's weights instead of parameters, and write them to this new file."
-        ),
+        typer.Option(metavar="FILE", help="New file for weave's weights, which are fitted instead of parameters."),
     ] = None,
     trust_made: Annotated[
         bool, typer.Option("--trust-made", help="Also tune on questions that `mergewise questions` made.")
