@@ -98,7 +98,7 @@ def trusted_folders(own: Path) -> list[Path]:
 
 
 def permitted_embedder(index_dir: Path, named: str | None = None) -> str | None:
-    """Return the embedder that an index names, if the user names it too or trusts the folder. None: use the index's default."""
+    """Return the embedder that an index names, if the user names it too or trusts the folder. Otherwise return None."""
     from mergewise.store import is_url, place_of
 
     manifest = None if is_url(index_dir) and named is None else place_of(index_dir).known()

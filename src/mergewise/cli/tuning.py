@@ -170,7 +170,7 @@ def questions(
     write_questions(out, made)
     kinds = Counter(question.kind for question in made)
     if len(made) < count:
-        say_warning(f"only {len(made)} questions made: the others were too easy")
+        say_warning(f"only {len(made)} questions made: all others are too easy")
     if as_json:
         say_json({"questions": len(made), "kinds": kinds, "file": str(out)})
     else:

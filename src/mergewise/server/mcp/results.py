@@ -22,7 +22,7 @@ _FRAME = 300
 # tokens of the two lines around a quotation
 _LINES = 40
 ROOM = MOST_TOKENS - _FRAME
-# maximum characters per token that are counted
+# maximum characters per token: longer texts are cut before their tokens are counted
 _REACH = 8
 # characters at the end in which a line or word end is searched
 _SEAM = 200
