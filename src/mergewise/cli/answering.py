@@ -40,7 +40,7 @@ class AnswerOptions(AskingOptions):
 
 @dataclass(slots=True)
 class Answerer:
-    """Answers questions from an index, and prints the answers for people. With JSON output the caller prints them."""
+    """Answerer of questions from an index. It prints the answers for people; the caller prints JSON."""
 
     options: AnswerOptions
     query: AnswerQuery
@@ -86,7 +86,7 @@ class Answerer:
 
 @dataclass(slots=True)
 class Shown:
-    """Prints the pieces of an answer as they arrive. The answer is completed even if the output pipe closes."""
+    """Printer of a streamed answer. The answer is completed even if the output pipe closes."""
 
     any: bool = False
     lost: OSError | None = None

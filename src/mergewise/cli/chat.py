@@ -1,4 +1,4 @@
-"""`chat`: a conversation about an index that stays open.
+"""The command `chat`: a conversation about an index that stays open.
 
 Every question sees the current state of the index, even if another process changed it. On a terminal, `readline` (if Python has
 it) edits lines and keeps their history. Piped input has one question per line.

@@ -1,4 +1,4 @@
-"""`compare`: the contexts of several strategies side by side, with marks around text that only one of them shows."""
+"""The command `compare`: the contexts of several strategies side by side, with marks around text that only one of them shows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`demo`: indexes a folder, or the project's manual, and answers questions from it."""
+"""The command `demo`: an index of a folder, or of the project's manual, and answers from it."""
 
 from __future__ import annotations
 

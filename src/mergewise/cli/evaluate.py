@@ -1,5 +1,7 @@
-"""`eval` compares strategies on question sets with gold evidence, and scores answers from their contexts.
-`report` writes the results of one or more runs as a page, Markdown, CSV and SVG.
+"""The commands `eval` and `report`.
+
+`eval` compares strategies on question sets with gold evidence, and scores answers from their contexts. `report` writes the
+results of one or more runs as a page, Markdown, CSV and SVG.
 """
 
 from __future__ import annotations

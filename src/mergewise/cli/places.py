@@ -123,7 +123,7 @@ def one_line(name: str) -> str:
 
 
 class Locations:
-    """Places and texts of spans. Reads each document once."""
+    """Places and texts of spans. Each document is read once."""
 
     def __init__(self, document: DocumentLookup, names: DocumentNames | None = None) -> None:
         from mergewise.generate import Locator

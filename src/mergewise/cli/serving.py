@@ -1,4 +1,4 @@
-"""`serve`, `mcp`, and the group `server`, which manages a server's data: tokens, backup and restore."""
+"""The commands `serve` and `mcp`, and the group `server`, which manages a server's data: tokens, backup and restore."""
 
 from __future__ import annotations
 

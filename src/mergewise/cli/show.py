@@ -1,4 +1,4 @@
-"""`show`: a citation with the lines around it, or a document."""
+"""The command `show`: a citation with the lines around it, or a document."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`train utility`: labels candidates with a causal model, and trains a utility predictor on the labels."""
+"""The command `train utility`: labels of candidates by a causal model, and a utility predictor trained on them."""
 
 from __future__ import annotations
 

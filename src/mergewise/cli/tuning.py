@@ -1,4 +1,4 @@
-"""`tune` and `questions`: tunes parameters and weights on the user's questions, and makes questions from documents."""
+"""The commands `tune` (parameters and weights for the user's questions) and `questions` (questions made from documents)."""
 
 from __future__ import annotations
 

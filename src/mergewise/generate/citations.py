@@ -138,7 +138,7 @@ def _statements(pieces: Sequence[MarkedText], claims: Claims) -> list[Statement]
 
 
 class Claims:
-    """Judges statements against the sources that they cite, or against all sources if they cite none."""
+    """Judge of statements. It reads the sources that a statement cites, or all sources if it cites none."""
 
     def __init__(self, sources: Sequence[Source]) -> None:
         self._sources = {source.number: source for source in sources}
@@ -174,7 +174,7 @@ class Claims:
 
 
 class Locator:
-    """Locates spans in their documents. Reads each document once."""
+    """Locator of spans in their documents. It reads each document once."""
 
     def __init__(self, document: DocumentLookup) -> None:
         self._document = cache(document)

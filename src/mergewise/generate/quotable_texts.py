@@ -1,4 +1,4 @@
-"""Texts that quotations are taken from. Reads each document once, and finds the code in it."""
+"""Texts that quotations are taken from, with the code in them. Each document is read once."""
 
 from __future__ import annotations
 

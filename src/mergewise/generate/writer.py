@@ -23,7 +23,7 @@ _MARGIN = 0.05
 
 
 class ShownUnlessRefused:
-    """Shows an answer as it arrives, but holds back a text that begins like a refusal.
+    """Display of a streamed answer that holds back a text that begins like a refusal.
 
     A refusal is then shown in its standard words, whatever the model wrote. A refusal after other words stays as written, because
     shown text cannot be taken back.

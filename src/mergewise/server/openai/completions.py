@@ -1,4 +1,4 @@
-"""Converts an answer to a message with annotations, complete or in chunks.
+"""Conversion of an answer to a message with annotations, complete or in chunks.
 
 The answer has the form of the native API (`Answer`). There is an annotation for each mark from 1 to the highest cited one, cited
 or not, because chat programs number sources in their order. Each has a different address, because programs merge sources with

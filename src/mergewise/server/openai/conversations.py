@@ -1,4 +1,4 @@
-"""Converts the messages of a chat program to a question with its history, and detects tasks of programs.
+"""Conversion of the messages of a chat program to a question with its history, and detection of programs' tasks.
 
 The user's last message is the question; earlier messages of the user and the assistant are the history. A program's own task (a
 title, tags, further questions) is a single message that begins with `### Task:` or contains `<chat_history>`.
