@@ -126,11 +126,11 @@ def test_an_estimate_counts_what_is_new_and_what_lacks_the_view(serve: Any, fold
     assert json.loads(command(*index_words(folder, index, "--dry-run", "--json")))["documents"] == 2
     said = command(*index_words(folder, index, "--dry-run"))
     assert "2 documents: " in said and "cost" not in said and len(server.asked) == told["calls"]
-    assert "a dry run" in command(*index_words(folder, index, "--dry-run", "--sync"))
+    assert "dry run, nothing changed" in command(*index_words(folder, index, "--dry-run", "--sync"))
 
 
 def test_a_dry_run_without_a_model_or_sync_says_what_it_goes_with(folder: Path, tmp_path: Path) -> None:
-    assert "--dry-run goes with" in command("index", folder, "--index", tmp_path / "i", "--dry-run", code=2)
+    assert "--dry-run requires" in command("index", folder, "--index", tmp_path / "i", "--dry-run", code=2)
 
 
 def test_info_tells_the_state_of_the_view(serve: Any, folder: Path, tmp_path: Path) -> None:
