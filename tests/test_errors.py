@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from mergewise import errors
-from mergewise.errors import MergewiseError, MissingExtra, UsageError
+from mergewise.errors import REQUIREMENT, MergewiseError, MissingExtra, UsageError
 
 EVERY = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, MergewiseError)]
 
@@ -31,7 +31,9 @@ def test_an_error_says_what_is_wrong_and_what_to_do(hint: str, said: str) -> Non
 
 def test_a_missing_extra_names_the_command() -> None:
     error = MissingExtra("a causal model", "hf")
-    assert str(error) == "a causal model is not installed (pip install 'mergewise[hf]')"
+    assert str(error) == f'a causal model is not installed (pip install "{REQUIREMENT}[hf]")'
+    broken = MissingExtra("a causal model", "hf", ValueError("bad build"))
+    assert broken.hint == f'repair it, or reinstall it: pip install --force-reinstall "{REQUIREMENT}[hf]"'
 
 
 def test_a_package_that_lacks_a_module_of_its_own_is_not_absent(

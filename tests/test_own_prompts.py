@@ -106,7 +106,7 @@ def test_answers_follow_ones_own_prompt_and_refusal(tmp_path: Path) -> None:
     assert found.found and found.text == "Brook3"
     assert not nothing.found and nothing.text == "Insufficient information" and nothing.citations == ()
     told = [step.reason for step in found.trace if step.action == "prompts"]
-    assert len(told) == 1 and told[0].startswith("of one's own: answer ") and "refusal " in told[0]
+    assert len(told) == 1 and told[0].startswith("your own: answer ") and "refusal " in told[0]
     system = chat.asked[0].messages[0].text
     assert system.startswith("Only the answer text, or exactly: Insufficient information\n\nThe texts between lines")
     assert index.ask("zzz", where="id = 'none'").text == "Insufficient information", "where no model is asked"

@@ -23,6 +23,14 @@ from typing import ClassVar
 
 from mergewise.redaction import masked
 
+REQUIREMENT = "."
+"""Requirement in the commands that install an extra: "." is the checkout. On release it becomes "mergewise"."""
+
+
+def install_command(extra: str, *options: str) -> str:
+    """Return the command that installs an extra, such as `pip install ".[openai]"`, with more options of pip."""
+    return " ".join(("pip install", *options, f'"{REQUIREMENT}[{extra}]"'))
+
 
 class MergewiseError(Exception):
     """Base of all errors. `exit_code` is what the command line returns; `retryable` is what a retry looks at.
@@ -50,21 +58,27 @@ class ReadError(MergewiseError):
 
 
 class MissingExtra(MergewiseError):
-    """`cause` is what importing the package raised: where the package itself is there, something within it is broken."""
+    """An optional dependency that is not installed, or that is installed but broken.
+
+    Args:
+        feature: The package or feature, as the message names it.
+        extra: The extra that installs it.
+        cause: The error that importing the package raised. It tells an absent package from a broken one.
+    """
 
     def __init__(self, feature: str, extra: str, cause: Exception | None = None) -> None:
         if cause is None or _is_absence(cause):
-            super().__init__(f"{feature} is not installed", f"pip install 'mergewise[{extra}]'")
+            super().__init__(f"{feature} is not installed", install_command(extra))
             return
         reason = str(cause).strip().partition("\n")[0] or type(cause).__name__
         super().__init__(
             f"{feature} is installed, but cannot be imported: {reason}",
-            f"mend it, or install it again: pip install --force-reinstall 'mergewise[{extra}]'",
+            f"repair it, or reinstall it: {install_command(extra, '--force-reinstall')}",
         )
 
 
 def _is_absence(error: Exception) -> bool:
-    """Whether the import statement itself found nothing; a module that another module lacks is told of from within that one."""
+    """Check that the import statement itself found no module, and not an import inside an installed package."""
     return isinstance(error, ModuleNotFoundError) and (
         error.__traceback__ is None or error.__traceback__.tb_next is None
     )

@@ -187,7 +187,7 @@ def test_an_index_that_cannot_be_written_is_read(read_only: Path) -> None:
     new = command(read_only, "index", "docs", "--index", "another")
     assert new.code in (1, 2) and "cannot create" in new.err
     page = command(read_only, "ask", "How many mice?", "--index", "index", "--html", "page.html")
-    assert page.code == 2 and "cannot be written" in page.err
+    assert page.code == 2 and "cannot write" in page.err
 
 
 # -- clocks

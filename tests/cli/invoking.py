@@ -8,7 +8,7 @@ from mergewise.cli.main import app
 
 
 def invoke(*words: str, **settings: str) -> str:
-    """What a command says. Settings are given by their environment variables."""
+    """Run a command and return its output. Keyword arguments are settings, passed as environment variables."""
     environment = {f"MERGEWISE_{name.upper()}": value for name, value in settings.items()}
     done = CliRunner().invoke(app, words, env=environment, catch_exceptions=False)
     assert done.exit_code == 0, done.output

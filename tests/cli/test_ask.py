@@ -1,4 +1,4 @@
-"""`ask` with a chat model, as a person types it; the model is a scripted endpoint on loopback."""
+"""The command `ask` in a process, with a chat model that is a scripted endpoint on loopback."""
 
 from __future__ import annotations
 
@@ -48,14 +48,14 @@ def run(cwd: Path, server: ChatServer | None, *words: str, **more: str) -> subpr
     return run_text(words, cwd, env)
 
 
-def test_the_answer_its_citations_and_what_it_cost(home: Path, server: ChatServer) -> None:
+def test_answer_has_citations_and_cost(home: Path, server: ChatServer) -> None:
     done = run(
         home, server, "ask", QUESTION, "--chat", "openai:m", MERGEWISE_PRICE_IN="1000", MERGEWISE_PRICE_OUT="2000"
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("Sixteen hours [1], I think.\n\n[1] ")
     assert "Sleep  (docs/cats.md:" in done.stdout
-    found = re.search(r"r&b: 1 call; (\d+) tokens read, (\d+) written; cost (\S+); 1 marks", done.stderr)
+    found = re.search(r"r&b: 1 call; (\d+) input tokens, (\d+) output tokens; cost (\S+); 1 marks", done.stderr)
     assert found is not None, done.stderr
     assert float(found[3]) == pytest.approx((int(found[1]) * 1000 + int(found[2]) * 2000) / 1e6)
     assert not server.asked[0].streamed
@@ -80,25 +80,25 @@ def test_json_is_complete(home: Path, server: ChatServer) -> None:
     assert (answer["unverified"], answer["unsupported_extract"]) == ([], None)
     assert answer["usage"].keys() == {"calls", "input_tokens", "output_tokens", "estimated", "unread", "cost"}
     assert answer["usage"]["calls"] == 1 and answer["usage"]["cost"] is None
-    # two words support no sentence clearly, so that the mark stands for all that was shown under it
+    # two words do not clearly match one sentence, so the mark cites the whole passage
     assert answer["citations"][0]["text"] == (home / "docs/cats.md").read_text().strip()
 
 
 def test_an_invented_answer_is_marked_as_such(home: Path) -> None:
     with ChatServer(["Cats sleep ninety hours, said Napoleon [1]."]) as server:
         done = run(home, server, "ask", QUESTION, "--chat", "openai:m")
-        told = json.loads(run(home, server, "ask", QUESTION, "--chat", "openai:m", "--json").stdout)
+        body = json.loads(run(home, server, "ask", QUESTION, "--chat", "openai:m", "--json").stdout)
     assert "100% of the answer unsupported: “Cats sleep ninety hours, said Napoleon.”" in " ".join(done.stderr.split())
-    assert (told["unsupported"], told["unverified"]) == (1.0, ["Cats sleep ninety hours, said Napoleon."])
+    assert (body["unsupported"], body["unverified"]) == (1.0, ["Cats sleep ninety hours, said Napoleon."])
 
 
-def test_an_answer_that_is_cut_says_so(home: Path, server: ChatServer) -> None:
+def test_truncated_answer_is_reported(home: Path, server: ChatServer) -> None:
     done = run(home, server, "ask", QUESTION, "--chat", "openai:m", "--max-tokens", "3")
-    assert done.stdout.startswith("Sixteen hours") and "cut at the limit of tokens" in done.stderr
+    assert done.stdout.startswith("Sixteen hours") and "truncated at the token limit" in done.stderr
     assert server.asked[0].max_tokens == 3
 
 
-def test_a_cache_pays_once(home: Path, server: ChatServer, tmp_path: Path) -> None:
+def test_a_cached_reply_costs_nothing(home: Path, server: ChatServer, tmp_path: Path) -> None:
     words = ("ask", QUESTION, "--chat", "openai:m", "--json")
     first, second = (
         json.loads(run(home, server, *words, MERGEWISE_CACHE=str(tmp_path / "cache")).stdout) for _ in range(2)
@@ -128,7 +128,8 @@ def test_several_rounds_ask_the_model_what_is_missing(home: Path) -> None:
     assert [step["reason"] for step in answer["context"]["trace"] if step["action"] == "round"] == [
         "Where do cats sleep?"
     ]
-    assert answer["usage"]["calls"] == 3  # the second plan names the same question again, so there is no third round
+    # the second plan repeats the question, which ends the rounds
+    assert answer["usage"]["calls"] == 3
 
 
 @pytest.mark.parametrize(
@@ -170,13 +171,13 @@ def test_control_c_cancels_at_once(home: Path) -> None:
         assert "Traceback" not in error
 
 
-def test_a_mode_that_the_strategy_misses_is_named_once(home: Path) -> None:
+def test_warning_names_the_preferred_mode_once(home: Path) -> None:
     done = run(home, None, "index", "docs", "--index", "aed.index", "--views", "leaf,triplet", "--embedder", "none")
     assert done.returncode == 0, done.stderr
     words = ("ask", "What do cats eat?", "--strategy", "aed", "--index", "aed.index")
-    told = run(home, None, *words)
-    assert told.stderr.count("aed prefers the mode aed, which needs a causal model") == 1
-    assert "extractive answers" in told.stderr and "--causal hf:PATH" in told.stderr
+    plain = run(home, None, *words)
+    assert plain.stderr.count("aed prefers the mode aed, which needs a causal model") == 1
+    assert "using extractive" in plain.stderr and "--causal hf:PATH" in plain.stderr
     as_json = run(home, None, *words, "--json")
     assert json.loads(as_json.stdout)["instead_of"] == "aed" and "prefers the mode aed" in as_json.stderr
     named = run(home, None, *words, "--mode", "extractive", "--json")

@@ -1,4 +1,4 @@
-"""Many questions from standard input."""
+"""Batches of questions from standard input."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_one_bad_line_does_not_stop_the_others(home: Path) -> None:
     assert [row["line"] for row in rows if "error" in row] == [4, 5, 6]
     assert rows[1]["id"] == "x7" and rows[1]["citations"][0]["line"] == 3
     assert "fish" in rows[1]["answer"] and "meat" in rows[-1]["answer"]
-    assert done.returncode == 1 and done.stderr.count(b"is no question") == 3
+    assert done.returncode == 1 and done.stderr.count(b"invalid question") == 3
 
 
 def test_answers_for_people_name_their_questions(home: Path) -> None:
@@ -66,7 +66,7 @@ def test_answers_for_people_name_their_questions(home: Path) -> None:
     assert text.index("? How long") < text.index("sixteen hours") < text.index("? What do dogs") < text.index("meat")
 
 
-def test_contexts_too_and_each_line_may_have_a_condition(home: Path) -> None:
+def test_contexts_of_many_questions_with_their_conditions(home: Path) -> None:
     given = b'{"question": "Who eats?", "where": "n = 2"}\n{"question": "Who eats?", "where": "nope ="}\nWho eats?\n'
     done = run(home, given, "context", "-", "--json")
     first, second, third = (json.loads(line) for line in done.stdout.splitlines())
@@ -76,7 +76,7 @@ def test_contexts_too_and_each_line_may_have_a_condition(home: Path) -> None:
     assert done.returncode == 1
 
 
-def test_nothing_on_standard_input_is_wrong_usage(home: Path) -> None:
+def test_empty_standard_input_is_wrong_usage(home: Path) -> None:
     done = run(home, b"\n \n", "ask", "-")
     assert done.returncode == 2 and b"no question on standard input" in done.stderr
 

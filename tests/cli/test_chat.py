@@ -1,4 +1,4 @@
-"""`chat`, through a pipe and on a terminal; a chat model is a scripted endpoint on loopback."""
+"""The command `chat`, through a pipe and on a terminal. Its chat model is a scripted endpoint on loopback."""
 
 from __future__ import annotations
 
@@ -48,14 +48,14 @@ def environment(server: ChatServer | None, **more: str) -> dict[str, str]:
 # -- through a pipe
 
 
-def test_a_pipe_gets_the_answers_and_nothing_else(home: Path) -> None:
+def test_piped_output_has_only_the_answers(home: Path) -> None:
     done = piped(home, CATS, "", OWLS)
     alone = [run_text(["ask", question], home).stdout for question in (CATS, OWLS)]
     assert (done.returncode, done.stderr) == (0, b"")
     assert done.stdout.decode() == "".join(f"{answer}\n" for answer in alone)
 
 
-def test_a_follow_up_is_searched_for_with_the_words_before_it_until_a_new_conversation(home: Path) -> None:
+def test_a_follow_up_is_searched_with_earlier_words_until_a_new_conversation(home: Path) -> None:
     done = piped(home, OWLS, "And when?", "/new", "And when?")
     assert done.stderr.decode() == "searched for: And when? owls eat\n"
     assert b"Owls eat mice at night" in done.stdout.split(b"\n\n\n")[0]
@@ -66,19 +66,19 @@ def test_json_is_a_line_for_each_question(home: Path) -> None:
     lines = [json.loads(line) for line in done.stdout.splitlines()]
     assert [(line["line"], line.get("question")) for line in lines] == [(1, CATS), (3, "/sources"), (4, OWLS)]
     assert "sixteen hours" in lines[0]["answer"] and lines[0]["citations"] and lines[2]["context"]["passages"]
-    assert lines[1]["error"] == "with --json there is no /sources" and done.returncode == 1
+    assert lines[1]["error"] == "/sources is not available with --json" and done.returncode == 1
 
 
-def test_commands_are_about_the_last_answer(home: Path) -> None:
+def test_commands_show_the_last_answer(home: Path) -> None:
     done = piped(
         home, "/sources", CATS, "/sources", "/show 1", "/show owls", "/context", "/trace", "/help", "/fly", "/show"
     )
     out, err = done.stdout.decode(), done.stderr.decode()
-    assert "nothing was asked yet" in err and "there is no command /fly" in err and "/show needs a number" in err
+    assert "no answer yet" in err and "unknown command: /fly" in err and "/show: missing number" in err
     assert out.count("[1] Cats › Sleep  (docs/cats.md:5)") == 2
     assert "> 5 │ Cats sleep sixteen hours a day." in out and "5 │ Owls eat mice at night." in out
     assert "\n[1] Cats › Sleep\nCats sleep sixteen hours a day.\n" in out and "\nsearch: " in out
-    assert "/show N    a source" in out
+    assert "/show N    show a source" in out
     assert "Traceback" not in err
 
 
@@ -118,7 +118,7 @@ def test_a_change_by_another_process_is_seen(home: Path, tmp_path: Path) -> None
 
 
 class Terminal:
-    """A command with a terminal as all of its streams. `seen` is what it has drawn, without what moves the cursor."""
+    """A command that runs in a terminal. `screen` is all of its output."""
 
     def __init__(self, cwd: Path, *words: str, **environment: str) -> None:
         import pty
@@ -131,38 +131,38 @@ class Terminal:
             stdout=theirs,
             stderr=theirs,
             env=environment,
-            # Ctrl-C is sent to what has the terminal for its own
+            # Ctrl-C goes to the process whose controlling terminal it is
             preexec_fn=lambda: _own_terminal(theirs),
         )
         os.close(theirs)
-        self.seen = ""
+        self.screen = ""
 
     def type(self, text: str) -> None:
         os.write(self._ours, text.encode())
 
     def until(self, text: str, times: int = 1) -> None:
-        """Wait until this has been drawn so many times."""
+        """Wait until the text has appeared `times` times."""
         end = time.monotonic() + SECONDS
-        while DRAWN.sub("", self.seen).count(text) < times:
-            assert time.monotonic() < end and self.read(), f"{text!r} is not in {self.seen!r}"
+        while DRAWN.sub("", self.screen).count(text) < times:
+            assert time.monotonic() < end and self.read(), f"{text!r} is not in {self.screen!r}"
 
     def interrupt(self, prompts: int) -> None:
-        """Press Ctrl-C until there are so many prompts: one that comes between two looks of readline waits for the next key."""
+        """Press Ctrl-C until `prompts` prompts have appeared: readline may delay one until the next key."""
         end = time.monotonic() + SECONDS
-        while DRAWN.sub("", self.seen).count("? ") < prompts:
-            assert time.monotonic() < end, self.seen[-2000:]
+        while DRAWN.sub("", self.screen).count("? ") < prompts:
+            assert time.monotonic() < end, self.screen[-2000:]
             self.type("\x03")
-            # one at a time: the next could come while the first is dealt with
+            # wait between key presses, so that the second one does not interrupt the handling of the first
             pause = time.monotonic() + 3
-            while DRAWN.sub("", self.seen).count("? ") < prompts and time.monotonic() < pause:
+            while DRAWN.sub("", self.screen).count("? ") < prompts and time.monotonic() < pause:
                 self.read()
 
     def leave(self) -> int:
-        """Press Ctrl-D until the command has ended: one that comes before the prompt is lost."""
+        """Press Ctrl-D until the command ends: a Ctrl-D before the prompt is lost."""
         end = time.monotonic() + SECONDS
         self.type("\x04")
         while self.read():
-            assert time.monotonic() < end, self.seen
+            assert time.monotonic() < end, self.screen
             self.type("\x04")
         return self._process.wait(SECONDS)
 
@@ -175,14 +175,14 @@ class Terminal:
         os.close(self._ours)
 
     def read(self) -> bool:
-        """Whether the command still has the terminal."""
+        """Read more output. Return False when the command has closed the terminal."""
         if not select.select([self._ours], [], [], 1.0)[0]:
             return True
         try:
             piece = os.read(self._ours, 65536)
         except OSError:
             return False
-        self.seen += piece.decode(errors="replace")
+        self.screen += piece.decode(errors="replace")
         return bool(piece)
 
 
@@ -206,8 +206,8 @@ def state(tmp_path: Path) -> Iterator[Path]:
 @posix_only
 def test_a_conversation_on_a_terminal(home: Path, state: Path) -> None:
     with Terminal(home, "chat", **environment(None, XDG_STATE_HOME=str(state))) as terminal:
-        terminal.until("2 documents in mergewise.index; /help lists commands, Ctrl-D leaves")
-        terminal.until("without a chat model, a question that leans on the one before it")
+        terminal.until("2 documents in mergewise.index; /help lists commands, Ctrl-D quits")
+        terminal.until("no chat model: a follow-up question is searched with")
         terminal.type(f"{CATS}\n")
         terminal.until("(docs/cats.md:5)")
         terminal.until("? ", 2)
@@ -217,28 +217,28 @@ def test_a_conversation_on_a_terminal(home: Path, state: Path) -> None:
         terminal.type("/show 1\n")
         terminal.until("> 5 │ Cats sleep sixteen hours a day.")
         terminal.type("/fly\n")
-        terminal.until("there is no command /fly")
-        assert terminal.leave() == 0, terminal.seen
-    assert "Traceback" not in terminal.seen and "KeyboardInterrupt" not in terminal.seen
+        terminal.until("unknown command: /fly")
+        assert terminal.leave() == 0, terminal.screen
+    assert "Traceback" not in terminal.screen and "KeyboardInterrupt" not in terminal.screen
 
 
 @posix_only
-def test_earlier_lines_come_back_and_are_the_users_alone(home: Path, state: Path) -> None:
+def test_history_is_kept_and_private(home: Path, state: Path) -> None:
     pytest.importorskip("readline")
     for keys in (f"{OWLS}\n", "\x1b[A\n"):
         with Terminal(home, "chat", **environment(None, XDG_STATE_HOME=str(state))) as terminal:
-            terminal.until("Ctrl-D leaves")
+            terminal.until("Ctrl-D quits")
             terminal.until("? ")
             terminal.type(keys)
             terminal.until("Owls eat mice at night.")
-            assert terminal.leave() == 0, terminal.seen
+            assert terminal.leave() == 0, terminal.screen
     file = state / "mergewise/chat-history"
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert file.read_text() == f"{OWLS}\n{OWLS}" or file.read_text() == OWLS
 
 
 @posix_only
-def test_control_c_cancels_the_answer_and_the_next_one_comes(home: Path, state: Path) -> None:
+def test_control_c_cancels_the_answer_but_not_the_conversation(home: Path, state: Path) -> None:
     pytest.importorskip("openai")
 
     def play(messages: Sequence[Message]) -> Turn:
@@ -247,7 +247,7 @@ def test_control_c_cancels_the_answer_and_the_next_one_comes(home: Path, state: 
     with ChatServer(play) as server:
         given = environment(server, XDG_STATE_HOME=str(state))
         with Terminal(home, "chat", "--chat", "openai:m", **given) as terminal:
-            terminal.until("Ctrl-D leaves")
+            terminal.until("Ctrl-D quits")
             terminal.type(f"{CATS}\n")
             end = time.monotonic() + SECONDS
             while not server.asked and time.monotonic() < end:
@@ -256,14 +256,16 @@ def test_control_c_cancels_the_answer_and_the_next_one_comes(home: Path, state: 
             terminal.type(f"{OWLS}\n")
             terminal.until("Owls eat mice [1].")
             terminal.until("r&b: 1 call")
-            assert terminal.leave() == 0, terminal.seen
-    assert "late" not in terminal.seen and "Traceback" not in terminal.seen
-    assert "leans on" not in terminal.seen, "a model rewrites what leans"
+            assert terminal.leave() == 0, terminal.screen
+    assert "late" not in terminal.screen and "Traceback" not in terminal.screen
+    assert "no chat model" not in terminal.screen
     assert all(asked.streamed for asked in server.asked)
-    assert not any(CATS in asked.messages[-1].text for asked in server.asked[1:]), "what was cancelled was not said"
+    assert not any(CATS in asked.messages[-1].text for asked in server.asked[1:]), (
+        "a cancelled question is not part of the history"
+    )
 
 
-def test_a_chat_model_makes_a_follow_up_stand_alone(home: Path) -> None:
+def test_a_chat_model_rewrites_a_follow_up(home: Path) -> None:
     pytest.importorskip("openai")
 
     def play(messages: Sequence[Message]) -> Turn:

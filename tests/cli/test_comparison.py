@@ -1,4 +1,4 @@
-"""What only one strategy shows."""
+"""The command `compare`, and its marks around text that only one strategy shows."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def context(*spans: Span) -> Context:
     return Context("q", "s", 99, text, 9, (Passage(text, 0.5, spans),) if spans else ())
 
 
-def test_marks_stand_around_them() -> None:
+def test_unshared_spans_are_marked() -> None:
     passage = context(span(0, 29), span(30, 46)).passages[0]
     assert [piece for piece in _marked_pieces(passage, [span(15, 29)]) if piece[0]] == [
         ("Cats eat fish. ", False), ("Dogs eat meat.", True), (GAP, False), ("Birds eat seeds.", False),
@@ -61,7 +61,7 @@ def test_the_table_and_the_json_agree(home: Path) -> None:
             assert not any(start < only["end"] and only["start"] < end for start, end in shown[1 - i])
     table = run(home, *words, "--trace").stdout
     assert table.count("⟦") == sum(len(row["only"]) for row in rows) + 1  # and the legend
-    assert "cats.md:5" in table and "no other strategy shows this" in table and "search: " in table
+    assert "cats.md:5" in table and "only this strategy shows it" in table and "search: " in table
 
 
 def test_one_strategy_alone_has_no_marks(home: Path) -> None:

@@ -1,4 +1,4 @@
-"""Where `mergewise.toml` is looked for, and what its paths mean."""
+"""The search for `mergewise.toml`, its paths, and the options that an untrusted file must not set."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from mergewise.errors import UsageError
 
 @pytest.fixture
 def folders(tmp_path: Path) -> Path:
-    """home/project/docs/deep, with nothing in them."""
+    """Empty folders home/project/docs/deep."""
     (tmp_path / "home/project/docs/deep").mkdir(parents=True)
     return tmp_path.resolve()
 
@@ -33,7 +33,7 @@ def found(folders: Path, start: str) -> Path | None:
     return find_configuration(folders / start, folders / "home")
 
 
-def test_the_nearest_file_upward_is_taken(folders: Path) -> None:
+def test_the_nearest_file_upward_is_used(folders: Path) -> None:
     assert found(folders, "home/project/docs/deep") is None
     at_home = write(folders / "home")
     assert found(folders, "home/project/docs/deep") == at_home
@@ -53,9 +53,7 @@ def test_the_search_ends_at_home_and_at_the_top_of_a_repository(folders: Path) -
 
 @pytest.mark.skipif(not hasattr(os, "getuid"), reason="owners are those of POSIX")
 @pytest.mark.parametrize("foreign", ["folder", "file"])
-def test_what_belongs_to_somebody_else_is_not_read_from_below(
-    folders: Path, monkeypatch: pytest.MonkeyPatch, foreign: str
-) -> None:
+def test_files_of_other_users_above_are_not_read(folders: Path, monkeypatch: pytest.MonkeyPatch, foreign: str) -> None:
     project = folders / "home/project"
     file = write(project)
     stranger = project if foreign == "folder" else file
@@ -68,7 +66,8 @@ def test_what_belongs_to_somebody_else_is_not_read_from_below(
 
     monkeypatch.setattr(Path, "stat", stat)
     assert found(folders, "home/project/docs") is None
-    assert found(folders, "home/project") == file  # as ever: who works there chose to
+    # the working directory itself may belong to anybody
+    assert found(folders, "home/project") == file
 
 
 def test_another_file_system_ends_the_search(folders: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -84,7 +83,7 @@ def test_another_file_system_ends_the_search(folders: Path, monkeypatch: pytest.
     assert found(folders, "home/project/docs/deep") is None
 
 
-def test_paths_of_a_file_above_count_from_its_folder(folders: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_paths_of_a_file_above_are_relative_to_its_folder(folders: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(configuration, "_home", lambda: folders / "home")
     project = folders / "home/project"
     own = folders / "own/mergewise"
@@ -147,7 +146,7 @@ def own(folders: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize("where", ["project", "docs"])
-def test_a_folder_names_no_endpoint_and_no_place_outside(
+def test_an_untrusted_folder_sets_no_endpoint_and_no_outside_path(
     folders: Path, own: Path, where: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     project = folders / "home/project"
@@ -157,15 +156,15 @@ def test_a_folder_names_no_endpoint_and_no_place_outside(
     for command in ("ask", "context", "compare", "index", "eval"):
         assert not options[command].keys() & {"chat", "reranker", "scorer", "cache", "embedder", "strategies"}, command
     assert options["ask"]["budget"] == 70
-    said = capsys.readouterr().err
+    warning = capsys.readouterr().err
     assert (
-        "may not set cache, chat, embedder, reranker, scorer, strategies" in said
-        and str(project / "mergewise.toml") in said
+        "may not set cache, chat, embedder, reranker, scorer, strategies" in warning
+        and str(project / "mergewise.toml") in warning
     )
-    assert f'trust = ["{project}"]' in said and str(own / "mergewise.toml") in said
+    assert f'trust = ["{project}"]' in warning and str(own / "mergewise.toml") in warning
 
 
-def test_what_ships_and_what_lies_inside_may_be_set(
+def test_shipped_models_and_inside_paths_may_be_set(
     folders: Path, own: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     inside = 'index = "my.index"\ncache = "answers"\nsandbox = true\nfile-seconds = 10\n'
@@ -183,13 +182,13 @@ def test_what_ships_and_what_lies_inside_may_be_set(
     assert capsys.readouterr().err == ""
 
 
-def test_a_link_out_of_the_folder_is_a_place_outside(folders: Path, own: Path) -> None:
+def test_a_link_out_of_the_folder_is_outside(folders: Path, own: Path) -> None:
     (folders / "home/project/answers").symlink_to(folders)
     write(folders / "home/project", 'cache = "answers"\n')
     assert "cache" not in configured()["ask"]
 
 
-def test_the_user_s_own_file_sets_what_it_likes_and_the_folder_s_goes_before_it(folders: Path, own: Path) -> None:
+def test_the_users_file_sets_anything_and_the_folders_file_overrides_it(folders: Path, own: Path) -> None:
     write(own, 'chat = "openai:mine"\nbudget = 10\ncache = "answers"\n[index]\nembedder = "openai:mine"\n')
     assert configured()["ask"] == {"chat": "openai:mine", "budget": 10, "cache": str(own / "answers")}
     write(folders / "home/project", 'chat = "openai:theirs"\nbudget = 20\n')
@@ -199,7 +198,7 @@ def test_the_user_s_own_file_sets_what_it_likes_and_the_folder_s_goes_before_it(
 
 
 @pytest.mark.parametrize(("trusted", "kept"), [("project", True), (".", True), ("project/docs", False), ("pro", False)])
-def test_trusted_folders_are_taken_with_what_is_below(folders: Path, own: Path, trusted: str, kept: bool) -> None:
+def test_trust_includes_subfolders(folders: Path, own: Path, trusted: str, kept: bool) -> None:
     write(folders / "home/project", HARMFUL)
     write(own, f'trust = ["{folders / "home" / trusted}"]\n')
     assert ("chat" in configured()["ask"]) is kept
@@ -211,7 +210,7 @@ def test_a_folder_cannot_trust_itself(folders: Path, own: Path) -> None:
         configured()
     write(folders / "home/project", HARMFUL)
     write(own, "trust = 5\n")
-    with pytest.raises(UsageError, match="trust is a list of folders"):
+    with pytest.raises(UsageError, match="invalid trust"):
         configured()
 
 
@@ -232,7 +231,7 @@ def test_a_folder_cannot_trust_itself(folders: Path, own: Path) -> None:
         '[demo]\ndocs = "/"',
     ],
 )
-def test_a_folder_names_no_place_outside_and_nothing_to_write_or_remove(folders: Path, own: Path, line: str) -> None:
+def test_an_untrusted_folder_sets_nothing_to_read_write_or_remove(folders: Path, own: Path, line: str) -> None:
     write(folders / "home/project", line + "\n")
     key = line.splitlines()[-1].split(" ")[0]
     name = {"index": "index_dir"}.get(key, key.replace("-", "_"))

@@ -1,4 +1,4 @@
-"""`eval` as a person types it: questions without an answer, what was missed, files, and lines of 80 columns."""
+"""The command `eval`: unanswerable and missed questions, output files, and tables of 80 columns."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ASKED = "question,answer\nHow long do cats sleep?,sixteen hours\nWhat do cats ea
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with an index and questions, of which one has no answer and one asks for what no document says."""
+    """A folder with an index and questions. One question has no answer, and the answer of one is in no document."""
     monkeypatch.chdir(tmp_path)
     with mergewise.open(tmp_path / "mine", embedder="none") as index:
         index.add(Document("cats.md", "# Cats\n\nCats sleep sixteen hours a day. They eat fish."))
@@ -51,7 +51,7 @@ def test_columns_are_explained_and_fit_a_terminal(folder: Path) -> None:
         assert table[4].split()[:2] == ["topk", "0.000*" if "--answers" in more else "0.500*"] and "–" in table[5]
 
 
-def test_questions_without_an_answer_are_asked_whether_they_are_refused(folder: Path) -> None:
+def test_unanswerable_questions_must_be_refused(folder: Path) -> None:
     out = run("-s", "topk", "-b", "60", "--answers", "--json", "rows.json")
     (row,) = json.loads((folder / "rows.json").read_text())
     assert (row["questions"], row["unanswerable"], row["refused"], row["sure"]) == (3, 1, 1.0, 0.0)
@@ -59,7 +59,7 @@ def test_questions_without_an_answer_are_asked_whether_they_are_refused(folder: 
     assert row["refused_interval"] == [pytest.approx(0.2065, abs=1e-4), 1.0]
 
 
-def test_a_set_of_such_questions_alone_works(folder: Path) -> None:
+def test_a_set_of_only_unanswerable_questions_works(folder: Path) -> None:
     (folder / "q.csv").write_text("question,answer\nWho sells cats?,\nWho paints dogs?,\n")
     out = run("-s", "topk", "-b", "60", "--json", "rows.json")
     (row,) = json.loads((folder / "rows.json").read_text())
@@ -72,23 +72,25 @@ def test_a_set_of_such_questions_alone_works(folder: Path) -> None:
     assert (row["em"], row["withheld"], row["unanswerable"]) == (None, None, 2) and 0 <= row["refused"] <= 1
 
 
-def test_what_was_missed_is_told_with_what_was_found_instead(folder: Path) -> None:
+def test_missed_questions_are_shown_with_passages_found_instead(folder: Path) -> None:
     out = run("-s", "topk,weave", "-b", "60,120", "--show-missed")
     assert "Missed in q: 1 of 3 questions" in out
-    told = out[out.index("[3] What do cats eat?") :]
-    assert "gold: meat" in told and "topk at 60, 120: missed (in no document of the index, word for word)" in told
-    assert "cats.md:3 “" in told and "weave at 60, 120: missed" in told
+    shown = out[out.index("[3] What do cats eat?") :]
+    assert "gold: meat" in shown and "topk at 60, 120: missed (in no document of the index, word for word)" in shown
+    assert "cats.md:3 “" in shown and "weave at 60, 120: missed" in shown
     assert "No document holds an answer of 1 question word for word" in " ".join(out.split())
 
 
-def test_what_was_missed_is_told_of_some(folder: Path) -> None:
+def test_the_list_of_missed_questions_is_limited(folder: Path) -> None:
     lines = "".join(f"What do cats eat {n}?,meat{n}\n" for n in range(MISSED + 5))
     (folder / "q.csv").write_text(f"question,answer\n{lines}")
     out = run("-s", "topk", "-b", "60", "--show-missed")
-    assert out.count("gold: meat") == MISSED and "and 5 more: --report FILE or --json FILE lists all" in out
+    assert (
+        out.count("gold: meat") == MISSED and "and 5 more: write all to a file with --report FILE or --json FILE" in out
+    )
 
 
-def test_every_question_has_a_row_beside_the_file_that_is_written(folder: Path) -> None:
+def test_every_question_has_a_row_next_to_the_output_file(folder: Path) -> None:
     for option, name in (("--json", "a.json"), ("--csv", "b.csv"), ("--md", "c.md"), ("--html", "d.html")):
         run("-s", "topk,weave", "-b", "60", option, name)
         assert (folder / name).stat().st_size
@@ -106,7 +108,7 @@ def test_every_question_has_a_row_beside_the_file_that_is_written(folder: Path) 
         assert gold == [("2", '["sixteen hours"]'), ("3", '["meat"]'), ("4", "[]")]
 
 
-def test_the_means_as_a_table_have_their_intervals_in_columns_of_their_own(folder: Path) -> None:
+def test_the_csv_of_means_has_columns_of_intervals(folder: Path) -> None:
     run("-s", "topk,weave", "-b", "60", "--csv", "rows.csv", "--json", "rows.json")
     with (folder / "rows.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
@@ -134,12 +136,12 @@ def test_markdown_cannot_be_broken_by_names(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("option", ["--json", "--csv", "--md", "--html"])
-def test_a_file_that_cannot_be_written_is_told_before_anything_is_asked(folder: Path, option: str) -> None:
-    with pytest.raises(UsageError, match="cannot be written"):
+def test_an_unwritable_file_is_reported_before_any_question(folder: Path, option: str) -> None:
+    with pytest.raises(UsageError, match="cannot write"):
         run("-s", "topk", "-b", "60", option, "nowhere/rows.x")
 
 
-def test_a_file_that_stands_is_not_lost_where_the_run_fails(folder: Path) -> None:
+def test_a_failed_run_keeps_existing_files(folder: Path) -> None:
     (folder / "rows.json").write_text("kept")
     with pytest.raises(UsageError, match="strategy"):
         run("-s", "nothing", "-b", "60", "--json", "rows.json")
@@ -149,7 +151,7 @@ def test_a_file_that_stands_is_not_lost_where_the_run_fails(folder: Path) -> Non
     assert not list(folder.glob("rows.questions.*"))
 
 
-def test_each_set_is_written_before_the_next_is_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_set_is_written_before_the_next_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("a", "b"):
         saved_task(tmp_path / "sets" / name)
     monkeypatch.chdir(tmp_path)

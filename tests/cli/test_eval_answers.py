@@ -1,4 +1,4 @@
-"""`eval --answers` as a person types it, with a causal model that follows a rule."""
+"""The command `eval --answers`, with a causal model that follows a rule."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from mergewise.models.causal_chat import CausalChat
 
 @pytest.fixture
 def reader(monkeypatch: pytest.MonkeyPatch) -> Reader:
-    """What `--chat hf:reader` loads."""
+    """Model that `--chat hf:reader` loads."""
     model = Reader()
     monkeypatch.setitem(mergewise.models.CHATS, "hf:PATH", lambda name, window: CausalChat(model, window))
     return model
@@ -29,7 +29,7 @@ run = partial(invoke, "eval")
 
 
 def lines_of(out: str) -> list[str]:
-    """The lines of methods in the table of the set."""
+    """Return the lines of methods in the table of the set."""
     table = out[out.index("\n4,096 tokens\n") :].split("\n*")[0]
     return [line for line in table.splitlines()[2:] if not line.startswith(" ")]
 
@@ -63,7 +63,8 @@ def test_methods_are_answered_kept_and_shown(tmp_path: Path, reader: Reader) -> 
     assert known["method"].to_pylist() == [name for name in ("naive", "rag-1", "aed-2") for _ in QUESTIONS]
     reader.started.clear()
     again = run(*given, "--methods", "naive,rag-1,aed-2", max_tokens="30")
-    assert reader.started == [] and lines_of(again) == lines_of(out)  # also the seconds
+    # the seconds are the same too
+    assert reader.started == [] and lines_of(again) == lines_of(out)
 
 
 def test_any_strategy_in_any_mode(tmp_path: Path, reader: Reader) -> None:
@@ -79,13 +80,13 @@ def test_any_strategy_in_any_mode(tmp_path: Path, reader: Reader) -> None:
     assert (row["mode"], row["output_tokens"], row["accuracy"]) == ("extractive", 0.0, 1.0)
 
 
-def test_questions_of_ones_own(tmp_path: Path, reader: Reader) -> None:
+def test_own_questions(tmp_path: Path, reader: Reader) -> None:
     bench = saved_task(tmp_path / "towns")
     index = tmp_path / "indexes"
-    said = run(
+    output = run(
         str(bench), "--answers", "--methods", "aed-1", "--chat", "hf:reader", "-e", "none", "--index", str(index)
     )
-    assert "The answers are not kept" in said
+    assert "The answers will not be saved" in output
     table = tmp_path / "own.csv"
     table.write_text("question,answer\n" + "".join(f"{q.text},{q.answers[0]}\n" for q in QUESTIONS))
     rows = tmp_path / "rows.json"
@@ -94,19 +95,19 @@ def test_questions_of_ones_own(tmp_path: Path, reader: Reader) -> None:
     assert (row["dataset"], row["em"], row["evidence"]) == ("own", 1.0, None)
 
 
-def test_what_does_not_go_together(tmp_path: Path, reader: Reader, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_conflicting_options_are_refused(tmp_path: Path, reader: Reader, monkeypatch: pytest.MonkeyPatch) -> None:
     bench = str(saved_task(tmp_path / "towns"))
     for words, settings, reason in (
-        ((), {"shard": "1/2"}, "shard goes with --out"),
-        (("--workers", "2"), {}, "--workers goes with --out"),
-        ((), {"ray": "local"}, "ray goes with --out"),
+        ((), {"shard": "1/2"}, "shard requires --out"),
+        (("--workers", "2"), {}, "--workers requires --out"),
+        ((), {"ray": "local"}, "ray requires --out"),
         (("--out", "run"), {"shard": "3/2"}, "is no shard"),
-        ((), {"reference": "dense"}, "no method is called 'dense'"),
+        ((), {"reference": "dense"}, "unknown reference method: 'dense'"),
         (("--table", "nothing"), {}, "unknown table"),
-        (("--table", "aed-1", "--methods", "naive"), {}, "--table has its own methods"),
-        (("--mode", "short"), {}, "--mode goes with --answers"),
-        (("-a", "--methods", "naive", "--mode", "short"), {}, "methods have their modes"),
-        (("--methods", "naive", "--mode", "short"), {}, "methods have their modes"),
+        (("--table", "aed-1", "--methods", "naive"), {}, "--table and --methods exclude each other"),
+        (("--mode", "short"), {}, "--mode requires --answers"),
+        (("-a", "--methods", "naive", "--mode", "short"), {}, "--methods and --mode exclude each other"),
+        (("--methods", "naive", "--mode", "short"), {}, "--methods and --mode exclude each other"),
         (("-a", "--methods", "nothing"), {}, "unknown method"),
         (("-a", "--mode", "short", "-s", "topk"), {}, "needs a chat model"),
     ):

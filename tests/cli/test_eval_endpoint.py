@@ -1,4 +1,4 @@
-"""`eval` with a chat model behind HTTP: rows are filled, judged, and marked as plumbing."""
+"""The command `eval` with a chat model behind HTTP: rows are filled, judged, and marked as scripted."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ METHODS = "naive,rag-1,recomp-abstractive,gainrag-5,aed-2,tree-rag,crag,self-rag
 
 
 def answer(messages: Sequence[Message]) -> str:
-    """What the endpoint says: grades where they are wanted, else a year that a passage is cited for."""
+    """Reply with grades if the prompt asks for them, else with a year and a citation."""
     return GRADED if any("JSON" in message.text for message in messages) else "1502 [1]."
 
 

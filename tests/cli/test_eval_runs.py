@@ -1,4 +1,4 @@
-"""`eval --out`: rows are kept and never computed twice, whatever stops a run; and what a run says before it begins."""
+"""The command `eval --out`: rows are saved and never computed twice, even if a run is killed; dry runs and checks."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ KILLS = int(os.environ.get("MERGEWISE_KILLS", "2"))
 
 @pytest.fixture(scope="module")
 def towns(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A question set, and a folder with its index."""
+    """Folder with a question set and its index."""
     folder = tmp_path_factory.mktemp("towns")
     saved_task(folder / "towns")
     run(str(folder / "towns"), "-s", "topk", "-b", "60", "-n", "1", "-i", str(folder / "indexes"))
@@ -53,7 +53,7 @@ def towns(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def indexed(towns: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A copy of it."""
+    """Copy of the folder, as the working directory."""
     monkeypatch.chdir(tmp_path)
     return shutil.copytree(towns, tmp_path, dirs_exist_ok=True)
 
@@ -62,14 +62,14 @@ run = partial(invoke, "eval", "-e", "none")
 
 
 def timeless_bytes(path: Path) -> bytes:
-    """The file of a run's rows as it would be if nothing took any time."""
+    """Return the bytes of a run's rows without their seconds."""
     copy = path.with_suffix(".timeless")
     write_table(copy, without_seconds(read_table(path, ROWS)))
     return copy.read_bytes()
 
 
-def counted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The questions whose contexts are assembled from now on."""
+def record_questions(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Record the questions whose contexts are assembled from now on."""
     asked: list[str] = []
     assemble = asking.context
 
@@ -82,7 +82,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def test_a_run_is_kept_and_nothing_is_computed_twice(indexed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = counted(monkeypatch)
+    asked = record_questions(monkeypatch)
     given = "towns", "-i", "indexes", "-b", "30,60", "--out", "run"
     first = run(*given, "-s", "topk,weave")
     assert len(asked) == 2 * 2 * len(QUESTIONS)
@@ -100,7 +100,7 @@ def test_a_run_is_kept_and_nothing_is_computed_twice(indexed: Path, monkeypatch:
     files = {path.name: path.read_bytes() for path in (indexed / "run").glob("*.parquet")}
     assert run(*given, "-s", "topk,weave").splitlines()[:-1] == first.splitlines()[:-1] and not asked
     assert {path.name: path.read_bytes() for path in (indexed / "run").glob("*.parquet")} == files
-    # another method joins those that are there
+    # another method joins the existing ones
     run(*given, "-s", "hybrid")
     assert len(asked) == 2 * len(QUESTIONS)
     later = open_run(indexed / "run")
@@ -108,7 +108,7 @@ def test_a_run_is_kept_and_nothing_is_computed_twice(indexed: Path, monkeypatch:
     assert later.rows()["method"].to_pylist() == [name for name in ("topk", "weave", "hybrid") for _ in range(8)]
 
 
-def test_what_was_tuned_is_compared_with_the_defaults_in_one_run(
+def test_tuned_settings_are_compared_with_the_defaults_in_one_run(
     indexed: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = dict[str, Any]()
@@ -135,7 +135,7 @@ def test_what_was_tuned_is_compared_with_the_defaults_in_one_run(
     file.write_text("[weave]\ncosine = 4.5")
     run(*given)
     assert asked == {"weave(k=9)": (SearchSettings(depth=5), 4.5)}
-    # what is named for all, or written in the configuration, stands where a strategy says nothing
+    # options for all strategies, and the configuration, apply unless a strategy sets its own
     asked.clear()
     (indexed / "mergewise.toml").write_text('search = "weight=0.5, depth=7"\nweights = "w.toml"')
     known = configuration()["eval"]
@@ -163,18 +163,18 @@ def test_rankings_are_files_for_other_tools(indexed: Path) -> None:
 
 
 @pytest.fixture
-def undisturbed(indexed: Path) -> tuple[list[str], bytes]:
-    """The words of a run of its own, and the bytes of its rows."""
+def uninterrupted(indexed: Path) -> tuple[list[str], bytes]:
+    """Options of a complete run, and the bytes of its rows."""
     words = ["towns", "-i", "indexes", "-s", "topk,weave,sentence", "-b", "20,30,60", "--out"]
     run(*words, "whole")
     return words, timeless_bytes(indexed / "whole" / "rows.parquet")
 
 
-def test_a_run_that_is_killed_goes_on_and_ends_as_an_undisturbed_one(
-    indexed: Path, undisturbed: tuple[list[str], bytes]
+def test_a_killed_run_continues_and_ends_like_an_uninterrupted_one(
+    indexed: Path, uninterrupted: tuple[list[str], bytes]
 ) -> None:
-    """With MERGEWISE_KILLS as many times as that: soon after a question was kept, and with a torn end of what was written."""
-    words, whole = undisturbed
+    """Kill a run soon after a saved question, and leave a torn last line. MERGEWISE_KILLS sets the number of kills."""
+    words, whole = uninterrupted
     slow = (
         "import sys, time; from mergewise.evaluate import evaluator; from mergewise.cli.main import main; "
         "add = evaluator.RowStore.add; "
@@ -193,7 +193,7 @@ def test_a_run_that_is_killed_goes_on_and_ends_as_an_undisturbed_one(
             process.send_signal(signal.SIGKILL)
         assert not list((indexed / "run").glob("*.tmp"))
         for path in (indexed / "run" / "rows").glob("*.jsonl"):
-            # what a kill in the middle of a write leaves
+            # a kill in the middle of a write leaves half a line
             path.write_bytes(path.read_bytes()[: -draw.randrange(1, 400)])
     run(*words, "run")
     assert timeless_bytes(indexed / "run" / "rows.parquet") == whole
@@ -202,9 +202,9 @@ def test_a_run_that_is_killed_goes_on_and_ends_as_an_undisturbed_one(
 
 
 def test_a_kill_while_the_tables_are_written_costs_nothing(
-    indexed: Path, undisturbed: tuple[list[str], bytes], monkeypatch: pytest.MonkeyPatch
+    indexed: Path, uninterrupted: tuple[list[str], bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    words, whole = undisturbed
+    words, whole = uninterrupted
 
     def killed_before(name: str) -> Callable[[Path, pa.Table], None]:
         def write(path: Path, table: pa.Table) -> None:
@@ -221,48 +221,48 @@ def test_a_kill_while_the_tables_are_written_costs_nothing(
     with monkeypatch.context() as patch:
         patch.setattr("mergewise.evaluate.runs.finish.write_rankings", lambda *given: 1 / 0)
         CliRunner().invoke(app, ["eval", "-e", "none", *words, "run"])
-    # the table stands, and the lines as well
+    # the table and the lines both exist
     assert (indexed / "run" / "rows.parquet").exists() and list((indexed / "run" / "rows").iterdir())
-    asked = counted(monkeypatch)
+    asked = record_questions(monkeypatch)
     run(*words, "run")
     assert timeless_bytes(indexed / "run" / "rows.parquet") == whole and not asked
 
 
 def test_shards_of_several_places_become_one_run(
-    indexed: Path, undisturbed: tuple[list[str], bytes], monkeypatch: pytest.MonkeyPatch
+    indexed: Path, uninterrupted: tuple[list[str], bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    words, whole = undisturbed
-    # two in one folder, and a third in another one, as on another machine
+    words, whole = uninterrupted
+    # two shards in one folder, and a third in another folder, as on another machine
     for number, place in ((1, "run"), (3, "run"), (2, "elsewhere")):
         run(*words, place, shard=f"{number}/3")
         assert not (indexed / place / "rows.parquet").exists()
     assert len(open_run(indexed / "run").rows()) == 9 * 3
-    asked = counted(monkeypatch)
+    asked = record_questions(monkeypatch)
     run(*words, "run", reuse="elsewhere")
     assert timeless_bytes(indexed / "run" / "rows.parquet") == whole and not asked
 
 
 @pytest.mark.skipif("MERGEWISE_ATTACK" not in os.environ, reason="starts processes: with MERGEWISE_ATTACK=1")
-def test_workers_compute_the_same(indexed: Path, undisturbed: tuple[list[str], bytes]) -> None:
-    words, whole = undisturbed
+def test_workers_compute_the_same(indexed: Path, uninterrupted: tuple[list[str], bytes]) -> None:
+    words, whole = uninterrupted
     run(*words, "run", "--workers", "2")
     assert timeless_bytes(indexed / "run" / "rows.parquet") == whole
 
 
-def test_a_node_without_the_run_folder_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_node_without_the_run_folder_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     options = EvaluationOptions(out=Path("run"), index_dir=Path("indexes"))
-    assert "has no folder run: nodes of a cluster share it" in compute_shard(["towns"], options, 2, 1)
+    assert "folder run not found on" in compute_shard(["towns"], options, 2, 1)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_stops_a_shard_is_told(indexed: Path) -> None:
+def test_errors_of_a_shard_are_returned(indexed: Path) -> None:
     (indexed / "run").mkdir()
     (indexed / "run" / ".lock").touch()
     options = EvaluationOptions(
         out=Path("run"), index_dir=Path("indexes"), embedder="none", strategies="topk", budgets="x"
     )
-    assert compute_shard(["towns"], options, 2, 1) == "'x' is not a list of budgets (write numbers: 128,384,640)"
+    assert compute_shard(["towns"], options, 2, 1) == "invalid budgets: 'x' (write numbers, such as 128,384,640)"
     assert compute_shard(["towns"], replace(options, budgets="60"), 2, 1) == ""
     assert RowCount(indexed / "run" / "rows")() == len(QUESTIONS) // 2
 
@@ -272,14 +272,14 @@ def test_one_process_computes_a_run_at_a_time(indexed: Path) -> None:
 
     words = "towns", "-i", "indexes", "-s", "topk", "-b", "60", "--out", "run"
     (indexed / "run").mkdir()
-    with FileLock(indexed / "run" / ".lock"), pytest.raises(UsageError, match="another process computes this"):
+    with FileLock(indexed / "run" / ".lock"), pytest.raises(UsageError, match="another process is computing this"):
         run(*words)
-    with FileLock(indexed / "run" / ".lock-1-of-2"), pytest.raises(UsageError, match="is still computed"):
+    with FileLock(indexed / "run" / ".lock-1-of-2"), pytest.raises(UsageError, match="is still running"):
         run(*words)
     run(*words)
 
 
-def test_a_sample_is_drawn_by_its_seed_and_grows(indexed: Path) -> None:
+def test_a_sample_depends_on_its_seed_and_grows(indexed: Path) -> None:
     def drawn() -> list[str]:
         run("towns", "-i", "indexes", "-s", "topk", "-b", "60", "--json", "rows.json", sample="2", seed="1")
         lines = (indexed / "rows.questions.jsonl").read_text().splitlines()
@@ -292,7 +292,7 @@ def test_a_sample_is_drawn_by_its_seed_and_grows(indexed: Path) -> None:
     assert chosen_questions(TASK, sample=9) == list(QUESTIONS)
 
 
-def test_a_method_that_lacks_something_says_so_and_the_others_run(indexed: Path) -> None:
+def test_a_method_without_its_requirements_is_skipped(indexed: Path) -> None:
     given = "towns", "-i", "indexes", "-b", "60", "--methods", "full,bm25,dense,hybrid,bge-reranker"
     out = run(*given, "--out", "run")
     assert "needs vectors (index with an embedder" in out and "needs a reranker" in out
@@ -302,7 +302,7 @@ def test_a_method_that_lacks_something_says_so_and_the_others_run(indexed: Path)
         run(*given, strict="true")
     with pytest.raises(UsageError, match="rag-5 needs a chat model"):
         run(*given[:-1], "rag-5,rag-1", "-a")
-    # an index of its own gets every view that a method reads
+    # an index of a question set gets every view that a method reads
     assert "needs" not in run("towns", "-b", "60", "-s", "topk,macrag,fixed")
 
 
@@ -316,7 +316,7 @@ def test_a_file_of_questions_finds_its_index_among_others(indexed: Path) -> None
     saved_task(indexed / "more" / "towns")
     out = run("towns", "more", "-i", "indexes", "-s", "topk", "-b", "60")
     assert "\nmore-towns: 4 questions" in out and (indexed / "indexes" / "more-towns").is_dir()
-    with pytest.raises(UsageError, match="two sets are called more-towns"):
+    with pytest.raises(UsageError, match="duplicate name of a question set: more-towns"):
         run("towns", "more", "more", "-i", "indexes", "-s", "topk", "-b", "60")
 
 
@@ -332,7 +332,7 @@ def test_a_table_of_a_paper_is_filled(indexed: Path) -> None:
     assert list(plan.specs()) == [("towns", "dos")] and "failed on every question: this index has no vectors" in out
 
 
-def test_a_row_that_failed_is_asked_again(indexed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_row_is_retried(indexed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     words = "towns", "-i", "indexes", "-s", "topk,weave", "-b", "60", "--out", "run"
     assemble = asking.context
 
@@ -347,13 +347,13 @@ def test_a_row_that_failed_is_asked_again(indexed: Path, monkeypatch: pytest.Mon
     assert "weave, question 2: it broke" in out and "1 of 8 rows failed" in out
     rows = list(open_run(indexed / "run").run_rows())
     assert [row.error for row in rows if row.error] == ["it broke (mend it)"] and len(rows) == 8
-    asked = counted(monkeypatch)
+    asked = record_questions(monkeypatch)
     run(*words)
     assert asked == [QUESTIONS[2].text] and not any(row.error for row in open_run(indexed / "run").run_rows())
 
 
 class Drawing(ScriptedChat):
-    """A model that draws its answers, and says by which seed."""
+    """A model that samples its answers, and names the seed."""
 
     def drawing(self, temperature: float | None, seed: int) -> Drawing:
         drawn = Drawing([f"It was Mason {seed}. [1]"] * 99)
@@ -363,13 +363,13 @@ class Drawing(ScriptedChat):
 
 @pytest.fixture
 def drawing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What `--chat openai:drawing` loads."""
+    """Model that `--chat openai:drawing` loads."""
     monkeypatch.setitem(
         mergewise.models.CHATS, "openai:MODEL", lambda name, window: Drawing(["It was Mason. [1]"] * 99)
     )
 
 
-def test_a_model_that_draws_is_asked_several_times(indexed: Path, drawing: None) -> None:
+def test_a_sampling_model_is_asked_several_times(indexed: Path, drawing: None) -> None:
     given = "towns", "-i", "indexes", "-s", "topk", "-b", "60", "-a", "--out", "run"
     run(*given, "--mode", "short", "--chat", "openai:drawing", repeats="3", temperature="0.5")
     rows = list(open_run(indexed / "run").run_rows())
@@ -377,12 +377,12 @@ def test_a_model_that_draws_is_asked_several_times(indexed: Path, drawing: None)
         (n, f"It was Mason {n}.") for n in range(3)
     ]
     assert {row.calls for row in rows} == {1} and len({row.spec for row in rows}) == 1
-    # without a model there is nothing to draw
+    # without a model nothing is sampled
     run(*given, "--mode", "extractive", repeats="3")
     assert {row.repeat for row in open_run(indexed / "run").run_rows()} == {0}
 
 
-def test_kept_answers_took_no_time(indexed: Path, drawing: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cached_answers_have_no_time(indexed: Path, drawing: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MERGEWISE_CACHE", "cache")
     given = "towns", "-i", "indexes", "-s", "topk", "-b", "60", "-a", "--mode", "short", "--chat", "openai:drawing"
     for place in ("one", "two"):
@@ -393,7 +393,7 @@ def test_kept_answers_took_no_time(indexed: Path, drawing: None, monkeypatch: py
     assert [row.prediction for row in first] == [row.prediction for row in second]
 
 
-def test_a_dry_run_asks_no_model_and_says_what_it_costs(indexed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_dry_run_estimates_the_cost_without_a_model(indexed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     chat = Drawing([])
     monkeypatch.setitem(mergewise.models.CHATS, "openai:MODEL", lambda name, window: chat)
     given = "towns", "-i", "indexes", "-s", "topk,aed", "-b", "60", "-a", "--mode", "short", "--chat", "openai:x"
@@ -401,5 +401,5 @@ def test_a_dry_run_asks_no_model_and_says_what_it_costs(indexed: Path, monkeypat
     monkeypatch.setenv("MERGEWISE_PRICE_OUT", "1000")
     out = run(*given, "--dry-run", "--out", "run", max_tokens="20")
     line = next(line for line in out.splitlines() if line.startswith("topk 60: "))
-    assert "4 rows, " in line and " 4 calls, " in line and "at most 80 to write, cost 0.0" in line
+    assert "4 rows, " in line and " 4 calls, " in line and "at most 80 output tokens, cost 0.0" in line
     assert chat.asked == [] and not (indexed / "run").exists()

@@ -1,4 +1,4 @@
-"""Folders from the command line: synchronised, watched, removed from, and what is told of them."""
+"""Folders on the command line: index, sync, watch, remove and info."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from typer.testing import CliRunner, Result
 import mergewise as mw
 from mergewise.cli.main import app
 from mergewise.cli.manage import one_round
-from mergewise.errors import UsageError
+from mergewise.errors import UsageError, install_command
 
 COMMAND = Path(sys.executable).parent / "mergewise"
 
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A working directory with a folder, and the default index of it."""
+    """Working directory with a folder and its index."""
     docs = tmp_path / "docs"
     (docs / "sub").mkdir(parents=True)
     (docs / "cats.md").write_text("# Cats\n\nCats eat fish.\n")
@@ -40,7 +40,7 @@ def run(*words: str) -> Result:
     return CliRunner().invoke(app, list(words), catch_exceptions=False)
 
 
-def test_sync_tells_what_it_would_do_and_does_it(home: Path) -> None:
+def test_sync_lists_its_changes_and_makes_them(home: Path) -> None:
     (home / "docs" / "cats.md").rename(home / "docs" / "sub" / "cats.md")
     (home / "docs" / "sub" / "dogs.md").unlink()
     (home / "docs" / "birds.md").write_text("Birds sing.\n")
@@ -49,7 +49,7 @@ def test_sync_tells_what_it_would_do_and_does_it(home: Path) -> None:
     assert "would be moved: docs/sub/cats.md (was docs/cats.md)" in dry.stdout
     assert "would be removed: docs/sub/dogs.md" in dry.stdout
     counts = "1 added, 0 replaced, 0 unchanged, 1 moved, 1 removed, 0 failed"
-    assert f"a dry run, nothing was changed: {counts}; 2 documents in mergewise.index" in dry.stdout
+    assert f"dry run, nothing changed: {counts}; 2 documents in mergewise.index" in dry.stdout
     done = run("index", "docs", "--sync")
     assert "left out: 1 .png" in done.stdout
     assert f"{counts}; 2 documents in mergewise.index" in done.stdout and "dry run" not in done.stdout
@@ -61,14 +61,14 @@ def test_sync_tells_what_it_would_do_and_does_it(home: Path) -> None:
 def test_a_dry_run_makes_no_index(home: Path) -> None:
     with pytest.raises(UsageError, match="index not found: new"):
         run("index", "docs", "--sync", "--dry-run", "--index", "new")
-    with pytest.raises(UsageError, match="goes with --sync"):
+    with pytest.raises(UsageError, match="requires --sync"):
         run("index", "docs", "--dry-run")
-    with pytest.raises(UsageError, match="goes with --sync"):
+    with pytest.raises(UsageError, match="requires --sync"):
         run("index", "docs", "--watch", "--dry-run")
     assert not (home / "new").exists()
 
 
-def test_what_does_not_exist_makes_no_index(home: Path) -> None:
+def test_missing_paths_create_no_index(home: Path) -> None:
     for more in ((), ("--sync",), ("--watch",)):
         done = run("index", "absent", "gone.md", "--index", "new", *more)
         assert done.exit_code == 1
@@ -79,7 +79,7 @@ def test_what_does_not_exist_makes_no_index(home: Path) -> None:
     assert run("index", "absent", "docs").exit_code == 0
 
 
-def test_a_folder_that_vanished_is_refused(home: Path) -> None:
+def test_a_missing_folder_is_refused(home: Path) -> None:
     (home / "docs").rename(home / "elsewhere")
     with pytest.raises(UsageError, match="docs does not exist, but the index has 2 documents from it"):
         run("index", "docs", "--sync")
@@ -91,12 +91,12 @@ def test_remove_by_folder_and_pattern(home: Path) -> None:
     run("index", "docs")
     dry = run("remove", "docs/sub", "*cats*", "nobody", "--dry-run")
     assert dry.exit_code == 0 and "3 to be removed" in dry.stdout
-    assert "would be removed: docs/cats.md" in dry.stdout and "nothing in the index is called nobody" in dry.stderr
+    assert "would be removed: docs/cats.md" in dry.stdout and "unknown document: nobody" in dry.stderr
     done = run("remove", "docs/sub", "nobody", "docs/sub/dogs.md")
     assert done.exit_code == 0 and "2 removed; 1 documents left" in done.stdout
-    assert "called nobody" in done.stderr and "called docs" not in done.stderr
-    told = json.loads(run("remove", "docs/*", "--json").stdout)
-    assert told == {"removed": 1, "ids": ["docs/cats.md"], "unknown": []}
+    assert "unknown document: nobody" in done.stderr and "unknown document: docs" not in done.stderr
+    output = json.loads(run("remove", "docs/*", "--json").stdout)
+    assert output == {"removed": 1, "ids": ["docs/cats.md"], "unknown": []}
     assert run("remove", "docs/cats.md").exit_code == 1
 
 
@@ -125,15 +125,15 @@ def test_info_shows_formats_sizes_dates_and_duplicates(home: Path) -> None:
     assert {entry.get("source") for entry in listed} >= {"docs/cats.md", None}
 
 
-def test_files_that_are_gone_links_and_patterns_are_told(home: Path) -> None:
+def test_report_lists_missing_files_links_and_patterns(home: Path) -> None:
     (home / "out.md").write_text("Owls eat mice.\n")
     (home / "docs" / "link.md").symlink_to(home / "out.md")
     (home / "docs" / "sub" / "dogs.md").unlink()
-    told = run("index", "docs", "--exclude", "*.txt", "--exclude", "docs/pict*").stdout
-    assert f"link out of the folder, followed: docs/link.md -> {os.path.realpath(home / 'out.md')}" in told
-    assert "no longer there, but in the index: docs/sub/dogs.md" in told and "--sync" in told
-    assert "left out by patterns: 1 files and folders" in told and "left out: 1 .png" not in told
-    assert "1 added, 0 replaced, 1 unchanged, 1 without their files, 0 failed; 3 documents" in told
+    output = run("index", "docs", "--exclude", "*.txt", "--exclude", "docs/pict*").stdout
+    assert f"link out of the folder, followed: docs/link.md -> {os.path.realpath(home / 'out.md')}" in output
+    assert "no longer there, but in the index: docs/sub/dogs.md" in output and "--sync" in output
+    assert "left out by patterns: 1 files and folders" in output and "left out: 1 .png" not in output
+    assert "1 added, 0 replaced, 1 unchanged, 1 without files, 0 failed; 3 documents" in output
     report = json.loads(run("index", "docs", "--json").stdout)
     assert report["gone"] == ["docs/sub/dogs.md"] and report["excluded"] == 0
     assert [link["link"] for link in report["outward"]] == ["docs/link.md"]
@@ -141,15 +141,15 @@ def test_files_that_are_gone_links_and_patterns_are_told(home: Path) -> None:
     assert "removed: docs/link.md" in done and "removed: docs/sub/dogs.md" in done and "2 removed" in done
 
 
-def test_many_files_that_are_gone_are_counted(home: Path) -> None:
+def test_many_missing_files_are_counted(home: Path) -> None:
     for number in range(14):
         (home / "docs" / f"{number}.md").write_text(f"Number {number}.\n")
     run("index", "docs")
     for number in range(14):
         (home / "docs" / f"{number}.md").unlink()
-    told = run("index", "docs").stdout
-    assert told.count("no longer there") == 10 and "... and 4 more documents without their files" in told
-    assert "14 without their files" in told
+    output = run("index", "docs").stdout
+    assert output.count("no longer there") == 10 and "... and 4 more documents without files" in output
+    assert "14 without files" in output
 
 
 def test_metadata_of_a_run_are_typed_like_front_matter(home: Path) -> None:
@@ -167,13 +167,13 @@ def test_metadata_of_a_run_are_typed_like_front_matter(home: Path) -> None:
     shown = run("info", "--documents").stdout
     assert "metadata: 2 year" in shown and "team: Sales & Law; draft: True" in shown
     for wrong in ("team", "title=x", "date=soon", "=x", "team="):
-        with pytest.raises(UsageError, match="nothing that documents can have"):
+        with pytest.raises(UsageError, match="invalid --meta"):
             run("index", "docs", "--meta", wrong)
     with pytest.raises(UsageError, match="team twice"):
         run("index", "docs", "--meta", "team=a", "--meta", "Team=b")
 
 
-def test_what_a_condition_removes_is_shown_first(home: Path) -> None:
+def test_removal_by_condition_needs_confirmation(home: Path) -> None:
     run("index", "docs/cats.md", "--meta", "team=sales")
     shown = run("remove", "--where", "team = 'sales'")
     assert shown.exit_code == 1 and "would be removed: docs/cats.md" in shown.stdout and "--yes" in shown.stderr
@@ -184,11 +184,11 @@ def test_what_a_condition_removes_is_shown_first(home: Path) -> None:
     assert json.loads(run("info", "--json").stdout)["documents"] == 2
     done = json.loads(run("remove", "docs", "--where", "team = 'sales'", "--yes", "--json").stdout)
     assert done == {"removed": 1, "ids": ["docs/cats.md"], "unknown": []}
-    with pytest.raises(UsageError, match="nothing is named"):
+    with pytest.raises(UsageError, match="missing documents to remove"):
         run("remove")
 
 
-def test_patterns_stand_in_the_configuration(home: Path) -> None:
+def test_patterns_may_be_configured(home: Path) -> None:
     (home / "mergewise.toml").write_text('[index]\nexclude = ["sub/"]\nmeta = ["team=law"]\nyes = true\nsync = true\n')
     done = subprocess.run([COMMAND, "index", "docs"], cwd=home, capture_output=True, text=True)
     assert "removed: docs/sub/dogs.md" in done.stdout and "given metadata" not in done.stdout
@@ -207,7 +207,7 @@ def test_patterns_stand_in_the_configuration(home: Path) -> None:
 
 @pytest.fixture
 def watching(home: Path) -> Iterator[tuple[Path, subprocess.Popen[str]]]:
-    """A process that watches the folder; the index lies in it, so that what it writes must not wake it up."""
+    """Process that watches the folder. The index is inside, and its own writes must not trigger a round."""
     command = [str(COMMAND), "index", "docs", "--watch", "--index", "docs/my.index", "--embedder", "none"]
     with (
         (home / "out").open("w") as out,
@@ -222,37 +222,37 @@ def test_watching_follows_bursts_and_survives_a_round_that_fails(watching: tuple
     home, process = watching
     docs, index = home / "docs", home / "docs" / "my.index"
 
-    def said(text: str) -> bool:
+    def printed(text: str) -> bool:
         return text in (home / "out").read_text()
 
-    assert until(lambda: said("Ctrl-C ends it"))
-    assert said("2 added")
+    assert until(lambda: printed("press Ctrl-C to stop"))
+    assert printed("2 added")
     for number in range(5):
         (docs / f"{number}.md").write_text(f"Number {number}.\n")
     (docs / "cats.md").unlink()
-    assert until(lambda: said("1 removed"))
+    assert until(lambda: printed("1 removed"))
     assert until(lambda: len(mw.open(index)) == 6)
     assert (home / "out").read_text().count("documents in") <= 4
 
     docs_away = {path: path.read_text() for path in docs.rglob("*.md")}
     for path in docs_away:
         path.unlink()
-    assert until(lambda: said("nothing was removed"))
+    assert until(lambda: printed("nothing was removed"))
     for path, text in docs_away.items():
         path.write_text(text)
     (docs / "last.md").write_text("The last one.\n")
     assert until(lambda: len(mw.open(index)) == 7)
     rounds = (home / "out").read_text().count("documents in")
     time.sleep(1.5)
-    assert (home / "out").read_text().count("documents in") <= rounds + 1  # its own writing wakes nobody
+    assert (home / "out").read_text().count("documents in") <= rounds + 1  # its own writes trigger no round
 
     process.send_signal(signal.SIGINT)
     assert process.wait(60) == 0
-    assert said("stopped watching") and "Traceback" not in (home / "out").read_text()
+    assert printed("stopped watching") and "Traceback" not in (home / "out").read_text()
     assert mw.open(index).check() == []
 
 
-def test_an_error_of_any_kind_ends_no_watch(capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_error_ends_the_watch(capsys: pytest.CaptureFixture[str]) -> None:
     def fails() -> None:
         raise RuntimeError("no space left")
 
@@ -264,7 +264,7 @@ def test_watching_needs_its_extra(home: Path, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setitem(sys.modules, "watchfiles", None)
     with pytest.raises(mw.MissingExtra) as error:
         run("index", "docs", "--watch")
-    assert "mergewise[watch]" in error.value.hint
+    assert error.value.hint == install_command("watch")
 
 
 def test_only_folders_are_watched(home: Path) -> None:

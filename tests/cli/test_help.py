@@ -1,4 +1,4 @@
-"""Help texts: the names in them come from the registries, and completion loads none of those for an option's help."""
+"""Help texts: their names come from the registries, and shell completion loads no registry for an option's help."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from mergewise.types import Span
 
 
 def words_of(text: str) -> set[str]:
-    """The names in a help text, without the frame and the punctuation around them."""
+    """Return the words of a help text, without the frame and punctuation."""
     return {word.strip("│,;.:()") for word in text.split()}
 
 
@@ -45,7 +45,7 @@ def test_help_has_every_name(command: str, names: list[str]) -> None:
     assert "{" not in shown.split("Options", 1)[1]
 
 
-def test_a_name_that_is_registered_later_is_in_the_help(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_names_registered_later_are_in_the_help(monkeypatch: pytest.MonkeyPatch) -> None:
     from mergewise.cli import options
 
     options._registered_names.cache_clear()
@@ -62,9 +62,9 @@ def test_completion_of_options_leaves_the_names_out() -> None:
         "print(json.dumps([{item.value: item.help for item in items}, 'mergewise.designs' in sys.modules]))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    told, loaded = json.loads(done.stdout)
-    assert told["--mode"] == "Mode of answering" and told["--budget"].startswith("Maximum tokens of the context;")
-    assert not any("{" in help for help in told.values()) and not loaded
+    helps, loaded = json.loads(done.stdout)
+    assert helps["--mode"] == "Mode of answering" and helps["--budget"].startswith("Maximum tokens of the context;")
+    assert not any("{" in help for help in helps.values()) and not loaded
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class Sizes:
     height: int = 4
 
 
-def test_a_group_of_options_is_flat_on_the_command_line() -> None:
+def test_fields_of_a_record_become_options() -> None:
     areas: list[int] = []
     small = typer.Typer()
 
@@ -88,7 +88,7 @@ def test_a_group_of_options_is_flat_on_the_command_line() -> None:
 
 
 @pytest.mark.parametrize("command", ["ask", "chat", "context"])
-def test_options_stand_in_panels(command: str) -> None:
+def test_options_are_grouped_in_panels(command: str) -> None:
     shown = CliRunner().invoke(app, [command, "--help"], env={"COLUMNS": "300"}).output
     panels = re.split(r"╭─ ([\w ]+?) ─+╮", shown)
     held = dict(zip(panels[1::2], panels[2::2], strict=True))

@@ -1,4 +1,4 @@
-"""Markers from the command line: made by rules, asked, and shown in the trace."""
+"""Markers on the command line: made by rules, used by a question, and shown in the trace."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ def test_the_trace_shows_key_value_and_place(home: Path) -> None:
 
 
 def test_json_has_the_markers(home: Path) -> None:
-    told = json.loads(run("context", QUESTION, "--strategy", "mrag", "--json"))
-    markers = [step["marker"] for step in told["trace"] if "marker" in step]
+    body = json.loads(run("context", QUESTION, "--strategy", "mrag", "--json"))
+    markers = [step["marker"] for step in body["trace"] if "marker" in step]
     assert markers[0]["made"] == "rules" and markers[0]["sentences"][0]["supported"]
-    (grounding,) = [step["grounding"] for step in told["trace"] if "grounding" in step]
+    (grounding,) = [step["grounding"] for step in body["trace"] if "grounding" in step]
     assert grounding["unsupported_share"] == 0 and grounding["written"] == 0
-    assert all(passage["verbatim"] for passage in told["passages"])
+    assert all(passage["verbatim"] for passage in body["passages"])

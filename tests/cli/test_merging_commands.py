@@ -1,4 +1,4 @@
-"""Merging from the command line: the tree of merges, and the models that take part."""
+"""Merging on the command line: the tree of merges, and the models that take part."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_the_trace_is_a_tree(home: Path, strategy: str) -> None:
     assert max(line.count("│") + line.count("    ") for line in done.stdout.splitlines() if "──" in line) >= 2
 
 
-def test_another_strategys_selection_is_merged(home: Path) -> None:
+def test_the_selection_of_another_strategy_is_merged(home: Path) -> None:
     done = run(home, "context", QUESTION, "--strategy", "topk", "--merge-with", "mergerag-sym", "--budget", "60")
     assert done.returncode == 0 and "topk then mergerag-sym" in done.stderr
     assert run(home, "context", QUESTION, "--merge-with", "topk").returncode == 2
@@ -58,6 +58,6 @@ def test_a_chat_model_points(home: Path) -> None:
     assert "point" in done.stdout and "1 call" in done.stdout and len(server.asked) > 0
 
 
-def test_wrong_scorers_are_told(home: Path) -> None:
+def test_invalid_scorers_are_errors(home: Path) -> None:
     done = run(home, "compare", QUESTION, "--scorer", "magic")
     assert done.returncode == 2 and "unknown scorer" in done.stderr and "hf:PATH" in done.stderr

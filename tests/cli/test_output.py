@@ -1,4 +1,4 @@
-"""Single lines for people, and the configuration file, in this process."""
+"""Lines of output for people, and the configuration file."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ CONTEXT = Context("q", "topk", 9, "text", 3, ())
 ANSWER = Answer("q", "yes", (), CONTEXT, Usage(1, 1000, 20), mode="r&b")
 
 
-def test_the_usage_line_names_only_what_there_is_to_say() -> None:
-    assert usage_line(ANSWER, 0, 0) == "r&b: 1 call; 1000 tokens read, 20 written"
-    told = replace(ANSWER, usage=Usage(2, 1000, 20), removed_marks=3, unsupported_extract=0.25, complete=False)
-    assert usage_line(told, 500.0, 1000.0) == (
-        "r&b: 2 calls; 1000 tokens read, 20 written; cost 0.520000; 3 marks that named nothing removed; "
-        "25% of the extract unsupported; cut at the limit of tokens"
+def test_the_usage_line_has_only_applicable_parts() -> None:
+    assert usage_line(ANSWER, 0, 0) == "r&b: 1 call; 1000 input tokens, 20 output tokens"
+    changed = replace(ANSWER, usage=Usage(2, 1000, 20), removed_marks=3, unsupported_extract=0.25, complete=False)
+    assert usage_line(changed, 500.0, 1000.0) == (
+        "r&b: 2 calls; 1000 input tokens, 20 output tokens; cost 0.520000; 3 marks without a source removed; "
+        "25% of the extract unsupported; truncated at the token limit"
     )
 
 
-def test_the_usage_line_names_what_the_sources_do_not_support() -> None:
+def test_the_usage_line_quotes_unsupported_sentences() -> None:
     assert usage_line(replace(ANSWER, unsupported=0.0), 0, 0) == usage_line(ANSWER, 0, 0)
-    told = replace(ANSWER, unsupported=0.5, unverified=("Per built\nit.", "Napoleon sold it."))
-    assert usage_line(told, 0, 0).endswith("; 50% of the answer unsupported: “Per built it.” “Napoleon sold it.”")
+    changed = replace(ANSWER, unsupported=0.5, unverified=("Per built\nit.", "Napoleon sold it."))
+    assert usage_line(changed, 0, 0).endswith("; 50% of the answer unsupported: “Per built it.” “Napoleon sold it.”")
 
 
 def test_a_citation_line_has_the_line_or_the_page() -> None:
@@ -131,7 +131,7 @@ def configured(folder: Path, text: str) -> dict[str, dict[str, object]]:
     return configuration()
 
 
-def test_a_table_stands_before_what_is_for_all_commands(folder: Path) -> None:
+def test_a_table_overrides_options_for_all_commands(folder: Path) -> None:
     assert configuration() == {}
     chosen = configured(folder, 'budget = 100\nindex = "i"\n[ask]\nbudget = 200\nmax-tokens = 5\n')
     assert chosen["ask"] == {"budget": 200, "index_dir": "i", "max_tokens": 5}
@@ -139,6 +139,6 @@ def test_a_table_stands_before_what_is_for_all_commands(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["bugdet = 1", "[asks]\nbudget = 1", "budget ="])
-def test_what_no_command_knows_is_refused(folder: Path, text: str) -> None:
+def test_unknown_options_are_refused(folder: Path, text: str) -> None:
     with pytest.raises(UsageError):
         configured(folder, text)

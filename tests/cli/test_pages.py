@@ -1,4 +1,4 @@
-"""`--html FILE`, as a person types it."""
+"""The option `--html FILE`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("command", ["ask", "context", "compare"])
-def test_the_page_comes_beside_what_is_printed(home: Path, command: str) -> None:
+def test_the_page_is_written_in_addition_to_the_output(home: Path, command: str) -> None:
     done = run(home, command, QUESTION, "--html", f"{command}.html", "--budget", "60")
     assert done.returncode == 0, done.stderr
     assert "sixteen hours" in done.stdout and f"page: {command}.html" in done.stderr
@@ -37,7 +37,7 @@ def test_the_page_comes_beside_what_is_printed(home: Path, command: str) -> None
 
 
 @pytest.mark.parametrize("command", ["ask", "context"])
-def test_the_page_is_written_though_nobody_reads_what_is_printed(home: Path, command: str) -> None:
+def test_the_page_is_written_even_if_the_output_pipe_closes(home: Path, command: str) -> None:
     read, write = os.pipe()
     os.close(read)
     words = [str(COMMAND), command, QUESTION, "--html", f"unread-{command}.html"]
@@ -47,13 +47,13 @@ def test_the_page_is_written_though_nobody_reads_what_is_printed(home: Path, com
     assert Page((home / f"unread-{command}.html").read_text(encoding="utf-8")).one("h1").text == QUESTION
 
 
-def test_json_stays_json(home: Path) -> None:
+def test_json_is_unchanged_with_a_page(home: Path) -> None:
     plain = run(home, "context", QUESTION, "--json")
     assert run(home, "context", QUESTION, "--json", "--html", "c.html").stdout == plain.stdout
 
 
-def test_a_file_that_cannot_be_written_is_named(home: Path) -> None:
+def test_an_unwritable_file_is_an_error(home: Path) -> None:
     done = run(home, "context", QUESTION, "--html", "nowhere/page.html")
     assert done.returncode == 2
-    assert "nowhere/page.html cannot be written: No such file or directory" in done.stderr
-    assert "name a file in a folder that exists" in done.stderr
+    assert "nowhere/page.html: No such file or directory" in done.stderr
+    assert "name a file in an existing folder" in done.stderr

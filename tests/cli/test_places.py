@@ -1,4 +1,4 @@
-"""Where citations lead: paths that open from where the user stands, files that are gone, and addresses on pages."""
+"""Places of citations: paths that open from the working directory, missing files, and links on pages."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ CATS = "# Cats\n\n## Sleep\n\nCats sleep sixteen hours a day.\n"
 
 
 @pytest.fixture(scope="module")
-def standing(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with an index that no test changes."""
-    return indexed(tmp_path_factory.mktemp("standing") / "home")
+def unchanged_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folder with an index that no test changes."""
+    return indexed(tmp_path_factory.mktemp("unchanged_home") / "home")
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ def indexed(folder: Path) -> Path:
 
 
 def printed_place(out: str) -> tuple[str, int]:
-    """The path and the line of the first place in an output, as an editor takes them."""
+    """Return the path and the line of the first place in an output."""
     found = re.search(r"(?m)(?:^|\(|\] )([^():\]\n]+\.md):(\d+)", out)
     assert found is not None, out
     return found[1], int(found[2])
@@ -57,8 +57,8 @@ def printed_place(out: str) -> tuple[str, int]:
         ("docs", ("show", "cats#1:5")),
     ],
 )
-def test_a_place_opens_from_where_the_user_stands(standing: Path, here: str, words: tuple[str, ...]) -> None:
-    home = standing
+def test_a_place_opens_from_the_working_directory(unchanged_home: Path, here: str, words: tuple[str, ...]) -> None:
+    home = unchanged_home
     cwd = home / here
     done = run(cwd, *words, "-i", str(home / "mergewise.index"))
     assert done.returncode == 0, done.stderr
@@ -66,17 +66,17 @@ def test_a_place_opens_from_where_the_user_stands(standing: Path, here: str, wor
     assert (cwd / path).read_text().splitlines()[line - 1] == "Cats sleep sixteen hours a day."
     assert not Path(path).is_absolute() or not (home / "docs/deep er/cats#1.md").is_relative_to(cwd.resolve())
     shown = run(cwd, "show", f"{path}:{line}", "-a", "0", "-i", str(home / "mergewise.index"))
-    assert "> 5 │ Cats sleep sixteen hours a day." in shown.stdout, "what is printed can be opened"
+    assert "> 5 │ Cats sleep sixteen hours a day." in shown.stdout, "`show` opens a printed place"
 
 
-def test_a_file_that_is_gone_is_told(home: Path) -> None:
+def test_a_missing_file_is_marked(home: Path) -> None:
     (home / "docs/deep er/cats#1.md").unlink()
     for words in (("context", "How long do cats sleep?"), ("show", "cats#1:5")):
         assert "docs/deep er/cats#1.md:5 (gone)" in run(home, *words).stdout
     assert "(gone)" not in run(home, "show", "bats:3").stdout
 
 
-def test_a_document_of_ones_own_is_named_by_its_id(tmp_path: Path) -> None:
+def test_a_document_without_a_file_is_named_by_its_id(tmp_path: Path) -> None:
     index = mergewise.open(tmp_path / "i", embedder="none")
     index.add(Document("docs/cats.md", CATS))
     names = DocumentNames(index.files)
@@ -103,8 +103,8 @@ def test_a_page_links_to_the_files(home: Path) -> None:
     assert "/deep%20er/cats%231.md" in page
 
 
-def test_a_page_links_to_nothing_but_regular_files_of_the_index_folder(home: Path, tmp_path: Path) -> None:
-    """Whoever made the index says which files it has."""
+def test_a_page_links_only_to_regular_files_of_the_index_folder(home: Path, tmp_path: Path) -> None:
+    """The author of an index controls the paths of its files."""
     secret = tmp_path / "secret"
     secret.write_text("key")
     (home / "out.md").symlink_to(secret)
@@ -128,7 +128,7 @@ def test_a_page_links_to_nothing_but_regular_files_of_the_index_folder(home: Pat
     assert {href for href in hrefs if not href.startswith(("#", "data:,"))} == {links["good"]}
 
 
-# -- what a name means
+# -- names of documents
 
 
 @pytest.mark.parametrize(
@@ -139,17 +139,17 @@ def test_a_page_links_to_nothing_but_regular_files_of_the_index_folder(home: Pat
         ("BATS", "docs/bats.md"),
         ("bats:3", "docs/bats.md:3"),
         ("its.m", "docs/bits.md"),
-        ("docs/b?ts.md", "'docs/b?ts.md' may be one of 2 documents"),
-        ("b:3", "'b' may be one of 2 documents"),
-        ("docs", "'docs' may be one of 3 documents"),
+        ("docs/b?ts.md", "'docs/b?ts.md' matches 2 documents"),
+        ("b:3", "'b' matches 2 documents"),
+        ("docs", "'docs' matches 3 documents"),
         ("batz.md", "did you mean docs/bats.md"),
-        ("zzzzzz", "`mergewise info --documents` lists them"),
+        ("zzzzzz", "run `mergewise info --documents` to list the ids"),
     ],
 )
-def test_a_name_opens_the_one_document_that_it_may_mean(
-    standing: Path, what: str, says: str, monkeypatch: pytest.MonkeyPatch
+def test_a_name_must_match_exactly_one_document(
+    unchanged_home: Path, what: str, says: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.chdir(standing)
+    monkeypatch.chdir(unchanged_home)
     index = mergewise.open("mergewise.index")
     if says.startswith("docs"):
         doc_id, lines = _meant_document(index, what)
@@ -159,7 +159,7 @@ def test_a_name_opens_the_one_document_that_it_may_mean(
             _meant_document(index, what)
 
 
-def test_a_path_from_here_goes_before_an_id(home: Path) -> None:
+def test_a_path_from_here_has_priority_over_an_id(home: Path) -> None:
     (home / "bats.md").write_text("Other bats.\n")
     assert run(home, "index", "bats.md").returncode == 0
     index = str(home / "mergewise.index")

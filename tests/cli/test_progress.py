@@ -1,4 +1,4 @@
-"""Progress that is true: figures before names, the file at work, a time left by the work of the last minute."""
+"""Progress: figures before names, the current file, and a time left from the work of the last minute."""
 
 from __future__ import annotations
 
@@ -43,35 +43,35 @@ class Clock:
         return self.now
 
 
-def test_without_a_terminal_a_first_line_comes_soon_and_then_one_every_ten_seconds() -> None:
-    """Also while nothing is reported: a step of one large file takes minutes."""
+def test_lines_come_after_one_second_and_then_every_ten_seconds() -> None:
+    """Lines appear even while a step of one large file takes minutes."""
     clock = Clock()
     lines: list[str] = []
     task = TaskState("Indexing", characters, clock)
-    said = ProgressLines(task, lines.append, clock)
+    progress_lines = ProgressLines(task, lines.append, clock)
     task.advance(0, 0, "a.md")
-    said.tick()
+    progress_lines.tick()
     assert lines == [] and FIRST < 2
     clock.now += FIRST
-    said.tick()
+    progress_lines.tick()
     assert lines == ["Indexing: a.md"]
     task.advance(0, 2_000_000, "b.md")
     clock.now += SECONDS / 2
     task.advance(250_000, 2_000_000, "c.md")
-    said.tick()
+    progress_lines.tick()
     assert len(lines) == 1
     for _ in range(2):
         clock.now += SECONDS / 2
-        said.tick()
+        progress_lines.tick()
     assert lines[1:] == ["Indexing: 12 %, 0.2 of 2.0 million characters, about 30 s left: c.md"]
     clock.now += SECONDS
     task.advance(500_000, 2_000_000, "d.md")
-    said.tick()
+    progress_lines.tick()
     assert lines[2:] == ["Indexing: 25 %, 0.5 of 2.0 million characters, about 75 s left: d.md"]
 
 
-def test_the_time_left_is_told_by_the_work_of_the_last_minute() -> None:
-    """An hour at a tenth of the speed says nothing of what is to come."""
+def test_the_time_left_depends_on_the_last_minute() -> None:
+    """An hour at a tenth of the current speed does not affect the time left."""
     clock = Clock()
     task = TaskState("Indexing", characters, clock)
     task.advance(0, 100_000, "a")
@@ -98,7 +98,7 @@ def test_the_time_before_the_amount_of_work_is_known_does_not_count() -> None:
     assert task.seconds_left() == 10.0
 
 
-def test_the_time_left_runs_down_within_a_long_step_and_never_below_nothing() -> None:
+def test_the_time_left_decreases_within_a_long_step_and_stays_positive() -> None:
     clock = Clock()
     task = TaskState("Indexing", characters, clock)
     task.advance(0, 1000, "a")
@@ -111,8 +111,8 @@ def test_the_time_left_runs_down_within_a_long_step_and_never_below_nothing() ->
 
 
 @given(st.lists(st.tuples(st.floats(0, 200), st.integers(-50, 50)), max_size=30), st.integers(1, 2000))
-def test_a_time_left_is_a_time_whatever_happens(steps: list[tuple[float, int]], total: int) -> None:
-    """Also where another part of the task begins at nothing, as each view of an index does."""
+def test_the_time_left_is_always_valid(steps: list[tuple[float, int]], total: int) -> None:
+    """The total may start again at 0, as it does for each view of an index."""
     clock = Clock()
     task = TaskState("Indexing", characters, clock)
     for passed, more in steps:
@@ -126,7 +126,7 @@ def test_a_time_left_is_a_time_whatever_happens(steps: list[tuple[float, int]], 
 
 
 @given(st.integers(20, 200), st.text(min_size=1, max_size=150), st.integers(0, 10_000_000))
-def test_figures_never_give_way_to_a_name(width: int, name: str, done: int) -> None:
+def test_figures_have_priority_over_the_name(width: int, name: str, done: int) -> None:
     clock = Clock()
     task = TaskState("Indexing", characters, clock)
     task.advance(0, 10_000_000, name)
@@ -141,13 +141,13 @@ def test_figures_never_give_way_to_a_name(width: int, name: str, done: int) -> N
 
 
 @given(st.text(max_size=40), st.integers(2, 30))
-def test_of_a_long_name_its_end_is_shown(name: str, width: int) -> None:
+def test_a_long_name_is_cut_at_its_start(name: str, width: int) -> None:
     shown = end_of(name, width)
     assert cell_len(shown) <= width
     assert shown == name or (shown.startswith("…") and name.endswith(shown[1:]))
 
 
-def test_lengths_of_time_and_amounts_of_work() -> None:
+def test_durations_and_amounts() -> None:
     assert [duration(seconds) for seconds in (3, 89, 180, 5400, 6000)] == [
         "3 s",
         "89 s",
@@ -159,7 +159,7 @@ def test_lengths_of_time_and_amounts_of_work() -> None:
     assert (items(0, 0), items(3, 20)) == ("", "3 of 20")
 
 
-def test_nothing_is_said_of_work_that_is_quick(capsys: pytest.CaptureFixture[str]) -> None:
+def test_quick_work_prints_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     with progress("Indexing", characters) as advance:
         advance(1, 2, "a.md")
     assert capsys.readouterr().err == ""
@@ -174,9 +174,9 @@ def test_lines_come_while_one_step_takes_long(
     with progress("Indexing", characters) as advance:
         advance(0, 0, "large.txt")
         until = time.monotonic() + 20
-        while not (said := capsys.readouterr().err) and time.monotonic() < until:
+        while not (output := capsys.readouterr().err) and time.monotonic() < until:
             time.sleep(0.01)
-    assert said == "Indexing: large.txt\n"
+    assert output == "Indexing: large.txt\n"
 
 
 def test_a_terminal_gets_a_bar(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -204,19 +204,19 @@ with progress("Indexing", characters) as advance:
 
 
 def test_a_terminal_of_80_columns_shows_all_figures_on_one_line(tmp_path: Path) -> None:
-    """What a terminal gets, recorded: no line is longer than it is wide, and the figures stand in it."""
+    """Record a terminal: no line is wider than the terminal, and all lines have the figures."""
     shown = recorded([sys.executable, "-c", TERMINAL])
     frames = [frame for frame in re.split(r"[\r\n]+", re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown)) if frame.strip()]
     assert frames and all(cell_len(frame) <= 80 for frame in frames)
-    told = [
+    frames_with_figures = [
         frame for frame in frames if re.search(r"\d+ %, \d\.\d of 3\.5 million characters, about \d+ s left", frame)
     ]
-    assert told and all(frame.endswith("manual.md") for frame in told if "…" in frame)
-    assert any("…" in frame for frame in told)
+    assert frames_with_figures and all(frame.endswith("manual.md") for frame in frames_with_figures if "…" in frame)
+    assert any("…" in frame for frame in frames_with_figures)
 
 
 def recorded(command: list[str]) -> str:
-    """What a program writes to a terminal of 80 columns."""
+    """Record the output of a program in a terminal of 80 columns."""
     master, slave = pty.openpty()
     environment = {**os.environ, "COLUMNS": "80", "LINES": "24", "TERM": "xterm-256color"}
     with subprocess.Popen(command, stdin=slave, stdout=slave, stderr=slave, env=environment):

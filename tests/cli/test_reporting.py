@@ -1,4 +1,4 @@
-"""`report`: what it prints, the files that it writes, and what it refuses."""
+"""The command `report`: its output, its files and its errors."""
 
 from __future__ import annotations
 
@@ -40,24 +40,24 @@ def test_all_files_are_written(folder: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     names = {"--html": "p.html", "--md": "t.md", "--csv": "f.csv"}
     options = [part for option, name in names.items() for part in (option, str(out / name))]
-    told = run(str(folder), *options, "--svg", str(out / "curves"), "--metric", "all")
+    printed = run(str(folder), *options, "--svg", str(out / "curves"), "--metric", "all")
     assert all((out / name).stat().st_size > 500 for name in names.values())
     assert [one.name for one in sorted((out / "curves").iterdir())] == [
         "curves-2wiki.svg", "curves-mean-of-all-sets.svg", "curves-towns.svg"
     ]  # fmt: skip
-    assert "written: " in told and (out / "p.html").read_text().startswith("<!doctype html>")
+    assert "written: " in printed and (out / "p.html").read_text().startswith("<!doctype html>")
     # two runs of the same rows give the same bytes
     run(str(folder), "--html", str(out / "again.html"), "--metric", "all")
     assert (out / "again.html").read_bytes() == (out / "p.html").read_bytes()
 
 
-def test_what_cannot_be_reported_is_told(folder: Path, tmp_path: Path) -> None:
+def test_invalid_runs_and_options_are_errors(folder: Path, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="is no run"):
         run(str(tmp_path / "nothing"))
     with pytest.raises(UsageError, match="unknown table 'mrag-9'"):
         run(str(folder), "--table", "mrag-9")
     (tmp_path / "file").write_text("")
-    with pytest.raises(UsageError, match="cannot be written"):
+    with pytest.raises(UsageError, match="cannot write"):
         run(str(folder), "--md", str(tmp_path / "file" / "t.md"))
     with pytest.raises(UsageError, match="no score is called 'evidenz'"):
         run(str(folder), "--metric", "evidenz")

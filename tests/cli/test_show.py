@@ -1,4 +1,4 @@
-"""`show`, and what is remembered of the last answer."""
+"""The command `show`, and the saved last answer."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_an_id_opens_a_document_or_lines_of_it(home: Path, what: str, numbers: l
     assert [int(line[-1]) for line in lines if line[0] == ">"] == marked
 
 
-def test_a_part_of_a_line_stands_between_signs(home: Path) -> None:
+def test_a_part_of_a_line_is_marked(home: Path) -> None:
     answered = run(home, "ask", "Which page says more?", "--where", "id = 'a.pdf'")
     assert answered.returncode == 0, answered.stdout
     (home / "long.md").write_text("Birds eat seeds. Fish drink water. Snails carry houses.\n")
@@ -94,15 +94,15 @@ def test_a_page_is_named(home: Path) -> None:
     ("what", "says"),
     [
         ("99", "no number 99"),
-        ("nope.md", "no document has the id 'nope.md'"),
+        ("nope.md", "unknown document: 'nope.md'"),
         ("docs/cat.md:3", "did you mean docs/cats.md?"),
         ("kats.md", "did you mean docs/cats.md?"),
         ("docs/cats.md:400", "has 11 lines"),
-        ("docs/cats.md:0", "no document has the id"),
-        ("docs/cats.md:9-x", "no document has the id"),
+        ("docs/cats.md:0", "unknown document"),
+        ("docs/cats.md:9-x", "unknown document"),
     ],
 )
-def test_what_there_is_not_is_said(home: Path, what: str, says: str) -> None:
+def test_unknown_names_are_errors(home: Path, what: str, says: str) -> None:
     run(home, "ask", "How long do cats sleep?")
     done = run(home, "show", what)
     assert done.returncode == 2 and says in done.stderr and "Traceback" not in done.stderr
@@ -110,10 +110,10 @@ def test_what_there_is_not_is_said(home: Path, what: str, says: str) -> None:
 
 def test_without_a_last_answer(home: Path, tmp_path: Path) -> None:
     done = run(home, "show", "3", XDG_STATE_HOME=str(tmp_path))
-    assert done.returncode == 2 and "no answer of this index is remembered" in done.stderr
+    assert done.returncode == 2 and "no last answer of this index" in done.stderr
 
 
-def test_a_document_that_changed_is_not_quoted_wrongly(tmp_path: Path) -> None:
+def test_a_changed_document_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "a.md").write_text("Cats eat fish.\n")
     for text in ("Cats eat fish.\n", "Dogs eat meat. Cats eat fish.\n"):
         (tmp_path / "a.md").write_text(text)
@@ -139,7 +139,7 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "state"
 
 
-def test_citations_stand_before_passages(state: Path, tmp_path: Path) -> None:
+def test_citations_override_passages(state: Path, tmp_path: Path) -> None:
     cited = Answer(
         "q", "a", (Citation(1, "t", Span("d", 1, 2), "T"), Citation(1, "long", Span("d", 3, 4), "T")), CONTEXT
     )
@@ -155,13 +155,13 @@ def test_citations_stand_before_passages(state: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.name != "posix", reason="modes are those of POSIX")
-def test_only_its_user_can_read_it(state: Path, tmp_path: Path) -> None:
+def test_the_last_answer_is_private(state: Path, tmp_path: Path) -> None:
     last.save(tmp_path, last.of_context(CONTEXT))
     (file,) = (state / "mergewise/last").iterdir()
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
 
 
-def test_many_at_once_leave_one_whole_answer(state: Path, tmp_path: Path) -> None:
+def test_concurrent_saves_leave_one_complete_answer(state: Path, tmp_path: Path) -> None:
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda i: last.save(tmp_path, last.Last(f"q{i}", {1: [(SPAN, None)] * i})), range(40)))
     kept = last.load(tmp_path)
@@ -169,7 +169,7 @@ def test_many_at_once_leave_one_whole_answer(state: Path, tmp_path: Path) -> Non
     assert len(list((state / "mergewise/last").iterdir())) == 1
 
 
-def test_what_cannot_be_written_or_read_is_no_error(
+def test_unreadable_or_unwritable_state_is_ignored(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, state: Path
 ) -> None:
     last.save(tmp_path, last.of_context(CONTEXT))

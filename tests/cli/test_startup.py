@@ -1,4 +1,4 @@
-"""What a command does not import: seconds that nobody gets anything for."""
+"""Start-up time: commands do not import modules that they do not need."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def modules_after(cwd: Path, *words: str) -> set[str]:
     return set(json.loads(done.stderr.splitlines()[-1]))
 
 
-def test_info_searches_nothing(index: Path) -> None:
+def test_info_imports_no_search(index: Path) -> None:
     loaded = modules_after(index.parent, "info", "--index", str(index))
     assert "lancedb.table" in loaded
     assert not loaded & (HEAVY | SEARCH | {"rich.console"})
@@ -52,7 +52,7 @@ def test_info_searches_nothing(index: Path) -> None:
 
 
 @pytest.mark.parametrize("command", ["ask", "context"])
-def test_a_question_reads_no_files(index: Path, command: str) -> None:
+def test_a_question_imports_no_readers(index: Path, command: str) -> None:
     loaded = modules_after(index.parent, command, "How long do cats sleep?", "--index", str(index))
     assert "onnxruntime" in loaded
     assert not loaded & (HEAVY | {"mergewise.index.pipeline", "rich.console"})
@@ -64,8 +64,8 @@ def test_the_version_needs_no_index(tmp_path: Path) -> None:
     )
 
 
-def test_leaving_at_once_loses_no_output(index: Path) -> None:
-    """More than a pipe holds, to a reader that is slow to begin, and the exit code."""
+def test_quick_exit_loses_no_output(index: Path) -> None:
+    """The output exceeds the pipe's buffer, and its reader starts late."""
     code = "from mergewise.cli.main import main; main()"
     text = "\n".join(f"How long do cats sleep, asked {i} times?" for i in range(60))
     words = [sys.executable, "-c", code, "context", "-", "--json", "--index", str(index)]
@@ -75,7 +75,7 @@ def test_leaving_at_once_loses_no_output(index: Path) -> None:
     assert [row["line"] for row in rows] == list(range(1, 61))
 
 
-def test_a_reader_that_has_gone_is_no_traceback(index: Path) -> None:
+def test_a_closed_pipe_causes_no_traceback(index: Path) -> None:
     code = "from mergewise.cli.main import main; main()"
     words = [sys.executable, "-c", code, "context", "How long do cats sleep?", "--index", str(index)]
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:

@@ -1,4 +1,4 @@
-"""An answer of several streams on a terminal, and where there are no colours."""
+"""An answer of several streams, with and without colours."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`train utility`: what is asked for, what is refused, what goes on; the model is given here, and no torch is needed."""
+"""The command `train utility`: labels, settings and errors. A stub replaces the model, so torch is not needed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mergewise.designs.aed.training.candidates import TrainCandidate, reader_pro
 from mergewise.designs.aed.training.labels import LabelStore
 from mergewise.designs.aed.training.trainer import PRESETS, TrainSettings
 from mergewise.designs.aed.training.utility import TrainingReport
-from mergewise.errors import MissingExtra, UsageError
+from mergewise.errors import MissingExtra, UsageError, install_command
 
 RUNNER = CliRunner()
 FEW = ["--passages", "2", "--triplets", "2", "--labels-only", "--split", "all"]
@@ -43,32 +43,28 @@ def run(place: Path, out: Path, *words: str) -> str:
     return done.output
 
 
-def test_labels_are_made_and_go_on(place: Path, tmp_path: Path) -> None:
+def test_labelling_continues_where_it_stopped(place: Path, tmp_path: Path) -> None:
     assert "2 questions labelled" in run(place, tmp_path, "--chat", "hf:x", *FEW, "--limit", "2")
     assert "4 questions labelled" in run(place, tmp_path, "--chat", "hf:x", *FEW)
     found = LabelStore(tmp_path / "labels").read(["passages", "triplets", "generated"])
     assert {one.example.id for one in found} == TOWNS.keys()
 
 
-def test_what_does_not_fit_into_the_window_is_told(
-    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_candidates_over_the_window_are_reported(place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = "Belford is a town that was founded by Cole long ago."
     with_text = reader().prompt(
         reader_prompt("Who founded Belford?", TrainCandidate("passages", "Belford", (), text, 0.0))
     )
     monkeypatch.setattr("mergewise.models.load_causal", lambda spec: reader(window=len(with_text)))
-    said = " ".join(run(place, tmp_path / "cut", "--chat", "hf:x", *FEW).split())
-    assert "6 questions labelled" in said and "candidates do not fit into the window of scripted" in said
+    printed = " ".join(run(place, tmp_path / "cut", "--chat", "hf:x", *FEW).split())
+    assert "6 questions labelled" in printed and "candidates exceed the window of scripted" in printed
     alone = reader().prompt(reader_prompt("Who founded Belford?", None))
     monkeypatch.setattr("mergewise.models.load_causal", lambda spec: reader(window=len(alone) + 2))
-    said = " ".join(run(place, tmp_path / "none", "--chat", "hf:x", *FEW).split())
-    assert "0 questions labelled" in said and "6 questions have no labels" in said
+    printed = " ".join(run(place, tmp_path / "none", "--chat", "hf:x", *FEW).split())
+    assert "0 questions labelled" in printed and "6 questions have no labels" in printed
 
 
-def test_a_training_s_settings_are_those_of_the_options(
-    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_options_set_the_training_settings(place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     given: list[TrainSettings] = []
 
     def train(labels: object, kinds: object, base: str, settings: TrainSettings, *rest: object) -> TrainingReport:
@@ -81,15 +77,17 @@ def test_a_training_s_settings_are_those_of_the_options(
     monkeypatch.setattr("mergewise.designs.aed.training.bases.check_packages", lambda: None)
     config = tmp_path / "training.toml"
     config.write_text('best = 3\ndrawn = 2\nwarmup = 0.25\nquestions = "solved"\npassages = 9\ntriplets = 0\n')
-    said = run(place, tmp_path, "--chat", "hf:x", "--passages", "1", "--config", str(config))
-    assert "the predictor reads the first 256 tokens alone of 4 of 9 candidates" in " ".join(said.split())
+    printed = run(place, tmp_path, "--chat", "hf:x", "--passages", "1", "--config", str(config))
+    assert "4 of 9 candidates are too long: the predictor reads only their first 256 tokens" in " ".join(
+        printed.split()
+    )
     assert given == [TrainSettings(best=3, drawn=2, warmup=0.25, questions="solved")]
     assert len(list((tmp_path / "labels/solved.passages.generated").iterdir())) == 3  # the first half
     run(place, tmp_path, "--chat", "hf:x", "--passages", "1", "--triplets", "0", "--preset", "paper")
     assert given[1] == PRESETS["paper"]
 
 
-def test_the_dev_split_is_for_training_and_some_questions_for_nobody(place: Path, tmp_path: Path) -> None:
+def test_training_uses_the_dev_split_without_excluded_questions(place: Path, tmp_path: Path) -> None:
     (tmp_path / "not.txt").write_text("  who founded  ARDEN?\n", encoding="utf-8")
     words = ["--chat", "hf:x", "--passages", "1", "--triplets", "0", "--labels-only"]
     run(place, tmp_path, *words, "--labels", str(tmp_path / "own"), "--except", str(tmp_path / "not.txt"))
@@ -98,24 +96,24 @@ def test_the_dev_split_is_for_training_and_some_questions_for_nobody(place: Path
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "expected"),
     [
         (FEW, "causal model"),
         ([*FEW, "--chat", "hf:x", "--split", "third"], "unknown split"),
-        ([*FEW, "--chat", "hf:x", "--except", "nowhere.txt"], "cannot be read"),
+        ([*FEW, "--chat", "hf:x", "--except", "nowhere.txt"], "cannot read"),
         (["--preset", "other"], "unknown preset"),
         (["--base", "none"], "unknown base"),
         (["--config", "nowhere.toml"], "cannot be read"),
     ],
 )
-def test_what_cannot_be_is_refused(place: Path, tmp_path: Path, words: list[str], told: str) -> None:
-    with pytest.raises(UsageError, match=told):
+def test_invalid_options_are_refused(place: Path, tmp_path: Path, words: list[str], expected: str) -> None:
+    with pytest.raises(UsageError, match=expected):
         run(place, tmp_path, *words)
     assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize(
-    ("line", "told"),
+    ("line", "expected"),
     [
         ('level = "high"', "level"),
         ("rate = 0", "rate"),
@@ -127,28 +125,28 @@ def test_what_cannot_be_is_refused(place: Path, tmp_path: Path, words: list[str]
         ("rates = 1\nbest = 2", "unknown settings: rates"),
     ],
 )
-def test_settings_of_a_file_are_checked(place: Path, tmp_path: Path, line: str, told: str) -> None:
+def test_settings_of_a_file_are_checked(place: Path, tmp_path: Path, line: str, expected: str) -> None:
     config = tmp_path / "training.toml"
     config.write_text(line)
-    with pytest.raises(UsageError, match=told) as raised:
+    with pytest.raises(UsageError, match=expected) as raised:
         run(place, tmp_path / "out", "--chat", "hf:x", "--config", str(config))
-    if "unknown" in told:
+    if "unknown" in expected:
         assert "alpha, batch, best, drawn" in raised.value.hint
     assert not (tmp_path / "out").exists()
 
 
-def test_labels_want_questions(tmp_path: Path) -> None:
+def test_labels_need_questions(tmp_path: Path) -> None:
     done = RUNNER.invoke(app, ["train", "utility", "--out", str(tmp_path), "--labels-only"])
     assert isinstance(done.exception, UsageError) and "no questions" in done.exception.message
 
 
-def test_without_its_packages_training_says_so_before_it_labels(
+def test_missing_packages_are_reported_before_labelling(
     place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mergewise.designs.aed.training.bases.find_spec", lambda name: None)
-    with pytest.raises(MissingExtra) as told:
+    with pytest.raises(MissingExtra) as raised:
         run(place, tmp_path, "--chat", "hf:x")
-    assert "mergewise[train]" in told.value.hint and not list(tmp_path.iterdir())
+    assert raised.value.hint == install_command("train") and not list(tmp_path.iterdir())
 
 
 def test_gainrag_has_no_triplets(place: Path, tmp_path: Path) -> None:

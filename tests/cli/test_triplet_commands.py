@@ -1,4 +1,4 @@
-"""Triplets from the command line: made by rules or by a chat model, what they will cost, their state, and the trace."""
+"""Triplets on the command line: made by rules or a chat model, their estimated cost, their state and the trace."""
 
 from __future__ import annotations
 
@@ -45,20 +45,20 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ChatServer]:
         yield server
 
 
-def of_its_own(*words: str) -> str:
-    """The command in a process of its own, which takes its connections along when it ends."""
+def run_separately(*words: str) -> str:
+    """Run the command in a separate process, whose connections end with it."""
     done = run_text(words)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
 
-def test_by_rules_they_are_a_stream_that_the_trace_shows(home: Path) -> None:
+def test_triplets_by_rules_appear_in_the_trace(home: Path) -> None:
     run(*INDEX, "--set", "triplet.longest=20")
     shown = run("context", QUESTION, "--strategy", "aed(longest=20)", "--trace")
     assert "Norrby Mill | built by | Ella Stone" in shown and "(written, not quoted)" in shown
     assert "triplets by rules" in shown and "from mill.md:3" in shown
-    told = json.loads(run("context", QUESTION, "--strategy", "aed(longest=20)", "--json"))
-    sets = [step["triplets"] for step in told["trace"] if "triplets" in step]
+    body = json.loads(run("context", QUESTION, "--strategy", "aed(longest=20)", "--json"))
+    sets = [step["triplets"] for step in body["trace"] if "triplets" in step]
     assert sets[0]["made"] == "rules" and {"head", "relation", "tail", "span"} == sets[0]["triplets"][0].keys()
     report = json.loads(run("info", "--triplets", "--json"))
     assert report["made"] == {"rules": report["triplets"]} and report["triplets"] > 2 and report["calls"] == 0
@@ -68,40 +68,38 @@ def test_by_rules_they_are_a_stream_that_the_trace_shows(home: Path) -> None:
     run("check")
 
 
-def test_a_chat_model_says_what_it_costs_and_is_asked_once(
+def test_the_cost_is_estimated_and_the_chat_model_asked_once(
     home: Path, server: ChatServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MERGEWISE_PRICE_IN", "1")
     monkeypatch.setenv("MERGEWISE_PRICE_OUT", "2")
     chat = ("--chat", "openai:m", "--set", "triplet.longest=20", "--set", "triplet.attempts=1")
-    told = json.loads(of_its_own(*INDEX, *chat, "--dry-run", "--json"))
-    assert told["documents"] == 1 and told["calls"] >= 1 and told["cost"] > 0 and not server.asked
-    of_its_own(*INDEX, *chat)
-    assert len(server.asked) == told["calls"]
+    body = json.loads(run_separately(*INDEX, *chat, "--dry-run", "--json"))
+    assert body["documents"] == 1 and body["calls"] >= 1 and body["cost"] > 0 and not server.asked
+    run_separately(*INDEX, *chat)
+    assert len(server.asked) == body["calls"]
     report = json.loads(run("info", "--triplets", "--json"))
-    assert report["made"] == {"model": report["triplets"]} and report["calls"] == told["calls"]
+    assert report["made"] == {"model": report["triplets"]} and report["calls"] == body["calls"]
     assert "by model" in run("info", "--triplets")
-    of_its_own(*INDEX, *chat)
-    assert len(server.asked) == told["calls"], "nothing is paid twice"
-    told = json.loads(of_its_own(*INDEX, *chat, "--dry-run", "--json"))
-    assert told["calls"] == 0
+    run_separately(*INDEX, *chat)
+    assert len(server.asked) == body["calls"], "nothing is paid twice"
+    body = json.loads(run_separately(*INDEX, *chat, "--dry-run", "--json"))
+    assert body["calls"] == 0
 
 
-def test_an_index_without_them_says_how_to_get_them(home: Path) -> None:
+def test_error_without_triplets_names_the_command(home: Path) -> None:
     run("index", "mill.md", "--embedder", "none")
     result = CliRunner().invoke(app, ["info", "--triplets"])
     assert isinstance(result.exception, UsageError) and "--views leaf,triplet" in result.exception.hint
     result = CliRunner().invoke(app, ["info", "--view", "leaf"])
-    assert isinstance(result.exception, UsageError) and "the view 'leaf' has no report" in result.exception.message
+    assert isinstance(result.exception, UsageError) and "no report for the view 'leaf'" in result.exception.message
     assert "marker, triplet" in result.exception.hint
     result = CliRunner().invoke(app, ["info", "--view", "nope"])
     assert isinstance(result.exception, UsageError) and "unknown view 'nope'" in result.exception.message
 
 
-def test_a_run_without_a_folder_writes_what_was_left_by_the_chat_model_that_is_named(
-    home: Path, server: ChatServer
-) -> None:
-    of_its_own(*INDEX, "--chat", "openai:m", "--embed", "later")
+def test_a_run_without_a_folder_writes_the_missing_triplets(home: Path, server: ChatServer) -> None:
+    run_separately(*INDEX, "--chat", "openai:m", "--embed", "later")
     assert not server.asked
-    of_its_own("index", "--chat", "openai:m")
+    run_separately("index", "--chat", "openai:m")
     assert json.loads(run("info", "--triplets", "--json"))["calls"] == len(server.asked) > 0

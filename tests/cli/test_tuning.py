@@ -1,4 +1,4 @@
-"""`questions` and `tune` as a person types them, and what they write in the configuration."""
+"""The commands `questions` and `tune`, and the configuration that they write."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with mergewise.open(folder / "mine", embedder="none") as index:
         text = "{0} is a quiet river town. The tower of {0} was designed by Mason {0}y."
         index.add(Document(f"{town}.md", text.format(town), town) for town in TOWNS)
-        # so that no name leads to one place alone
+        # so that no name identifies a single place
         other = "Who walks about {}, a town with a tower, asks for the designer of its fair."
         index.add(Document(f"{town}-fair.md", other.format(town)) for town in TOWNS)
     return folder
@@ -57,20 +57,20 @@ def asked(path: Path) -> None:
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
 
 
-def test_questions_are_made_and_refused_by_tune(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tune_refuses_made_questions(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     out = json.loads(run("questions", "mine", "-n", "12", "--out", "made.jsonl", "--json"))
     assert out["questions"] == 12 and sum(out["kinds"].values()) == 12
     monkeypatch.setattr(sys.modules["mergewise.evaluate.tuning.tune"], "FEWEST", 12)
     with pytest.raises(UsageError, match="12 of 12 questions are made ones") as caught:
         run("tune", "made.jsonl", "-i", "mine")
     assert "--trust-made" in str(caught.value.hint)
-    with pytest.raises(UsageError, match=r"made.jsonl is there already"):
+    with pytest.raises(UsageError, match=r"file exists: .*made.jsonl"):
         run("questions", "mine", "--out", "made.jsonl")
-    with pytest.raises(UsageError, match="no file for the questions"):
+    with pytest.raises(UsageError, match="missing output file"):
         run("questions", "mine")
 
 
-def test_tune_says_keep_the_defaults_and_writes_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tune_keeps_the_defaults_and_writes_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked(folder / "own.jsonl")
     words = ("tune", "own.jsonl", "-i", "mine", "-s", "topk", "-b", "40", "--metric", "answer", "--write", "new.toml")
     out = run(*words)
@@ -87,7 +87,7 @@ def better(more: Point) -> TuningReport:
     return TuningReport("weave", "evidence", 384, more, held_out, 150, 150, [])
 
 
-def test_what_tune_found_is_what_the_configuration_says(
+def test_the_configuration_reproduces_the_result_of_tune(
     folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     point = Point("weave", {"strategy": {"k": 90, "redundancy": False}, "search": {"weight": 0.5, "depth": 200}})
@@ -101,16 +101,14 @@ def test_what_tune_found_is_what_the_configuration_says(
         assert known[command]["search"] == "weight=0.5, depth=200"
     assert known["context"]["strategy"] == "weave(k=90, redundancy=false)"
     monkeypatch.chdir(tmp_path)
-    said = ("--search", known["context"]["search"], "-s", known["context"]["strategy"])
+    options = ("--search", known["context"]["search"], "-s", known["context"]["strategy"])
     context = json.loads(
-        run("context", "Who designed the tower of Arden?", "-i", str(folder / "mine"), *said, "--json")
+        run("context", "Who designed the tower of Arden?", "-i", str(folder / "mine"), *options, "--json")
     )
     assert context["strategy"] == "weave(k=90, redundancy=false)" and "Mason Ardeny" in context["text"]
 
 
-def test_fitted_weights_are_a_file_that_questions_take(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_fitted_weights_are_used_by_questions(folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     weights = {**WEIGHTS, "cosine": 3.25}
     report = WeightsReport(
         better(Point("weave", {"weights": {"pull": 0.1}})), weights, "calibrated:1,-2:http:localhost"
@@ -132,12 +130,12 @@ def test_fitted_weights_are_a_file_that_questions_take(
     monkeypatch.setattr(library, "serve_index", lambda index, *more, **options: served.append(index.state()))
     run("mcp", "-i", "mine", "--search", "weight=0.5")
     assert served[0].models.weights == pytest.approx(weights, rel=1e-3) and served[0].settings.weight == 0.5
-    with pytest.raises(UsageError, match="is there already"):
+    with pytest.raises(UsageError, match="file exists"):
         run("tune", "own.jsonl", "-i", "mine", "--fit", str(file))
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("[weave]\ncosin = 1", "unknown feature of weave: cosin"),
         ("[weave]\ncosine = 1e9", "cosine is 1000000000.0"),
@@ -146,15 +144,15 @@ def test_fitted_weights_are_a_file_that_questions_take(
         ("[weave", "cannot be read"),
     ],
 )
-def test_a_wrong_file_of_weights_is_named(folder: Path, tmp_path: Path, text: str, said: str) -> None:
+def test_a_wrong_file_of_weights_is_named(folder: Path, tmp_path: Path, text: str, message: str) -> None:
     (tmp_path / "w.toml").write_text(text)
-    with pytest.raises(UsageError, match=said):
+    with pytest.raises(UsageError, match=message):
         mergewise.open(folder / "mine", weights=tmp_path / "w.toml", create=False)
     with pytest.raises(UsageError, match="cannot be read"):
         mergewise.open(folder / "mine", weights=tmp_path / "none.toml", create=False)
 
 
-def test_a_search_is_told_by_a_text() -> None:
+def test_search_settings_are_parsed() -> None:
     assert search_settings(None) == SearchSettings()
     assert search_settings("weight=0.5, depth=200") == SearchSettings(weight=0.5, depth=200)
     for wrong in ("weight=2", "breadth=1", "weight"):
@@ -166,5 +164,5 @@ def test_a_search_is_told_by_a_text() -> None:
 def test_times(text: str, seconds: float) -> None:
     assert parse_time(text) == seconds
     for wrong in ("", "soon", "0m", "-5m", "99999h"):
-        with pytest.raises(UsageError, match="no time to tune"):
+        with pytest.raises(UsageError, match="invalid time"):
             parse_time(wrong)

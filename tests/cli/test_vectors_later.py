@@ -1,4 +1,4 @@
-"""Vectors that come later, from the command line: left, gone on with, broken off, and told of."""
+"""Vectors that are computed later, on the command line: skipped, continued, interrupted and reported."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mergewise.index import pipeline, vectors
 from mergewise.models.minilm import MiniLM
 from mergewise.protocols import FloatArray
 
-WAITING = "vectors: 0 of 4 leaves; `mergewise index` goes on with them"
+WAITING = "vectors: 0 of 4 leaves; run `mergewise index` to continue"
 
 
 def run(*words: str) -> Result:
@@ -24,7 +24,7 @@ def run(*words: str) -> Result:
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A working directory with a folder of four short documents."""
+    """Working directory with a folder of four short documents."""
     docs = tmp_path / "docs"
     docs.mkdir()
     for number, animal in enumerate(("cat", "dog", "owl", "fox")):
@@ -37,7 +37,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_vectors_are_left_and_made_by_the_next_run(home: Path) -> None:
+def test_the_next_run_makes_missing_vectors(home: Path) -> None:
     left = run("index", "docs", "--embed", "later")
     assert "4 added" in left.stdout and WAITING in left.stderr
     assert WAITING in run("info").stdout
@@ -51,14 +51,14 @@ def test_vectors_are_left_and_made_by_the_next_run(home: Path) -> None:
     assert run("check").exit_code == 0
 
 
-def test_indexing_again_goes_on_too(home: Path) -> None:
+def test_indexing_again_continues(home: Path) -> None:
     run("index", "docs", "--embed", "later")
     again = run("index", "docs")
     assert "4 unchanged" in again.stdout and "vectors" not in again.stderr
     assert json.loads(run("info", "--json").stdout)["vectors"]["waiting"] == 0
 
 
-def test_ctrl_c_says_what_is_kept_and_how_to_go_on(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ctrl_c_reports_saved_work_and_the_next_command(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     embed, calls = MiniLM.embed_parts, []
 
     def interrupted(
@@ -73,24 +73,24 @@ def test_ctrl_c_says_what_is_kept_and_how_to_go_on(home: Path, monkeypatch: pyte
         patched.setattr(MiniLM, "embed_parts", interrupted)
         broken = CliRunner().invoke(app, ["index", "docs"])
     assert broken.exit_code != 0
-    assert "mergewise: interrupted: 4 documents are kept, 2 of 4 leaves with vectors" in broken.stderr
-    assert "run the same command again to go on" in broken.stderr
+    assert "mergewise: interrupted: 4 documents saved, 2 of 4 leaves with vectors" in broken.stderr
+    assert "run the same command again to continue" in broken.stderr
     assert "vectors: 2 of 4 leaves" in run("info").stdout
     assert "4 unchanged" in run("index", "docs").stdout
     assert "vectors" not in run("info").stdout
 
 
-def test_an_index_of_text_alone_waits_for_nothing(home: Path) -> None:
+def test_an_index_without_embedder_has_no_missing_vectors(home: Path) -> None:
     done = run("index", "docs", "--embedder", "none", "--embed", "later")
     assert "vectors" not in done.stdout + done.stderr + run("info").stdout
     assert json.loads(run("info", "--json").stdout)["vectors"] == {"leaves": 4, "embedded": 0, "waiting": 0}
     assert run("index").stdout == "no vectors: embedder none, in mergewise.index\n"
 
 
-def test_what_cannot_be(home: Path) -> None:
+def test_options_without_a_folder_are_errors(home: Path) -> None:
     with pytest.raises(UsageError, match="index not found"):
         run("index")
-    with pytest.raises(UsageError, match="no folder is named"):
+    with pytest.raises(UsageError, match="missing folder"):
         run("index", "--sync")
     with pytest.raises(UsageError, match="--embed is 'soon'"):
         run("index", "docs", "--embed", "soon")

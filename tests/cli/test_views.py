@@ -1,4 +1,4 @@
-"""The slice view from the command line: built, shown, searched, and opened by `eval` because a strategy needs it."""
+"""The slice view on the command line: built, shown, searched, and used by `eval` for a strategy."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def run(*words: str) -> str:
     return done.stdout
 
 
-def test_the_view_is_built_shown_and_searched(tmp_path: Path) -> None:
+def test_the_slice_view_is_built_shown_and_searched(tmp_path: Path) -> None:
     (tmp_path / "a.md").write_text(TEXT)
     index = str(tmp_path / "index")
     run("index", str(tmp_path / "a.md"), "--index", index, "--embedder", "none")

@@ -63,7 +63,7 @@ def test_marks(text: str, kept: str, removed: int, quoted: list[str]) -> None:
         assert TEXT[citation.span.start : citation.span.end] == citation.text
 
 
-def test_a_citation_says_where_the_sentence_stands() -> None:
+def test_a_citation_has_headings_and_place() -> None:
     (citation,) = cite("Moss likes shade [2].", SOURCES, lookup).citations
     assert (citation.number, citation.title, citation.headings, citation.page) == (2, "Wood", ("Moss",), 5)
     lost = Source(1, "", (), "Gone.", ((Span("gone", 0, 5), "Gone."),), 1.0)
@@ -71,13 +71,13 @@ def test_a_citation_says_where_the_sentence_stands() -> None:
     assert (citation.title, citation.headings, citation.page) == ("", (), None)
 
 
-def test_an_outline_that_the_reader_found_counts() -> None:
+def test_the_outline_of_the_document_is_used() -> None:
     document = Document("d", TEXT, "Wood", outline=(Heading(1, "All", 0, 7),))
     (citation,) = cite("Moss likes shade [2].", SOURCES, lambda doc_id: document).citations
     assert citation.headings == ("All",)
 
 
-def test_a_sentence_without_end_is_judged_in_parts() -> None:
+def test_a_very_long_sentence_is_judged_in_parts() -> None:
     text = "owls eat mice, " * 700
     cited = cite(text, [], lambda _: None)
     assert max(len(statement.text) for statement in cited.statements) <= 2000

@@ -1,4 +1,4 @@
-"""What an answer says is held to the sources that it cites."""
+"""Support of an answer's statements by the sources that they cite."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def unverified(answer: str, sources: Collection[Source] = tuple(SOURCES)) -> tup
         "According to the books, Per kept them [1].", "The so-called “mill” was built by Ella [1].",
     ],
 )  # fmt: skip
-def test_what_the_cited_sources_say_is_supported(answer: str) -> None:
+def test_statements_of_the_cited_sources_are_supported(answer: str) -> None:
     cited = cite(answer, SOURCES, lambda doc_id: None)
     assert (cited.unverified, cited.unsupported) == ((), 0.0)
 
@@ -53,7 +53,7 @@ def test_what_the_cited_sources_say_is_supported(answer: str) -> None:
     "answer",
     [
         '"The mill was built by Napoleon in 1815" [1].',
-        '"The mill was sold by Ella Stone" [1].',  # all of its words, in no such order
+        '"The mill was sold by Ella Stone" [1].',  # all of its words, but in another order
         "“Two wheels were built by Ella Stone”, it says [1].",
         "«It was never sold in June» [1][2].",
         "The mill was built by Ella Stone in 1815 [1].",
@@ -72,7 +72,7 @@ def test_what_the_cited_sources_say_is_supported(answer: str) -> None:
         "The mill was built by E. Napoleon, a mason [1].",
     ],
 )
-def test_what_they_do_not_say_is_not(answer: str) -> None:
+def test_other_statements_are_unsupported(answer: str) -> None:
     cited = cite(answer, SOURCES, lambda doc_id: None)
     assert (len(cited.unverified), cited.unsupported) == (1, 1.0)
 
@@ -84,25 +84,25 @@ def test_unsupported_sentences_are_named_without_their_marks_and_counted() -> No
     assert cited.unsupported == pytest.approx(1 / 3) and cited.removed == 1
 
 
-def test_a_quotation_of_several_sentences_must_stand_there_as_a_whole() -> None:
+def test_a_quotation_of_several_sentences_must_match_completely() -> None:
     assert unverified('"It has two wheels and five stones. It was never sold." [1]') == ()
     invented = '"It has two wheels. It was sold to Per Stone in May."'
     assert unverified(f"{invented} [1]") == (invented,)
 
 
-def test_a_quotation_counts_in_its_own_sentence_alone() -> None:
+def test_a_quotation_counts_only_in_its_own_sentence() -> None:
     assert unverified('They say "all was built by Per" [1]. It has two wheels [1].') == (
         'They say "all was built by Per".',
     )
 
 
-def test_a_quotation_leaves_out_the_mark_up_of_its_source() -> None:
+def test_a_quotation_may_omit_mark_up() -> None:
     linked = source(1, "Guide", "See the [retry guide](https://example.org/retries) for **more** on it.")
     assert unverified("“See the retry guide for more on it” [1].", [linked]) == ()
     assert unverified("“See the [retry guide](https://example.org/retries) for **more**” [1].", [linked]) == ()
 
 
-def test_what_says_nothing_or_has_no_sources_is_not_judged() -> None:
+def test_statements_without_content_or_sources_are_not_judged() -> None:
     assert cite("[1]", SOURCES, lambda doc_id: None).unsupported is None
     assert cite("— … [1]", SOURCES, lambda doc_id: None).unsupported is None
     assert cite("Napoleon built it in 1815.", [], lambda doc_id: None).unsupported is None
@@ -155,5 +155,5 @@ REFUSAL = "Nothing relevant was found in the indexed documents"
         ("Yes.", False),
     ],
 )
-def test_a_refusal_is_decided_by_the_whole_answer(answer: str, refused: bool) -> None:
+def test_refusals_depend_on_the_whole_answer(answer: str, refused: bool) -> None:
     assert cite(answer, SOURCES, lambda doc_id: None).refuses == refused

@@ -1,4 +1,4 @@
-"""How far quotations may be trusted."""
+"""Confidence in quotations."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ def signals(question: str, quoted: str, around: str = "", *, vectors: bool = Tru
         ("Timeouts of a client?", set()),
     ],
 )
-def test_names_have_a_capital_a_digit_or_a_mark_inside(question: str, terms: set[str]) -> None:
+def test_names_have_a_capital_a_digit_or_a_sign_inside(question: str, terms: set[str]) -> None:
     from mergewise.text.terms import content_terms
 
     assert named_terms(question) == terms or named_terms(question) == content_terms(" ".join(terms))
 
 
-def test_shares_are_of_names_and_of_what_is_asked_of_them() -> None:
+def test_shares_of_names_and_of_other_terms() -> None:
     known = signals(QUESTION, "The default timeout is five seconds.", "httpx/timeouts.md")
     assert (known.named, known.asked, known.covered) == (0.5, 1.0, 0.75)
     assert signals("Why?", "Because.").named == 1.0
 
 
-def test_a_sentence_over_which_the_answer_is_found_covers_the_names_alone() -> None:
+def test_a_leading_sentence_covers_only_the_names() -> None:
     question = "When was the director of Amar Sangi born?"
     first_hop = signals(question, "Amar Sangi is a film directed by Sujit Guha.")
     answer = signals(question, "Sujit Guha was born in 1950.", "Amar Sangi is a film directed by Sujit Guha.", margin=3)
@@ -46,7 +46,7 @@ def test_a_sentence_over_which_the_answer_is_found_covers_the_names_alone() -> N
 
 
 @pytest.mark.parametrize("vectors", [True, False])
-def test_more_of_the_question_is_surer(vectors: bool) -> None:
+def test_more_covered_terms_raise_the_confidence(vectors: bool) -> None:
     less = signals(QUESTION, "The timeout is long.", vectors=vectors)
     more = signals(QUESTION, "The default timeout of httpx.Client is five seconds.", vectors=vectors)
     assert 0 < less.found() < more.found() < 1 and 0 < less.sure() < more.sure() < 1

@@ -35,7 +35,7 @@ DOCUMENT = Document(id="m", title="Manual", text=TEXT, pages=(Page(1, 0, 80), Pa
 def context_of(
     document: Document, question: str, strategy: str, embedder: HashEmbedder | None = None
 ) -> tuple[Context, ScriptedReader]:
-    """What a strategy makes of one document whose leaves are all found alike."""
+    """Assemble the context of one document whose leaves all have the same score."""
     store = memory_store([document], embedder)
     reader = ScriptedReader(store, {leaf.id: 0.5 for leaf in store.document_rows([document.id])[0]["leaf"]})
     return assemble(strategy, question, reader, 300, Models(count_tokens)), reader
@@ -69,14 +69,14 @@ def test_the_best_sentence_is_quoted_and_cited(strategy: str) -> None:
         assert 1 <= len(found.citations) <= SENTENCES
 
 
-def test_each_quotation_has_a_paragraph_of_its_own_where_one_has_several_lines() -> None:
+def test_quotations_of_several_lines_are_separate_paragraphs() -> None:
     found = ask("What is the default timeout, and how often is a request tried again?")
     first, second = found.text.removeprefix(f"{LIKELY}\n\n").split("\n\n")
     assert first == "“The default timeout is five seconds. It applies to every request.” [1]"
     assert second.splitlines()[-1] == "    client(retries=0)” [2]", "code keeps its lines"
 
 
-def test_what_a_sentence_announces_is_quoted_with_it() -> None:
+def test_a_sentence_is_quoted_with_the_code_that_it_announces() -> None:
     found = ask("How do I turn retries off?")
     assert any("To turn retries off:" in c.text and "client(retries=0)" in c.text for c in found.citations)
     assert found.citations[0].page == 2
@@ -94,14 +94,14 @@ def test_a_row_is_quoted_with_its_header() -> None:
     assert found.text.index("name | default") < found.text.index("opt7") and row.number == found.citations[0].number
 
 
-def test_markup_is_not_shown_in_quotations_but_stands_in_citations() -> None:
+def test_quotations_omit_mark_up_and_citations_keep_it() -> None:
     text = "The **default** timeout is [five seconds](https://example.org/timeouts)."
     found = ask("What is the default timeout?", document=Document(id="d", title="", text=text))
     assert "“The default timeout is five seconds .”" in found.text.replace("seconds.", "seconds .")
     assert found.citations[0].text == text
 
 
-def test_what_is_probably_not_in_the_documents_still_shows_the_nearest_places() -> None:
+def test_an_unlikely_answer_shows_the_nearest_places() -> None:
     for embedder in (None, HashEmbedder()):
         found = ask("Who painted the ceiling of the Sistine Chapel?", embedder)
         assert (found.found, found.sure) == (False, False)
@@ -128,7 +128,7 @@ TIMEOUT = (TEXT.index("The default"), TEXT.index(" It applies"))
 APPLIES = (TEXT.index("It applies"), TEXT.index("\n\n## Retries"))
 
 
-def test_levels(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_confidence_selects_the_introduction(monkeypatch: pytest.MonkeyPatch) -> None:
     given = [evidence(TIMEOUT, 0.05, 0.2), evidence(APPLIES, 0.0001, 0)]
     found, sure = 0.4, 0.6
     monkeypatch.setattr(Signals, "found", lambda self: found)
@@ -144,7 +144,7 @@ def test_levels(monkeypatch: pytest.MonkeyPatch) -> None:
     assert likely.citations == nothing.citations
 
 
-def test_a_sure_sentence_grows_by_the_sentences_beside_it() -> None:
+def test_a_sure_sentence_grows_by_its_neighbours() -> None:
     found = with_evidence(evidence(TIMEOUT, 0.999, 1.0, 0.9), evidence(APPLIES, 0.0001, 0))
     assert found.sure
     assert [c.text for c in found.citations] == ["The default timeout is five seconds. It applies to every request."]
@@ -167,7 +167,7 @@ def test_a_more_relevant_sentence_answers_more_probably(
     assert 0 <= p(relevance, terms) <= p(max(relevance, more), max(terms, more)) <= 1
 
 
-def test_a_heading_is_never_quoted_and_stands_before_what_lacks_its_number() -> None:
+def test_a_heading_introduces_a_quotation_that_lacks_its_number() -> None:
     text = "# Changes\n\n## 4.2\n\nWidgets can be painted.\n\n## 4.1\n\nGadgets can be sold.\n"
     document = Document(id="c.md", title="Changes", text=text)
     span = Span("c.md", text.index("## 4.2"), text.index("\n\n## 4.1"))
@@ -180,7 +180,7 @@ def test_a_heading_is_never_quoted_and_stands_before_what_lacks_its_number() -> 
     assert "4.2: “Widgets can be painted.” [1]" in found.text
 
 
-def test_code_is_quoted_whole_or_says_that_it_is_cut() -> None:
+def test_code_is_quoted_completely_or_with_an_ellipsis() -> None:
     code = "```\n" + "".join(f"line_{i} = {i}\n" for i in range(12)) + "```"
     text = f"Set the widget:\n\n{code}\n"
     document = Document(id="w.md", title="", text=text)

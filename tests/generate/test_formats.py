@@ -1,4 +1,4 @@
-"""A context for other programs: the very prompt of `r&b`, messages and XML."""
+"""Output formats of a context for other programs: the prompt of `r&b`, messages and XML."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_the_prompt_is_the_one_that_a_model_is_asked(home: Path) -> None:
+def test_the_prompt_equals_the_one_sent_to_a_model(home: Path) -> None:
     chat = mw.ScriptedChat(["Fish [1]."])
     index = mw.open(home / "mergewise.index", chat=chat)
     answer = index.ask(QUESTION, mode="r&b")
@@ -35,7 +35,7 @@ def test_the_prompt_is_the_one_that_a_model_is_asked(home: Path) -> None:
     assert prompt.rstrip("\n") == "\n\n".join(one.text for one in messages).rstrip("\n")
 
 
-def test_xml_holds_every_passage_with_its_places(home: Path) -> None:
+def test_xml_has_every_passage_with_its_places(home: Path) -> None:
     context = mw.open(home / "mergewise.index").context(QUESTION)
     root = ElementTree.fromstring(run_text(["context", QUESTION, "--format", "xml"], home).stdout)
     assert root.attrib == {"question": QUESTION, "tokens": str(context.tokens)}
@@ -47,15 +47,15 @@ def test_xml_holds_every_passage_with_its_places(home: Path) -> None:
         assert len(element.findtext("text") or "") == len(passage.text)
 
 
-def test_json_is_that_of_json(home: Path) -> None:
+def test_format_json_equals_the_option_json(home: Path) -> None:
     one, other = (run_text(["context", QUESTION, *words], home).stdout for words in (["--format", "json"], ["--json"]))
     assert json.loads(one) == json.loads(other)
 
 
-@pytest.mark.parametrize(("words", "told"), [(["nope"], "no format"), (["xml"], "one question")])
-def test_what_cannot_be(home: Path, words: list[str], told: str) -> None:
+@pytest.mark.parametrize(("words", "message"), [(["nope"], "unknown format"), (["xml"], "one question")])
+def test_invalid_formats_are_errors(home: Path, words: list[str], message: str) -> None:
     done = run_text(["context", "-", "--format", *words], home)
-    assert done.returncode == 2 and told in done.stderr
+    assert done.returncode == 2 and message in done.stderr
 
 
 def test_print_shows_the_text(home: Path) -> None:

@@ -45,8 +45,8 @@ def test_a_year_that_is_the_number_of_a_source_is_a_mark() -> None:
     assert [piece.numbers for piece in marked_texts("So [1500].", range(1, 1600)) if piece.numbers] == [(1500,)]
 
 
-def test_brackets_that_hold_a_mark_are_read_up_to_the_end_of_what_may_be_one() -> None:
-    """The brackets that are never closed stay; within them the closed ones are marks."""
+def test_marks_in_unclosed_brackets_are_read() -> None:
+    """Unclosed brackets stay, and closed brackets inside are marks."""
     assert without_unknown("A [98 [99] x] [1 [2] y", {1, 2}) == ("A [98 x] [1 [2] y", 1)
     assert without_unknown("A [98 [99[1]] [[2] x", {1, 2}) == ("A [98 [1] [[2] x", 1)
 
@@ -61,8 +61,8 @@ answers = st.lists(
 
 
 @given(answers, st.integers(1, 4))
-def test_pieces_show_what_the_whole_would(parts: list[str], size: int) -> None:
-    """However a text is cut into pieces, what was shown in the end is the text without the marks that name nothing."""
+def test_pieces_give_the_same_text_as_the_whole(parts: list[str], size: int) -> None:
+    """Any division into pieces shows the text without invalid marks."""
     text = "".join(parts)
     shown: list[str] = []
     stream = MarkFilter({1, 2}, shown.append)
@@ -73,7 +73,7 @@ def test_pieces_show_what_the_whole_would(parts: list[str], size: int) -> None:
 
 
 @given(answers)
-def test_every_mark_that_is_left_names_a_source(parts: list[str]) -> None:
+def test_every_remaining_mark_has_a_source(parts: list[str]) -> None:
     kept, removed = without_unknown("".join(parts), {1, 2})
     assert "`" in kept or without_unknown(kept, {1, 2}) == (kept, 0)
     assert removed <= sum(map(str.isdigit, "".join(parts)))
@@ -115,19 +115,19 @@ ANSWERS = {
 @pytest.mark.parametrize("repeated", ANSWERS)
 @pytest.mark.parametrize("size", [1, 7])
 @pytest.mark.parametrize("begins", ["", "[", "`", "```", "[[1]", "x  "])
-def test_every_character_is_looked_at_a_few_times(
+def test_every_character_is_read_a_bounded_number_of_times(
     repeated: str, size: int, begins: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Counted in characters that are read again after they were held back, for a text that streams in small pieces."""
+    """Count the characters that are read again after being held back, for a text that streams in small pieces."""
     looked = 0
     read = MarkReader._read
 
-    def counted(reader: MarkReader, text: str, last: bool) -> None:
+    def count_characters(reader: MarkReader, text: str, last: bool) -> None:
         nonlocal looked
         looked += len(text)
         read(reader, text, last)
 
-    monkeypatch.setattr(MarkReader, "_read", counted)
+    monkeypatch.setattr(MarkReader, "_read", count_characters)
     text = (begins + ANSWERS[repeated] * LONG)[:LONG] + ("]" * LONG if repeated == "opening" else "")
     stream = MarkFilter({1}, lambda piece: None)
     for start in range(0, len(text), size):

@@ -1,4 +1,4 @@
-"""What the model that answers is told; how its answers are read stands beside the modes."""
+"""The prompt of the answering model. Its replies are tested with the modes."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ def instructions() -> str:
         "Where it wants yes or no, say that word alone, with its numbers",
     ],
 )
-def test_the_answer_is_directed_as_in_appendix_b(rule: str) -> None:
+def test_the_answer_prompt_has_the_rules_of_appendix_b(rule: str) -> None:
     assert rule in instructions()
 
 
-def test_each_statement_is_cited_and_no_answer_is_said_in_one_form() -> None:
+def test_the_answer_prompt_requires_citations_and_the_refusal() -> None:
     assert "End each statement with the numbers of the sources" in instructions()
     assert prompts.NOT_FOUND in instructions()

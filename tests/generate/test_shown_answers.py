@@ -1,4 +1,4 @@
-"""What is shown of an answer on the way is the answer, also of one that says that there is none."""
+"""The streamed pieces of an answer equal the answer, also for refusals."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ QUESTION = "Who invented the Quonset lamp?"
         (f"**{NOT_FOUND}** I am sorry.", NOT_FOUND, False),
         ("Nothing relevant burns but whale oil [1].", "Nothing relevant burns but whale oil [1].", True),
         (f"{NOT_FOUND} But Ada Brix invented the Quonset lamp [1].", None, True),
-        # what was read cannot be called back
+        # shown text cannot be taken back
         (f"I looked. {NOT_FOUND}", f"I looked. {NOT_FOUND}", False),
     ],
 )
-def test_the_pieces_shown_are_the_answer(tmp_path: Path, written: str, answer: str | None, found: bool) -> None:
+def test_streamed_pieces_equal_the_answer(tmp_path: Path, written: str, answer: str | None, found: bool) -> None:
     shown: list[str] = []
     with mw.open(tmp_path / "index", embedder="none", chat=mw.ScriptedChat([written])) as index:
         index.add(mw.Document("lamp", TEXT))
@@ -35,8 +35,8 @@ def test_the_pieces_shown_are_the_answer(tmp_path: Path, written: str, answer: s
     assert (given.text, given.found) == (answer or written, found)
 
 
-def test_a_refusal_is_not_shown_before_it_is_judged(tmp_path: Path) -> None:
-    """In pieces, a paraphrase of the refusal would stand there before the answer's own words."""
+def test_a_refusal_is_held_back_until_it_is_judged(tmp_path: Path) -> None:
+    """Otherwise a paraphrase of the refusal would be shown before the standard refusal."""
     shown: list[str] = []
     with mw.open(tmp_path / "index", embedder="none", chat=mw.ScriptedChat([NOT_FOUND.upper()])) as index:
         index.add(mw.Document("lamp", TEXT))

@@ -42,7 +42,7 @@ def check_spans(sources: Sequence[Source]) -> None:
             assert DOCUMENTS[span.doc_id].text[span.start : span.end] == text
 
 
-def test_passages_keep_their_numbers_and_generated_ones_rest_on_the_documents() -> None:
+def test_passages_keep_their_numbers_and_written_ones_have_parts() -> None:
     made = Passage("Something written.", 0.5, (Span("b", *sentence(B, 2)), Span("lost", 0, 3)), verbatim=False)
     sources = base_sources(context(passage(A, [3, 7], 0.9), made), DOCUMENTS.get)
     assert [source.number for source in sources] == [1, 2]
@@ -50,13 +50,13 @@ def test_passages_keep_their_numbers_and_generated_ones_rest_on_the_documents() 
     assert [text for _, text in sources[1].parts] == ["B2 has number 2."]
 
 
-def test_documents_come_whole_where_they_fit_best_first() -> None:
+def test_documents_that_fit_are_complete_and_sorted() -> None:
     sources = long_sources(context(passage(B, [2], 0.3), passage(A, [3], 0.9)), DOCUMENTS.get, 1000, words)
     assert [(s.number, s.title, s.text) for s in sources] == [(1, "a", A.text.strip()), (2, "b", B.text.strip())]
     check_spans(sources)
 
 
-def test_documents_over_the_room_grow_evenly_around_the_passages() -> None:
+def test_documents_over_the_room_are_cut_around_the_passages() -> None:
     found = context(passage(A, [20], 0.9), passage(B, [0], 0.3))
     a, b = long_sources(found, DOCUMENTS.get, 32, words)
     check_spans([a, b])
@@ -64,7 +64,7 @@ def test_documents_over_the_room_grow_evenly_around_the_passages() -> None:
     assert [text for _, text in b.parts] == [" ".join(f"B{i} has number {i}." for i in range(3))]
 
 
-def test_of_sentences_that_are_as_near_those_of_the_better_document_come_first() -> None:
+def test_the_better_document_wins_between_equally_near_sentences() -> None:
     found = context(passage(B, [4], 0.9), passage(A, [4], 0.3))
     better, worse = long_sources(found, DOCUMENTS.get, 18, words)
     assert (better.title, worse.title) == ("b", "a") and len(better.text) > len(worse.text)
@@ -77,7 +77,7 @@ def test_passages_over_the_room_are_left_out_by_rank() -> None:
     assert long_sources(found, DOCUMENTS.get, 3, words) == []
 
 
-def test_each_document_has_all_the_room_when_they_are_read_one_by_one() -> None:
+def test_documents_read_one_by_one_may_each_fill_the_room() -> None:
     found = context(passage(A, [20], 0.9), passage(B, [0], 0.3))
     a, b = each_long_source(found, DOCUMENTS.get, 44, words)
     assert b.text == B.text.strip() and (a.number, b.number) == (1, 2)
@@ -89,7 +89,7 @@ def test_each_document_has_all_the_room_when_they_are_read_one_by_one() -> None:
     st.lists(st.tuples(st.integers(0, 39), st.integers(1, 5), st.floats(0, 1)), min_size=1, max_size=6),
     st.integers(0, 260),
 )
-def test_what_is_around_fits_and_is_whole_sentences(hits: list[tuple[int, int, float]], room: int) -> None:
+def test_excerpts_fit_and_have_complete_sentences(hits: list[tuple[int, int, float]], room: int) -> None:
     found = context(*(passage(A, range(i, min(i + n, 40)), score) for i, n, score in hits), passage(B, [4], 0.5))
     sources = long_sources(found, DOCUMENTS.get, room, words)
     assert sum(words(sources)) <= room

@@ -1,4 +1,4 @@
-"""An index that the frameworks search, and their rules for a test: no reports to anybody, no warnings of their own."""
+"""Index that the frameworks search. Their telemetry is switched off."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TEXTS = {
     "brix": "# Ada Brix\n\nAda Brix was a smith. She had a dog. She liked tea. Ada Brix, the inventor, was born in Delft.\n",
     "thorn": "# Carl Thorn\n\nCarl Thorn sold lamps.\n",
 }
-# one condition in each of its forms
+# the same condition in each of its forms
 YEAR_1902 = ["year = 1902", {"type": "eq", "key": "year", "value": 1902}, ["year > 1901", "year < 1903"]]
 every_where = pytest.mark.parametrize("where", YEAR_1902)
 

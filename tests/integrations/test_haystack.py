@@ -33,7 +33,7 @@ def test_documents_are_the_passages_with_their_spans(index: mw.Index) -> None:
 
 
 @every_where
-def test_a_directory_is_opened_when_it_is_needed(index: mw.Index, tmp_path: Path, where: Any) -> None:
+def test_a_directory_is_opened_on_first_use(index: mw.Index, tmp_path: Path, where: Any) -> None:
     component = HaystackRetriever(tmp_path / "index", strategy="topk", where=where, parameters={"k": 1})
     (only,) = component.run(QUESTION)["documents"]
     assert only.meta["source"] == "thorn"
@@ -45,23 +45,23 @@ def test_a_directory_is_opened_when_it_is_needed(index: mw.Index, tmp_path: Path
     assert not (tmp_path / "absent").exists()
 
 
-def test_a_pipeline_is_saved_and_loaded_and_answers_the_same(index: mw.Index) -> None:
+def test_a_pipeline_answers_the_same_after_saving_and_loading(index: mw.Index) -> None:
     pipeline = Pipeline()
     pipeline.add_component("retriever", HaystackRetriever(index, budget=90, parameters={"k": 20}))
     template = "{% for d in documents %}{{ d.content }}\n{% endfor %}{{ question }}"
     pipeline.add_component("prompt", PromptBuilder(template, required_variables="*"))
     pipeline.connect("retriever.documents", "prompt.documents")
     asked = {"retriever": {"query": QUESTION}, "prompt": {"question": QUESTION}}
-    told = pipeline.run(asked)["prompt"]["prompt"]
-    assert "Delft" in told and told.endswith(QUESTION)
+    prompt = pipeline.run(asked)["prompt"]["prompt"]
+    assert "Delft" in prompt and prompt.endswith(QUESTION)
     again = Pipeline.loads(pipeline.dumps(), allowed_modules=["mergewise.integrations.haystack", "haystack.*"])
-    assert again.run(asked)["prompt"]["prompt"] == told
+    assert again.run(asked)["prompt"]["prompt"] == prompt
     component = again.get_component("retriever")
     assert component.to_dict() == pipeline.get_component("retriever").to_dict()
     assert (component.options["budget"], component.options["parameters"]) == (90, {"k": 20})
 
 
-def test_it_is_awaited(index: mw.Index) -> None:
+def test_run_async_returns_the_same_documents(index: mw.Index) -> None:
     component = HaystackRetriever(index, budget=100)
 
     async def ask() -> list[dict[str, list[Document]]]:
@@ -70,7 +70,7 @@ def test_it_is_awaited(index: mw.Index) -> None:
     assert asyncio.run(ask()) == [component.run(QUESTION)] * 10
 
 
-def test_at_most_so_many_passages_and_documents_are_indexed_as_they_are(index: mw.Index) -> None:
+def test_top_k_limits_documents_and_haystack_documents_can_be_indexed(index: mw.Index) -> None:
     index.add([Document(content="Ida Thorn sold lamps too.", meta={"year": 1907}, id="ida")])
     assert index.document("ida").metadata["year"] == 1907
     component = HaystackRetriever(index, budget=200, top_k=2)

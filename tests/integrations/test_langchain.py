@@ -45,7 +45,7 @@ def test_the_fields_are_the_arguments_of_a_context(index: mw.Index, where: Any) 
         LangChainRetriever(index="not an index")  # type: ignore[arg-type]
 
 
-def test_it_is_awaited_and_batched_and_part_of_a_chain(index: mw.Index) -> None:
+def test_retriever_runs_async_in_batches_and_in_a_chain(index: mw.Index) -> None:
     retriever = LangChainRetriever(index=index, budget=100)
     expected = retriever.invoke(QUESTION)
 

@@ -24,8 +24,8 @@ from mergewise.integrations import LangChainRetriever
 
 
 @cache
-def standing_index() -> mw.Index:
-    """One for all tests: their class asks for it before any fixture is made."""
+def shared_index() -> mw.Index:
+    """Return the same index for all tests. The class needs it before any fixture exists."""
     return fill(mw.open(Path(mkdtemp()) / "index", embedder="none"))
 
 
@@ -36,7 +36,7 @@ class TestStandard(RetrieversIntegrationTests):
 
     @property
     def retriever_constructor_params(self) -> dict[str, Any]:
-        return {"index": standing_index(), "budget": 200}
+        return {"index": shared_index(), "budget": 200}
 
     @property
     def retriever_query_example(self) -> str:

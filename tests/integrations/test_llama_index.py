@@ -35,7 +35,7 @@ def test_nodes_are_the_passages_with_their_scores(index: mw.Index) -> None:
         assert node.node.get_content(MetadataMode.LLM).endswith(node.text)
 
 
-def test_offsets_are_exact_where_there_are_any(index: mw.Index, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nodes_of_one_span_have_exact_offsets(index: mw.Index, monkeypatch: pytest.MonkeyPatch) -> None:
     def span(source: str, sentence: str) -> mw.Span:
         start = TEXTS[source].index(sentence)
         return mw.Span(source, start, start + len(sentence))
@@ -68,7 +68,7 @@ def test_the_arguments_are_those_of_a_context(index: mw.Index, where: Any) -> No
         LlamaIndexRetriever(index, budget=0).retrieve(QUESTION)
 
 
-def test_it_is_awaited(index: mw.Index) -> None:
+def test_aretrieve_returns_the_same_nodes(index: mw.Index) -> None:
     retriever = LlamaIndexRetriever(index, budget=100)
 
     async def ask() -> list[list[NodeWithScore]]:
@@ -85,7 +85,7 @@ def test_a_query_engine_answers_from_it(index: mw.Index) -> None:
     assert "Delft" in "".join(node.text for node in engine.query(QUESTION).source_nodes)
 
 
-def test_at_most_so_many_passages_and_documents_are_indexed_as_they_are(index: mw.Index) -> None:
+def test_similarity_top_k_limits_passages_and_llama_documents_can_be_indexed(index: mw.Index) -> None:
     index.add(LlamaDocument(text="Ida Thorn sold lamps too.", metadata={"file_path": "ida.txt"}, id_="ida"))
     assert index.document("ida").metadata["file_path"] == "ida.txt"
     best = max(index.context(QUESTION, budget=200).passages, key=lambda passage: passage.score)

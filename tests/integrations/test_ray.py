@@ -1,4 +1,4 @@
-"""Indexes made by two nodes of a Ray cluster on this machine: the rows of one process, whatever dies on the way."""
+"""Indexes built by two nodes of a local Ray cluster have the rows of one process, even if workers die."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ import pytest
 
 import mergewise as mw
 from mergewise.designs import VIEWS
-from mergewise.errors import UsageError
+from mergewise.errors import UsageError, install_command
 from mergewise.index import cluster, pipeline, vectors
 from mergewise.index.cluster import on_cluster
 from mergewise.index.executors import Executor, WorkerPool
 from mergewise.index.work import IndexingProgress
 from mergewise.inputs import inputs_of
-from tests.cli.test_eval_runs import counted, timeless_bytes
+from tests.cli.test_eval_runs import record_questions, timeless_bytes
 from tests.cli.test_eval_runs import run as run_evaluation
 from tests.evaluate.towns import saved_task
 from tests.index.errands import kill_other_process, noisy, square
 from tests.index.test_executors import tables_on_disk
 from tests.support import add_inputs
 
-ray = pytest.importorskip("ray", reason="ray is not installed: pip install 'mergewise[ray]'")
-# of Ray's own making
+ray = pytest.importorskip("ray", reason=f"ray is not installed: {install_command('ray')}")
+# Ray itself warns
 pytestmark = pytest.mark.filterwarnings("ignore")
 TOWERS, NOTES = 12, 6
 long_form = pytest.mark.skipif("MERGEWISE_ATTACK" not in os.environ, reason="takes 20 seconds: with MERGEWISE_ATTACK=1")
@@ -38,7 +38,7 @@ long_form = pytest.mark.skipif("MERGEWISE_ATTACK" not in os.environ, reason="tak
 
 @pytest.fixture(scope="module")
 def nodes() -> Iterator[Any]:
-    """A cluster of two nodes with a processor each."""
+    """Cluster of two nodes with one CPU each."""
     from ray.cluster_utils import Cluster
 
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
@@ -61,7 +61,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module", autouse=True)
 def small_parts() -> Iterator[None]:
-    """Many items, texts before vectors."""
+    """Small batches, so that there are many work items."""
     with pytest.MonkeyPatch.context() as patch:
         for name, value in (("SMALL", 1000), ("SENT_DOCUMENTS", 2), ("BATCH_DOCUMENTS", 5)):
             patch.setattr(pipeline, name, value)
@@ -75,7 +75,7 @@ def new_index(place: Path) -> mw.Index:
 
 @pytest.fixture(scope="module")
 def expected(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """The tables that one process makes."""
+    """Tables that one process makes."""
     index = new_index(tmp_path_factory.mktemp("serial") / "index")
     assert index.add(folder, *notes()).added == TOWERS + NOTES
     return tables_on_disk(index)
@@ -100,16 +100,16 @@ def test_two_nodes_give_the_rows_of_one_process(
     report = index.add(folder, *notes(), ray=nodes.address)
     assert report.added == TOWERS + NOTES and [Path(one.source).name for one in report.failed] == ["broken.pdf"]
     assert differing(index, expected) == []
-    # nothing that Ray says gets into an answer
+    # Ray's own output must not reach standard output
     assert capfd.readouterr().out == "" and not ray.is_initialized()
 
 
-def test_workers_of_a_cluster_keep_what_the_pool_promises(nodes: Any, caplog: pytest.LogCaptureFixture) -> None:
+def test_workers_of_a_cluster_behave_like_the_local_pool(nodes: Any, caplog: pytest.LogCaptureFixture) -> None:
     here = os.getpid()
     with on_cluster(1, nodes.address, None, 0.0) as pool:
         assert isinstance(pool, WorkerPool) and pool.workers == 2
         until = time.monotonic() + 60
-        # one may do them all before the other has started
+        # the first worker may finish all items before the second starts
         while len(pool.pids) < 2 and time.monotonic() < until:
             list(pool.map(square, range(30)))
         found = list(pool.map(square, range(30)))
@@ -126,7 +126,7 @@ def test_workers_of_a_cluster_keep_what_the_pool_promises(nodes: Any, caplog: py
 
 
 @contextmanager
-def disturbed(size: int, address: str, seen: list[WorkerPool]) -> Iterator[Executor]:
+def recording_pool(size: int, address: str, seen: list[WorkerPool]) -> Iterator[Executor]:
     with on_cluster(size, address, 2, 0.0) as pool:
         assert isinstance(pool, WorkerPool)
         seen.append(pool)
@@ -136,7 +136,7 @@ def disturbed(size: int, address: str, seen: list[WorkerPool]) -> Iterator[Execu
 def test_an_actor_and_a_node_are_killed(
     nodes: Any, folder: Path, expected: dict[str, Any], tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """The first while texts are split, the second while they are embedded."""
+    """Kill an actor while texts are split, and a node while they are embedded."""
     node = nodes.add_node(num_cpus=1)
     nodes.wait_for_nodes()
     index = new_index(tmp_path / "index")
@@ -146,7 +146,7 @@ def test_an_actor_and_a_node_are_killed(
         0.3: lambda: nodes.remove_node(node, allow_graceful=False),
     }
 
-    def tell(done: int, total: int, name: str) -> None:
+    def kill_at(done: int, total: int, name: str) -> None:
         for share in [share for share in events if total and pools and pools[0].pids and done > share * total]:
             events.pop(share)()
 
@@ -155,12 +155,12 @@ def test_an_actor_and_a_node_are_killed(
         index.store,
         VIEWS,
         index._builders(),
-        IndexingProgress(tell),
-        executors=lambda size: disturbed(size, nodes.address, pools),
+        IndexingProgress(kill_at),
+        executors=lambda size: recording_pool(size, nodes.address, pools),
     )
     assert report.added == TOWERS + NOTES and events == {}
     assert differing(index, expected) == []
-    # what Ray says of it is no answer
+    # Ray's own output must not reach standard output
     assert capfd.readouterr().out == ""
 
 
@@ -192,7 +192,7 @@ def test_the_driver_is_killed_and_a_rerun_does_the_rest(
     ) as run:  # fmt: skip
         assert run.stdout is not None and run.stdout.readline() == "ready\n"
         run.kill()
-    # not with its views, whose missing rows would be made now, under other ids
+    # opened without its views: their missing rows would be made now, under other ids
     index = mw.open(place)
     assert 0 < len(index) < TOWERS and index.check() == []
     index.add(folder, *notes(), ray=nodes.address)
@@ -200,7 +200,7 @@ def test_the_driver_is_killed_and_a_rerun_does_the_rest(
 
 
 @long_form
-def test_no_cluster_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unreachable_cluster_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cluster, "JOIN_SECONDS", 4.0)
     index = mw.open(tmp_path / "index", embedder="none")
     for address in ("127.0.0.1:1", "nonsense"):
@@ -210,19 +210,19 @@ def test_no_cluster_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert len(index) == 0
 
 
-def test_a_cluster_without_room(nodes: Any, tmp_path: Path) -> None:
+def test_a_cluster_without_enough_gpus(nodes: Any, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no node of the Ray cluster has a processor and"):
         mw.open(tmp_path / "index", embedder="none").add(*notes(), ray=nodes.address, gpus_per_worker=0.5)
 
 
-def test_an_evaluation_by_two_nodes_has_the_rows_of_one_process(
+def test_an_evaluation_on_two_nodes_has_the_rows_of_one_process(
     nodes: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     saved_task(tmp_path / "towns")
     words = "towns", "-i", "indexes", "-s", "topk,weave", "-b", "30,60", "--out"
     run_evaluation(*words, "alone")
-    asked = counted(monkeypatch)
+    asked = record_questions(monkeypatch)
     monkeypatch.setenv("MERGEWISE_RAY", nodes.address)
     run_evaluation(*words, "cluster")
     found, expected = (timeless_bytes(tmp_path / name / "rows.parquet") for name in ("cluster", "alone"))

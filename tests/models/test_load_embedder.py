@@ -1,11 +1,12 @@
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable
 
 import pytest
 
-from mergewise.errors import MissingExtra, UsageError
+from mergewise.errors import MissingExtra, UsageError, install_command
 from mergewise.models import EMBEDDERS, load_chat, load_embedder
 from mergewise.models.minilm import MiniLM
 
@@ -32,5 +33,5 @@ def test_without_an_extra_the_command_to_install_it_is_named(
 ) -> None:
     for package in ("openai", "sentence_transformers"):
         monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(MissingExtra, match=rf"mergewise\[{extra}\]"):
+    with pytest.raises(MissingExtra, match=re.escape(install_command(extra))):
         load(spec)

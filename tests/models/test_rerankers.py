@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -14,7 +15,7 @@ import numpy as np
 import pytest
 from tests.models.http_endpoint import HTTPEndpoint, Reply, Script
 
-from mergewise.errors import MissingExtra, ModelError, UsageError
+from mergewise.errors import MissingExtra, ModelError, UsageError, install_command
 from mergewise.models import load_reranker
 from mergewise.models.cross_encoder import SentenceTransformersCrossEncoder
 from mergewise.models.utilities import utilities_of
@@ -167,7 +168,7 @@ def test_specs(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UsageError, match="cross-encoder:PATH_OR_NAME"):
         load_reranker("nonsense")
     monkeypatch.setitem(sys.modules, "httpx2", None)
-    with pytest.raises(MissingExtra, match=r"mergewise\[rerank\]"):
+    with pytest.raises(MissingExtra, match=re.escape(install_command("rerank"))):
         load_reranker("http:http://127.0.0.1:1/rerank")
 
 
@@ -296,5 +297,5 @@ def test_a_cross_encoder_that_is_not_there(tmp_path: Path, monkeypatch: pytest.M
         with pytest.raises(ModelError, match="cannot load"):
             load_reranker(f"cross-encoder:{tmp_path / 'absent'}")
     monkeypatch.setitem(sys.modules, "sentence_transformers", None)
-    with pytest.raises(MissingExtra, match=r"mergewise\[st\]"):
+    with pytest.raises(MissingExtra, match=re.escape(install_command("st"))):
         load_reranker("cross-encoder:some/name")

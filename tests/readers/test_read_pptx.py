@@ -10,6 +10,7 @@ from pptx.presentation import Presentation as Deck
 from pptx.util import Inches
 from tests.readers.documents import Read, Refusal, repacked, saved, titles
 
+from mergewise.errors import install_command
 from mergewise.readers import pptx as reader
 
 TITLE_AND_BODY, TITLE_ONLY, BLANK = 1, 5, 6
@@ -85,6 +86,5 @@ def test_a_damaged_deck(refusal: Refusal) -> None:
 
 def test_the_missing_extra_is_named(refusal: Refusal, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pptx", None)
-    assert (
-        refusal("a.pptx", saved(deck())) == "reading PPTX: python-pptx is not installed: pip install 'mergewise[pptx]'"
-    )
+    expected = f"reading PPTX: python-pptx is not installed: {install_command('pptx')}"
+    assert refusal("a.pptx", saved(deck())) == expected

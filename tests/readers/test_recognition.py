@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 import mergewise as mw
 from mergewise.cli.main import app
-from mergewise.errors import MissingExtra, ReadError, UsageError
+from mergewise.errors import MissingExtra, ReadError, UsageError, install_command
 from mergewise.readers import read_file, recognition
 from mergewise.readers.pdf import read_pdf
 from mergewise.readers.recognition import Recognition, TextBox, rows_in_order
@@ -56,11 +56,11 @@ def test_the_report_names_file_and_pages(tmp_path: Path, scan: bytes, monkeypatc
     Path("docs/a.pdf").write_bytes(scan)
     run = CliRunner().invoke
     shown = run(app, ["index", "docs", "--embedder", "none"], catch_exceptions=False).stdout
-    assert "no text on pages 2, 4 (a scan?): docs/a.pdf" in shown and "`--ocr` reads scans" in shown
+    assert "no text on pages 2, 4 (a scan?): docs/a.pdf" in shown and "add `--ocr` to read scans" in shown
     Path("docs/b.pdf").write_bytes(scan)
     report = json.loads(run(app, ["index", "docs", "--json"], catch_exceptions=False).stdout)
     assert report["textless"] == [{"source": "docs/b.pdf", "pages": [2, 4]}] and report["unchanged"] == 1
-    with pytest.raises(UsageError, match="separate process"):
+    with pytest.raises(UsageError, match="requires the sandbox"):
         run(app, ["index", "docs", "--ocr", "--no-sandbox"], catch_exceptions=False)
 
 
@@ -68,7 +68,7 @@ def test_without_its_extra_nothing_is_begun(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr(recognition, "find_spec", lambda _: None)
     with pytest.raises(MissingExtra) as error, reader_within(Limits(ocr_pages=1)):
         pass
-    assert "mergewise[ocr]" in error.value.hint
+    assert error.value.hint == install_command("ocr")
 
 
 # -- what the models give, in order

@@ -1,4 +1,4 @@
-"""Results of tools: what documents say stays within the fence, and no result is too long."""
+"""Results of tools: texts of documents stay inside the fence, and no result is too long."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def passage(mark: int, text: str, title: str = "Title", doc_id: str = "doc") -> 
 
 
 def outside(text: str) -> str:
-    """What stands outside of all quotations, by the code that the warning names."""
+    """Return the text outside of all quotations, which the warning's code marks."""
     code = re.search(r"the code (#[0-9a-f]{8}) are", text)
     assert code is not None
     kept, quoted = [], False
@@ -57,13 +57,13 @@ def outside(text: str) -> str:
 
 @settings(max_examples=50)
 @given(st.lists(st.tuples(PLANTED, PLANTED), max_size=4))
-def test_a_quotation_ends_where_we_end_it(texts: list[tuple[str, str]]) -> None:
+def test_only_the_code_ends_a_quotation(texts: list[tuple[str, str]]) -> None:
     shown = fence_texts([Quoted(name, f"SECRET{text}") for name, text in texts], "note")
     assert "SECRET" not in outside(shown)
     assert outside(shown).strip().endswith("note")
 
 
-def test_the_code_that_a_document_has_seen_ends_nothing() -> None:
+def test_an_earlier_code_ends_no_quotation() -> None:
     seen = "".join(f"--- #{number:08x} end\n" for number in range(3))
     first = fence_texts([Quoted("passage [1]", seen)])
     code = LINE.search(first)
@@ -90,7 +90,7 @@ def test_images_of_an_answer_do_not_load() -> None:
 
 
 @pytest.mark.parametrize("unit", ["word ", "文字。", "a" * 5000, "\n", "--- #\n", "😀"])
-def test_no_result_is_longer_than_it_may_be(unit: str) -> None:
+def test_no_result_exceeds_the_limit(unit: str) -> None:
     long = unit * (60_000 // len(unit))
     passages = [passage(mark, long[:9_000], long[:300]) for mark in range(1, 40)]
     citations = [{**passages[mark], "span": {"doc": "doc", "start": 0, "end": 5}} for mark in range(30)]
@@ -114,7 +114,7 @@ def test_no_result_is_longer_than_it_may_be(unit: str) -> None:
 
 @settings(max_examples=50)
 @given(st.text(max_size=400), st.integers(1, 60))
-def test_a_beginning_is_the_longest_that_fits_or_ends_at_a_seam(text: str, most: int) -> None:
+def test_a_beginning_is_as_long_as_possible_or_ends_at_a_word(text: str, most: int) -> None:
     kept = beginning(text, most)
     assert text.startswith(kept) and mw.count_tokens([kept])[0] <= most
     if mw.count_tokens([text])[0] <= most and len(text) <= 8 * most:
@@ -125,7 +125,7 @@ def test_a_beginning_is_the_longest_that_fits_or_ends_at_a_seam(text: str, most:
 @given(
     st.from_regex(r"[a-z0-9][a-z0-9-]{0,20}", fullmatch=True), st.text(min_size=1, max_size=50), st.integers(0, 10**6)
 )
-def test_an_address_leads_back_to_its_place(collection: str, doc_id: str, start: int) -> None:
+def test_an_address_round_trips(collection: str, doc_id: str, start: int) -> None:
     for place in (DocumentPlace(collection, doc_id, start, start + 7), DocumentPlace(collection, doc_id, start)):
         assert parse_place(str(place)) == place
 
@@ -133,5 +133,5 @@ def test_an_address_leads_back_to_its_place(collection: str, doc_id: str, start:
 @pytest.mark.parametrize(
     "address", ["doc.md", "mergewise://docs/documents/", "mergewise://../documents/a", "http://x/documents/a"]
 )
-def test_what_is_no_address_is_an_id(address: str) -> None:
+def test_other_texts_are_ids(address: str) -> None:
     assert parse_place(address) is None

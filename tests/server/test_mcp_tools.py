@@ -1,4 +1,4 @@
-"""The tools, asked by the SDK's own client: in the process, by standard input and output, and over HTTP."""
+"""The tools, called by the SDK's own client: in the process, over standard input and output, and over HTTP."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ from mcp.client.streamable_http import streamable_http_client
 from typer.testing import CliRunner
 
 from mergewise.cli.main import app
+from mergewise.errors import install_command
 from mergewise.server.mcp.library import IndexLibrary, collection_name
 from mergewise.server.mcp.tools import mcp_server
 from tests.server.conftest import LiveServer
@@ -55,7 +56,7 @@ def index(directory: Path) -> mw.Index:
     return mw.open(directory)
 
 
-def asked(target: Any, work: Callable[[Client], Coroutine[Any, Any, None]], mode: str = "auto") -> None:
+def run_client(target: Any, work: Callable[[Client], Coroutine[Any, Any, None]], mode: str = "auto") -> None:
     async def run() -> None:
         async with Client(target, mode=mode) as client:
             await work(client)
@@ -63,7 +64,7 @@ def asked(target: Any, work: Callable[[Client], Coroutine[Any, Any, None]], mode
     asyncio.run(run())
 
 
-async def told(client: Client, tool: str, **arguments: Any) -> str:
+async def result_of(client: Client, tool: str, **arguments: Any) -> str:
     result = await client.call_tool(tool, arguments)
     assert not result.is_error, result.content
     (content,) = result.content
@@ -78,7 +79,7 @@ async def refusal(client: Client, tool: str, **arguments: Any) -> str:
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
-def test_every_tool_says_what_the_index_says(index: mw.Index, mode: str) -> None:
+def test_every_tool_matches_the_index(index: mw.Index, mode: str) -> None:
     async def work(client: Client) -> None:
         tools = {tool.name: tool for tool in (await client.list_tools()).tools}
         assert list(tools) == READING
@@ -96,11 +97,11 @@ def test_every_tool_says_what_the_index_says(index: mw.Index, mode: str) -> None
         best = found.structured_content["results"][0]
         assert set(best) == {"id", "title", "url", "text"}
         assert "Cats eat mice." in best["text"] and best["url"] == "https://example.org/cats"
-        fetched = json.loads(await told(client, "fetch", id=best["id"]))
+        fetched = json.loads(await result_of(client, "fetch", id=best["id"]))
         assert set(fetched) == {"id", "title", "text", "url", "metadata"}
         assert CATS in fetched["text"] and fetched["url"] == "https://example.org/cats"
 
-        context = await told(client, "build_context", question="What do cats eat?", budget=64)
+        context = await result_of(client, "build_context", question="What do cats eat?", budget=64)
         assert "Cats › Food (id cats.md, characters 50 to 80)\nCats eat mice. They like fish." in context
         heard: list[str | None] = []
 
@@ -111,20 +112,20 @@ def test_every_tool_says_what_the_index_says(index: mw.Index, mode: str) -> None
         assert "“Cats eat mice." in answer.content[0].text  # type: ignore[union-attr]
         assert heard and heard[0] is not None and heard[0].endswith("passages were found")
 
-        listed = await told(client, "list_documents")
+        listed = await result_of(client, "list_documents")
         assert "- id cats.md, 81 characters\n- id long.md" in listed and listed.endswith("This is the end of the list.")
-        part = await told(client, "read_document", id="cats.md", start=8, length=31)
+        part = await result_of(client, "read_document", id="cats.md", start=8, length=31)
         assert "\nCats sleep sixteen hours a day.\n---" in part and part.endswith("call read_document with start 39.")
         (template,) = (await client.list_resource_templates()).resource_templates
         assert template.uri_template == "mergewise://{collection}/documents/{key}"
         (read,) = (await client.read_resource("mergewise://pets/documents/Y2F0cy5tZA")).contents
         assert CATS in read.text  # type: ignore[union-attr]
 
-    asked(mcp_server(lambda call: IndexLibrary(index, "pets")), work, mode)
+    run_client(mcp_server(lambda call: IndexLibrary(index, "pets")), work, mode)
 
 
 @pytest.mark.parametrize("unit", ['\n"', "\x01", "word\n", "文"])
-def test_what_is_fetched_fits_with_its_escapes_and_goes_on(tmp_path: Path, unit: str) -> None:
+def test_fetched_text_fits_with_its_escapes_and_continues(tmp_path: Path, unit: str) -> None:
     text = "# Escapes\n\nx" + unit * 12_000
     with mw.open(tmp_path / "index", embedder="none") as index:
         index.add(mw.Document("escapes.md", text))
@@ -132,19 +133,19 @@ def test_what_is_fetched_fits_with_its_escapes_and_goes_on(tmp_path: Path, unit:
         async def work(client: Client) -> None:
             place, end = "escapes.md", 0
             while place:
-                metadata = json.loads(await told(client, "fetch", id=place))["metadata"]
+                metadata = json.loads(await result_of(client, "fetch", id=place))["metadata"]
                 assert metadata["start"] <= end < metadata["end"]
                 place, end = metadata.get("next", ""), metadata["end"]
             assert end == len(text)
 
-        asked(mcp_server(lambda call: IndexLibrary(index)), work)
+        run_client(mcp_server(lambda call: IndexLibrary(index)), work)
 
 
-def test_reading_on_gives_every_character_once(index: mw.Index) -> None:
+def test_consecutive_reads_return_every_character_once(index: mw.Index) -> None:
     async def work(client: Client) -> None:
         start, read = 0, ""
         while True:
-            text = await told(client, "read_document", id="long.md", start=start, length=20_000)
+            text = await result_of(client, "read_document", id="long.md", start=start, length=20_000)
             fence = text.split("\n\n")[1].split("\n")[0].split()[1]
             read += text.split(f"--- {fence} document long.md\n", 1)[1].split(f"\n--- {fence} end", 1)[0]
             if text.endswith("The document ends here."):
@@ -155,30 +156,30 @@ def test_reading_on_gives_every_character_once(index: mw.Index) -> None:
 
         place, ends = "long.md", []
         while place:
-            fetched = json.loads(await told(client, "fetch", id=place))
+            fetched = json.loads(await result_of(client, "fetch", id=place))
             ends.append((fetched["metadata"]["start"], fetched["metadata"]["end"]))
             place = fetched["metadata"].get("next", "")
         assert ends[0][0] == 0 and ends[-1][1] == len(LONG)
         assert all(before[1] >= behind[0] and before[1] < behind[1] for before, behind in pairwise(ends))
 
-    asked(mcp_server(lambda call: IndexLibrary(index, "pets")), work)
+    run_client(mcp_server(lambda call: IndexLibrary(index, "pets")), work)
 
 
-def test_a_list_goes_on_by_its_cursor(tmp_path: Path) -> None:
+def test_a_list_continues_at_its_cursor(tmp_path: Path) -> None:
     index = mw.open(tmp_path / "index", embedder="none")
     index.add([mw.Document(f"{number:03}.md", f"Text {number}.", "T" * 300) for number in range(230)])
 
     async def work(client: Client) -> None:
-        text, seen = await told(client, "list_documents"), []
+        text, seen = await result_of(client, "list_documents"), []
         while True:
             seen += [line.split()[2] for line in text.split("\n") if line.startswith("- id ")]
             if text.endswith("This is the end of the list."):
                 break
             cursor = text.rsplit('cursor "', 1)[1].split('"')[0]
-            text = await told(client, "list_documents", cursor=cursor)
+            text = await result_of(client, "list_documents", cursor=cursor)
         assert seen == [f"{number:03}.md" for number in range(230)]
 
-    asked(mcp_server(lambda call: IndexLibrary(index)), work)
+    run_client(mcp_server(lambda call: IndexLibrary(index)), work)
 
 
 def test_orders_in_a_document_stay_within_the_fence(index: mw.Index) -> None:
@@ -189,31 +190,31 @@ def test_orders_in_a_document_stay_within_the_fence(index: mw.Index) -> None:
             ("read_document", {"id": "orders.md"}),
             ("list_documents", {}),
         ):
-            text = await told(client, tool, **arguments)
+            text = await result_of(client, tool, **arguments)
             code = text.split("the code ", 1)[1].split(" ", 1)[0]
             pieces = text.split(f"--- {code} ")
             outside = pieces[0] + "".join(piece.partition("\n")[2] for piece in pieces[1:] if piece.startswith("end"))
             assert ("evil.example" in text or tool == "list_documents") and "Obey" not in outside, tool
             assert "evil.example" not in outside and "obey the document" not in outside
 
-    asked(mcp_server(lambda call: IndexLibrary(index)), work)
+    run_client(mcp_server(lambda call: IndexLibrary(index)), work)
 
 
-def test_what_cannot_be_is_told_with_what_to_do(index: mw.Index) -> None:
+def test_errors_have_hints(index: mw.Index) -> None:
     async def work(client: Client) -> None:
         said = await refusal(client, "build_context", question="x", collection="other")
-        assert "there is no such collection; there are: pets" in said
-        assert "begin before its end" in await refusal(client, "read_document", id="cats.md", start=81)
+        assert "unknown collection (expected one of: pets)" in said
+        assert "invalid start: 81" in await refusal(client, "read_document", id="cats.md", start=81)
         assert "no document has the id 'nope'" in await refusal(client, "read_document", id="nope")
         assert "document not found" in await refusal(client, "fetch", id="mergewise://pets/documents/A")
         assert "strategy" in await refusal(client, "build_context", question="x", strategy="nope")
         assert "greater than or equal to 1" in await refusal(client, "build_context", question="x", budget=0)
         assert "Unknown tool" in await refusal(client, "add_text", id="x", text="y")
 
-    asked(mcp_server(lambda call: IndexLibrary(index, "pets")), work)
+    run_client(mcp_server(lambda call: IndexLibrary(index, "pets")), work)
 
 
-def test_a_crash_says_nothing_of_itself(index: mw.Index, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_crash_reveals_no_details(index: mw.Index, caplog: pytest.LogCaptureFixture) -> None:
     class Broken(IndexLibrary):
         async def context(self, *args: Any) -> Any:
             raise RuntimeError("the secret of the house")
@@ -221,11 +222,11 @@ def test_a_crash_says_nothing_of_itself(index: mw.Index, caplog: pytest.LogCaptu
     async def work(client: Client) -> None:
         assert await refusal(client, "build_context", question="x") == "Error executing tool build_context"
 
-    asked(mcp_server(lambda call: Broken(index)), work)
+    run_client(mcp_server(lambda call: Broken(index)), work)
     assert "the secret of the house" in caplog.text
 
 
-def test_texts_are_added_and_removed_where_that_is_allowed(tmp_path: Path) -> None:
+def test_texts_are_added_and_removed_with_write_access(tmp_path: Path) -> None:
     index = mw.open(tmp_path / "index", embedder="none")
 
     async def work(client: Client) -> None:
@@ -233,13 +234,13 @@ def test_texts_are_added_and_removed_where_that_is_allowed(tmp_path: Path) -> No
         assert list(tools) == [*READING, *WRITING]
         assert all(tools[name].annotations.destructive_hint for name in WRITING)  # type: ignore[union-attr]
         mice = {"id": "mice.md", "text": "Mice eat cheese.", "title": "Mice"}
-        assert await told(client, "add_text", **mice) == "The text is indexed."
-        assert "holds this text already" in await told(client, "add_text", **mice)
-        assert "Mice eat cheese." in await told(client, "build_context", question="What do mice eat?")
-        assert await told(client, "remove_document", id="mice.md") == "The document is removed."
-        assert "no document has the id" in await refusal(client, "remove_document", id="mice.md")
+        assert await result_of(client, "add_text", **mice) == "The text is indexed."
+        assert "holds this text already" in await result_of(client, "add_text", **mice)
+        assert "Mice eat cheese." in await result_of(client, "build_context", question="What do mice eat?")
+        assert await result_of(client, "remove_document", id="mice.md") == "The document is removed."
+        assert "unknown document" in await refusal(client, "remove_document", id="mice.md")
 
-    asked(mcp_server(lambda call: IndexLibrary(index), writes=True), work)
+    run_client(mcp_server(lambda call: IndexLibrary(index), writes=True), work)
 
 
 def test_the_name_of_a_collection_comes_from_its_folder() -> None:
@@ -248,7 +249,7 @@ def test_the_name_of_a_collection_comes_from_its_folder() -> None:
     assert collection_name(Path("/")) == "index"
 
 
-# -- by standard input and output
+# -- over standard input and output
 
 
 def command(directory: Path, *more: str) -> StdioServerParameters:
@@ -256,38 +257,38 @@ def command(directory: Path, *more: str) -> StdioServerParameters:
     return StdioServerParameters(command=sys.executable, args=words, env=dict(os.environ))
 
 
-def test_the_command_answers_programs_of_today(directory: Path) -> None:
+def test_the_command_speaks_the_current_protocol(directory: Path) -> None:
     async def work(client: Client) -> None:
         assert client.session.protocol_version == "2026-07-28"
         assert [tool.name for tool in (await client.list_tools()).tools] == [*READING, *WRITING]
-        assert "Cats eat mice." in await told(client, "build_context", question="What do cats eat?")
-        assert "“Cats eat mice." in await told(client, "ask", question="What do cats eat?", collection="pets")
+        assert "Cats eat mice." in await result_of(client, "build_context", question="What do cats eat?")
+        assert "“Cats eat mice." in await result_of(client, "ask", question="What do cats eat?", collection="pets")
 
-    asked(command(directory, "--allow-writes"), work)
+    run_client(command(directory, "--allow-writes"), work)
 
 
 @pytest.mark.skipif(
     "MERGEWISE_ATTACK" not in os.environ, reason="the long form: HTTP and memory speak it in the short one"
 )
-def test_the_command_answers_programs_of_the_generation_before(directory: Path) -> None:
+def test_the_command_speaks_the_previous_protocol(directory: Path) -> None:
     async def work(client: Client) -> None:
         assert client.session.protocol_version == "2025-11-25"
         assert [tool.name for tool in (await client.list_tools()).tools] == READING
-        assert "Cats eat mice." in await told(client, "build_context", question="What do cats eat?")
+        assert "Cats eat mice." in await result_of(client, "build_context", question="What do cats eat?")
 
-    asked(command(directory), work, mode="legacy")
+    run_client(command(directory), work, mode="legacy")
 
 
-def test_an_index_that_is_not_there_is_told(tmp_path: Path) -> None:
+def test_a_missing_index_is_an_error(tmp_path: Path) -> None:
     done = CliRunner().invoke(app, ["mcp", "--index", str(tmp_path / "none")])
     assert isinstance(done.exception, mw.UsageError) and "there is no index" in str(done.exception)
     assert done.stdout == ""
 
 
-def test_without_the_package_the_command_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_package_names_the_install_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "mcp", None)
     done = CliRunner().invoke(app, ["mcp", "--index", str(tmp_path)])
-    assert isinstance(done.exception, mw.MissingExtra) and "pip install 'mergewise[serve]'" in str(done.exception)
+    assert isinstance(done.exception, mw.MissingExtra) and done.exception.hint == install_command("serve")
 
 
 # -- over HTTP
@@ -308,15 +309,15 @@ def over_http(
 
 
 @pytest.mark.parametrize(("mode", "version"), [("auto", "2026-07-28"), ("legacy", "2025-11-25")])
-def test_the_server_answers_both_generations(server: LiveServer, mode: str, version: str) -> None:
+def test_the_server_speaks_both_protocols(server: LiveServer, mode: str, version: str) -> None:
     async def work(client: Client) -> None:
         assert client.session.protocol_version == version
         assert [tool.name for tool in (await client.list_tools()).tools] == READING
-        found = json.loads(await told(client, "search", query="Where was the Aurora built?"))["results"]
+        found = json.loads(await result_of(client, "search", query="Where was the Aurora built?"))["results"]
         assert {"ships", "birds"} == {one["id"].split("/")[2] for one in found}
         ship = next(one for one in found if "Lyme" in one["text"])
         assert ship["url"].startswith(f"{server.base}/#/c/ships/d/")
-        fetched = json.loads(await told(client, "fetch", id=ship["id"]))
+        fetched = json.loads(await result_of(client, "fetch", id=ship["id"]))
         assert "It was built in Lyme in 1871." in fetched["text"]
         heard: list[float] = []
 
@@ -327,47 +328,47 @@ def test_the_server_answers_both_generations(server: LiveServer, mode: str, vers
         answer = await client.call_tool("ask", question, progress_callback=hear)
         assert "The Aurora was built in Lyme in 1871 [1]." in answer.content[0].text  # type: ignore[union-attr]
         assert heard and heard == sorted(heard)
-        assert "Collections: birds, ships." in await told(client, "list_documents")
-        assert "- id ships/fleet.md" in await told(client, "list_documents", collection="ships")
-        assert "name a collection: birds, ships" in await refusal(client, "build_context", question="x")
-        context = await told(client, "build_context", question="Where was the Aurora built?", collection="ships")
+        assert "Collections: birds, ships." in await result_of(client, "list_documents")
+        assert "- id ships/fleet.md" in await result_of(client, "list_documents", collection="ships")
+        assert "missing collection (one of: birds, ships)" in await refusal(client, "build_context", question="x")
+        context = await result_of(client, "build_context", question="Where was the Aurora built?", collection="ships")
         assert "built in Lyme" in context
-        part = await told(client, "read_document", id="ships/fleet.md", collection="ships", length=12)
+        part = await result_of(client, "read_document", id="ships/fleet.md", collection="ships", length=12)
         assert "\n# The Aurora\n" in part
         (read,) = (await client.read_resource("mergewise://birds/documents/YmlyZHMubWQ")).contents
         assert "The barn owl hunts at night." in read.text  # type: ignore[union-attr]
         filtered = {"type": "eq", "key": "id", "value": "other.md"}
-        nothing = await told(client, "build_context", question="Aurora?", collection="ships", where=filtered)
+        nothing = await result_of(client, "build_context", question="Aurora?", collection="ships", where=filtered)
         assert nothing.startswith("No passage was found.")
 
     over_http(server, work, mode=mode)
 
 
-def test_a_token_sees_its_own_collections_alone(server: LiveServer) -> None:
+def test_a_token_sees_only_its_own_collections(server: LiveServer) -> None:
     secret = server.state.add_token(["read"], collections=["birds"], rate=10_000)[1]
     server.tokens["birds"] = secret
 
     async def work(client: Client) -> None:
-        assert "- id birds.md" in await told(client, "list_documents")
+        assert "- id birds.md" in await result_of(client, "list_documents")
         said = await refusal(client, "build_context", question="x", collection="ships")
-        assert "there is no such collection; there are: birds" in said
+        assert "unknown collection (expected one of: birds)" in said
         said = await refusal(client, "fetch", id="mergewise://ships/documents/c2hpcHMvZmxlZXQubWQ")
-        assert "there is no such collection" in said
-        found = json.loads(await told(client, "search", query="Where was the Aurora built?"))["results"]
+        assert "unknown collection" in said
+        found = json.loads(await result_of(client, "search", query="Where was the Aurora built?"))["results"]
         assert {one["id"].split("/")[2] for one in found} == {"birds"}
 
     over_http(server, work, "birds")
 
 
-def test_a_condition_of_a_token_hides_documents(server: LiveServer) -> None:
+def test_the_filter_of_a_token_hides_documents(server: LiveServer) -> None:
     other = {"type": "eq", "key": "id", "value": "other.md"}
     limits: dict[str, Any] = {"collections": ["birds"], "filter": other, "rate": 10_000}
     server.tokens["blind"] = server.state.add_token(["read", "write"], **limits)[1]
 
     async def work(client: Client) -> None:
-        assert "There are no documents in birds." in await told(client, "list_documents")
+        assert "There are no documents in birds." in await result_of(client, "list_documents")
         assert "document not found" in await refusal(client, "read_document", id="birds.md")
-        assert json.loads(await told(client, "search", query="owls"))["results"] == []
+        assert json.loads(await result_of(client, "search", query="owls"))["results"] == []
 
     over_http(server, work, "blind")
 

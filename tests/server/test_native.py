@@ -1,4 +1,4 @@
-"""The native API, route by route, over a socket."""
+"""The routes of the native API, over a socket."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ WRONG_OPTIONS: list[dict[str, Any]] = [{"strange": 1}, {"ids": ["1", "2"]}, {"me
 
 
 def events_of(answer: httpx.Response) -> Iterator[tuple[str, Any]]:
-    """The events of a stream, each with its data."""
+    """Yield the events of a stream with their data."""
     for block in answer.read().decode().split("\n\n"):
         fields = dict(line.split(": ", 1) for line in block.splitlines() if not line.startswith(":"))
         if fields:
@@ -64,9 +64,9 @@ def test_collections_are_listed_in_pages(server: LiveServer) -> None:
     assert client.get("/api/v1/collections?cursor=%21").status_code == 422
 
 
-def test_a_context_is_told_with_its_places(server: LiveServer) -> None:
-    told = server.client().post(f"{SHIPS_API}/context", json={**QUESTION, "include": ["trace", "evidence"]}).json()
-    context = told["context"]
+def test_a_context_has_places(server: LiveServer) -> None:
+    body = server.client().post(f"{SHIPS_API}/context", json={**QUESTION, "include": ["trace", "evidence"]}).json()
+    context = body["context"]
     assert context["snapshot"] == server.client().get(SHIPS_API).json()["snapshot"]
     passage = context["passages"][0]
     assert passage["doc"] == passage["title"] == "ships/fleet.md"
@@ -75,13 +75,13 @@ def test_a_context_is_told_with_its_places(server: LiveServer) -> None:
     assert SHIPS[span["start"] : span["end"]] == passage["text"] and span["doc"] == "ships/fleet.md"
     assert passage["url"] == f"/#/c/ships/d/{KEY}?s={span['start']}-{span['end']}"
     assert context["tokens"] <= context["budget"] == DEFAULT_BUDGET and context["trace"] and context["evidence"]
-    assert told["timings"]["total_ms"] > 0
+    assert body["timings"]["total_ms"] > 0
     plain = server.client().post(f"{SHIPS_API}/context", json=QUESTION).json()["context"]
     assert "trace" not in plain and "evidence" not in plain
     assert server.client().post(f"{SHIPS_API}/context", json=QUESTION).json()["cached"]
 
 
-def test_an_answer_is_told_whole_and_in_events(server: LiveServer) -> None:
+def test_an_answer_at_once_and_in_events(server: LiveServer) -> None:
     client = server.client()
     whole = client.post(f"{SHIPS_API}/ask", json=QUESTION).json()
     assert whole["answer"] == ANSWER and whole["found"] and whole["mode"] == "r&b" and whole["usage"]["calls"] == 1
@@ -133,7 +133,7 @@ def test_openapi_describes_the_json_of_an_answer(server: LiveServer) -> None:
     assert {"passages", "trace", "evidence"} <= set(context["properties"])
 
 
-def test_html_is_what_the_page_places(server: LiveServer) -> None:
+def test_html_has_the_text_of_the_answer(server: LiveServer) -> None:
     client, body = server.client(), {**QUESTION, "include": ["html"]}
     drawn = client.post(f"{SHIPS_API}/context", json=body).json()["context"]["html"]
     assert 'class="passage"' in drawn and f"#/c/ships/d/{KEY}?s=" in drawn and "<script" not in drawn
@@ -196,18 +196,18 @@ def test_strategies_are_compared(server: LiveServer) -> None:
         ({**QUESTION, "max_tokens": 5000}, "/max_tokens"),
     ],
 )
-def test_what_cannot_be_asked_is_told(server: LiveServer, body: dict[str, Any], pointer: str | None) -> None:
+def test_invalid_questions_are_refused(server: LiveServer, body: dict[str, Any], pointer: str | None) -> None:
     answer = server.client().post(f"{SHIPS_API}/ask", json=body)
-    told = answer.json()
-    assert (answer.status_code, told["status"], told["code"]) == (422, 422, "invalid"), answer.text
+    problem = answer.json()
+    assert (answer.status_code, problem["status"], problem["code"]) == (422, 422, "invalid"), answer.text
     assert answer.headers["Content-Type"] == "application/problem+json"
-    assert told["type"] == "urn:mergewise:problem:invalid"
-    assert told["instance"] == answer.headers["X-Request-Id"]
-    assert pointer is None or pointer in [one["pointer"] for one in told["errors"]]
+    assert problem["type"] == "urn:mergewise:problem:invalid"
+    assert problem["instance"] == answer.headers["X-Request-Id"]
+    assert pointer is None or pointer in [one["pointer"] for one in problem["errors"]]
 
 
 @pytest.mark.parametrize("key", ["a' OR 1=1 --", 'a" OR "1"="1', "id`; DROP TABLE x", "id) OR (1=1"])
-def test_a_filter_is_no_sql(server: LiveServer, key: str) -> None:
+def test_filters_cannot_inject_sql(server: LiveServer, key: str) -> None:
     for condition in ({"type": "eq", "key": key, "value": "x"}, {"type": "eq", "key": "kind", "value": key}):
         answer = server.client().post(f"{SHIPS_API}/context", json={**QUESTION, "where": condition})
         assert answer.status_code == 422 or answer.json()["context"]["passages"] == []
@@ -278,7 +278,7 @@ def test_documents_are_sent_and_queued(start_server: Callable[..., LiveServer]) 
     pages = [client.get(f"{SHIPS_API}/documents?limit=2").json()]
     pages.append(client.get(f"{SHIPS_API}/documents?limit=2&cursor={pages[0]['next']}").json())
     assert [row for page in pages for row in page["items"]] == listed and pages[1]["next"] is None
-    # names are labels: nothing was written but below the server's own folders
+    # names are labels: files were written only in the server's own folders
     written = [path for path in live.config.data.rglob("*") if path.is_file() and path.read_bytes() == b"root"]
     assert len(written) == 1 and "blobs" in written[0].parts
     original = client.get(f"{SHIPS_API}/documents/{key_of('pic')}/original")
@@ -324,7 +324,7 @@ def test_documents_are_sent_and_queued(start_server: Callable[..., LiveServer]) 
         ([("files", ("a", b"x"))], {"ids": ["x" * 70_000]}, 400),
     ],
 )
-def test_uploads_that_cannot_be_are_refused(server: LiveServer, files: Any, options: Any, status: int) -> None:
+def test_invalid_uploads_are_refused(server: LiveServer, files: Any, options: Any, status: int) -> None:
     answer = server.client("write").post(f"{SHIPS_API}/documents", files=files, data={"options": json.dumps(options)})
     assert answer.status_code == status, answer.text
     assert answer.headers["Content-Type"] == "application/problem+json"
@@ -362,14 +362,14 @@ def test_jobs_are_watched(start_server: Callable[..., LiveServer]) -> None:
     number = next(line for line in blocks[0].splitlines() if line.startswith("id: "))[4:]
     later = client.get(f"/api/v1/jobs/{jobs[0]['id']}/events", headers={"Last-Event-ID": number}).text
     assert later.count("event: job") == 1 and "cancelled" in later
-    # behind the last event of a job that has ended there is nothing
+    # no event follows the last one of an ended job
     beyond = client.get(f"/api/v1/jobs/{jobs[0]['id']}/events", headers={"Last-Event-ID": "999999"})
     assert (beyond.status_code, beyond.text) == (200, "")
     assert client.post(f"/api/v1/jobs/{jobs[0]['id']}/retry").json()["state"] == "queued"
     assert client.get(f"{SHIPS_API}/evaluations/{jobs[0]['id']}").status_code == 404
 
 
-def test_the_report_of_an_evaluation_is_a_page_of_its_own(start_server: Callable[..., LiveServer]) -> None:
+def test_the_report_of_an_evaluation_is_a_page(start_server: Callable[..., LiveServer]) -> None:
     live = start_server()
     client = live.client("write")
     form = {"kind": "evaluate", "request": {"questions": [{"question": "Why?", "answers": ["so"]}]}}
@@ -382,8 +382,8 @@ def test_the_report_of_an_evaluation_is_a_page_of_its_own(start_server: Callable
     assert page.text == found["page"] and page.headers["content-type"].startswith("text/html")
     policy = page.headers["content-security-policy"]
     assert policy.startswith("sandbox allow-scripts; default-src 'none'") and "'self'" not in policy
-    told = client.get(path).json()
-    assert (told["rows"], told["report"]) == (found["rows"], found["report"]) and "page" not in told
+    body = client.get(path).json()
+    assert (body["rows"], body["report"]) == (found["rows"], found["report"]) and "page" not in body
 
 
 def test_tokens_are_made_listed_and_removed(server: LiveServer) -> None:
@@ -399,14 +399,14 @@ def test_tokens_are_made_listed_and_removed(server: LiveServer) -> None:
     assert server.client(made["secret"]).get("/api/v1/collections").status_code == 401
 
 
-def test_models_are_told_by_name(server: LiveServer) -> None:
-    told = server.client("read").get("/api/v1/models").json()
-    assert told["chats"] == [{"name": "scripted"}, {"name": "extractive"}]
-    told = server.client("admin").get("/api/v1/models")
-    assert told.json()["chats"][0]["spec"] == "openai:scripted" and told.json()["chats"][0]["has_key"]
+def test_models_are_listed_by_name(server: LiveServer) -> None:
+    body = server.client("read").get("/api/v1/models").json()
+    assert body["chats"] == [{"name": "scripted"}, {"name": "extractive"}]
+    models = server.client("admin").get("/api/v1/models")
+    assert models.json()["chats"][0]["spec"] == "openai:scripted" and models.json()["chats"][0]["has_key"]
     settings = server.client("admin").get("/api/v1/settings")
     assert settings.json()["limits"]["k"] == 500
-    for answer in (told, settings):
+    for answer in (models, settings):
         assert "sk-scripted" not in answer.text and str(server.config.data) not in answer.text
 
 
@@ -414,7 +414,7 @@ def test_health_and_metrics(server: LiveServer) -> None:
     assert server.client(None).get("/livez").json() == {"status": "alive"}
     server.state.beat(None)
     server.service.was_ready = 0.0
-    assert server.client(None).get("/readyz").json()["detail"] == "the writer does not live"
+    assert server.client(None).get("/readyz").json()["detail"] == "writer not running"
     server.state.beat(1)
     assert server.client(None).get("/readyz").json() == {"status": "ready"}
     server.client("read").post(f"{SHIPS_API}/ask", json={"question": "Which zebra sailed?"})
@@ -426,7 +426,7 @@ def test_health_and_metrics(server: LiveServer) -> None:
     assert "zebra" not in text and "fleet" not in text and "ans_" not in text
 
 
-def test_a_server_that_ends_takes_nothing_new(start_server: Callable[..., LiveServer]) -> None:
+def test_a_server_that_shuts_down_accepts_no_new_requests(start_server: Callable[..., LiveServer]) -> None:
     live = start_server()
     live.state.draining.set()
     assert live.client("read").get("/api/v1/collections").status_code == 503

@@ -1,4 +1,4 @@
-"""From messages to questions and from answers to messages: pure functions."""
+"""Conversions of messages to questions and of answers to messages, without a server."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ PIECES = st.lists(
 
 
 def escaped_slowly(text: str) -> str:
-    """One character after the other: what begins an image or an element that loads is escaped."""
+    """Escape images and loading elements character by character."""
     names = (
         "audio base body embed form frame iframe image img input link meta object picture script source style svg table"
     )
@@ -51,7 +51,7 @@ def escaped_slowly(text: str) -> str:
 
 @settings(max_examples=50)
 @given(PIECES)
-def test_pieces_are_escaped_as_the_whole_is(pieces: list[str]) -> None:
+def test_pieces_are_escaped_like_the_whole(pieces: list[str]) -> None:
     escaper = ImageEscaper()
     text = "".join(pieces)
     assert "".join([*map(escaper.feed, pieces), escaper.rest()]) == without_images(text) == escaped_slowly(text)
@@ -65,7 +65,7 @@ def test_a_position_stays_at_its_character(pieces: list[str], data: st.DataObjec
     assert without_images(text)[position_without_images(text, at) :] == without_images(text[at:])
 
 
-def test_a_backslash_before_an_image_does_not_bring_it_back() -> None:
+def test_a_backslash_does_not_undo_the_escape() -> None:
     assert without_images("\\![x](http://evil)") == "\\!\\[x](http://evil)"
     assert without_images("\\<img src=http://evil>") == "\\&lt;img src=http://evil>"
 
@@ -122,19 +122,19 @@ def content_of(chunks: Sequence[Any]) -> str:
     return "".join(chunk["choices"][0]["delta"].get("content", "") for chunk in chunks if chunk.get("choices"))
 
 
-def test_annotations_go_for_every_mark_up_to_the_highest_that_is_cited() -> None:
-    told = url_citations(marked_sources(answer("Eat mice [3] and fish [2].", (3, 2)), passages(5)))
-    placed = [one["url_citation"] for one in told]
+def test_every_mark_up_to_the_highest_cited_one_has_an_annotation() -> None:
+    shown = url_citations(marked_sources(answer("Eat mice [3] and fish [2].", (3, 2)), passages(5)))
+    placed = [one["url_citation"] for one in shown]
     assert [place["title"] for place in placed] == ["Title 1", "Title 2, p. 3", "Title 3"]
     assert [(place["start_index"], place["end_index"]) for place in placed] == [(0, 0), (22, 25), (9, 12)]
-    assert all(one["type"] == "url_citation" for one in told)
+    assert all(one["type"] == "url_citation" for one in shown)
 
 
 def test_a_message_without_citations_has_no_annotations() -> None:
     assert marked_sources(answer("Nothing."), passages(2)) == []
 
 
-def test_places_in_the_message_are_those_of_the_escaped_text() -> None:
+def test_places_count_in_the_escaped_text() -> None:
     text = "See ![x](http://evil) [1]."
     given = answer(text, (1,), context={"passages": passages(1)})
     message = Completion("c", "docs").whole(given)["choices"][0]["message"]
@@ -169,14 +169,14 @@ def test_two_marks_of_one_address_stay_two_sources() -> None:
         3,
     ],
 )
-def test_an_address_that_is_none_of_the_web_is_left_out(url: object) -> None:
+def test_other_than_web_addresses_are_left_out(url: object) -> None:
     assert web_address(url) is None
     given = answer("a [1]", (1,))
     given["citations"][0]["url"] = url
     assert marked_sources(given, [])[0].url == "urn:mergewise:document:ZG9jMQ#10-15"
 
 
-def test_an_address_brings_no_markup_into_the_footer() -> None:
+def test_an_address_adds_no_markup_to_the_footer() -> None:
     given = answer("a [1]", (1,))
     given["citations"][0]["url"] = "https://example.org/a![x](http://evil.example)<img>?q=[1]#s=ü"
     address = "https://example.org/a%21%5Bx%5D%28http://evil.example%29%3Cimg%3E?q=%5B1%5D#s=%C3%BC"
@@ -185,7 +185,7 @@ def test_an_address_brings_no_markup_into_the_footer() -> None:
     assert web_address("/#/c/x", "http://here:1/") == "http://here:1/#/c/x"
 
 
-def test_the_whole_and_the_chunks_say_the_same() -> None:
+def test_chunks_equal_the_complete_message() -> None:
     text = "Cats eat mice [1] and ![fish](http://evil) [3]."
     given = answer(text, (1, 3), context={"passages": passages(3)})
     style = CompletionStyle(footer=True)
@@ -193,8 +193,8 @@ def test_the_whole_and_the_chunks_say_the_same() -> None:
     chunks = chunks_of(given, style, usage=True)
     assert content_of(chunks) == whole["choices"][0]["message"]["content"]
     deltas = [chunk["choices"][0]["delta"] for chunk in chunks if chunk["choices"]]
-    told = [delta["annotations"] for delta in deltas if "annotations" in delta]
-    assert told == [whole["choices"][0]["message"]["annotations"]]
+    shown = [delta["annotations"] for delta in deltas if "annotations" in delta]
+    assert shown == [whole["choices"][0]["message"]["annotations"]]
     assert chunks[0]["choices"][0]["delta"] == {"role": "assistant", "content": ""}
     assert [c["choices"][0]["finish_reason"] for c in chunks if c["choices"]][-1] == "stop"
     assert chunks[-1]["choices"] == [] and chunks[-1]["usage"] == whole["usage"]
@@ -203,7 +203,7 @@ def test_the_whole_and_the_chunks_say_the_same() -> None:
     assert not any("tool_calls" in json.dumps(chunk) for chunk in chunks)
 
 
-def test_a_stream_that_nobody_reads_ends_its_question() -> None:
+def test_closing_a_stream_ends_its_question() -> None:
     ended = []
 
     async def endless() -> AsyncGenerator[QuestionEvent, None]:
@@ -222,7 +222,7 @@ def test_a_stream_that_nobody_reads_ends_its_question() -> None:
     asyncio.run(leave())
 
 
-def test_an_answer_that_was_cut_says_so() -> None:
+def test_a_truncated_answer_has_the_finish_reason_length() -> None:
     given = answer("Cut", complete=False)
     assert [c["choices"][0]["finish_reason"] for c in chunks_of(given)][-1] == "length"
 
@@ -236,15 +236,15 @@ def test_a_footer_names_the_sources_literally() -> None:
     assert footer([]) == ""
 
 
-def test_events_of_open_webui_take_the_place_of_annotations() -> None:
+def test_events_of_open_webui_replace_annotations() -> None:
     chunks = chunks_of(answer("a [2]", (2,)), CompletionStyle(open_webui=True))
-    told = [chunk["event"] for chunk in chunks if "event" in chunk]
-    assert [one["data"]["source"] for one in told] == [
+    shown = [chunk["event"] for chunk in chunks if "event" in chunk]
+    assert [one["data"]["source"] for one in shown] == [
         {"id": "mw:ZG9jMQ#10-19", "name": "Title 1"},
         {"id": "mw:ZG9jMg#20-25", "name": "Title 2, p. 3"},
     ]
-    assert told[0]["data"]["document"] == ["passage 1"] and told[0]["data"]["distances"] == [1.0]
-    assert told[0]["data"]["metadata"][0]["source"] == "mw:ZG9jMQ#10-19"
+    assert shown[0]["data"]["document"] == ["passage 1"] and shown[0]["data"]["distances"] == [1.0]
+    assert shown[0]["data"]["metadata"][0]["source"] == "mw:ZG9jMQ#10-19"
     assert not any("annotations" in chunk["choices"][0]["delta"] for chunk in chunks if "choices" in chunk)
 
 
@@ -275,13 +275,13 @@ def test_the_last_message_is_the_question_and_the_others_its_history() -> None:
         [{"role": "user", "content": "x" * 8001}],
     ],
 )
-def test_what_is_no_question_is_refused(messages: list[dict[str, Any]]) -> None:
+def test_invalid_conversations_are_refused(messages: list[dict[str, Any]]) -> None:
     with pytest.raises(HTTPProblem) as raised:
         chat(*messages)
     assert raised.value.status == 400
 
 
-def test_what_programs_ask_for_themselves_is_a_task() -> None:
+def test_tasks_of_programs_are_detected() -> None:
     history = "<chat_history>\nUSER: What do  cats eat?\nASSISTANT: Mice.\n</chat_history>"
     task = f'### Task:\nGenerate a title as JSON: {{ "title": "..." }}\n{history}'
     assert chat({"role": "user", "content": task}).is_task
@@ -300,5 +300,5 @@ def test_a_title_is_short_and_on_one_line(text: str) -> None:
     assert 0 < len(title) <= 60 and "\n" not in title
 
 
-def test_literal_text_has_no_markup_left() -> None:
+def test_literal_text_has_no_markup() -> None:
     assert literal("a\n[b](c) `d` <e> #") == "a \\[b\\](c) \\`d\\` \\<e\\> \\#"

@@ -1,4 +1,4 @@
-"""OpenAI's own client, unchanged, over a socket."""
+"""OpenAI's API, called by OpenAI's own client over a socket."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class ByLength:
 
 @pytest.fixture(scope="module")
 def live(tmp_path_factory: pytest.TempPathFactory, scripted_key: None) -> Iterator[LiveServer]:
-    """A server with profiles, whose writer is at work."""
+    """Server with profiles and a running writer."""
     models: dict[str, Any] = {"profiles": PROFILES, "rerankers": {"small": ModelConfig("cross-encoder:small")}}
     with (
         pytest.MonkeyPatch.context() as patch,
@@ -125,26 +125,26 @@ def test_models_are_profiles_or_collections_with_their_strategies(
 
 def test_annotations_are_the_citations(live: LiveServer, clients: list[Any]) -> None:
     whole = client_of(live, clients).chat.completions.create(model="fleet", messages=QUESTION, temperature=0.2, seed=3)
-    message, told = whole.choices[0].message, whole.mergewise
-    assert message.content.startswith(ANSWER + "\n\nSources: [1] ") and told["answer"] == ANSWER
-    assert whole.choices[0].finish_reason == "stop" and told["ignored"] == ["seed", "temperature"]
-    assert {citation["mark"] for citation in told["citations"]} == {1}
+    message, body = whole.choices[0].message, whole.mergewise
+    assert message.content.startswith(ANSWER + "\n\nSources: [1] ") and body["answer"] == ANSWER
+    assert whole.choices[0].finish_reason == "stop" and body["ignored"] == ["seed", "temperature"]
+    assert {citation["mark"] for citation in body["citations"]} == {1}
     (annotation,) = message.annotations
     place = annotation.url_citation
     assert message.content[place.start_index : place.end_index] == "[1]"
-    cited = told["citations"][0]
+    cited = body["citations"][0]
     assert place.url == live.base + cited["url"] and place.title == cited["title"]
-    assert told["context"]["passages"]
-    assert whole.usage.total_tokens == told["usage"]["input_tokens"] + told["usage"]["output_tokens"]
+    assert body["context"]["passages"]
+    assert whole.usage.total_tokens == body["usage"]["input_tokens"] + body["usage"]["output_tokens"]
 
 
-def test_a_stream_says_what_the_whole_says(client: Any) -> None:
+def test_a_stream_equals_the_complete_answer(client: Any) -> None:
     whole = client.chat.completions.create(model="fleet", messages=QUESTION)
     options = {"include_usage": True}
     with client.chat.completions.stream(model="fleet", messages=QUESTION, stream_options=options) as stream:
         types = [event.type for event in stream]
         final = stream.get_final_completion()
-    # the answer in one piece or more, and the footer
+    # one or more pieces of the answer, then the footer
     assert types.count("content.delta") >= 2
     assert final.choices[0].message.content == whole.choices[0].message.content
     assert final.choices[0].message.annotations == whole.choices[0].message.annotations
@@ -205,7 +205,7 @@ def test_a_document_brings_no_image_and_no_mark(live: LiveServer, clients: list[
     message = client_of(live, clients).chat.completions.create(model="hostile", messages=asked).choices[0].message
     assert "opens at noon" in message.content and "\n\nSources: [1] " in message.content
     assert "![" not in message.content and "<img" not in message.content
-    # the document's own [7] is none of ours
+    # the document's own [7] is not one of our marks
     assert len(message.annotations) == 1
 
 
@@ -222,12 +222,12 @@ def test_earlier_messages_are_the_history(live: LiveServer, clients: list[Any]) 
         {"role": "assistant", "content": "In Lyme [1]."},
         {"role": "user", "content": "And when did it sail to Iceland?"},
     ]
-    told = client_of(live, clients).chat.completions.create(model="quotes", messages=messages).mergewise
-    assert told["mode"] == "extractive" and told["question"] == messages[-1]["content"]
-    assert "Aurora" in told["context"]["question"] and told["ignored"] == ["messages of the role system"]
+    body = client_of(live, clients).chat.completions.create(model="quotes", messages=messages).mergewise
+    assert body["mode"] == "extractive" and body["question"] == messages[-1]["content"]
+    assert "Aurora" in body["context"]["question"] and body["ignored"] == ["messages of the role system"]
 
 
-def test_what_mergewise_in_the_body_says_goes_first(client: Any) -> None:
+def test_options_in_the_field_mergewise_have_priority(client: Any) -> None:
     asked = {"strategy": "topk", "parameters": {"k": 2}, "budget": 64, "include": ["trace"], "footer": False}
     whole = client.chat.completions.create(model="fleet", messages=QUESTION, extra_body={"mergewise": asked})
     context = whole.mergewise["context"]
@@ -249,7 +249,7 @@ def test_what_mergewise_in_the_body_says_goes_first(client: Any) -> None:
         ({"messages": [{"role": "user", "content": [PICTURE]}]}, "messages"),
     ],
 )
-def test_what_cannot_be_done_is_a_bad_request(
+def test_unsupported_parameters_are_bad_requests(
     live: LiveServer, clients: list[Any], more: dict[str, Any], param: str
 ) -> None:
     with pytest.raises(openai.BadRequestError) as raised:
@@ -257,7 +257,7 @@ def test_what_cannot_be_done_is_a_bad_request(
     assert raised.value.param == param and raised.value.type == "invalid_request_error"
 
 
-def test_tools_that_may_be_left_out_are_ignored(live: LiveServer, clients: list[Any]) -> None:
+def test_optional_tools_are_ignored(live: LiveServer, clients: list[Any]) -> None:
     tools = [{"type": "function", "function": {"name": "x", "parameters": {}}}]
     whole = client_of(live, clients).chat.completions.create(
         model="fleet", messages=QUESTION, tools=tools, tool_choice="auto"
@@ -265,7 +265,7 @@ def test_tools_that_may_be_left_out_are_ignored(live: LiveServer, clients: list[
     assert whole.choices[0].message.tool_calls is None and whole.mergewise["ignored"] == ["tools"]
 
 
-def test_what_a_program_asks_for_itself_goes_to_the_model_or_by_rules(client: Any) -> None:
+def test_tasks_of_programs_are_answered_by_the_model_or_by_rules(client: Any) -> None:
     task = '### Task:\nA title as {"title": ""}\n<chat_history>\nUSER: Where was it built?\nASSISTANT: Lyme.\n</chat_history>'
     asked = [{"role": "user", "content": task}]
     assert client.chat.completions.create(model="fleet", messages=asked).choices[0].message.content == TITLE
@@ -278,7 +278,7 @@ def test_what_a_program_asks_for_itself_goes_to_the_model_or_by_rules(client: An
 def test_embeddings_come_as_numbers_and_as_bytes(client: Any) -> None:
     texts = ["a wooden ship", "an owl"]
     numbers = client.embeddings.create(model="minilm", input=texts, encoding_format="float")
-    # the client asks for base64 itself, and unpacks it
+    # the client requests base64 and decodes it
     unpacked = client.embeddings.create(model="minilm", input=texts)
     packed = client.embeddings.create(model="minilm", input=texts[0], encoding_format="base64").data[0].embedding
     assert [len(one.embedding) for one in numbers.data] == [384, 384]
@@ -318,7 +318,7 @@ def test_a_vector_store_is_searched(client: Any) -> None:
         client.vector_stores.search("ships", query="x", max_num_results=51)
 
 
-def test_files_are_sent_and_waited_for(client: Any, tmp_path: Path) -> None:
+def test_files_are_sent_and_polled(client: Any, tmp_path: Path) -> None:
     named = tmp_path / "moles.md"
     named.write_text("# Moles\n\nMoles dig under the lawn.\n", encoding="utf-8")
     done = client.vector_stores.files.upload_and_poll(
@@ -353,7 +353,7 @@ def test_a_batch_of_files_is_one_job(client: Any, tmp_path: Path) -> None:
     assert [one.last_error.code for one in failed] == ["invalid_file"] and failed[0].last_error.message
 
 
-def test_a_file_is_shown_to_who_sent_it_alone(live: LiveServer, clients: list[Any], client: Any) -> None:
+def test_a_file_is_visible_only_to_its_sender(live: LiveServer, clients: list[Any], client: Any) -> None:
     sent = client.files.create(file=("../../../etc/passwd", b"Not a path."), purpose="assistants")
     assert sent.filename == "passwd" and sent.bytes == 11
     other = client_of(live, clients, live.state.add_token(["read", "write"], rate=10_000)[1])
@@ -371,7 +371,7 @@ def test_a_file_is_shown_to_who_sent_it_alone(live: LiveServer, clients: list[An
     assert [path.name for path in (live.config.data / "files").glob("*") if "passwd" in path.name] == []
 
 
-def test_the_client_tries_again_after_too_many_requests(live: LiveServer, clients: list[Any]) -> None:
+def test_the_client_retries_after_too_many_requests(live: LiveServer, clients: list[Any]) -> None:
     secret = live.state.add_token(["read"], rate=4)[1]
     client = client_of(live, clients, secret)
     taken = [client.models.with_raw_response.list().retries_taken for _ in range(6)]
@@ -382,14 +382,14 @@ def test_the_client_tries_again_after_too_many_requests(live: LiveServer, client
     assert float(raised.value.response.headers["retry-after-ms"]) <= 1000 and raised.value.code == "rate"
 
 
-def test_a_reranker_orders_texts_as_cohere_does(live: LiveServer) -> None:
+def test_reranking_matches_the_form_of_cohere(live: LiveServer) -> None:
     def ask(**more: Any) -> Any:
         body = {"model": "small", "query": "Who digs?", "documents": ["a", "bbb", {"text": "bb"}], **more}
         return live.client("both").post("/v2/rerank", json=body)
 
-    told = ask().json()
-    assert [one["index"] for one in told["results"]] == [1, 2, 0]
-    scores = [one["relevance_score"] for one in told["results"]]
+    body = ask().json()
+    assert [one["index"] for one in body["results"]] == [1, 2, 0]
+    scores = [one["relevance_score"] for one in body["results"]]
     assert scores == sorted(scores, reverse=True) and scores[-1] >= 0 and scores[0] <= 1
     best = ask(top_n=1, return_documents=True).json()["results"]
     assert [(one["index"], one["document"]) for one in best] == [(1, {"text": "bbb"})]
@@ -398,25 +398,25 @@ def test_a_reranker_orders_texts_as_cohere_does(live: LiveServer) -> None:
         assert answer.status_code == status and answer.json()["error"]["message"], wrong
 
 
-def test_tools_of_mcp_write_by_jobs_where_the_token_may(live: LiveServer) -> None:
+def test_mcp_tools_write_by_jobs(live: LiveServer) -> None:
     pytest.importorskip("mcp")
-    from tests.server.test_mcp_tools import over_http, refusal, told
+    from tests.server.test_mcp_tools import over_http, refusal, result_of
 
     async def write(client: Any) -> None:
         added = {"id": "newts/more.md", "text": "Crested newts bask.", "title": "Newts", "collection": "birds"}
-        assert await told(client, "add_text", **added) == "The text is indexed."
-        assert "Crested newts bask." in await told(client, "read_document", id="newts/more.md", collection="birds")
+        assert await result_of(client, "add_text", **added) == "The text is indexed."
+        assert "Crested newts bask." in await result_of(client, "read_document", id="newts/more.md", collection="birds")
         # a folder is no document
         assert "document not found" in await refusal(client, "read_document", id="newts", collection="birds")
-        removed = await told(client, "remove_document", id="newts/more.md", collection="birds")
+        removed = await result_of(client, "remove_document", id="newts/more.md", collection="birds")
         assert removed == "The document is removed."
         again = await refusal(client, "remove_document", id="newts/more.md", collection="birds")
         assert "document not found" in again
 
     async def only_read(client: Any) -> None:
         said = await refusal(client, "add_text", id="x.md", text="y", collection="birds")
-        assert "the scope write" in said
-        assert "the scope write" in await refusal(client, "remove_document", id="birds.md", collection="birds")
+        assert "missing scope: write" in said
+        assert "missing scope: write" in await refusal(client, "remove_document", id="birds.md", collection="birds")
 
     over_http(live, write, "both")
     over_http(live, only_read, "read")

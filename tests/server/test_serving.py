@@ -62,7 +62,7 @@ def test_flags_reach_the_configuration(served: list[ServerConfig], tmp_path: Pat
     specs = {"gpt": "openai:gpt", "fast": "openai:m:2", "slow": "hf:slow"}
     assert {name: chat.spec for name, chat in config.chats.items()} == specs
     assert not config.needs_token and not config.watch and "#t=" not in result.output
-    assert "everybody on this machine" in " ".join(result.output.split())
+    assert "every user of this machine" in " ".join(result.output.split())
     with pytest.raises(UsageError, match="no-auth"):
         run("serve", "data", "--host", "0.0.0.0", "--no-auth")
 

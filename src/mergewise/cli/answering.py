@@ -1,4 +1,4 @@
-"""What `ask` and `chat` share: their options, and how a question is answered and its answer printed."""
+"""Options of `ask` and `chat`, and the steps that answer a question and print the answer."""
 
 from __future__ import annotations
 
@@ -31,9 +31,7 @@ class AnswerOptions(AskingOptions):
     stream: Annotated[
         bool | None,
         typer.Option(
-            help="Show a chat model's answer as it is written.",
-            show_default="on a terminal",
-            rich_help_panel=options.OUTPUT,
+            help="Stream the answer of a chat model.", show_default="on a terminal", rich_help_panel=options.OUTPUT
         ),
     ] = None
     price_in: settings.PriceInSetting = 0.0
@@ -42,7 +40,7 @@ class AnswerOptions(AskingOptions):
 
 @dataclass(slots=True)
 class Answerer:
-    """Answers questions from an index as the options say, and prints the answers unless JSON is asked for."""
+    """Answerer of questions from an index. It prints the answers for people; the caller prints JSON."""
 
     options: AnswerOptions
     query: AnswerQuery
@@ -57,7 +55,7 @@ class Answerer:
         )
         answer = self.index.ask(**query.arguments())
         last.save(chosen.index_dir, last.of_answer(answer))
-        # before anything else is printed: the reader of a pipe may go at any line
+        # write the page before printing: the reader of a pipe may close it at any line
         chosen.write_page(answer, self.index)
         shown.check()
         if answer.instead_of and not self._warned:
@@ -68,7 +66,7 @@ class Answerer:
         return answer
 
     def _say(self, answer: Answer, shown: bool) -> None:
-        """Print the answer, or what is left to say of one that was shown piece by piece."""
+        """Print the answer, or only its citations if the text was already streamed."""
         names = DocumentNames(self.index.files)
         if shown:
             say()
@@ -88,7 +86,7 @@ class Answerer:
 
 @dataclass(slots=True)
 class Shown:
-    """Prints the pieces of an answer as they arrive. Where nobody reads any more, the answer is finished all the same."""
+    """Printer of a streamed answer. The answer is completed even if the output pipe closes."""
 
     any: bool = False
     lost: OSError | None = None
@@ -102,7 +100,7 @@ class Shown:
                 self.lost = error
 
     def check(self) -> None:
-        """Raise what went wrong."""
+        """Raise the error of a closed pipe, if one occurred."""
         if self.lost is not None:
             raise self.lost
 
@@ -112,12 +110,12 @@ def is_found(result: Answer | Context) -> bool:
 
 
 def say_other_mode(answer: Answer) -> None:
-    """The mode that the strategy prefers, and what it lacks."""
+    """Warn that another mode answers, because the mode that the strategy prefers lacks a model."""
     from mergewise.designs import MODES
 
     needs = MODES[answer.instead_of].needs
     say_warning(
-        f"{answer.context.strategy} prefers the mode {answer.instead_of}, which needs {needs.what}: {answer.mode} answers"
+        f"{answer.context.strategy} prefers the mode {answer.instead_of}, which needs {needs.what}: using {answer.mode}"
     )
     say_aside(f"  {needs.hint}", None)
 

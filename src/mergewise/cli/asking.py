@@ -1,4 +1,4 @@
-"""What `ask`, `context` and `compare` share: their options, the index that they search, and the page that they write."""
+"""Options of `ask`, `context` and `compare`, with the steps that open the index and write the page."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexModelOptions:
-    """The index that is asked, and the models that find and answer."""
+    """Options of the index, and of the models that search and answer."""
 
     index_dir: options.IndexOption = options.DEFAULT_INDEX
     search: options.SearchOption = None
@@ -36,7 +36,7 @@ class IndexModelOptions:
     tokenizer: settings.TokenizerSetting = None
 
     def open_index(self, *, scorer: str = defaults.SCORER, causal: str = defaults.CAUSAL) -> Index:
-        """Open the index with the models that the options name, and these."""
+        """Open the index with the models that the options and the arguments name."""
         import mergewise
         from mergewise.models import count_tokens, counter_from_file, load_chat
 
@@ -61,7 +61,7 @@ class IndexModelOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskingOptions(IndexModelOptions):
-    """The models and the output of every command that asks; what it asks is a `Query`."""
+    """Options of models and output of every command that asks a question. The question's own options are a `Query`."""
 
     scorer: options.ScorerOption = defaults.SCORER
     trace: options.TraceOption = False
@@ -69,14 +69,14 @@ class AskingOptions(IndexModelOptions):
     html: options.HtmlOption = None
 
     def write_page(self, shown: Answer | Context | Sequence[tuple[Context, float]], index: Index) -> None:
-        """Write the page of an answer, a context or a comparison, where `--html` names a file, and say so."""
+        """Write the page of an answer, a context or a comparison to the file of `--html`, if any, and print its name."""
         if self.html is None:
             return
         try:
             self.html.write_text(_page(shown, index), encoding="utf-8")
         except OSError as error:
             raise UsageError(
-                f"{self.html} cannot be written: {error.strerror}", "name a file in a folder that exists"
+                f"cannot write {self.html}: {error.strerror}", "name a file in an existing folder"
             ) from None
         say_aside(f"page: {self.html}")
 

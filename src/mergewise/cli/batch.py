@@ -1,4 +1,4 @@
-"""Many questions from standard input: a line each, or a JSON object a line."""
+"""Many questions from standard input: one question or one JSON object per line."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ STANDARD_INPUT = "-"
 
 @dataclass(frozen=True, slots=True)
 class QuestionLine:
-    """A question with its line; `id` and `where` come from a JSON object. A line that holds no question has an error."""
+    """A question with its line number. `id` and `where` come from a JSON object. An invalid line has an error."""
 
     line: int
     question: str
@@ -26,20 +26,20 @@ class QuestionLine:
 
     @property
     def key(self) -> dict[str, Any]:
-        """What tells a reader of the output which question this is."""
+        """The JSON fields that identify the question in the output."""
         return {"line": self.line, **({} if self.id is None else {"id": self.id})}
 
 
 def questions(stream: BinaryIO | Iterable[bytes]) -> Iterator[QuestionLine]:
-    """The questions in their order, and the lines that hold none. Empty lines are passed over."""
+    """Yield the questions and the invalid lines in their order. Empty lines are skipped."""
     for number, raw in enumerate(stream, 1):
         try:
             line = raw.decode("utf-8-sig" if number == 1 else "utf-8").strip()
             if line:
                 yield _question(number, line)
         except ValueError as error:
-            hint = "write one question, or one JSON object, a line"
-            yield QuestionLine(number, "", error=UsageError(f"line {number} is no question: {error}", hint))
+            hint = "write one question or one JSON object per line"
+            yield QuestionLine(number, "", error=UsageError(f"line {number}: invalid question: {error}", hint))
 
 
 def _question(number: int, line: str) -> QuestionLine:
@@ -48,14 +48,14 @@ def _question(number: int, line: str) -> QuestionLine:
     row = json.loads(line)
     question, where = row.get("question"), row.get("where")
     if not isinstance(question, str) or not question.strip():
-        raise ValueError('it has no text "question"')
+        raise ValueError('missing "question" (expected a text)')
     if where is not None and not isinstance(where, str):
-        raise ValueError('its "where" is no text')
+        raise ValueError('invalid "where" (expected a text)')
     return QuestionLine(number, question, row.get("id"), where)
 
 
 def ask_all(answer: Callable[[QuestionLine], bool], as_json: bool) -> bool:
-    """Answer every question of standard input. Whether each line was one, and any found something."""
+    """Answer every question of standard input. Return True if all lines were valid and any question found something."""
     found = failed = asked = False
     for entry in questions(sys.stdin.buffer):
         asked = True
@@ -71,5 +71,5 @@ def ask_all(answer: Callable[[QuestionLine], bool], as_json: bool) -> bool:
             say_error(error.message, error.hint)
         sys.stdout.flush()
     if not asked:
-        raise UsageError("there is no question on standard input", "write one a line")
+        raise UsageError("no question on standard input", "write one question per line")
     return found and not failed

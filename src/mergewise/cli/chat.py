@@ -1,7 +1,7 @@
-"""`chat`: questions one after another, answered from an index that stays open.
+"""The command `chat`: a conversation about an index that stays open.
 
-Every question sees the index as it stands then, also where another process changed it. On a terminal lines are edited and kept by
-`readline`, where Python has it; a pipe gives a question a line.
+Every question sees the current state of the index, even if another process changed it. On a terminal, `readline` (if Python has
+it) edits lines and keeps their history. Piped input has one question per line.
 """
 
 from __future__ import annotations
@@ -34,17 +34,19 @@ from mergewise.types import Answer
 if TYPE_CHECKING:
     from mergewise.engine import Index
 
-TURNS = 20  # of a conversation that a follow-up question may lean on
-KEPT_LINES = 1000
+TURNS = 20
+"""Latest turns that a follow-up question may refer to."""
+HISTORY_LINES = 1000
 PROMPT = "? "
-_LONGEST_KEPT = 1_000_000  # bytes
+_MAX_HISTORY_BYTES = 1_000_000
 
 
 @partial(options.with_options, without=["question"])
 def chat(*, query: AnswerQuery, common: AnswerOptions) -> None:
-    """Answer questions one after another from an index that stays open. A follow-up question may lean on those before it.
+    """Answer questions in a conversation. Needs an index; a chat model is optional.
 
-    /help lists the commands. Ctrl-C cancels an answer, Ctrl-D leaves. Piped input is a question a line.
+    A follow-up question may refer to earlier ones. /help lists the commands, Ctrl-C cancels an answer, Ctrl-D quits. Piped input
+    has one question per line.
     """
     conversation = Conversation(Answerer(common, query, common.open_index(scorer=common.scorer, causal=common.causal)))
     if sys.stdin.isatty():
@@ -55,18 +57,18 @@ def chat(*, query: AnswerQuery, common: AnswerOptions) -> None:
 
 @dataclass(slots=True)
 class Conversation:
-    """What was asked and answered so far, and the last answer, which the commands are about."""
+    """The turns so far, and the latest answer, which the slash commands show."""
 
     answerer: Answerer
     turns: list[tuple[str, str]] = field(default_factory=list)
     latest: Answer | None = None
 
     def take(self, line: QuestionLine) -> bool:
-        """Answer a question, or do what a command says; whether something was found."""
+        """Answer a question or run a slash command. Return True if an answer was found."""
         word, _, rest = line.question.strip().partition(" ")
-        # "/etc/hosts has what?" is a question
+        # "/etc/hosts has what?" is a question, not a command
         if word.startswith("/") and word[1:].isalpha():
-            self._obey(word, rest.strip())
+            self._run_command(word, rest.strip())
             return False
         chosen = self.answerer.options
         answer = self.answerer.answer(
@@ -82,11 +84,11 @@ class Conversation:
         say()
         return is_found(answer)
 
-    def _obey(self, word: str, rest: str) -> None:
+    def _run_command(self, word: str, rest: str) -> None:
         if word not in COMMANDS:
-            raise UsageError(f"there is no command {word}", f"one of: {', '.join(COMMANDS)}")
+            raise UsageError(f"unknown command: {word}", f"one of: {', '.join(COMMANDS)}")
         if self.answerer.options.as_json and word not in ("/new", "/quit"):
-            raise UsageError(f"with --json there is no {word}", "the JSON of an answer holds all of it")
+            raise UsageError(f"{word} is not available with --json", "read the fields of the answer's JSON instead")
         COMMANDS[word].run(self, rest)
 
     def forget(self, _: str = "") -> None:
@@ -100,7 +102,7 @@ class Conversation:
             say(f"{word + command.takes:9}  {command.help}")
 
     def say_sources(self, _: str = "") -> None:
-        """The citations, and the passages that were read and not cited."""
+        """Print the citations, then the passages that the answer does not cite."""
         answer, locations = self._last_answer(), locations_in(self.answerer.index)
         say_citations(answer, locations.names)
         cited = {citation.number for citation in answer.citations}
@@ -110,7 +112,7 @@ class Conversation:
 
     def say_place(self, what: str) -> None:
         if not what:
-            raise UsageError("/show needs a number or a document", "/show 1, or /show cats.md:12")
+            raise UsageError("/show: missing number or document", "write /show 1 or /show cats.md:12")
         index, remembered = self.answerer.index, None if self.latest is None else last.of_answer(self.latest)
         locations = locations_in(index)
         say_excerpts(excerpts_of(index, locations, what, AROUND, remembered), locations.names)
@@ -124,13 +126,13 @@ class Conversation:
 
     def _last_answer(self) -> Answer:
         if self.latest is None:
-            raise UsageError("nothing was asked yet", "ask a question first")
+            raise UsageError("no answer yet", "ask a question first")
         return self.latest
 
 
 @dataclass(frozen=True, slots=True)
 class ChatCommand:
-    """A word that begins with a slash, and what it does with the rest of its line."""
+    """A slash command. `run` receives the rest of its line."""
 
     help: str
     run: Callable[[Conversation, str], None]
@@ -139,30 +141,28 @@ class ChatCommand:
 
 COMMANDS: Mapping[str, ChatCommand] = {
     "/sources": ChatCommand(
-        "where the last answer stands, with the passages that it does not cite", Conversation.say_sources
+        "list the sources of the last answer, then the passages not cited", Conversation.say_sources
     ),
     "/show": ChatCommand(
-        "a source of the last answer, or a document, with the lines around", Conversation.say_place, " N"
+        "show a source of the last answer, or a document, with nearby lines", Conversation.say_place, " N"
     ),
-    "/context": ChatCommand("the passages that the last answer was made from", Conversation.say_context),
-    "/trace": ChatCommand("the steps that led to the last answer", Conversation.say_trace),
-    "/new": ChatCommand("forget what was said: the next question begins a conversation", Conversation.forget),
-    "/help": ChatCommand("this list", Conversation.say_help),
-    "/quit": ChatCommand("leave, as Ctrl-D does", Conversation.leave),
+    "/context": ChatCommand("show the context of the last answer", Conversation.say_context),
+    "/trace": ChatCommand("show the steps that led to the last answer", Conversation.say_trace),
+    "/new": ChatCommand("start a new conversation", Conversation.forget),
+    "/help": ChatCommand("list the commands", Conversation.say_help),
+    "/quit": ChatCommand("quit, like Ctrl-D", Conversation.leave),
 }
 
 
 def _talk(conversation: Conversation) -> None:
-    """Ask for lines until the input ends. An error, or Ctrl-C, ends an answer and not the conversation."""
+    """Read lines until the input ends. An error or Ctrl-C ends only the current answer."""
     index = conversation.answerer.index
-    say_aside(f"{len(index)} documents in {index.store.directory}; /help lists commands, Ctrl-D leaves")
+    say_aside(f"{len(index)} documents in {index.store.directory}; /help lists commands, Ctrl-D quits")
     if index.chat is None:
-        say_aside(
-            "without a chat model, a question that leans on the one before it is searched for with that one's words"
-        )
-    # what the first question needs is loaded while it is typed; what fails will fail again, and be told
+        say_aside("no chat model: a follow-up question is searched with the words of the question before it")
+    # load models while the user types; an error here is ignored, as the first question raises it again
     Thread(target=_load_models, args=(index,), daemon=True).start()
-    with _kept_lines():
+    with _line_history():
         for number in count(1):
             try:
                 line = _read_line().strip()
@@ -185,35 +185,35 @@ def _load_models(index: Index) -> None:
 def _read_line() -> str:
     if sys.stdout.isatty():
         return input(PROMPT)
-    # the answers go to a file: a person still sees where to write
+    # standard output is a file: show the prompt on standard error
     sys.stderr.write(PROMPT)
     sys.stderr.flush()
     return input()
 
 
 @contextmanager
-def _kept_lines() -> Iterator[None]:
-    """Lines are edited, and those of earlier conversations are at hand, in the user's own state directory, for the user alone."""
+def _line_history() -> Iterator[None]:
+    """Enable line editing, and keep the history in the user's state directory, readable by the user alone."""
     try:
         import readline
     except ImportError:
         yield
         return
-    # without a home there is no such directory
+    # a user without a home has no state directory
     failures = (OSError, ValueError, RuntimeError)
     with suppress(*failures):
-        for line in regular_bytes(_lines_file(), _LONGEST_KEPT).decode("utf-8", "replace").split("\n"):
+        for line in regular_bytes(_history_file(), _MAX_HISTORY_BYTES).decode("utf-8", "replace").split("\n"):
             readline.add_history(line)
     try:
         yield
     finally:
         end = readline.get_current_history_length() + 1
-        lines = [readline.get_history_item(i) or "" for i in range(max(1, end - KEPT_LINES), end)]
+        lines = [readline.get_history_item(i) or "" for i in range(max(1, end - HISTORY_LINES), end)]
         with suppress(*failures):
-            file = _lines_file()
+            file = _history_file()
             file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             write_whole(file, "\n".join(lines).encode("utf-8", "replace"), 0o600)
 
 
-def _lines_file() -> Path:
+def _history_file() -> Path:
     return state_directory() / "chat-history"

@@ -1,4 +1,4 @@
-"""`compare`: the contexts of several strategies side by side, with what only one of them shows marked."""
+"""The command `compare`: the contexts of several strategies side by side, with marks around text that only one of them shows."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from mergewise.types import GAP, Context, Passage, Span
 if TYPE_CHECKING:
     from rich.text import Text
 
-LEGEND = f"{OPENS}…{CLOSES} no other strategy shows this"
+LEGEND = f"{OPENS}…{CLOSES} only this strategy shows it"
 
 Timed = tuple[Context, float]
 
@@ -37,12 +37,15 @@ def compare(
     query: Query,
     common: AskingOptions,
 ) -> None:
-    """The contexts of several strategies, side by side, with what only one of them shows marked."""
+    """Compare the contexts of several strategies side by side. Needs an index.
+
+    Text that only one strategy shows is marked.
+    """
     from mergewise.designs import split_specs
 
     index = common.open_index(scorer=common.scorer)
     timed: list[Timed] = []
-    # a first question loads the models, so that no strategy is timed with that
+    # a first question loads the models, so that no strategy's time includes loading
     index.context(question, budget=1, where=query.where)
     for spec in split_specs(strategies):
         started = perf_counter()
@@ -95,7 +98,7 @@ def _cell(context: Context, unshared: Sequence[Span], locations: Locations) -> T
 
 
 def _marked_pieces(passage: Passage, unshared: Sequence[Span]) -> Iterator[tuple[str, bool]]:
-    """The passage in pieces, each with whether no other strategy shows it."""
+    """Split the passage into pieces. True marks a piece that no other strategy shows."""
     if not passage.verbatim:
         yield passage.text, False
         return

@@ -1,11 +1,15 @@
-"""`mergewise.toml`: found in the working directory or above it, and what it sets.
+"""The configuration file `mergewise.toml`: its search and its options.
 
-The search goes upward as git's does. It ends at the home directory, at the top of a repository, where another file system
-begins, and at a directory that belongs to somebody else: what stands there was not written for the person who runs this.
+The search starts in the working directory and goes upward, as git's does. It ends at the home directory, at the top of a
+repository, at the boundary of a file system, and at a directory of another user, who may have written the file for someone else.
 
-A folder may have come from anywhere, with its configuration. So a file in a folder may not name what would be sent documents or
-keys, nor an index or a place for answers outside of the folder, nor what a command is to write, remove or read, nor that files
-are read without the bounds of a process apart, unless the user's own configuration trusts that folder.
+A folder, and its configuration, may come from an untrusted source such as a clone. Unless the user's own configuration trusts
+the folder, its file must not
+
+- name a model or server that would receive documents or keys,
+- name an index or a cache outside of the folder,
+- name files that a command writes, removes or reads,
+- switch off the sandbox that reads files in a separate process.
 """
 
 from __future__ import annotations
@@ -33,9 +37,10 @@ HARMLESS = {
     "scorer": {"lm"},
     "utility": {"none"},
 }
-"""Models that send nothing and load nothing from elsewhere, by option."""
+"""Models by option that send nothing and load nothing from elsewhere."""
 _INSIDE = {"cache", "index_dir", "tokenizer", "weights"}
-_FOR_PEOPLE = {
+"""Paths that an untrusted file may set if they are inside its folder."""
+_UNSAFE = {
     "auth",
     "bench",
     "collection",
@@ -68,14 +73,14 @@ _FOR_PEOPLE = {
     "write",
     "yes",
 }
-"""What no folder may say: files that are written over, what is removed, what is read, what documents are said to be, what chat
-models are told, who gets documents and runs programs here (the nodes of a cluster), who may reach a server."""
+"""Options that an untrusted file must not set. They name files to overwrite, remove or read, metadata of documents, prompts of
+chat models, nodes of a cluster (which get documents and run programs), or who may reach a server."""
 TRUST = "trust"
-"""Bytes of a configuration file: Python's reader of TOML takes a time that grows with the square of a dotted key."""
+"""Key of the user's own file with the list of trusted folders."""
 
 
 def own_configuration() -> Path | None:
-    """The user's own file, whether there is one or not; None where it is not known where that would be."""
+    """Return the path of the user's own file, which may not exist, or None if its folder is unknown."""
     try:
         return user_directory(os.environ.get("XDG_CONFIG_HOME"), ".config") / NAME
     except (OSError, RuntimeError):
@@ -83,19 +88,21 @@ def own_configuration() -> Path | None:
 
 
 def trusted_folders(own: Path) -> list[Path]:
-    """The folders whose files the user's own configuration takes as its own, with all that is below them."""
+    """Return the folders that the user's own configuration trusts, subfolders included."""
     folders = load_toml(own).get(TRUST, [])
     if not isinstance(folders, list) or not all(isinstance(folder, str) for folder in folders):
-        raise UsageError(f"{own}: {TRUST} is a list of folders", f'write {TRUST} = ["/home/me/project"]')
+        raise UsageError(
+            f"{own}: invalid {TRUST} (expected a list of folders)", f'write {TRUST} = ["/home/me/project"]'
+        )
     return [Path(folder).expanduser().resolve() for folder in folders]
 
 
 def permitted_embedder(index_dir: Path, named: str | None = None) -> str | None:
-    """The embedder that an index names, where the user names it too or trusts the folder; None: let the index show its own."""
+    """Return the embedder that an index names, if the user names it too or trusts the folder. Otherwise return None."""
     from mergewise.store import is_url, place_of
 
     manifest = None if is_url(index_dir) and named is None else place_of(index_dir).known()
-    # a bucket lies in no folder
+    # a bucket is in no folder
     trusted = manifest is not None and (
         manifest.embedder == named or (not is_url(index_dir) and _is_trusted(index_dir))
     )
@@ -103,7 +110,7 @@ def permitted_embedder(index_dir: Path, named: str | None = None) -> str | None:
 
 
 def open_permitted(index_dir: Path, *, embedder: str | None = None, **options: Any) -> Index:
-    """The index, with the embedder that the user names, or else the one that it names itself, where that is permitted."""
+    """Open the index with the embedder that the user names, else with the index's own embedder if that is permitted."""
     import mergewise
 
     return mergewise.open(index_dir, embedder=embedder or permitted_embedder(index_dir), **options)
@@ -115,7 +122,7 @@ def _is_trusted(place: Path) -> bool:
 
 
 def _is_inside(place: Path, folder: Path) -> bool:
-    """Whether it lies there, links followed; what is no path, as it holds what no path holds, lies nowhere."""
+    """Check that a path is inside a folder, following links. An invalid path is inside no folder."""
     try:
         return Path(os.path.realpath(place)).is_relative_to(os.path.realpath(folder))
     except (OSError, ValueError):
@@ -123,7 +130,7 @@ def _is_inside(place: Path, folder: Path) -> bool:
 
 
 def harmless(options: Mapping[str, Any], folder: Path) -> dict[str, Any]:
-    """The options that a file in `folder` may set for a command."""
+    """Return the options that an untrusted file in `folder` may set for a command."""
     return {name: value for name, value in options.items() if _is_harmless(name, value, folder)}
 
 
@@ -137,13 +144,13 @@ def _is_harmless(name: str, value: object, folder: Path) -> bool:
     if name == "file_seconds":
         return isinstance(value, int | float) and value <= FILE_SECONDS
     if name == "strategies":
-        # a file that a strategy reads may lie outside
+        # a strategy may name a weights file outside of the folder
         return "weights" not in str(value)
-    return name not in _FOR_PEOPLE
+    return name not in _UNSAFE
 
 
 def find_configuration(start: Path | None = None, home: Path | None = None) -> Path | None:
-    """The nearest configuration file, which may turn out not to be a file; None where there is none."""
+    """Return the path of the nearest configuration file, which may not be a regular file, or None."""
     here = working_directory() if start is None else start.resolve()
     return next(
         (folder / NAME for folder in _search_path(here, home or _home()) if os.path.lexists(folder / NAME)), None
@@ -151,15 +158,17 @@ def find_configuration(start: Path | None = None, home: Path | None = None) -> P
 
 
 def working_directory() -> Path:
-    """Raises UsageError where it was deleted, or cannot be reached."""
+    """Return the working directory. Raises UsageError if it was deleted or is unreachable."""
     try:
         return Path.cwd()
     except OSError as error:
-        raise UsageError(f"the working directory is gone: {error.strerror}", "change to one that exists") from None
+        raise UsageError(
+            f"working directory not found: {error.strerror}", "change to a directory that exists"
+        ) from None
 
 
 def existing_configuration() -> Path | None:
-    """The user's own file, if there is one."""
+    """Return the path of the user's own file, or None if it does not exist."""
     own = own_configuration()
     return own if own is not None and os.path.lexists(own) else None
 
@@ -172,7 +181,7 @@ def _home() -> Path | None:
 
 
 def _search_path(here: Path, home: Path | None) -> Iterator[Path]:
-    """The working directory, whoever owns it, and then its parents as far as they are trusted."""
+    """Yield the working directory, whoever owns it, then its parents as long as `_may_search` allows them."""
     yield here
     below = here
     for folder in here.parents:
@@ -183,7 +192,7 @@ def _search_path(here: Path, home: Path | None) -> Iterator[Path]:
 
 
 def _may_search(below: Path, folder: Path) -> bool:
-    """Whether the search may go on into `folder`: on the same file system, and the user's own as the file in it is."""
+    """Check that `folder` is on the same file system and that the user owns it and the file in it."""
     try:
         parent, child = folder.stat(), below.stat()
         if parent.st_dev != child.st_dev:
@@ -197,10 +206,14 @@ def _may_search(below: Path, folder: Path) -> bool:
 
 
 def read_configuration(path: Path, known: Mapping[str, Mapping[str, bool]], base: Path | None = None) -> dict[str, Any]:
-    """Options by command: top-level keys are for every command, a table `[ask]` for that command alone, `["train utility"]` for
-    one of a group.
+    """Read the options of a file, by command.
 
-    `known` says for each command which parameters it has, and of each whether it is a path; relative ones count from `base`.
+    Top-level keys are for every command, a table `[ask]` is for that command, and `["train utility"]` for a command of a group.
+
+    Args:
+        path: The configuration file.
+        known: The parameters of each command. True marks a path.
+        base: The folder that relative paths count from.
     """
     settings = load_toml(path)
     if path == own_configuration():
@@ -209,7 +222,7 @@ def read_configuration(path: Path, known: Mapping[str, Mapping[str, bool]], base
     common = _by_parameter({key: value for key, value in settings.items() if key not in tables})
     unknown = (common.keys() - set().union(*known.values())) | (tables.keys() - known.keys())
     if unknown:
-        raise UsageError(f"{path} sets {', '.join(sorted(unknown))}, which no command knows", "see docs/guide.md")
+        raise UsageError(f"{path}: unknown options: {', '.join(sorted(unknown))}", "see docs/guide.md")
     return {
         name: {
             key: str(base / value) if base is not None and parameters[key] and isinstance(value, str) else value
@@ -221,5 +234,5 @@ def read_configuration(path: Path, known: Mapping[str, Mapping[str, bool]], base
 
 
 def _by_parameter(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Options by the names of their parameters: `index` is the directory, dashes are underscores."""
+    """Rename options to their parameters: `index` becomes `index_dir`, and dashes become underscores."""
     return {_RENAMED.get(key, key.replace("-", "_")): value for key, value in options.items()}

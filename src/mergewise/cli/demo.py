@@ -1,4 +1,4 @@
-"""`demo`: index a folder, or this project's own manual, and answer questions from it."""
+"""The command `demo`: an index of a folder, or of the project's manual, and answers from it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,9 @@ QUESTIONS = ("What happens when indexing is killed half way?", "When do leaves b
 
 
 def demo(
-    docs: Annotated[Path | None, typer.Argument(help="A folder or file; by default the project's manual.")] = None,
+    docs: Annotated[
+        Path | None, typer.Argument(help="Folder or file to index; the project's manual by default.")
+    ] = None,
     question: Annotated[str | None, typer.Option(help="Question to ask.")] = None,
 ) -> None:
     """Index documents into a temporary directory and answer questions with quoted, cited sentences."""
@@ -52,10 +54,10 @@ def manual_folders() -> list[Path]:
         folders = [manual / name for name in MANUAL_FOLDERS]
         if all(folder.is_dir() for folder in folders):
             return folders
-    raise UsageError("the manual is not installed", "Give a folder: mergewise demo PATH")
+    raise UsageError("manual not installed", "name a folder: mergewise demo PATH")
 
 
 def _some_question(opened: Index) -> str:
-    """A question that any folder can answer: what the longest document is about."""
+    """Make a question that any folder can answer: the topic of the longest document."""
     longest = max(opened.documents(), key=lambda document: document.characters)
     return f"What is {longest.title}?"

@@ -1,5 +1,7 @@
-"""`eval`: strategies side by side on question sets with gold evidence, and the scores of answers from their contexts.
-`report`: what runs measured, several side by side, as a page, Markdown, CSV and SVG.
+"""The commands `eval` and `report`.
+
+`eval` compares strategies on question sets with gold evidence, and scores answers from their contexts. `report` writes the
+results of one or more runs as a page, Markdown, CSV and SVG.
 """
 
 from __future__ import annotations
@@ -17,44 +19,30 @@ from mergewise.ranges import OUTPUT, Range
 
 BUDGETS = "128,384,640"
 METHOD_BUDGET = "4096"
-"""Ample: the passages of a method settle how many tokens it takes."""
+"""Large enough for any method: its number of passages limits the tokens."""
 
-CausalSetting = Annotated[str, Setting("Causal model of the modes that need one, as for `ask --causal`")]
-SearchSetting = Annotated[str | None, Setting("How full text and vectors become one ranking, as for `ask --search`")]
-MaxTokensSetting = Annotated[int, Setting("Maximum tokens that a model writes in one call", OUTPUT)]
-PromptsSetting = Annotated[Path | None, Setting("Directory of prompts of your own")]
-RaySetting = Annotated[
-    str | None,
-    Setting("With --out: workers on a Ray cluster (extra ray): local, auto or HOST:PORT; nodes share the folders"),
-]
+CausalSetting = Annotated[str, Setting("Causal model, as for `ask --causal`")]
+SearchSetting = Annotated[str | None, Setting("Fusion of full text and vectors, as for `ask --search`")]
+MaxTokensSetting = Annotated[int, Setting("Maximum tokens of one model reply", OUTPUT)]
+PromptsSetting = Annotated[Path | None, Setting("Directory of your own prompts")]
+RaySetting = Annotated[str | None, Setting("With --out: Ray cluster (extra ray): local, auto or HOST:PORT")]
 SampleSetting = Annotated[
-    int | None, Setting("Only so many questions of each set, drawn at random", Range(1, 1_000_000_000))
+    int | None, Setting("Number of questions drawn at random from each set", Range(1, 1_000_000_000))
 ]
-SeedSetting = Annotated[int, Setting("Seed of the sample", Range(0, 1 << 63))]
-ShardSetting = Annotated[
-    str | None, Setting("With --out: I/N computes every N-th question alone; a run without it does the rest")
-]
-ReferenceSetting = Annotated[str | None, Setting("Method that the others are compared with; the first without it")]
-RepeatsSetting = Annotated[
-    int | None,
-    Setting("Times that a chat model which draws its answers is asked: 1, or those of the table", Range(1, 1000)),
-]
-TemperatureSetting = Annotated[float | None, Setting("Temperature of the chat model: 0", Range(0, 2))]
-UtilitySetting = Annotated[
-    str, Setting("Utility predictor of the methods that want one, as for --reranker; the reranker without it")
-]
-BatchSizeSetting = Annotated[
-    int, Setting("Batch size: questions answered together; 1 times each question alone", Range(1, 1024))
-]
-ReuseSetting = Annotated[
-    str | None, Setting("With --out: other run folders whose rows are taken over, separated by commas")
-]
-StrictSetting = Annotated[bool, Setting("Stop at an invalid row of a set, and at a method that lacks what it needs")]
+SeedSetting = Annotated[int, Setting("Random seed of the sample", Range(0, 1 << 63))]
+ShardSetting = Annotated[str | None, Setting("With --out: shard I/N of the questions to compute")]
+ReferenceSetting = Annotated[str | None, Setting("Reference method of the comparisons; the first by default")]
+RepeatsSetting = Annotated[int | None, Setting("Repeats per question of a sampling chat model", Range(1, 1000))]
+TemperatureSetting = Annotated[float | None, Setting("Temperature of the chat model; 0 by default", Range(0, 2))]
+UtilitySetting = Annotated[str, Setting("Utility predictor, as for --reranker; the reranker by default")]
+BatchSizeSetting = Annotated[int, Setting("Batch size of questions; 1 measures the time of each", Range(1, 1024))]
+ReuseSetting = Annotated[str | None, Setting("With --out: run folders to copy rows from")]
+StrictSetting = Annotated[bool, Setting("Stop at an invalid row or unavailable method")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvaluationOptions:
-    """The methods, the questions, the models and the files of an evaluation."""
+    """Methods, questions, models and files of an evaluation."""
 
     strategies: options.StrategiesOption = f"topk,{defaults.STRATEGY}"
     budgets: Annotated[
@@ -62,54 +50,45 @@ class EvaluationOptions:
         typer.Option(
             "--budgets",
             "-b",
-            help="Budgets in tokens, separated by commas.",
+            help="Token budgets, separated by commas.",
             show_default=f"{BUDGETS}; {METHOD_BUDGET} with --methods, those of the table with --table",
         ),
     ] = None
     limit: options.LimitOption = None
     split: options.SplitOption = "all"
-    workers: Annotated[
-        int, typer.Option(min=1, max=64, help="With --out: so many processes compute at the same time.")
-    ] = 1
+    workers: Annotated[int, typer.Option(min=1, max=64, help="With --out: number of worker processes.")] = 1
     answers: Annotated[
         bool, typer.Option("--answers", "-a", help="Also answer the questions and score the answers.")
     ] = False
     methods: Annotated[
-        str | None,
-        typer.Option(
-            help="Instead of strategies, methods of the papers, by name or group, separated by commas: {methods}."
-        ),
+        str | None, typer.Option(help="Methods or groups of methods to compare, instead of strategies: {methods}.")
     ] = None
     table: Annotated[
-        str | None,
-        typer.Option(help="Instead of strategies, what fills tables of the papers, separated by commas: {tables}."),
+        str | None, typer.Option(help="Tables of the papers to fill, instead of strategies: {tables}.")
     ] = None
     mode: options.ModeOption = None
     chat: options.ChatOption = defaults.CHAT
     embedder: options.EmbedderOption = None
     reranker: options.RerankerOption = defaults.RERANKER
-    out: Annotated[
-        Path | None,
-        typer.Option(help="Run folder: every row is kept there, and nothing that it holds is computed again."),
-    ] = None
+    out: Annotated[Path | None, typer.Option(help="Run folder; rows that it already holds are not computed again.")] = (
+        None
+    )
     form: Annotated[
         str | None,
-        typer.Option(
-            "--format", metavar="FORMAT", help="Form of the question sets.", show_default="what they look like"
-        ),
+        typer.Option("--format", metavar="FORMAT", help="Format of the question sets.", show_default="detected"),
     ] = None
     dry_run: Annotated[
-        bool,
-        typer.Option("--dry-run", help="Only say what the run will cost, from five questions; no chat model is asked."),
+        bool, typer.Option("--dry-run", help="Estimate the cost from five questions, without calling a chat model.")
     ] = False
     index_dir: options.SetIndexOption = None
     show_missed: Annotated[
-        bool,
-        typer.Option("--show-missed", help="Also print the questions that went wrong, and what was found instead."),
+        bool, typer.Option("--show-missed", help="Also print the missed questions, and the passages found instead.")
     ] = False
-    to_json: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write the means to this file.")] = None
+    to_json: Annotated[
+        Path | None, typer.Option("--json", metavar="FILE", help="Write the mean scores to this JSON file.")
+    ] = None
     to_csv: Annotated[
-        Path | None, typer.Option("--csv", metavar="FILE", help="Write the means to this file, as a table.")
+        Path | None, typer.Option("--csv", metavar="FILE", help="Write the mean scores to this CSV file.")
     ] = None
     reports: Annotated[
         list[Path] | None,
@@ -118,7 +97,7 @@ class EvaluationOptions:
             "--html",
             "--md",
             metavar="FILE",
-            help="Write the report to this file: Markdown for .md, else a page; may be repeated.",
+            help="Report file: Markdown for .md, otherwise HTML; may be repeated.",
         ),
     ] = None
     sample: SampleSetting = None
@@ -147,12 +126,12 @@ class EvaluationOptions:
 
     @property
     def reused_runs(self) -> list[Path]:
-        """The run folders whose rows are taken over."""
+        """The run folders to copy rows from."""
         return [Path(name.strip()) for name in (self.reuse or "").split(",") if name.strip()]
 
     @property
     def run_folder(self) -> Path | None:
-        """Where rows are kept; None: in memory alone."""
+        """The folder of the rows, or None to keep them only in memory."""
         if self.out is not None or not self.answers:
             return self.out
         return None if self.to_json is None else self.to_json.with_suffix(".answers")
@@ -163,18 +142,16 @@ def evaluate(
     sets: Annotated[
         list[Path],
         typer.Argument(
-            metavar="SETS...",
-            help="Question sets in any known form, folders of them, or CSV or JSONL files with questions and answers.",
-            show_default=False,
+            metavar="SETS...", help="Question sets, folders of them, or CSV or JSONL files.", show_default=False
         ),
     ],
     options: EvaluationOptions,
 ) -> None:
-    """Evidence at budget: the share of the gold evidence, and of the answers, that the context of each strategy holds.
+    """Measure the share of gold evidence, and of answers, that contexts hold at a token budget. Needs question sets.
 
-    With --answers also scores and costs of a model's answers: EM, F1, tokens, seconds. --out keeps every row in a folder: a run
-    that was stopped goes on where it was, and `mergewise report` reads it. Beside the first file that is written stand the rows
-    of all questions: rows.questions.jsonl and rows.questions.csv beside rows.json.
+    --answers also scores a model's answers and their costs: EM, F1, tokens, seconds. --out keeps every row in a folder, so that a
+    stopped run continues there and `mergewise report` can read it. The rows of all questions are written next to the first
+    output file: rows.questions.jsonl and rows.questions.csv next to rows.json.
     """
     from mergewise.cli.evaluation_runner import Evaluation
 
@@ -182,17 +159,15 @@ def evaluate(
 
 
 def report(
-    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Run folders, as eval --out writes them.")],
-    html: Annotated[Path | None, typer.Option(metavar="FILE", help="Write one page that needs no network.")] = None,
-    md: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the tables in Markdown.")] = None,
-    csv: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write the figures of all tables, one a line.")
-    ] = None,
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Run folders that `eval --out` wrote.")],
+    html: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a self-contained HTML page.")] = None,
+    md: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the tables as Markdown.")] = None,
+    csv: Annotated[Path | None, typer.Option(metavar="FILE", help="Write all figures, one per line.")] = None,
     svg: Annotated[Path | None, typer.Option(metavar="DIR", help="Write each curve to a file in this folder.")] = None,
     reference: Annotated[
         str | None,
         typer.Option(
-            metavar="METHOD", help="Method that the others are compared with.", show_default="the run's, else the first"
+            metavar="METHOD", help="Reference method of the comparisons.", show_default="the run's, else the first"
         ),
     ] = None,
     table: Annotated[
@@ -203,9 +178,10 @@ def report(
         str, typer.Option(metavar="NAME,...|all", help="Scores of the tables.", show_default="the main ones")
     ] = "",
 ) -> None:
-    """Tables with tests, curves, costs and questions of one or more runs. Without a file named, the tables are printed.
+    """Report the results of one or more runs. Needs run folders that `eval --out` wrote.
 
-    Bold is the best method and every one that is not worse than it; published numbers stand beside ours.
+    The report has tables with significance tests, curves, costs and questions. Without an output file the tables are printed.
+    Bold marks the best method and every method that is not worse than it. Published numbers appear next to ours.
     """
     from mergewise.cli.reports import say_report, write_report_file
     from mergewise.evaluate.exports import csv_table, markdown, svg_files

@@ -1,4 +1,4 @@
-"""Run an evaluation: resolve the options, compute the rows set by set, print, write and keep them."""
+"""Runner of `eval`: resolves the options, computes the rows set by set, prints them and writes them to files."""
 
 from __future__ import annotations
 
@@ -58,14 +58,14 @@ from mergewise.protocols import Reranker
 from mergewise.store import Progress
 
 WARNED = 3
-"""Questions without an answer, and rows of a set, that are named."""
+"""Failed questions, and invalid rows of a set, that warnings name."""
 INDEXES = "indexes"
 LOCK = ".lock"
 
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """What was asked for, resolved: the methods with their budgets, and where rows are kept."""
+    """An evaluation with its options resolved to methods and budgets, tables and a shard."""
 
     sets: Sequence[Path]
     options: EvaluationOptions
@@ -76,7 +76,7 @@ class Evaluation:
 
     @classmethod
     def of_options(cls, sets: Sequence[Path], options: EvaluationOptions) -> Evaluation:
-        """Raises UsageError for what does not go together."""
+        """Resolve the options. Raises UsageError for options that exclude each other."""
         _check(options)
         settings.set_patience(options.timeout, options.retries)
         presets: Sequence[Preset] = ()
@@ -102,10 +102,10 @@ class Evaluation:
     def run(self) -> None:
         options = self.options
         files = EvaluationFiles(options.to_json, options.to_csv, options.reports or ())
-        # said now, not after hours
+        # fail now, not after hours of work
         files.check()
         if options.answers and options.run_folder is None and not options.dry_run:
-            say_aside("The answers are not kept: name a folder for them (--out), or a file for the rows (--json).")
+            say_aside("The answers will not be saved. Name a run folder (--out) or a file (--json) to save them.")
         folder = None if options.dry_run else options.run_folder
         with ExitStack() as held:
             if folder is not None:
@@ -118,7 +118,7 @@ class Evaluation:
         files.say_rows()
 
     def _index_folder(self, folder: Path | None) -> AbstractContextManager[Path]:
-        """Where the indexes of sets are: those of a run that was stopped are gone on with."""
+        """Return the folder of the sets' indexes. A stopped run continues with its own indexes."""
         if self.options.index_dir is not None:
             return nullcontext(self.options.index_dir)
         if folder is None:
@@ -126,7 +126,7 @@ class Evaluation:
         return nullcontext(folder / INDEXES)
 
     def indexed_sets(self, indexes: Path, quiet: bool = False) -> Iterator[tuple[Index, QuestionSet]]:
-        """The sets with their indexes, one after the other, each open until the next one is asked for."""
+        """Yield each set with its index, which is closed before the next one is opened."""
         options = self.options
         chat = load_chat(options.chat, options.window)
         open_index = partial(
@@ -138,13 +138,13 @@ class Evaluation:
             cache=options.cache,
             prompts=options.prompts,
         )
-        # what cannot be built without vectors is what the methods lack
+        # views that need vectors are not built without an embedder; methods that use them then report a missing view
         views = [
             view
             for view in needed_views([method for method, _ in self.asked_methods])
             if options.embedder != "none" or not VIEWS[view].needs_embedder
         ]
-        standing = options.index_dir or shared.DEFAULT_INDEX
+        existing = options.index_dir or shared.DEFAULT_INDEX
         show: Callable[[str], AbstractContextManager[Progress]] = partial(progress, amount=characters)
         if quiet:
             show = _no_progress
@@ -152,7 +152,7 @@ class Evaluation:
         try:
             for path in self.sets:
                 for index, task in indexed_tasks(
-                    path, standing, indexes, views, open_index, show, options.form, options.strict, taken
+                    path, existing, indexes, views, open_index, show, options.form, options.strict, taken
                 ):
                     taken.add(task.name)
                     yield index, task
@@ -166,7 +166,7 @@ class Evaluation:
         return chosen_questions(task, options.split, options.limit, options.sample, options.seed)
 
     def part(self, questions: Sequence[Question]) -> Sequence[Question]:
-        """Those of this shard."""
+        """Return the questions of this shard."""
         number, count = self.shard
         return questions[number - 1 :: count]
 
@@ -178,20 +178,20 @@ class Evaluation:
             asking = Asking(options.max_tokens, options.batch_size, judge, utility, options.temperature)
         name = "" if options.shard is None else f".{self.shard[0]}-of-{self.shard[1]}"
         store = RowStore() if folder is None else open_store(folder, task.name, name, options.reused_runs)
-        # what the causal model writes by itself is written once where seconds are shared anyway
+        # a batch has no time per question, so methods may share the causal model's background texts
         return Evaluator(index, task, asking, store, {} if options.batch_size > 1 else None)
 
     def rows(self, evaluator: Evaluator) -> tuple[list[MethodRows], list[MethodRows], list[PlannedRows]]:
-        """The rows of the methods that can run, those of further repeats, and for each method its settings or what it lacks.
+        """Return the rows of the methods that can run, the rows of their repeats, and a plan entry for every method.
 
-        Raises UsageError where no method can run, or one cannot although all of them shall.
+        Raises UsageError if no method can run, or if any cannot and `strict` is set.
         """
         ready, again, planned = [], [], dict[str, PlannedRows]()
         for method, budget in self.asked_methods:
             if needs := evaluator.lacking(method):
                 planned[method.name] = PlannedRows(evaluator.task.name, method.name, "", needs)
                 if self.options.strict:
-                    raise UsageError(f"{method.name} {needs}", "leave it out, or give what it needs")
+                    raise UsageError(f"{method.name} {needs}", "leave the method out, or provide its requirements")
                 continue
             one = evaluator.method_rows(method, budget)
             planned[method.name] = PlannedRows(evaluator.task.name, method.name, one.spec)
@@ -200,7 +200,7 @@ class Evaluation:
                 again += [evaluator.method_rows(method, budget, repeat) for repeat in range(1, self.repeats)]
         if not ready:
             first = next(iter(planned.values()))
-            raise UsageError(f"{first.method} {first.needs}", "leave it out, or give what it needs")
+            raise UsageError(f"{first.method} {first.needs}", "leave the method out, or provide its requirements")
         return ready, again, list(planned.values())
 
     def _evaluate(self, folder: Path | None, indexes: Path, files: EvaluationFiles) -> None:
@@ -213,11 +213,11 @@ class Evaluation:
         known = _MeasuredSets()
         for index, task in self.indexed_sets(indexes):
             if task.name in known.questions:
-                raise UsageError(f"two sets are called {task.name}", "rename one of them")
+                raise UsageError(f"duplicate name of a question set: {task.name}", "rename one of the sets")
             questions = self.questions(task)
             asked = self.part(questions)
             if not asked:
-                raise UsageError(f"{task.name} has no questions to be asked", "use --split all, or fewer shards")
+                raise UsageError(f"no questions left in {task.name}", "use --split all, or fewer shards")
             say(("\n" if known.questions else "") + f"{task.name}: {set_facts(asked)}", style="bold")
             _warn_of_skipped(task)
             known.questions[task.name] = asked
@@ -253,11 +253,11 @@ class Evaluation:
         with _other_shards_done(folder):
             tables.write(plan)
         shutil.rmtree(folder / INDEXES, ignore_errors=True)
-        say_aside(f"the run: {folder}")
+        say_aside(f"run folder: {folder}")
         self._say_all(open_run(folder), known, files)
 
     def _say_set(self, run: Run, known: _MeasuredSets, files: EvaluationFiles) -> None:
-        """Print the report of one set, and write the files, so that a kill costs the set under way alone."""
+        """Print the report of one set and write the files, so that a killed run loses only the current set."""
         measured = measured_runs([run])
         known.means += [one.as_dict() for one in method_means(run, measured)]
         known.asked += question_rows(run, measured)
@@ -267,7 +267,7 @@ class Evaluation:
             say_missed(measured)
 
     def _say_all(self, run: Run, known: _MeasuredSets, files: EvaluationFiles) -> None:
-        """Print the tables over all sets and those of the papers, and write the report."""
+        """Print the tables over all sets and the papers' tables, and write the report."""
         if not (self.presets or len(known.questions) > 1 or files.reports):
             return
         report = evaluation_report(measured_runs([run]), self.presets, limit=LIMIT if files.reports else 0)
@@ -277,7 +277,7 @@ class Evaluation:
         files.write_report(report)
 
     def _plan(self) -> RunPlan:
-        """All of the plan that does not depend on the sets."""
+        """Return the part of the plan that does not depend on the sets."""
         options = self.options
         specs = {name: getattr(options, name) for name in ("chat", "causal", "reranker", "utility")}
         methods = {method.name: method for method, _ in self.asked_methods}
@@ -307,7 +307,7 @@ class Evaluation:
         )
 
     def _work(self, indexes: Path, folder: Path) -> None:
-        """Let workers compute what is missing, a shard each. What they leave undone is computed afterwards, by this process."""
+        """Let each worker compute a shard of the missing rows. This process computes the rows that they leave."""
         options, missing = self.options, 0
         for index, task in self.indexed_sets(indexes):
             ready, again, _ = self.rows(self.evaluator(index, task, folder))
@@ -346,7 +346,7 @@ class Evaluation:
                 say(f"{cost.method} {cost.budget}: {cost.needs}")
                 continue
             usage = cost.usage
-            calls = f"{usage.calls:,} calls, {usage.input_tokens:,} tokens to read, at most {usage.output_tokens:,} to write"
+            calls = f"{usage.calls:,} calls, {usage.input_tokens:,} input tokens, at most {usage.output_tokens:,} output tokens"
             priced = bool(options.price_in or options.price_out)
             money = f", cost {usage.cost(options.price_in, options.price_out):.2f}" if priced else ""
             say(f"{cost.method} {cost.budget}: {cost.rows:,} rows, {cost.seconds:.0f} s, {calls}{money}")
@@ -354,7 +354,7 @@ class Evaluation:
 
 @dataclass(slots=True)
 class _MeasuredSets:
-    """What was measured so far: rows for files, and for a run without a folder its rows, questions and texts."""
+    """Results so far: rows for output files, and for a run without a folder its rows, questions and texts."""
 
     means: list[dict[str, Any]] = field(default_factory=list)
     asked: list[dict[str, Any]] = field(default_factory=list)
@@ -367,14 +367,15 @@ class _MeasuredSets:
 
 
 def compute_shard(sets: Sequence[str], options: EvaluationOptions, count: int, number: int) -> str:
-    """Add the rows of one shard of so many, counted from 1, to the run folder; by a process of its own that says nothing.
+    """Add the rows of shard `number` (from 1) of `count` to the run folder, silently, in a worker process.
 
-    What went wrong in words, and else an empty text.
+    Returns:
+        The error message, or an empty string.
     """
     folder = options.run_folder
     assert folder is not None and options.index_dir is not None
     if not (folder / LOCK).exists():
-        return f"{gethostname()} has no folder {folder}: nodes of a cluster share it"
+        return f"folder {folder} not found on {gethostname()}: the nodes of a cluster must share it"
     try:
         alone = replace(options, shard=f"{number}/{count}", workers=1, ray=None)
         evaluation = Evaluation.of_options(list(map(Path, sets)), alone)
@@ -392,17 +393,17 @@ def compute_shard(sets: Sequence[str], options: EvaluationOptions, count: int, n
 def _check(options: EvaluationOptions) -> None:
     named = [name for name in ("methods", "table") if getattr(options, name) is not None]
     if len(named) > 1:
-        raise UsageError("--table has its own methods", "leave out --methods")
+        raise UsageError("--table and --methods exclude each other", "leave out --methods")
     if not options.answers and options.mode is not None and not named:
-        raise UsageError("--mode goes with --answers", "add --answers")
+        raise UsageError("--mode requires --answers", "add --answers")
     if named and options.mode is not None:
-        raise UsageError(f"{named[0]} have their modes", "leave out --mode, or name --strategies")
+        raise UsageError(f"--{named[0]} and --mode exclude each other", "leave out --mode, or use --strategies")
     for name in ("shard", "reuse"):
         if getattr(options, name) and options.run_folder is None:
-            raise UsageError(f"{name} goes with --out", "name a run folder")
+            raise UsageError(f"{name} requires --out", "name a run folder")
     if (options.workers > 1 or options.ray is not None) and (options.out is None or options.shard is not None):
         option = "--workers" if options.ray is None else "ray"
-        raise UsageError(f"{option} goes with --out, and without shard", "name a run folder")
+        raise UsageError(f"{option} requires --out, and excludes shard", "name a run folder, and leave out shard")
     executors_of(options.workers, options.ray, options.gpus_per_worker)
 
 
@@ -410,14 +411,16 @@ def _parse_budgets(text: str) -> list[int]:
     try:
         return [int(part) for part in text.split(",")]
     except ValueError:
-        raise UsageError(f"{text!r} is not a list of budgets", "write numbers: 128,384,640") from None
+        raise UsageError(f"invalid budgets: {text!r}", "write numbers, such as 128,384,640") from None
 
 
 def _preset_methods(presets: Sequence[Preset], budgets: str | None) -> list[tuple[Method, int]]:
-    """The methods that fill tables, each once at each budget."""
+    """Return the methods that fill the tables, each once per budget."""
     wanted = {key: method for preset in presets for key, method in preset.runs().items()}
     if not wanted:
-        raise UsageError("this version can fill no row of these tables", "mergewise eval --help lists the tables")
+        raise UsageError(
+            "this version has no methods for these tables", "run `mergewise eval --help` for the list of tables"
+        )
     if budgets is None:
         return [(method, budget) for (_, budget), method in wanted.items()]
     methods = {method.name: method for method in wanted.values()}
@@ -425,21 +428,21 @@ def _preset_methods(presets: Sequence[Preset], budgets: str | None) -> list[tupl
 
 
 def _from_reference(chosen: list[tuple[Method, int]], reference: str | None) -> list[tuple[Method, int]]:
-    """The same with the method first that the others are compared with."""
+    """Move the reference method to the front."""
     if reference is None:
         return chosen
     names = list(dict.fromkeys(method.name for method, _ in chosen))
     if reference not in names:
-        raise UsageError(f"no method is called {reference!r}", f"one of: {', '.join(names)}")
+        raise UsageError(f"unknown reference method: {reference!r}", f"one of: {', '.join(names)}")
     return sorted(chosen, key=lambda one: one[0].name != reference)
 
 
 def _without_failed(
     ready: Sequence[MethodRows], planned: Sequence[PlannedRows], count: int
 ) -> tuple[list[MethodRows], list[PlannedRows]]:
-    """Without the methods that failed on each of so many questions: they lack something that nobody knew of before.
+    """Remove the methods that failed on all `count` questions, and note the failure in their plan entries.
 
-    Raises what the first of them did where all methods failed.
+    If all methods failed, raise the error of the first one.
     """
     failed = {one.method.name: next(iter(one.failures.values())) for one in ready if len(one.failures) == count}
     left = [one for one in ready if one.method.name not in failed]
@@ -452,14 +455,14 @@ def _without_failed(
 
 
 def _view_choices(index: Index) -> dict[str, str]:
-    """What the views of an index were made with, as far as it is named: the marker view's examples as "marker.examples"."""
+    """Return the text settings of the index's views, such as the marker view's examples as "marker.examples"."""
     views = index.manifest.views.items()
     return {f"{view}.{name}": v for view, s in views for name, v in s.settings.items() if isinstance(v, str) and v}
 
 
 @cache
 def _reranker(spec: str) -> Reranker | None:
-    """Loaded once for all sets."""
+    """Load a reranker once for all sets."""
     return load_reranker(spec)
 
 
@@ -476,15 +479,15 @@ def _no_progress(title: str) -> Iterator[Progress]:
 
 @contextmanager
 def _lock(folder: Path, name: str) -> Iterator[None]:
-    """One process computes a run, or a shard of one, at a time. Raises UsageError where another one does."""
+    """Lock a run or a shard. Raises UsageError if another process holds the lock."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         lock = FileLock(folder / name, timeout=0)
         lock.acquire()
     except Timeout:
-        raise UsageError(f"another process computes this in {folder}", "wait for it") from None
+        raise UsageError(f"another process is computing this in {folder}", "wait until it ends") from None
     except OSError as error:
-        raise UsageError(f"{folder} cannot be written: {error.strerror}", "name another folder") from None
+        raise UsageError(f"cannot write {folder}: {error.strerror}", "name another folder") from None
     try:
         yield
     finally:
@@ -493,14 +496,14 @@ def _lock(folder: Path, name: str) -> Iterator[None]:
 
 @contextmanager
 def _other_shards_done(folder: Path) -> Iterator[None]:
-    """Raises UsageError while a shard of the run is being computed, whose rows would be swept away."""
+    """Hold the locks of all shards. Raises UsageError if one is still computed: its rows would be lost."""
     with ExitStack() as held:
         for path in sorted(folder.glob(f"{LOCK}-*")):
             try:
                 held.enter_context(FileLock(path, timeout=0))
             except Timeout:
                 raise UsageError(
-                    f"a shard of {folder} is still computed", "run the same command again when it is done"
+                    f"a shard of {folder} is still running", "run the same command again when it ends"
                 ) from None
         yield
 
@@ -509,13 +512,13 @@ def _warn_of_skipped(task: QuestionSet) -> None:
     for row in task.skipped[:WARNED]:
         say_warning(str(row))
     if task.skipped:
-        say_warning(f"{len(task.skipped)} rows of {task.name} were left out; the setting strict stops at the first")
+        say_warning(f"{len(task.skipped)} invalid rows of {task.name} skipped; the setting strict makes them an error")
 
 
 def _warn_of_versions(earlier: RunPlan, plan: RunPlan) -> None:
     before, now = (one.versions.get("mergewise", "") for one in (earlier, plan))
     if before and before != now:
-        say_warning(f"this run was begun by version {before}: its rows stay, beside those of version {now}")
+        say_warning(f"run started by version {before}: its rows stay, and version {now} adds the rest")
 
 
 def _planned_set(evaluator: Evaluator, questions: Sequence[Question]) -> PlannedSet:
@@ -530,4 +533,4 @@ def _warn_of_failed(rows: Sequence[RunRow]) -> None:
     for row in failed[:WARNED]:
         say_warning(f"{row.method}, question {row.question}: {row.error}")
     if failed:
-        say_warning(f"{len(failed)} of {len(rows)} rows failed; they count as wrong, and are asked again next time")
+        say_warning(f"{len(failed)} of {len(rows)} rows failed; they count as wrong, and the next run retries them")

@@ -1,7 +1,7 @@
-"""The last answer of an index, for `mergewise show 2`: which spans its numbers stand for.
+"""The last answer of each index: the spans behind its citation numbers, for `mergewise show 2`.
 
-It is kept in the user's own state directory and not in the index, which may be shared or read-only. Nothing depends on it:
-where it cannot be written or read, `show` takes ids of documents alone.
+It is kept in the user's state directory, because an index may be shared or read-only. If it cannot be written or read, `show`
+accepts only documents.
 """
 
 from __future__ import annotations
@@ -17,22 +17,21 @@ from zlib import crc32
 from mergewise.files import regular_bytes, state_directory, write_whole
 from mergewise.types import Answer, Context, Span
 
-_LONGEST = 10_000_000
-"""Bytes of what is remembered."""
+_MAX_BYTES = 10_000_000
 
 Numbers = Mapping[int, Sequence[tuple[Span, int | None]]]
 
 
 @dataclass(frozen=True, slots=True)
 class Last:
-    """A question and what its numbers stand for: spans, each with the checksum of its text where that is known."""
+    """A question and the spans behind its citation numbers, each with the checksum of its text or None."""
 
     question: str
     numbers: Numbers
 
 
 def of_context(context: Context) -> Last:
-    """The passages of a context by their numbers."""
+    """Number the passages of a context."""
     numbers = {
         number: [
             (span, checksum(text))
@@ -44,7 +43,7 @@ def of_context(context: Context) -> Last:
 
 
 def of_answer(answer: Answer) -> Last:
-    """The citations of an answer by their numbers, and the passages that it does not cite."""
+    """Return the citations of an answer by their numbers, and the passages that it does not cite."""
     cited: dict[int, list[tuple[Span, int | None]]] = {}
     for citation in answer.citations:
         whole = len(citation.text) == len(citation.span)
@@ -57,7 +56,7 @@ def checksum(text: str | None) -> int | None:
 
 
 def save(index_dir: Path, last: Last) -> None:
-    """Remember it, in one step, so that two commands at once leave one or the other. A failure changes nothing."""
+    """Save the last answer atomically. Errors are ignored."""
     numbers = {
         str(number): [[span.doc_id, span.start, span.end, check] for span, check in spans]
         for number, spans in last.numbers.items()
@@ -66,16 +65,16 @@ def save(index_dir: Path, last: Last) -> None:
     try:
         file = _file(index_dir)
         file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        # the user alone can read it
+        # readable by the user alone
         write_whole(file, text.encode(), 0o600)
     except (OSError, ValueError, RuntimeError):
         return
 
 
 def load(index_dir: Path) -> Last | None:
-    """The last answer of this index; None where there is none, or none that can be read."""
+    """Load the last answer of an index. Return None if it is missing or unreadable."""
     try:
-        kept = json.loads(regular_bytes(_file(index_dir), _LONGEST).decode("utf-8"))
+        kept = json.loads(regular_bytes(_file(index_dir), _MAX_BYTES).decode("utf-8"))
         numbers = {
             int(number): [(_span(doc, start, end), check) for doc, start, end, check in spans]
             for number, spans in kept["numbers"].items()
@@ -88,7 +87,7 @@ def load(index_dir: Path) -> Last | None:
 
 def _span(doc_id: object, start: object, end: object) -> Span:
     if not (isinstance(doc_id, str) and type(start) is int and type(end) is int and 0 <= start <= end):
-        raise ValueError("no span")
+        raise ValueError("invalid span")
     return Span(doc_id, start, end)
 
 

@@ -1,4 +1,4 @@
-"""The `mergewise` command: its subcommands, its configuration file, and how errors become exit codes."""
+"""The `mergewise` command: its subcommands, its configuration and its exit codes."""
 
 from __future__ import annotations
 
@@ -60,8 +60,8 @@ app.command("demo", cls=NamingCommand)(demo.demo)
 
 @app.callback(invoke_without_command=True)
 def root(
-    version: bool = typer.Option(False, "--version", "-V", help="Print the version."),
-    verbose: bool = typer.Option(False, "--verbose", "-v", help="Say which configuration file was used."),
+    version: bool = typer.Option(False, "--version", "-V", help="Print the version and exit."),
+    verbose: bool = typer.Option(False, "--verbose", "-v", help="Print the path of the configuration file."),
 ) -> None:
     if version:
         from mergewise import __version__
@@ -70,12 +70,12 @@ def root(
         raise typer.Exit
     if verbose:
         file = find_configuration()
-        say_aside(f"configuration: {file or 'no mergewise.toml here or above'}")
+        say_aside(f"configuration: {file or 'no mergewise.toml found here or above'}")
 
 
 @app.command("config", cls=NamingCommand)
 def config(
-    command: Annotated[str, typer.Argument(help="The command, such as ask or 'train utility'.")] = "ask",
+    command: Annotated[str, typer.Argument(help="Name of the command, such as ask or 'train utility'.")] = "ask",
     as_json: JsonOption = False,
 ) -> None:
     """Show every option and setting of a command with its value and its origin."""
@@ -108,7 +108,7 @@ def _is_plain(value: object) -> bool:
 
 
 def _known_settings(command: str) -> list[tuple[str, str, Any]]:
-    """The name, the environment variable and the default of each option and setting of a command."""
+    """Return the name, the environment variable and the default of each option and setting of a command."""
     callback = callbacks()[command]
     found: Any = typer.main.get_command(app)
     for word in command.split():
@@ -119,29 +119,33 @@ def _known_settings(command: str) -> list[tuple[str, str, Any]]:
 
 
 def main() -> None:
-    """Run the command and leave the process with its exit code.
+    """Run the command and exit with its code.
 
-    What Python tidies up at its end (the objects of hundreds of modules) takes longer than many a command: the process ends
-    without it. Changes of an index are whole by then, and temporary folders are gone.
+    The process skips Python's clean-up at exit, which takes longer than many commands. Changes of an index are complete by then,
+    and temporary folders are removed.
     """
     for stream in (sys.stdout, sys.stderr):
-        # a character that the terminal's encoding lacks is shown by its number
+        # escape the characters that the terminal's encoding lacks
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
-    # objects that imports make live on: looking for garbage among them takes a tenth of the time
+    # objects made by imports are never garbage: collecting among them costs a tenth of the run time
     gc.set_threshold(50_000, 20, 20)
     code = run()
     try:
         sys.stdout.flush()
         sys.stderr.flush()
     except OSError:
-        # the reader of a pipe has gone
+        # the reader of the pipe closed it
         code = code or 1
     os._exit(code)
 
 
 def run() -> int:
-    """Run the command: 0, 1 (the work failed, or nothing was found) or 2 (wrong usage). An error prints one line and a hint."""
+    """Run the command. An error prints one line and a hint.
+
+    Returns:
+        0 for success, 1 if the work failed or nothing was found, 2 for wrong usage.
+    """
     log = logging.StreamHandler()
     log.setFormatter(PrintableFormatter())
     logging.getLogger("mergewise").addHandler(log)
@@ -158,7 +162,7 @@ def run() -> int:
 
 
 def _defaults() -> dict[str, Any]:
-    """The configuration; none while a shell completes a word, which must not fail for a file that is being edited."""
+    """Load the configuration. Return an empty one during shell completion, so that a half-edited file cannot break it."""
     defaults: dict[str, Any] = {}
     if "_MERGEWISE_COMPLETE" not in os.environ:
         for name, options in configuration().items():
@@ -168,7 +172,7 @@ def _defaults() -> dict[str, Any]:
 
 
 def callbacks() -> dict[str, Any]:
-    """The functions behind the commands; those of a group by both names."""
+    """Return the functions behind the commands, by name. A command of a group has both words in its name."""
     groups = {"": app, **{f"{group.info.name} ": group for group in (training.app, serving.app)}}
     return {
         f"{before}{command.name}": command.callback
@@ -178,7 +182,7 @@ def callbacks() -> dict[str, Any]:
 
 
 def configuration() -> dict[str, Any]:
-    """Return what files set, by command: the user's own one, and before it the nearest one."""
+    """Return the options that the configuration files set, by command. The nearest file overrides the user's own."""
     merged: dict[str, Any] = {}
     for _, options in configuration_files():
         for command, given in options.items():
@@ -187,10 +191,10 @@ def configuration() -> dict[str, Any]:
 
 
 def configuration_files() -> list[tuple[Path, dict[str, Any]]]:
-    """The configuration files with what each sets by command; a later one goes before an earlier one.
+    """List the configuration files with the options that each sets, by command. A later file overrides an earlier one.
 
-    Paths in the user's own file, and in one above the working directory, count from its folder. What the nearest file must not
-    set is left out, and named on standard error.
+    Paths in the user's own file, and in a file above the working directory, are relative to the file's folder. Options that the
+    nearest file must not set are dropped with a warning.
     """
     known = {
         command: {
@@ -211,11 +215,11 @@ def configuration_files() -> list[tuple[Path, dict[str, Any]]]:
 
 
 def _without_harm(file: Path, options: dict[str, Any]) -> dict[str, Any]:
-    """The options that a file in a folder may set; the others are told."""
+    """Return the options that an untrusted file may set, and warn about the others."""
     allowed = {command: harmless(given, file.parent) for command, given in options.items()}
     refused = {name for command, given in options.items() for name in given.keys() - allowed[command].keys()}
     if refused:
         folder, own = file.parent.resolve(), own_configuration()
-        say_warning(f"{file} may not set {', '.join(sorted(refused))}: ignored, since a folder may come from anywhere")
-        say_aside(f'  give it on the command line or in the environment, or write {TRUST} = ["{folder}"] into {own}')
+        say_warning(f"{file} may not set {', '.join(sorted(refused))}: ignored, because the folder is not trusted")
+        say_aside(f'  use the command line or the environment, or write {TRUST} = ["{folder}"] into {own}')
     return allowed

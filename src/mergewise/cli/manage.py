@@ -1,4 +1,4 @@
-"""Commands that make, show and mend an index: `index`, `info`, `remove`, `check`; and `prompts`, by which models write."""
+"""Commands that build, show, check and copy an index: `index`, `info`, `remove`, `check`, `copy` and `prompts`."""
 
 from __future__ import annotations
 
@@ -29,16 +29,14 @@ if TYPE_CHECKING:
     from mergewise.store import Estimate, Manifest
 
 NAMED = 10
-"""Duplicates that are named; the others are counted."""
+"""Lines of a list that are printed; the rest are counted."""
 
 
 @options.with_options
 def index(
     paths: Annotated[
         list[Path] | None,
-        typer.Argument(
-            help="Files and folders; none: only go on with vectors that are still to come.", show_default=False
-        ),
+        typer.Argument(help="Files and folders; without any, only missing vectors are computed.", show_default=False),
     ] = None,
     index_dir: options.IndexOption = options.DEFAULT_INDEX,
     embedder: options.EmbedderOption = None,
@@ -52,55 +50,34 @@ def index(
     chat: options.WritingChatOption = defaults.CHAT,
     prompts: options.PromptsOption = None,
     sync: Annotated[
-        bool,
-        typer.Option(
-            "--sync", help="Remove documents whose files are gone from these folders, or left out by patterns."
-        ),
+        bool, typer.Option("--sync", help="Also remove documents whose files are gone or excluded by patterns.")
     ] = False,
     dry_run: Annotated[
-        bool,
-        typer.Option(
-            "--dry-run",
-            help="With --sync, only say what would be added, replaced, moved and removed. "
-            "With --chat, only say what the calls would cost.",
-        ),
+        bool, typer.Option("--dry-run", help="List the changes of --sync, or estimate the cost of --chat.")
     ] = False,
     price_in: settings.PriceInSetting = 0.0,
     price_out: settings.PriceOutSetting = 0.0,
     timeout: settings.TimeoutSetting = None,
     retries: settings.RetriesSetting = None,
     watch: Annotated[
-        bool, typer.Option("--watch", help="Synchronise now and after every change, until Ctrl-C.")
+        bool, typer.Option("--watch", help="Synchronise now and after each change, until Ctrl-C.")
     ] = False,
     sandbox: Annotated[
         bool,
-        typer.Option(
-            "--sandbox/--no-sandbox",
-            help="Read PDF, DOCX and the like, and large files, in a separate process, so that a file that crashes its parser "
-            "fails alone.",
-        ),
+        typer.Option("--sandbox/--no-sandbox", help="Read large files and formats such as PDF in a separate process."),
     ] = True,
     file_seconds: settings.FileSecondsSetting = defaults.FILE_SECONDS,
-    ocr: Annotated[
-        bool,
-        typer.Option(
-            "--ocr", help="Recognise the text of scanned pages in PDF files (extra ocr), up to `ocr-pages`, a setting."
-        ),
-    ] = False,
+    ocr: Annotated[bool, typer.Option("--ocr", help="Recognise text on scanned PDF pages (extra ocr).")] = False,
     ocr_pages: settings.OCRPagesSetting = defaults.OCR_PAGES,
-    shards: Annotated[
-        int | None,
-        typer.Option(
-            "--shards",
-            min=1,
-            help="Make a new index of so many whole ones, each with the documents that a hash of their ids gives it.",
-        ),
-    ] = None,
+    shards: Annotated[int | None, typer.Option("--shards", min=1, help="Number of shards of a new index.")] = None,
     *,
     given: IndexingOptions,
     as_json: options.JsonOption = False,
 ) -> None:
-    """Index files and folders. Unchanged files are skipped, changed ones replaced; run it again after a kill."""
+    """Index files and folders. Unchanged files are skipped, so a stopped run can be repeated.
+
+    Needs paths; the index is created if it does not exist. Without paths, missing vectors of the index are computed.
+    """
     import mergewise
     from mergewise.designs import view_settings
     from mergewise.opening import estimate
@@ -110,21 +87,21 @@ def index(
     settings.set_patience(timeout, retries)
     if not paths:
         if sync or watch or dry_run:
-            raise UsageError("no folder is named", "mergewise index DIR --sync")
+            raise UsageError("missing folder", "run `mergewise index DIR --sync`")
         opened = mergewise.open(index_dir, embedder=embedder, chat=chat, prompts=prompts, create=False)
-        _go_on(opened, as_json, given)
+        _embed_missing(opened, as_json, given)
         return
     names = [view.strip() for view in views.split(",")]
     if ocr and not sandbox:
-        raise UsageError("--ocr reads in a separate process", "leave out --no-sandbox")
+        raise UsageError("--ocr requires the sandbox", "leave out --no-sandbox")
     limits = Limits(seconds=file_seconds, ocr_pages=ocr_pages if ocr else 0) if sandbox else None
     include, exclude = given["include"] or (), given["exclude"] or ()
     metadata = _run_metadata(cast("Sequence[str]", given["metadata"] or ()))
     given = {**given, "include": include, "exclude": exclude, "metadata": metadata, "limits": limits}
     if dry_run and (watch or (chat == defaults.CHAT and not sync)):
         raise UsageError(
-            "--dry-run goes with --sync, or with a chat model",
-            "mergewise index DIR --sync --dry-run, or ... --chat openai:MODEL",
+            "--dry-run requires --sync or a chat model",
+            "run `mergewise index DIR --sync --dry-run`, or add --chat openai:MODEL",
         )
     if chat != defaults.CHAT and (dry_run or price_in or price_out):
         chosen = view_settings(names, assignments or (), chat)
@@ -171,7 +148,7 @@ def index(
     if watch:
         follow(paths, index_dir, lambda: say_report(update(), len(opened), opened.store.place, as_json))
         return
-    with _saying_what_is_kept(opened):
+    with _report_on_interrupt(opened):
         report = update()
     say_report(report, len(opened), opened.store.place, as_json)
     say_waiting(opened.vectors())
@@ -180,14 +157,14 @@ def index(
 
 
 def follow(folders: Sequence[Path], index_dir: Path, synchronise: Callable[[], None]) -> None:
-    """Synchronise now, and after every burst of changes. An error of one round is printed, and the next one comes."""
+    """Synchronise now, and after every burst of changes. An error is printed and does not end the watch."""
     from mergewise.readers import bursts
 
     try:
         for number, _ in enumerate(bursts(folders, [index_dir])):
             one_round(synchronise)
             if number == 0:
-                say_aside(f"watching {', '.join(map(str, folders))}; Ctrl-C ends it", None)
+                say_aside(f"watching {', '.join(map(str, folders))}; press Ctrl-C to stop", None)
     except KeyboardInterrupt:
         say_aside("stopped watching", None)
 
@@ -199,36 +176,36 @@ def one_round(synchronise: Callable[[], None]) -> None:
     except MergewiseError as error:
         say_error(error.message, error.hint)
     except Exception as error:
-        # a full disk, a damaged index: the next round may find it mended
+        # the cause, such as a full disk, may be gone in the next round
         say_error(f"{type(error).__name__}: {error}")
 
 
-def _go_on(opened: Index, as_json: bool, given: IndexingOptions) -> None:
-    """Make the vectors that are still to come, and the rows of views."""
+def _embed_missing(opened: Index, as_json: bool, given: IndexingOptions) -> None:
+    """Compute the missing vectors and the missing rows of views."""
     own = {name: value for name, value in given.items() if name in EmbeddingOptions.__annotations__}
-    with _saying_what_is_kept(opened), progress("Indexing", characters) as advance:
+    with _report_on_interrupt(opened), progress("Indexing", characters) as advance:
         vectors = opened.embed(**cast(EmbeddingOptions, {**own, "progress": advance}))
     if as_json:
         say_json(asdict(vectors))
         return
-    far = f"vectors: {vectors.embedded:,} of {vectors.leaves:,} leaves"
-    say(f"{far if opened.manifest.dimension else 'no vectors: embedder none'}, in {opened.store.place}")
+    count = f"vectors: {vectors.embedded:,} of {vectors.leaves:,} leaves"
+    say(f"{count if opened.manifest.dimension else 'no vectors: embedder none'}, in {opened.store.place}")
 
 
 @contextmanager
-def _saying_what_is_kept(opened: Index) -> Iterator[None]:
-    """Ctrl-C ends the work, not what was done of it."""
+def _report_on_interrupt(opened: Index) -> Iterator[None]:
+    """Report the saved work on Ctrl-C."""
     try:
         yield
     except KeyboardInterrupt:
         vectors = opened.vectors()
-        far = f", {vectors.embedded:,} of {vectors.leaves:,} leaves with vectors" if opened.manifest.dimension else ""
-        say_error(f"interrupted: {len(opened)} documents are kept{far}", "run the same command again to go on")
+        count = f", {vectors.embedded:,} of {vectors.leaves:,} leaves with vectors" if opened.manifest.dimension else ""
+        say_error(f"interrupted: {len(opened)} documents saved{count}", "run the same command again to continue")
         raise
 
 
 def _run_metadata(assignments: Sequence[str]) -> dict[str, MetadataValue]:
-    """What `--meta` says, typed and named like front matter. Raises UsageError for what cannot be kept."""
+    """Parse the values of `--meta`, typed and named like front matter. Raises UsageError for invalid metadata."""
     from mergewise.readers import ADDING_KEYS, key_of, metadata_from, typed_value
 
     pairs: list[tuple[str, MetadataValue]] = []
@@ -236,16 +213,18 @@ def _run_metadata(assignments: Sequence[str]) -> dict[str, MetadataValue]:
         name, sign, value = (part.strip() for part in assignment.partition("="))
         pair = (name, typed_value(name, value))
         if not sign or not metadata_from([pair]):
-            hint = "say --meta KEY=VALUE, such as --meta team=sales; a date is such as 2024-05-01, and title is no key"
-            raise UsageError(f"--meta {assignment!r} is nothing that documents can have", hint)
+            hint = (
+                "write --meta KEY=VALUE, such as --meta team=sales or --meta date=2024-05-01; the key must not be title"
+            )
+            raise UsageError(f"invalid --meta: {assignment!r}", hint)
         if key_of(name) not in ADDING_KEYS and key_of(name) in {key_of(before) for before, _ in pairs}:
-            raise UsageError(f"--meta names {key_of(name)} twice", "give it one value")
+            raise UsageError(f"--meta sets {key_of(name)} twice", "give it one value")
         pairs.append(pair)
     return dict(metadata_from(pairs))
 
 
 def say_cost(cost: Estimate, price_in: float, price_out: float, *, as_json: bool) -> None:
-    """What the chat model is to be paid for, on standard error; alone, as JSON or for people, on standard output."""
+    """Print the estimated calls, tokens and cost: on standard error, or as JSON on standard output."""
     usage = cost.usage
     priced = bool(price_in or price_out)
     if as_json:
@@ -262,13 +241,13 @@ def say_cost(cost: Estimate, price_in: float, price_out: float, *, as_json: bool
         return
     money = f", cost {usage.cost(price_in, price_out):.4f}" if priced else ""
     say_aside(
-        f"{cost.documents} documents: {usage.calls} calls, about {usage.input_tokens} tokens to read and "
-        f"{usage.output_tokens} to write{money}; {cost.kept} calls are answered already"
+        f"{cost.documents} documents: {usage.calls} calls, about {usage.input_tokens} input tokens and "
+        f"{usage.output_tokens} output tokens{money}; {cost.kept} calls are cached"
     )
 
 
 def _refuse_absent(paths: Sequence[Path], index_dir: Path) -> None:
-    """Make no index where none of the paths exists. An index that stands names them in its report."""
+    """Exit with an error instead of creating an index if none of the paths exist. An existing index reports them itself."""
     from mergewise.store import place_of
 
     if place_of(index_dir).known() is not None:
@@ -289,20 +268,18 @@ def say_report(report: AddReport, total: int, place: object, as_json: bool = Fal
         say(one_line(f"would be {change.action}: {change.id}{was}"))
     _say_duplicates(report.duplicates)
     removed = [f"removed: {change.id}" for change in report.changes if change.action == "removed" and not dry_run]
-    _say_some(removed, "that were removed")
+    _say_some(removed, "removed")
     links = [f"link out of the folder, followed: {link.link} -> {link.target}" for link in report.outward]
-    _say_some(links, "such links", hint="`--exclude PATH` leaves out what you do not want")
+    _say_some(links, "such links", hint="add `--exclude PATH` to leave out unwanted files")
     pages = [f"no text on {_page_list(one.pages)} (a scan?): {one.source}" for one in report.textless]
     _say_some(
         pages,
         "files with pages without text",
-        hint="`--ocr` reads scans; a higher --ocr-pages, and more --file-seconds, those that are left",
+        hint="add `--ocr` to read scans; if pages remain, raise the settings ocr-pages and file-seconds",
     )
     gone = [f"no longer there, but in the index: {doc_id}" for doc_id in report.gone]
-    remedy = (
-        "`mergewise index FOLDER --sync` removes documents without their files; `mergewise remove`, those that you name"
-    )
-    _say_some(gone, "documents without their files", hint=remedy)
+    remedy = "run `mergewise index FOLDER --sync` to remove documents without files, or `mergewise remove` for single documents"
+    _say_some(gone, "documents without files", hint=remedy)
     if report.left_out:
         suffixes = [f"{count} {suffix or 'without a suffix'}" for suffix, count in report.left_out]
         say(f"left out: {', '.join(suffixes)}")
@@ -312,8 +289,8 @@ def say_report(report: AddReport, total: int, place: object, as_json: bool = Fal
     counts += [f"{report.updated} given metadata"] if report.updated else []
     counts += [f"{report.moved} moved"] if report.moved else []
     counts += [f"{report.removed} removed"] if report.removed else []
-    counts += [f"{len(report.gone)} without their files"] if report.gone else []
-    would = "a dry run, nothing was changed: " if dry_run else ""
+    counts += [f"{len(report.gone)} without files"] if report.gone else []
+    would = "dry run, nothing changed: " if dry_run else ""
     say(f"{would}{', '.join(counts)}, {len(report.failed)} failed; {total} documents in {place}")
 
 
@@ -325,7 +302,7 @@ def info(
     triplets: options.TripletsOption = False,
     as_json: options.JsonOption = False,
 ) -> None:
-    """What an index holds."""
+    """Show the contents of an index."""
     import mergewise
     from mergewise.index import contents_of
 
@@ -351,10 +328,10 @@ def info(
     if line := waiting_line(opened.vectors()):
         say(f"  {line}")
     for name, digest in _own_prompts(opened.manifest).items():
-        say(f"  the view {name!r} is written by a prompt of one's own, {digest}")
+        say(f"  view {name!r}: written with your own prompt, {digest}")
     for name in opened.manifest.views:
         if lacking := opened.store.missing(name):
-            say(f"  the view {name!r} is being added: {len(lacking)} documents lack it")
+            say(f"  view {name!r}: being added, missing for {len(lacking)} documents")
     for document in listed or ():
         heading = one_line(f"{document.id}  {document.title}")
         say(f"{heading}  ({document.characters} characters, {document.leaves} leaves)")
@@ -364,13 +341,13 @@ def info(
 
 
 def _own_prompts(manifest: Manifest) -> dict[str, str]:
-    """The hashes of the prompts of one's own by which rows are written, by view."""
+    """Return the hashes of the user's own prompts, by the view that they write."""
     written = ((name, state.settings.get("prompt", "")) for name, state in manifest.views.items())
     return {name: digest for name, digest in written if digest}
 
 
 def say_view_report(index: Index, name: str, as_json: bool) -> None:
-    """How the rows of a view were made. Raises UsageError for a view without a report, and one that the index lacks."""
+    """Print how the rows of a view were made. Raises UsageError if the view has no report or is missing in the index."""
     from mergewise.designs import VIEWS
     from mergewise.retrieve import HybridReader
     from mergewise.store import views_of
@@ -378,7 +355,9 @@ def say_view_report(index: Index, name: str, as_json: bool) -> None:
     (view,) = views_of(VIEWS, [name])
     if view.report is None:
         able = ", ".join(other.name for other in VIEWS.values() if other.report is not None)
-        raise UsageError(f"the view {name!r} has no report", f"`mergewise info` counts its rows; reports have: {able}")
+        raise UsageError(
+            f"no report for the view {name!r}", f"run `mergewise info` to count its rows; reports exist for: {able}"
+        )
     report = view.report(HybridReader(index.store.reader(), None, VIEWS).view(name))
     if as_json:
         say_json(report.as_dict())
@@ -392,7 +371,7 @@ def say_contents(contents: IndexContents) -> None:
     formats += [f"{contents.without_file} without a file"] if contents.without_file else []
     say(f"  formats: {', '.join(formats) or 'none'}")
     languages = [f"{count} {language}" for language, count in contents.languages.items()]
-    say(f"  languages: {', '.join(languages) or 'not known'}")
+    say(f"  languages: {', '.join(languages) or 'unknown'}")
     if contents.metadata:
         say(f"  metadata: {', '.join(f'{count} {key}' for key, count in contents.metadata.items())}")
     sizes = f"{contents.characters} characters, {_megabytes(contents.bytes)} of files"
@@ -405,11 +384,11 @@ def say_contents(contents: IndexContents) -> None:
 
 def _say_duplicates(duplicates: Sequence[Duplicate], indent: str = "") -> None:
     lines = [f"the same as {copy.same_as}: {copy.id}" for copy in duplicates]
-    _say_some(lines, "that say the same as another document", indent=indent)
+    _say_some(lines, "duplicates", indent=indent)
 
 
 def _say_some(lines: Sequence[str], rest: str, *, indent: str = "", hint: str = "") -> None:
-    """The first few lines, how many more there are, and what to do about them."""
+    """Print the first lines, the number of the rest, and the hint."""
     for line in lines[:NAMED]:
         say(indent + one_line(line))
     if len(lines) > NAMED:
@@ -419,8 +398,8 @@ def _say_some(lines: Sequence[str], rest: str, *, indent: str = "", hint: str = 
 
 
 def _page_list(numbers: Sequence[int]) -> str:
-    """`page 3`, or `pages 1-4, 7`."""
-    # neighbours differ from their places in the list by the same
+    """Write page numbers as `page 3` or `pages 1-4, 7`."""
+    # consecutive numbers have the same difference to their position in the list
     runs = [[number for _, number in run] for _, run in groupby(enumerate(numbers), lambda pair: pair[1] - pair[0])]
     parts = [str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs]
     return f"{'page' if len(numbers) == 1 else 'pages'} {', '.join(parts)}"
@@ -434,24 +413,22 @@ def remove(
     wanted: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="DOC_ID...",
-            help="Ids as `info --documents` lists them, folders, or patterns of ids.",
-            show_default=False,
+            metavar="DOC_ID...", help="Ids (see `info --documents`), folders, or patterns of ids.", show_default=False
         ),
     ] = None,
     index_dir: options.IndexOption = options.DEFAULT_INDEX,
     condition: options.WhereOption = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be removed.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="List the documents without removing them.")] = False,
     yes: Annotated[
-        bool, typer.Option("--yes", "-y", help="With --where, remove what it means; without, it is only shown.")
+        bool, typer.Option("--yes", "-y", help="With --where: remove the documents, instead of listing them.")
     ] = False,
     as_json: options.JsonOption = False,
 ) -> None:
-    """Remove documents with all their rows: by id, by folder, by a pattern such as 'docs/*.txt', or by a condition."""
+    """Remove documents from an index. Needs ids, folders, patterns such as 'docs/*.txt', or a condition."""
     import mergewise
 
     if not wanted and condition is None:
-        raise UsageError("nothing is named that is to be removed", "give ids, folders or patterns of ids, or --where")
+        raise UsageError("missing documents to remove", "give ids, folders or patterns of ids, or --where")
     opened = mergewise.open(index_dir, create=False)
     found = opened.find(*(wanted or ["*"]), where=condition)
     unknown = [one for one, ids in found.items() if not ids]
@@ -465,13 +442,13 @@ def remove(
         for doc_id in ids if dry_run else ():
             say(one_line(f"would be removed: {doc_id}"))
         left = f"{len(opened)} documents left"
-        say(f"a dry run, nothing was changed: {removed} to be removed" if dry_run else f"{removed} removed; {left}")
+        say(f"dry run, nothing changed: {removed} to be removed" if dry_run else f"{removed} removed; {left}")
     for one in unknown if condition is None else ():
-        say_error(f"nothing in the index is called {one}", "`mergewise info --documents` lists the ids")
+        say_error(f"unknown document: {one}", "run `mergewise info --documents` to list the ids")
     if unknown and condition is not None:
-        say_error("no document meets the condition", "`mergewise info --documents --json` lists metadata")
+        say_error("no document meets the condition", "run `mergewise info --documents --json` to list metadata")
     elif unsure:
-        say_error("a condition may mean more than you think: look at the list", "then say --yes to remove them")
+        say_error("nothing removed: a condition needs confirmation", "check the list, then add --yes")
     if unsure or not ids:
         raise typer.Exit(1)
 
@@ -479,7 +456,7 @@ def remove(
 @options.with_options
 def check(
     index_dir: options.IndexOption = options.DEFAULT_INDEX,
-    repair: Annotated[bool, typer.Option("--repair", help="Mend what can be mended.")] = False,
+    repair: Annotated[bool, typer.Option("--repair", help="Repair damage where possible.")] = False,
     embedder: options.NamedEmbedderOption = None,
     chat: options.WritingChatOption = defaults.CHAT,
     prompts: options.PromptsOption = None,
@@ -487,7 +464,7 @@ def check(
     retries: settings.RetriesSetting = None,
     as_json: options.JsonOption = False,
 ) -> None:
-    """Verify every invariant of an index."""
+    """Check an index for damage. With --repair, repair the damage where possible."""
     import mergewise
 
     settings.set_patience(timeout, retries)
@@ -502,17 +479,15 @@ def check(
         say("all invariants hold" if not problems else f"{len(problems)} problems")
     if problems:
         if not repair:
-            say_error("the index is damaged", "`mergewise check --repair` mends what can be mended")
+            say_error("the index is damaged", "run `mergewise check --repair` to repair it")
         raise typer.Exit(1)
 
 
 def copy(
     source: Annotated[str, typer.Argument(metavar="FROM", help="Directory of the index, or s3://BUCKET/PREFIX.")],
-    goal: Annotated[
-        str, typer.Argument(metavar="TO", help="A directory or a prefix of a bucket that is no index yet.")
-    ],
+    goal: Annotated[str, typer.Argument(metavar="TO", help="New directory, or new prefix of a bucket.")],
 ) -> None:
-    """Copy an index: between a directory and a bucket, or to another one. Answers of chat models are not copied."""
+    """Copy an index to a new directory or bucket prefix. Cached answers of chat models are not copied."""
     from mergewise.store import LOCK_SECONDS, copy_index, place_of
 
     files = copy_index(place_of(source), place_of(goal), LOCK_SECONDS)
@@ -522,16 +497,16 @@ def copy(
 def prompts(
     out: Annotated[
         Path | None,
-        typer.Option("--out", metavar="DIR", help="Write them into this folder; files that stand are left."),
+        typer.Option("--out", metavar="DIR", help="Write the prompts into this folder, except existing files."),
     ] = None,
 ) -> None:
-    """List the prompts that chat models are told, or write them into a folder, to be changed and named by --prompts."""
+    """List the prompts of chat models, or write them into a folder. Edit the files and pass the folder as --prompts."""
     from mergewise.designs import PROMPTS
     from mergewise.prompting.own import write_prompts
 
     if out is not None:
         fresh = write_prompts(out, PROMPTS)
-        say(f"{len(fresh)} prompts written to {out}, {len(PROMPTS) - len(fresh)} left as they were")
+        say(f"{len(fresh)} prompts written to {out}, {len(PROMPTS) - len(fresh)} left unchanged")
         return
     for name, template in PROMPTS.items():
         say(f"{name}: {template.summary}")

@@ -1,7 +1,7 @@
-"""The options that several commands share, each described once, and the names in their help.
+"""Options that several commands share, and the placeholders in their help.
 
-A help text names modes, strategies and views by placeholders, such as `{modes}`. `help_text` fills them in from the registries
-when help is shown: the names are those that are installed, and a command that shows no help loads no registry.
+A help text lists modes, strategies and views by placeholders, such as `{modes}`. `help_text` fills them in from the registries
+only when help is shown, so that other commands load no registry.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from mergewise.retrieve import SearchSettings
 
 DEFAULT_INDEX = Path("mergewise.index")
-# panels of help texts: what is searched and read, by which models, and what is printed
+# panels of options in help
 SEARCH, MODELS, OUTPUT = "Search and answer", "Models", "Output"
 _PLACEHOLDER = re.compile(r"\{(\w+)\}")
 _PLACEHOLDER_IN_SENTENCE = re.compile(r"[:;,]? *\(?\{\w+\}\)?\.?")
@@ -41,7 +41,7 @@ _PLACEHOLDER_IN_SENTENCE = re.compile(r"[:;,]? *\(?\{\w+\}\)?\.?")
 
 @cache
 def _registered_names() -> Mapping[str, str]:
-    """What the placeholders stand for."""
+    """Return the text of each placeholder."""
     from mergewise.designs import MODES, STRATEGIES, VIEWS
     from mergewise.evaluate.methods import GROUPS, METHODS
     from mergewise.evaluate.presets import preset_names
@@ -52,8 +52,8 @@ def _registered_names() -> Mapping[str, str]:
         return (name for name, mode in MODES.items() if mode.needs.name == needs)
 
     return {
-        "modes": f"without a model {listed(modes(''))}; with a chat model r&b (the default with one), "
-        f"{listed(name for name in modes('chat') if name != 'r&b')}; with a causal model {listed(modes('causal'))}",
+        "modes": f"no model: {listed(modes(''))}; chat model: r&b (default), "
+        f"{listed(name for name in modes('chat') if name != 'r&b')}; causal model: {listed(modes('causal'))}",
         "causal_modes": listed(modes("causal")),
         "strategies": listed(STRATEGIES),
         "merging_strategies": listed(name for name, strategy in STRATEGIES.items() if strategy.merge is not None),
@@ -66,12 +66,12 @@ def _registered_names() -> Mapping[str, str]:
 
 
 def help_text(text: str) -> str:
-    """The help of an option with the names that its placeholders stand for."""
+    """Fill in the placeholders of a help text."""
     return _PLACEHOLDER.sub(lambda match: _registered_names()[match[1]], text)
 
 
 class NamingCommand(TyperCommand):
-    """A command whose help fills in the placeholders. The shell's completion leaves them out, to be quick."""
+    """A command whose help fills in the placeholders. Shell completion removes them instead, to be quick."""
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         for parameter in self.params:
@@ -87,7 +87,7 @@ class NamingCommand(TyperCommand):
 
 
 class PrintableGroup(TyperGroup):
-    """The root of the commands. What a wrong word of the command line brings into typer's own messages is printable."""
+    """The root command. Makes typer's own messages printable, which quote words of the command line."""
 
     def make_context(self, *args: Any, **extra: Any) -> Any:
         with _printable_errors():
@@ -103,7 +103,7 @@ def _printable_errors() -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        # typer's errors, whichever module it has them from, say their message by this
+        # any error of typer or click has this method, whichever module defines it
         if hasattr(error, "format_message"):
             message = on_one_line(masked(error.format_message()))
             error.format_message = lambda: message
@@ -111,10 +111,13 @@ def _printable_errors() -> Iterator[None]:
 
 
 def with_options(command: Callable[..., None], without: Sequence[str] = ()) -> Callable[..., None]:
-    """The command as typer takes it: the fields of its parameters that are records become options of the command.
+    """Turn the fields of a command's record parameters into options, as typer takes them.
 
-    A parameter or field that is a `Setting` is no option: the environment and the configuration file set it. The fields of a
-    `Query`, and of options of indexing, become options as they are; those of `without` keep their defaults.
+    A parameter or field that is a `Setting` does not become an option: the environment and the configuration file set it.
+
+    Args:
+        command: The command. Its records are dataclasses of options, a `Query`, or the options of indexing.
+        without: Fields that keep their defaults and do not become options.
     """
     hints = get_type_hints(command, include_extras=True)
     own = signature(command).parameters
@@ -163,7 +166,7 @@ def _parameters_of(group: Any, without: Sequence[str]) -> list[Parameter]:
 
 
 def _settings_of(group: Any) -> dict[str, tuple[Any, Any]]:
-    """The type and the default of each setting, by name."""
+    """Return the type and the default of each setting, by name."""
     if is_typeddict(group) or issubclass(group, Query):
         return {one.name: (_SETTINGS[one.name], one.default) for one in options_of(group) if one.name in _SETTINGS}
     hints = get_type_hints(group, include_extras=True)
@@ -171,7 +174,7 @@ def _settings_of(group: Any) -> dict[str, tuple[Any, Any]]:
 
 
 def _completion(names: Callable[[], Iterable[str]]) -> Callable[[str], list[str]]:
-    """For the shell's completion: these names, also behind a comma."""
+    """Make a shell completion of these names, also after a comma."""
 
     def complete(incomplete: str) -> list[str]:
         before, comma, begun = incomplete.rpartition(",")
@@ -181,7 +184,7 @@ def _completion(names: Callable[[], Iterable[str]]) -> Callable[[str], list[str]
 
 
 def _names_in(registry: str) -> Callable[[], Iterable[str]]:
-    """The names in a registry of `mergewise.designs`, which is loaded when they are asked for."""
+    """Defer loading the names of a registry in `mergewise.designs` until they are needed."""
 
     def names() -> Iterable[str]:
         from mergewise import designs
@@ -202,23 +205,18 @@ def _forms() -> Iterable[str]:
 
 
 QuestionArgument = Annotated[
-    str, typer.Argument(help="The question, in quotes; - reads one a line from standard input.", show_default=False)
+    str, typer.Argument(help="Question in quotes; - reads one per line from standard input.", show_default=False)
 ]
 TraceOption = Annotated[
     bool,
-    typer.Option(
-        "--trace",
-        "-t",
-        help="Show what was taken, merged and left out, with the sentences and the reasons.",
-        rich_help_panel=OUTPUT,
-    ),
+    typer.Option("--trace", "-t", help="Show each step: text selected, merged and left out.", rich_help_panel=OUTPUT),
 ]
 StrategiesOption = Annotated[
     str,
     typer.Option(
         "--strategies",
         "-s",
-        help="Strategies, separated by commas: {strategies}; for eval also: all.",
+        help="Strategies, separated by commas: {strategies}; eval also takes all.",
         autocompletion=_completion(_names_in("STRATEGIES")),
         rich_help_panel=SEARCH,
     ),
@@ -226,12 +224,12 @@ StrategiesOption = Annotated[
 
 
 def in_this_folder(index_dir: Path) -> Path:
-    """The directory, where it is not a folder's default index that leads out of the folder: a clone may bring such a link."""
+    """Return the directory, unless it is the default index and a link out of the folder, which a clone may contain."""
     if index_dir == DEFAULT_INDEX and index_dir.is_symlink():
-        # a link that leads to itself leads nowhere
+        # realpath also handles a link to itself
         real = os.path.realpath(index_dir)
         if not Path(real).is_relative_to(os.path.realpath(".")):
-            hint = f"if it is yours, name the place: -i {shlex.quote(real)}"
+            hint = f"if you trust it, name its target: -i {shlex.quote(real)}"
             raise UsageError(f"{index_dir} is a link out of this folder", hint)
     return index_dir
 
@@ -250,7 +248,7 @@ FormatOption = Annotated[
     str,
     typer.Option(
         "--format",
-        help="text; prompt or messages, what the mode r&b asks a chat model; xml; or json, as --json.",
+        help="Output format: text, prompt, messages, xml or json.",
         metavar="FORM",
         autocompletion=_completion(_forms),
         rich_help_panel=OUTPUT,
@@ -259,9 +257,7 @@ FormatOption = Annotated[
 JsonOption = Annotated[bool, typer.Option("--json", "-j", help="Print JSON instead of text.", rich_help_panel=OUTPUT)]
 HtmlOption = Annotated[
     Path | None,
-    typer.Option(
-        "--html", metavar="FILE", help="Write a page: one HTML file that needs no network.", rich_help_panel=OUTPUT
-    ),
+    typer.Option("--html", metavar="FILE", help="Write a self-contained HTML page.", rich_help_panel=OUTPUT),
 ]
 EmbedderOption = Annotated[
     str | None,
@@ -280,7 +276,7 @@ NamedEmbedderOption = Annotated[
         "--embedder",
         "-e",
         envvar="MERGEWISE_EMBEDDER",
-        help="Embedder that the index may load, to be named once where somebody else made it: st:NAME_OR_PATH or openai:MODEL.",
+        help="Embedder that the index may load: st:NAME_OR_PATH or openai:MODEL.",
         rich_help_panel=MODELS,
     ),
 ]
@@ -292,7 +288,7 @@ def _budget(text: str | int) -> int | str:
     try:
         return int(text)
     except ValueError:
-        raise UsageError(f"the budget is {text!r}", "give a number of tokens, or auto") from None
+        raise UsageError(f"invalid budget: {text!r}", "give a number of tokens, or auto") from None
 
 
 ChatOption = Annotated[
@@ -301,7 +297,7 @@ ChatOption = Annotated[
         "--chat",
         "-c",
         envvar="MERGEWISE_CHAT",
-        help="Chat model: openai:MODEL or hf:PATH; or extractive, which quotes sentences without a model.",
+        help="Chat model: openai:MODEL, hf:PATH, or extractive (quotes sentences, no model).",
         rich_help_panel=MODELS,
     ),
 ]
@@ -309,7 +305,7 @@ WritingChatOption = Annotated[
     str,
     typer.Option(
         envvar="MERGEWISE_CHAT",
-        help="Chat model that writes rows of the views {written_views}: openai:MODEL; or extractive, without a model.",
+        help="Chat model of the views {written_views}: openai:MODEL, or extractive (no model).",
         rich_help_panel=MODELS,
     ),
 ]
@@ -317,7 +313,7 @@ CausalOption = Annotated[
     str,
     typer.Option(
         envvar="MERGEWISE_CAUSAL",
-        help="Causal model of the modes {causal_modes}: hf:PATH; none is the chat model's, with hf:PATH.",
+        help="Causal model of the modes {causal_modes}: hf:PATH, or none (the hf: chat model).",
         rich_help_panel=MODELS,
     ),
 ]
@@ -325,7 +321,7 @@ ScorerOption = Annotated[
     str,
     typer.Option(
         envvar="MERGEWISE_SCORER",
-        help="Model that scores how well one chunk predicts another (MergeRAG): lm, hf:PATH or openai:MODEL.",
+        help="Scorer of chunk pairs (MergeRAG): lm, hf:PATH or openai:MODEL.",
         rich_help_panel=MODELS,
     ),
 ]
@@ -335,21 +331,20 @@ SearchOption = Annotated[
         "--search",
         metavar="NAME=VALUE,...",
         envvar="MERGEWISE_SEARCH",
-        help="How full text and vectors become one ranking: weight of the vectors, depth of both, fusion, such as "
-        "'weight=0.5, depth=200'.",
+        help="Fusion of full text and vectors, such as 'weight=0.5, depth=200'.",
         rich_help_panel=SEARCH,
     ),
 ]
 
 
 def search_settings(text: str | None) -> SearchSettings:
-    """The settings that `--search` names."""
+    """Parse the settings of `--search`."""
     from mergewise.designs import search_settings
 
     return search_settings(text or "", "--search")
 
 
-# what the command line says of an option in its own way; typer knows no type that is a number or a word
+# command-line names, types and defaults of options that differ from the record's; typer has no type "number or word"
 _NAMES = {"metadata": "meta"}
 _FIELDS = {name: field for field, name in _NAMES.items()}
 _SHORT = {"strategy": "-s", "budget": "-b", "where": "-w", "mode": "-m", "rounds": "-r"}
@@ -367,20 +362,20 @@ _TYPES: Mapping[str, Any] = {
     "metadata": list[str] | None,
 }
 _DEFAULTS = {"include": None, "exclude": None, "workers": None}
-_SHOWN_DEFAULTS = {
-    "budget": "640, or as many as text of this length takes in the question's language",
-    "workers": "one a core where there is much to do",
-}
+_SHOWN_DEFAULTS = {"budget": "640 for English, scaled for other languages", "workers": "one per core for large inputs"}
 
 
 def record_parameters(record: type, without: Sequence[str] = ()) -> list[Parameter]:
-    """The options of a record such as `AnswerQuery`, as typer takes them. Parameters of a strategy stand in its brackets."""
+    """Return the options of a record such as `AnswerQuery`, as typer takes them.
+
+    Parameters of a strategy are not options: they are part of its name, in brackets.
+    """
     panel = None if is_typeddict(record) else SEARCH
     return [option_parameter(option, panel) for option in options_of(record, [*without, "parameters", *_SETTINGS])]
 
 
 def option_parameter(option: Option, panel: str | None = None) -> Parameter:
-    """An option of a record, as typer takes it. With a panel it is an option of a question, which checks ranges itself."""
+    """Return an option of a record, as typer takes it. With a panel it is a field of a `Query`, which checks ranges itself."""
     name = _NAMES.get(option.name, option.name)
     default = _DEFAULTS.get(option.name, option.default)
     words = get_args(option.type) if get_origin(option.type) is Literal else ()
@@ -420,7 +415,7 @@ PromptsOption = Annotated[
         "--prompts",
         metavar="DIR",
         envvar="MERGEWISE_PROMPTS",
-        help="Folder of prompts of your own; `mergewise prompts` writes those that ship.",
+        help="Folder of your own prompts (see `mergewise prompts`).",
         rich_help_panel=MODELS,
     ),
 ]
@@ -440,16 +435,16 @@ ViewOption = Annotated[
     str | None,
     typer.Option(
         "--view",
-        help="Report how the rows of a view were made: {reported_views}.",
+        help="View whose rows are explained: {reported_views}.",
         autocompletion=_completion(_names_in("VIEWS")),
     ),
 ]
-MarkersOption = Annotated[bool, typer.Option("--markers", help="The same as --view marker.")]
-TripletsOption = Annotated[bool, typer.Option("--triplets", help="The same as --view triplet.")]
+MarkersOption = Annotated[bool, typer.Option("--markers", help="Same as --view marker.")]
+TripletsOption = Annotated[bool, typer.Option("--triplets", help="Same as --view triplet.")]
 
 
 def reported_view(view: str | None, markers: bool, triplets: bool) -> str | None:
-    """The view that these options name, if any."""
+    """Return the view that these options name, if any."""
     return "marker" if markers else "triplet" if triplets else view
 
 
@@ -459,24 +454,24 @@ def _split(text: str) -> Split:
     return parse_split(text)
 
 
-# a value is a Split, whose module takes long to import
+# values are `Split`, but its module is slow to import
 SplitOption = Annotated[
     Any,
     typer.Option(
         parser=_split,
         metavar="dev|test|all",
-        help="Questions of each set: dev, the first half, for tuning and training; test, the second, for reporting; or all.",
+        help="Questions of each set: dev (first half), test (second half) or all.",
     ),
 ]
 LimitOption = Annotated[
-    int | None, typer.Option("--limit", "-n", min=1, help="Only the first N questions of each set.")
+    int | None, typer.Option("--limit", "-n", min=1, help="Maximum number of questions of each set.")
 ]
 SetIndexOption = Annotated[
     Path | None,
     typer.Option(
         "--index",
         "-i",
-        help="For question sets, the directory that keeps their indexes. For a file of questions, the index to search.",
+        help="Directory of the sets' indexes, or index of a question file.",
         show_default="mergewise.index",
     ),
 ]

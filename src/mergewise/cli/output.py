@@ -1,7 +1,7 @@
-"""What commands print: text for people, or JSON, on standard output; progress and errors on standard error.
+"""Output of commands: text or JSON on standard output, progress and errors on standard error.
 
-Names and texts may hold what steers a terminal. Whatever is drawn on one, and every line on standard error, is made printable; a
-file or a pipe gets texts as they are, since a context that is passed on must be verbatim. JSON says the same in escapes.
+Names and texts may hold control characters of a terminal. They are made printable on a terminal and in every line on standard
+error, and escaped in JSON. A file or a pipe gets texts unchanged, because a context that is passed on must be verbatim.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType
     from rich.segment import Segment
 
-# around marked text, where colours may be missing
+# marks around text when colours may be missing
 OPENS, CLOSES = "⟦", "⟧"
 
 PIPED_WIDTH = 240
@@ -35,13 +35,13 @@ PIPED_WIDTH = 240
 def console(*, stderr: bool = False) -> Console:
     from rich.console import Console
 
-    # a pipe has no width: what is drawn as a tree or a table gets enough, unless COLUMNS says otherwise
+    # a pipe has no width: trees and tables get a wide one, unless COLUMNS sets it
     fixed = "COLUMNS" in os.environ or (sys.stderr if stderr else sys.stdout).isatty()
     return Console(stderr=stderr, highlight=False, emoji=False, soft_wrap=True, width=None if fixed else PIPED_WIDTH)
 
 
 def is_plain(*, stderr: bool = False) -> bool:
-    """Whether nothing is drawn: a file or a pipe gets the text as it is, and rich need not be imported for it."""
+    """Check that output is plain text for a file or a pipe, which needs no import of rich."""
     return not ((sys.stderr if stderr else sys.stdout).isatty() or "FORCE_COLOR" in os.environ)
 
 
@@ -50,7 +50,7 @@ def say(text: str = "", style: str | None = None) -> None:
 
 
 def say_styled(*pieces: tuple[str, str | None]) -> None:
-    """One line of pieces, each with its style."""
+    """Print a line of pieces, each with its style."""
     if is_plain():
         sys.stdout.write("".join(text for text, _ in pieces) + "\n")
         return
@@ -60,19 +60,19 @@ def say_styled(*pieces: tuple[str, str | None]) -> None:
 
 
 def say_piece(piece: str) -> None:
-    """A piece of a text that arrives bit by bit, at once."""
+    """Print a piece of a streamed text immediately."""
     sys.stdout.write(piece if is_plain() else printable(piece))
     sys.stdout.flush()
 
 
 def say_drawn(drawn: RenderableType) -> None:
-    """A table or a tree."""
+    """Print a table or a tree."""
     console().print(_Printable(drawn))
 
 
 @dataclass(frozen=True, slots=True)
 class _Printable:
-    """Something that rich draws, with its texts made printable."""
+    """A rich object whose texts are made printable."""
 
     drawn: RenderableType
 
@@ -94,7 +94,7 @@ def say_warning(message: str) -> None:
 
 
 def say_aside(text: str, style: str | None = "dim") -> None:
-    """A line on standard error, beside what was asked for."""
+    """Print a line on standard error, next to the result on standard output."""
     text = on_one_line(masked(text))
     if is_plain(stderr=True):
         sys.stdout.flush()
@@ -104,7 +104,7 @@ def say_aside(text: str, style: str | None = "dim") -> None:
 
 
 def say_waiting(vectors: VectorCount) -> None:
-    """How far the vectors of an index are, where some are still to come; nothing for an index of text alone."""
+    """Print how many vectors an index has, if some are missing."""
     if line := waiting_line(vectors):
         say_aside(line)
 
@@ -112,48 +112,48 @@ def say_waiting(vectors: VectorCount) -> None:
 def waiting_line(vectors: VectorCount) -> str:
     if not vectors.waiting:
         return ""
-    return f"vectors: {vectors.embedded:,} of {vectors.leaves:,} leaves; `mergewise index` goes on with them"
+    return f"vectors: {vectors.embedded:,} of {vectors.leaves:,} leaves; run `mergewise index` to continue"
 
 
 class PrintableFormatter(logging.Formatter):
-    """Lines of a log without what steers a terminal, and without keys."""
+    """Formatter of log lines that escapes control characters and masks keys."""
 
     def format(self, record: logging.LogRecord) -> str:
         return printable(masked(super().format(record)))
 
 
 def say_json(value: object, indent: int | None = 2) -> None:
-    """JSON in which letters stand as they are, and what steers a terminal as an escape; without `indent` on one line."""
+    """Print JSON with letters of all languages unescaped and control characters escaped; without `indent`, on one line."""
     text = json.dumps(value, ensure_ascii=False, indent=indent)
     sys.stdout.write(escaped_json(text) + "\n")
 
 
 def usage_line(answer: Answer, price_in: float, price_out: float) -> str:
-    """One line on what the answer cost and on what was wrong with it."""
+    """Describe the cost and the faults of an answer in one line."""
     usage = answer.usage
     about = "~" if usage.estimated else ""
     parts = [
         f"{answer.mode}: {usage.calls} call{'' if usage.calls == 1 else 's'}",
-        f"{about}{usage.input_tokens} tokens read, {about}{usage.output_tokens} written",
+        f"{about}{usage.input_tokens} input tokens, {about}{usage.output_tokens} output tokens",
     ]
     if price_in or price_out:
         parts.append(f"cost {about}{usage.cost(price_in, price_out):.6f}")
     if usage.unread:
-        parts.append(f"{usage.unread} {'reply' if usage.unread == 1 else 'replies'} that could not be read")
+        parts.append(f"{usage.unread} unreadable {'reply' if usage.unread == 1 else 'replies'}")
     if answer.removed_marks:
-        parts.append(f"{answer.removed_marks} marks that named nothing removed")
+        parts.append(f"{answer.removed_marks} marks without a source removed")
     if answer.unsupported_extract is not None:
         parts.append(f"{answer.unsupported_extract:.0%} of the extract unsupported")
     if answer.unverified:
         quotes = " ".join(f"“{' '.join(sentence.split())}”" for sentence in answer.unverified)
         parts.append(f"{answer.unsupported or 0:.0%} of the answer unsupported: {quotes}")
     if not answer.complete:
-        parts.append("cut at the limit of tokens")
+        parts.append("truncated at the token limit")
     return "; ".join(parts)
 
 
 def citation_lines(citations: Sequence[Citation], names: DocumentNames) -> list[str]:
-    """A line for each number and heading path, by number: `[1] Animals › Cats  (cats.md:7, 12)`."""
+    """Format the citations, one line per number and heading path: `[1] Animals › Cats  (cats.md:7, 12)`."""
     groups: dict[tuple[int, str], list[Citation]] = {}
     for citation in sorted(citations, key=lambda citation: citation.number):
         path = heading_path(citation.title, citation.headings)

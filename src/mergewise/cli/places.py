@@ -1,7 +1,6 @@
-"""Where a span stands, as people write it: `path:line`, the page of a paginated document, or the document alone.
+"""Places of spans for people: `path:line`, the page of a paginated document, or the document alone.
 
-A document that was read from a file is named by a path that opens from the working directory: relative where the file lies below
-it, else absolute.
+A document of a file is named by a path that opens from the working directory: relative if the file is below it, else absolute.
 """
 
 from __future__ import annotations
@@ -20,27 +19,28 @@ if TYPE_CHECKING:
     from mergewise.engine import Index
     from mergewise.generate import DocumentLookup
 
-LONGEST_QUOTE = 200  # characters
+LONGEST_QUOTE = 200
+"""Characters of a quoted span."""
 GONE = " (gone)"
 
 
 class DocumentNames:
-    """Documents as people are told of them: files by their paths, others by their ids. Without `files`, all by their ids."""
+    """Names of documents for people: paths of files, and ids of other documents. Without `files`, all have their ids."""
 
     def __init__(self, files: Callable[[Iterable[str]], Mapping[str, Path]] = lambda doc_ids: {}) -> None:
         self._files = files
         self._known: dict[str, tuple[str, str]] = {}
 
     def name(self, doc_id: str) -> str:
-        """The path of its file, or its id, on one line."""
+        """Return the path of its file, or its id, on one line."""
         return self._name_and_remark(doc_id)[0]
 
     def remark(self, doc_id: str) -> str:
-        """What is to be said behind its places: that its file is gone, or nothing."""
+        """Return the remark after its places: " (gone)" if its file is missing, else an empty string."""
         return self._name_and_remark(doc_id)[1]
 
     def look_up(self, doc_ids: Iterable[str]) -> None:
-        """Ask for the files of several documents at once: one costs as much as all."""
+        """Look up the files of several documents at once, which costs as much as one document."""
         wanted = [doc_id for doc_id in dict.fromkeys(doc_ids) if doc_id not in self._known]
         files = self._files(wanted) if wanted else {}
         for doc_id in wanted:
@@ -55,7 +55,7 @@ class DocumentNames:
 
 
 def path_from_here(file: Path) -> str:
-    """The path, relative where it leads below the working directory."""
+    """Return the path, relative if it is below the working directory."""
     try:
         here = Path.cwd()
     except OSError:
@@ -64,14 +64,15 @@ def path_from_here(file: Path) -> str:
 
 
 def _remark(file: Path) -> str:
-    # a name on another machine would be looked up there
+    # do not look up a network path: that would contact another machine
     return "" if file.drive.startswith("\\\\") or os.path.lexists(file) else GONE
 
 
 def file_links(index: Index) -> Callable[[str], str | None]:
-    """For pages: the address of a document's file. None for what is no regular file, or lies outside of the index's folder.
+    """Return a function that links documents to their files, for pages.
 
-    Which files an index has, its maker says, and a link must not lead to any other file of the reader's.
+    It returns None for anything but a regular file inside the index's folder. The index names the files, and its author must not
+    be able to link to other files of the reader.
     """
     from mergewise.store import root_of
 
@@ -93,7 +94,7 @@ def file_links(index: Index) -> Callable[[str], str | None]:
 
 
 def place(citation: Citation, names: DocumentNames) -> str:
-    """`docs/cats.md:7`, `report.pdf p. 3`, or the name of a document that has neither lines nor pages."""
+    """Format a place: `docs/cats.md:7`, `report.pdf p. 3`, or the name of a document without lines or pages."""
     doc_id = citation.span.doc_id
     return _spelled(citation, names.name(doc_id)) + names.remark(doc_id)
 
@@ -105,7 +106,7 @@ def _spelled(citation: Citation, name: str) -> str:
 
 
 def joined_places(citations: Sequence[Citation], names: DocumentNames) -> str:
-    """The places of several citations, each once, and the documents of neighbours once: `cats.md:7, 12; report.pdf p. 3`."""
+    """Format the places of citations without repeating places or neighbouring documents: `cats.md:7, 12; report.pdf p. 3`."""
     named = []
     names.look_up(citation.span.doc_id for citation in citations)
     for doc_id, group in groupby(citations, key=lambda citation: citation.span.doc_id):
@@ -117,7 +118,7 @@ def joined_places(citations: Sequence[Citation], names: DocumentNames) -> str:
 
 
 def one_line(name: str) -> str:
-    """A name without ends of lines, so that it cannot look like two lines."""
+    """Replace line breaks of a name, so that it cannot look like two lines."""
     return " ".join(name.splitlines())
 
 
@@ -132,24 +133,24 @@ class Locations:
         self._locator = Locator(self.document)
 
     def text(self, span: Span) -> str:
-        """The text of the span; "" for a document that is gone."""
+        """Return the text of the span, or "" if the document is gone."""
         document = self.document(span.doc_id)
         return document.text[span.start : span.end] if document else ""
 
     def citation(self, span: Span) -> Citation:
-        """The span as a citation without a number: its title, headings, and page or line."""
+        """Return the span as a citation with number 0: its title, headings, and page or line."""
         return self._locator.citation(0, self.text(span), span)
 
     def of(self, spans: Sequence[Span]) -> str:
-        """The places of several spans, each document once: `cats.md:7, 12; report.pdf p. 3`."""
+        """Format the places of several spans: `cats.md:7, 12; report.pdf p. 3`."""
         return joined_places([self.citation(span) for span in spans], self.names)
 
     def quote(self, span: Span, most: int = LONGEST_QUOTE) -> str:
-        """The text of the span on one line, cut at a word where it is long; "" for a document that is gone."""
+        """Quote the span on one line, cut at a word after `most` characters. Return "" if the document is gone."""
         text = " ".join(self.text(span).split())
         return f"“{text if len(text) <= most else text[:most].rsplit(' ', 1)[0] + ' …'}”" if text else ""
 
 
 def locations_in(index: Index) -> Locations:
-    """The places and texts in an index."""
+    """Return the places and texts of an index's spans."""
     return Locations(index.store.reader().document, DocumentNames(index.files))

@@ -1,4 +1,4 @@
-"""How far a long task is, on standard error: a bar with the time left on a terminal, a line every ten seconds elsewhere."""
+"""Progress of a long task on standard error: a bar with the time left on a terminal, else a line every ten seconds."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 FIRST, SECONDS = 1.0, 10.0
-"""Seconds to the first line, and between two lines, where standard error is no terminal."""
+"""Seconds before the first line, and between lines, if standard error is not a terminal."""
 RECENT = 60.0
-"""Seconds of work by which the time left is told."""
+"""Seconds of recent work from which the time left is estimated."""
 TICK = 0.25
 
 Amount: TypeAlias = Callable[[int, int], str]
-"""The work done and in all, as people read it."""
+"""Formats the work done and the total for people."""
 
 
 def items(done: int, total: int) -> str:
-    """Questions and the like: '3 of 20'."""
+    """Format a number of items: '3 of 20'."""
     return f"{done} of {total}" if total else ""
 
 
 def characters(done: int, total: int) -> str:
-    """Characters of text: '1.2 of 3.5 million characters'."""
+    """Format a number of characters: '1.2 of 3.5 million characters'."""
     if not total:
         return ""
     size, unit = (1_000_000, "million ") if total >= 1_000_000 else (1000, "thousand ")
@@ -41,7 +41,7 @@ def characters(done: int, total: int) -> str:
 
 @contextmanager
 def progress(title: str, amount: Amount = items) -> Iterator[Callable[[int, int, str], None]]:
-    """A function to call with the work done, the work in all (0: not known yet), and the name of the item at hand."""
+    """Show progress. Yields a function to call with the work done, the total (0 if unknown) and the current item's name."""
     task = TaskState(title, amount)
     shown = lines_of(task) if is_plain(stderr=True) else bar_of(task, console(stderr=True))
     with shown:
@@ -49,29 +49,29 @@ def progress(title: str, amount: Amount = items) -> Iterator[Callable[[int, int,
 
 
 class TaskState:
-    """How far a task is, and how fast it went in the last minute."""
+    """Progress of a task, and its speed in the last minute."""
 
     def __init__(self, title: str, amount: Amount, clock: Callable[[], float] = time.monotonic) -> None:
         self.title, self._amount, self._clock = title, amount, clock
         self.done = self.total = 0
         self.item = ""
-        # when so much was done
+        # (time, work done) of the last minute
         self._past: deque[tuple[float, int]] = deque()
 
     def advance(self, done: int, total: int, item: str) -> None:
         if not self.total or done < self.done:
-            # up to now nothing was worked on, or another part of the task begins at nothing
+            # the work starts now, or another part of the task starts at 0
             self._past.clear()
         self.done, self.total, self.item = done, total, on_one_line(item)
         now = self._clock()
         if not self._past or done > self._past[-1][1]:
             self._past.append((now, done))
-        # one older than a minute stays: a step may take longer than that
+        # keep one entry older than a minute: a step may take longer than that
         while len(self._past) > 2 and self._past[1][0] < now - RECENT:
             self._past.popleft()
 
     def seconds_left(self) -> float | None:
-        """By the work of the last minute; None where nothing is known of it."""
+        """Estimate the seconds left from the work of the last minute. Return None if nothing is known yet."""
         if not self._past or not 0 < self.done < self.total:
             return None
         now, (began, before), (last, _) = self._clock(), self._past[0], self._past[-1]
@@ -79,11 +79,11 @@ class TaskState:
             return None
         steps_left = (self.total - self.done) / (self.done - before)
         left = (last - began) * steps_left - (now - last)
-        # a step that takes longer than all that was thought to be left has shown another pace
+        # the current step has already taken longer than the estimate: use the speed including this step
         return left if left > 0 else (now - began) * steps_left
 
     def figures(self) -> list[str]:
-        """Share, amount and time left, as far as they are known."""
+        """Return the share, the amount and the time left, as far as they are known."""
         share = [f"{100 * self.done // self.total} %", self._amount(self.done, self.total)] if self.total else []
         left = self.seconds_left()
         return share if left is None else [*share, f"about {duration(left)} left"]
@@ -93,7 +93,7 @@ class TaskState:
 
 
 class ProgressLines:
-    """Says how far the task is after a moment, then whenever the last line is ten seconds old."""
+    """Printer of progress lines: the first after one second, then one every ten seconds."""
 
     def __init__(
         self, task: TaskState, say: Callable[[str], None], clock: Callable[[], float] = time.monotonic
@@ -102,7 +102,7 @@ class ProgressLines:
         self._due = clock() + FIRST
 
     def tick(self) -> None:
-        """To be called several times a second."""
+        """Print a line if one is due. Call this several times a second."""
         now = self._clock()
         if now >= self._due:
             self._due = now + SECONDS
@@ -112,15 +112,15 @@ class ProgressLines:
 
 @contextmanager
 def lines_of(task: TaskState) -> Iterator[None]:
-    """Lines come from a thread, also while one step of the task takes minutes."""
+    """Print lines from a thread, so that they appear even while one step takes minutes."""
     lines = ProgressLines(task, lambda line: say_aside(line, None))
     ended = Event()
 
-    def tell() -> None:
+    def tick_until_ended() -> None:
         while not ended.wait(TICK):
             lines.tick()
 
-    thread = Thread(target=tell, name="mergewise-progress", daemon=True)
+    thread = Thread(target=tick_until_ended, name="mergewise-progress", daemon=True)
     thread.start()
     try:
         yield
@@ -132,12 +132,12 @@ def lines_of(task: TaskState) -> Iterator[None]:
 # -- a bar
 
 BAR = 20
-"""Characters of a bar, where there is room for one."""
+"""Width of the bar in characters. A narrow terminal shows no bar."""
 
 
 @contextmanager
 def bar_of(task: TaskState, terminal: Console) -> Iterator[None]:
-    """One line that is drawn again and again."""
+    """Draw one line and keep updating it."""
     from rich.live import Live
 
     def draw() -> Text:
@@ -148,7 +148,7 @@ def bar_of(task: TaskState, terminal: Console) -> Iterator[None]:
 
 
 def bar_line(task: TaskState, width: int) -> Text:
-    """Title, figures and time left come first, whatever the width; the bar and the item get the room that is left."""
+    """Format title, figures and time left, then the bar and the item if the width allows."""
     from rich.text import Text
 
     words = ", ".join([task.title, *task.figures()])
@@ -164,7 +164,7 @@ def bar_line(task: TaskState, width: int) -> Text:
 
 
 def end_of(name: str, width: int) -> str:
-    """A name, or as much of its end as a terminal shows in so many cells."""
+    """Return a name, cut at its start to fit `width` terminal cells."""
     from rich.cells import cell_len
 
     left = name
@@ -174,7 +174,7 @@ def end_of(name: str, width: int) -> str:
 
 
 def duration(seconds: float) -> str:
-    """A length of time in its largest unit: '40 s', '3 min', '1 h 20 min'."""
+    """Format a duration: '40 s', '3 min', '1 h 20 min'."""
     minutes = round(seconds / 60)
     if seconds < 90:
         return f"{seconds:.0f} s"

@@ -1,4 +1,4 @@
-"""Commands that ask: `ask` and `context`, one question or many."""
+"""The commands `ask` and `context`, for one question or many."""
 
 from __future__ import annotations
 
@@ -30,7 +30,10 @@ Result = TypeVar("Result", Answer, Context)
 
 @partial(options.with_options, without=["question"])
 def ask(question: options.QuestionArgument, *, query: AnswerQuery, common: AnswerOptions) -> None:
-    """Answer with citations: quoted sentences, or the words of a chat model. Exits with 1 where nothing was found."""
+    """Answer a question with citations. Needs an index; without a chat model, the answer quotes sentences.
+
+    Exits with 1 if nothing was found.
+    """
     answerer = Answerer(common, query, common.open_index(scorer=common.scorer, causal=common.causal))
     _each_question(question, query.where, common, answerer.answer, answerer.as_dict)
 
@@ -39,13 +42,16 @@ def ask(question: options.QuestionArgument, *, query: AnswerQuery, common: Answe
 def context(
     question: options.QuestionArgument, *, query: Query, common: AskingOptions, form: options.FormatOption = "text"
 ) -> None:
-    """The context that a model would be given, and where its passages stand. Exits with 1 where nothing was found."""
+    """Print the context of a question, as a model would receive it. Needs an index.
+
+    Exits with 1 if nothing was found.
+    """
     from mergewise.generate import FORMS
 
     if form not in FORMS:
-        raise UsageError(f"there is no format {short_repr(form)}", f"one of: {', '.join(FORMS)}")
+        raise UsageError(f"unknown format: {short_repr(form)}", f"one of: {', '.join(FORMS)}")
     if question == STANDARD_INPUT and form not in ("text", "json"):
-        raise UsageError(f"--format {form} shows one question", "give the question itself instead of -, or --json")
+        raise UsageError(f"--format {form} takes one question", "give the question instead of -, or use --json")
     if form == "json":
         common = replace(common, as_json=True)
     index = common.open_index(scorer=common.scorer)
@@ -72,7 +78,7 @@ def _each_question(
     make: Callable[[str, Where | None], Result],
     as_dict: Callable[[Result], dict[str, Any]],
 ) -> None:
-    """Run `make` for the question, or for each line of standard input, and print the JSON of the result if it is asked for.
+    """Run `make` for the question, or for each line of standard input. With --json, print the result as JSON.
 
     `make` takes the question and its condition, writes the page, and prints the result for people.
     """
@@ -89,7 +95,7 @@ def _each_question(
 
     if question == STANDARD_INPUT:
         if common.html is not None:
-            raise UsageError("--html shows one question", "give the question itself instead of -")
+            raise UsageError("--html takes one question", "give the question instead of -")
         succeeded = batch.ask_all(run_line, common.as_json)
     else:
         result = make(question, where)
@@ -101,7 +107,7 @@ def _each_question(
 
 
 def say_form(form: str, context: Context, index: Index) -> None:
-    """The context for a program: nothing stands around it."""
+    """Print the context in a format for programs, with no other output."""
     from mergewise.generate import xml_of
 
     if form == "xml":
@@ -115,7 +121,7 @@ def say_form(form: str, context: Context, index: Index) -> None:
 
 
 def say_context(context: Context, locations: Locations, trace: bool) -> None:
-    """The text, the places of its passages by their numbers, and with `trace` the steps."""
+    """Print the text, the numbered places of its passages, and with `trace` the steps."""
     if context.passages:
         say(context.text)
         say()

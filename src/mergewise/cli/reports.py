@@ -1,4 +1,4 @@
-"""How `eval` and `report` print a report and write it to files. Default tables have 80 columns; those of papers may be wider."""
+"""Printing and writing of reports, for `eval` and `report`. Default tables have 80 columns; papers' tables may be wider."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ from mergewise.page import (
 
 WIDTH = 80
 MISSED = 20
-"""Missed questions that are listed in the terminal."""
+"""Missed questions that the terminal lists."""
 TEXT = 140
-"""Characters of a text there."""
+"""Characters of a text in this list."""
 GOLDS, FOUND = 3, 2
-"""Gold answers, and found passages, of each question there."""
+"""Gold answers, and found passages, of each question in this list."""
 SHORTEST, LONGEST = 10, 30
-"""Characters of a name in front of the figures."""
+"""Minimum and maximum width of the name column, in characters."""
 MARKS = {"best": "*", "second": "+"}
 
 
@@ -88,7 +88,7 @@ def say_table(table: ReportTable) -> None:
     cells = [cell for row in table.rows for cell in row.cells]
     if any(cell.mark == "best" for cell in cells):
         published = "; (published)" if any(cell.published is not None for cell in cells) else ""
-        say(f"* the best, and all that are not worse than it; + the next{published}", style="dim")
+        say(f"* the best and all that are not worse; + the next{published}", style="dim")
     for note in (table.source, *table.notes):
         if note:
             say(f"- {note}", style="dim")
@@ -101,7 +101,7 @@ def _figure(column: ReportColumn, cell: ReportCell) -> str:
 
 
 def _bounds(column: ReportColumn, cell: ReportCell) -> str:
-    """Return an interval, short: `.81–.90`, or `81–90` in percent."""
+    """Format an interval: `.81–.90`, or `81–90` in percent."""
     if cell.interval is None:
         return ""
     if column.is_share and not column.percent:
@@ -116,7 +116,7 @@ def _line(texts: Sequence[str], widths: Sequence[int]) -> str:
 
 
 def _groups(columns: Sequence[ReportColumn], widths: Sequence[int]) -> str:
-    """The names of groups, each above its columns."""
+    """Format the names of groups, each above its columns."""
     parts: list[tuple[str, int]] = []
     for column, width in zip(columns, widths, strict=True):
         if parts and parts[-1][0] == column.group:
@@ -133,14 +133,14 @@ def _say_columns(columns: Iterable[ReportColumn]) -> None:
         say()
         for label, about in meanings.items():
             say(f"{label:9} {about}", style="dim")
-        say(".81–.90   interval of 95 percent of the figure above it", style="dim")
+        say(".81–.90   95 % confidence interval of the figure above it", style="dim")
 
 
 def _say_differences(pairs: Sequence[ReportPairs], reference: str) -> None:
     """Print the difference of each method to the reference."""
     compared = [one for one in pairs if reference in one.names]
     if compared:
-        say(f"\nDifferences to {reference}, question by question (* told apart from zero):")
+        say(f"\nDifferences to {reference}, question by question (* significantly different from zero):")
     for one in compared:
         say(one.title, style="dim")
         at = one.names.index(reference)
@@ -157,7 +157,7 @@ def _say_differences(pairs: Sequence[ReportPairs], reference: str) -> None:
 
 
 def say_missed(measured: Measured) -> None:
-    """Print the questions that went wrong: the gold, where it was lost, and what was found instead."""
+    """Print the missed questions: the gold, where it was lost, and the passages found instead."""
     for own in measured.sets:
         outcomes = measured.outcomes(own.name, range(len(own.questions)))
         wrong = [
@@ -181,7 +181,7 @@ def _say_missed(own: MeasuredSet, missed: Sequence[tuple[Question, Sequence[RunR
         for method in dict.fromkeys(row.method for row in rows):
             _say_attempts([row for row in rows if row.method == method], question)
     if len(missed) > MISSED:
-        say(f"\nand {len(missed) - MISSED} more: --report FILE or --json FILE lists all")
+        say(f"\nand {len(missed) - MISSED} more: write all to a file with --report FILE or --json FILE")
 
 
 def _say_attempts(rows: Sequence[RunRow], question: Question) -> None:
@@ -196,11 +196,11 @@ def _say_attempts(rows: Sequence[RunRow], question: Question) -> None:
     for found in largest.found[:FOUND]:
         _say_wrapped(f"    {' '.join(found.place.splitlines())} “{shorten(found.text, TEXT)}”", style="dim")
     if not largest.found and not largest.error:
-        say("    nothing was found", style="dim")
+        say("    nothing found", style="dim")
 
 
 def _verdict(row: RunRow, question: Question) -> str:
-    """Say in a word or two how a question was missed."""
+    """Name in a word or two how a question was missed."""
     if row.error:
         return "failed"
     if row.mode is None:
@@ -223,7 +223,7 @@ def _say_wrapped(text: str, style: str | None = None) -> None:
 
 @dataclass(frozen=True, slots=True)
 class EvaluationFiles:
-    """The files that an evaluation is written to. Beside the first stand the rows of all questions."""
+    """Output files of an evaluation. The rows of all questions are written next to the first file."""
 
     json: Path | None = None
     csv: Path | None = None
@@ -234,7 +234,7 @@ class EvaluationFiles:
         return [*named, *(named[0].with_suffix(f".questions{suffix}") for suffix in (".jsonl", ".csv") if named)]
 
     def check(self) -> None:
-        """Raises UsageError where a file cannot be written. Nothing that stands in one is lost, and none is left empty."""
+        """Check that all files are writable, without changing or leaving any. Raises UsageError."""
         for path in self.paths():
             is_new = not path.exists()
             _write(path, "", "a")
@@ -256,14 +256,14 @@ class EvaluationFiles:
             _write(path, report_text(report, path))
 
     def say_rows(self) -> None:
-        """Print where the rows of all questions stand."""
+        """Print the names of the files with the rows of all questions."""
         if self.paths():
             *_, lines, table = self.paths()
-            say_aside(f"a row for each question: {lines}, {table.name}")
+            say_aside(f"rows of all questions: {lines}, {table.name}")
 
 
 def report_text(report: EvaluationReport, path: Path) -> str:
-    """Return the report as the name of its file asks: Markdown for `.md`, else a page."""
+    """Render the report as the suffix of its file requires: Markdown for `.md`, else a page."""
     return markdown(report) if path.suffix == ".md" else evaluation_page(report)
 
 
@@ -272,14 +272,14 @@ def _write(path: Path, text: str, mode: Literal["a", "w"] = "w") -> None:
         with path.open(mode, encoding="utf-8", errors="replace", newline="") as file:
             file.write(text)
     except OSError as error:
-        raise UsageError(f"{path} cannot be written: {error.strerror}", "name a file in a folder that exists") from None
+        raise UsageError(f"cannot write {path}: {error.strerror}", "name a file in an existing folder") from None
 
 
 def write_report_file(path: Path, text: str) -> None:
-    """Write a file, making its folder too, and print its name."""
+    """Write a file, creating its folder if needed, and print its name."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise UsageError(f"{path} cannot be written: {error.strerror}", "name a file that can be written") from None
+        raise UsageError(f"cannot write {path}: {error.strerror}", "name a writable file") from None
     _write(path, text)
     say_aside(f"written: {path}")

@@ -1,4 +1,4 @@
-"""`serve` and `mcp`, and the commands of the group `server` that look after a server's data: tokens, backup and restore."""
+"""The commands `serve` and `mcp`, and the group `server`, which manages a server's data: tokens, backup and restore."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from mergewise.server.state import State
     from mergewise.server.targets import ServedPlace
 
-app = typer.Typer(name="server", help="Look after a server's data: tokens, backup and restore.", no_args_is_help=True)
+app = typer.Typer(name="server", help="Manage a server's data: tokens, backup and restore.", no_args_is_help=True)
 _DAY = 86_400.0
 
 DataArgument = Annotated[
     Path | None,
     typer.Argument(
-        help="Directory of the server's data, made where there is none; or an index that stands.",
+        help="Directory of the server's data, or an existing index.",
         show_default="mergewise.index",
         envvar="MERGEWISE_SERVE_DATA",
     ),
@@ -38,7 +38,9 @@ DataArgument = Annotated[
 ServedArgument = Annotated[
     Path | None,
     typer.Argument(
-        help="What `mergewise serve` was given.", show_default="mergewise.index", envvar="MERGEWISE_SERVE_DATA"
+        help="Directory of a server's data, as given to `mergewise serve`.",
+        show_default="mergewise.index",
+        envvar="MERGEWISE_SERVE_DATA",
     ),
 ]
 
@@ -47,22 +49,24 @@ def serve(
     data: DataArgument = None,
     docs: Annotated[
         list[Path] | None,
-        typer.Option(
-            "--docs", metavar="DIR", help="Folder to index, serve and keep in step; may be given several times."
-        ),
+        typer.Option("--docs", metavar="DIR", help="Folder to index, serve and watch; may be repeated."),
     ] = None,
     host: Annotated[str | None, typer.Option("--host", help="Address to listen on.", show_default="127.0.0.1")] = None,
     port: Annotated[
-        int | None, typer.Option("--port", "-p", help="Port; 0 takes a free one.", show_default="8077")
+        int | None, typer.Option("--port", "-p", help="Port to listen on; 0 picks a free port.", show_default="8077")
     ] = None,
     workers: Annotated[
-        int | None, typer.Option("--workers", help="Processes that answer.", show_default="one a core, at most 4")
+        int | None,
+        typer.Option("--workers", help="Number of processes that answer.", show_default="one per core, at most 4"),
     ] = None,
     auth: Annotated[
-        bool, typer.Option("--auth/--no-auth", help="Ask for a token; without one only on a loopback address.")
+        bool, typer.Option("--auth/--no-auth", help="Require a token; --no-auth needs a loopback address.")
     ] = True,
     config: Annotated[
-        Path | None, typer.Option("--config", metavar="FILE", help="Configuration.", show_default="DATA/serve.toml")
+        Path | None,
+        typer.Option(
+            "--config", metavar="FILE", help="Configuration file of the server.", show_default="DATA/serve.toml"
+        ),
     ] = None,
     chat: Annotated[
         list[str] | None,
@@ -71,13 +75,16 @@ def serve(
             "-c",
             metavar="[NAME=]SPEC",
             envvar="MERGEWISE_CHAT",
-            help="Chat model that may answer: openai:MODEL or hf:PATH; the first one is the default.",
+            help="Chat model: openai:MODEL or hf:PATH; may be repeated, the first is the default.",
             rich_help_panel=options.MODELS,
         ),
     ] = None,
     embedder: options.EmbedderOption = None,
 ) -> None:
-    """Serve documents by HTTP: a page, an API, OpenAI's API, and MCP. `mergewise serve --docs FOLDER` is enough to begin."""
+    """Serve documents over HTTP: a web page, an API, OpenAI's API and MCP. Needs the extra serve.
+
+    Start with `mergewise serve --docs FOLDER`. The directory of the data is created if it does not exist.
+    """
     check_extra()
     from mergewise.server.logs import log_as_json
     from mergewise.server.supervisor import Supervisor, token_file
@@ -90,10 +97,10 @@ def serve(
     def say_where(url: str, secret: str | None) -> None:
         say(f"{url}/#t={secret}" if secret else url)
         if secret:
-            say_aside(f"this address holds the token, which is kept in {token_file(settings.data)}", None)
+            say_aside(f"the address contains the token, which is saved in {token_file(settings.data)}", None)
         elif not settings.needs_token:
-            say_warning("everybody on this machine may read, write and remove: --no-auth")
-        say_aside("Ctrl-C ends it", None)
+            say_warning("--no-auth: every user of this machine may read, write and remove documents")
+        say_aside("press Ctrl-C to stop", None)
 
     log_as_json()
     say_aside("starting", None)
@@ -104,16 +111,19 @@ def serve(
 def mcp(
     strategy: options.StrategyOption = defaults.STRATEGY,
     allow_writes: Annotated[
-        bool, typer.Option("--allow-writes", help="Let the program add texts and remove documents.")
+        bool, typer.Option("--allow-writes", help="Let the program add and remove documents.")
     ] = False,
     *,
     common: IndexModelOptions,
 ) -> None:
-    """Serve an index to a program that starts this command itself, such as Claude Desktop, VS Code or Cursor."""
+    """Serve an index over MCP to programs such as Claude Desktop, VS Code or Cursor. Needs the extra serve and an index.
+
+    The program starts this command itself.
+    """
     check_extra()
     from mergewise.server.mcp.library import serve_index
 
-    # the SDK's own log, beside ours on standard error
+    # the MCP SDK logs to standard error, next to our own log
     log = logging.StreamHandler()
     log.setFormatter(PrintableFormatter())
     logging.getLogger("mcp").addHandler(log)
@@ -122,7 +132,7 @@ def mcp(
 
 
 def check_extra() -> None:
-    """Raises MissingExtra where a package of the extra is not installed."""
+    """Check that the packages of the extra are installed. Raises MissingExtra."""
     try:
         import fastapi  # noqa: F401
         import mcp  # noqa: F401
@@ -136,13 +146,13 @@ def check_extra() -> None:
 def server_config(
     place: ServedPlace, file: Path | None, chats: Any = (), embedder: str | None = None, **flags: Any
 ) -> ServerConfig:
-    """What the server is told by its configuration, the environment and the command line."""
+    """Load the server's configuration from its file, the environment and the command line."""
     from dataclasses import replace
 
     from mergewise.server.configuration import ModelConfig, load_config
 
     named = dict(_named_chat(spec) for spec in chats if spec != "extractive")
-    # a folder that is served by one command is followed
+    # folders named on the command line are watched
     watch = True if any(one.folders for one in place.collections.values()) else None
     collections = {
         name: replace(one, embedder=embedder or (permitted_embedder(one.path) if one.path is not None else None))
@@ -155,7 +165,7 @@ def server_config(
 
 
 def _named_chat(spec: str) -> tuple[str, str]:
-    """`NAME=SPEC`, or a spec whose model is the name."""
+    """Split `NAME=SPEC`. A spec without a name gets its model as the name."""
     name, equals, rest = spec.partition("=")
     return (name, rest) if equals and ":" not in name else (spec.partition(":")[2] or spec, spec)
 
@@ -165,19 +175,19 @@ def _place(data: Path | None, docs: list[Path]) -> ServedPlace:
     from mergewise.server.targets import served_place
 
     for path in (*docs, *([] if data is None else [data])):
-        check_directory("what is to be served is", path)
+        check_directory("the served path is", path)
     return served_place(None if data is None else options.in_this_folder(data), docs)
 
 
 def _state(data: Path | None) -> State:
-    """The state of a server that was started once."""
+    """Open the state of a server that was started before."""
     from mergewise.server.state import State
 
     place = _place(data, [])
     database = place.data / "server.sqlite"
     if not database.exists():
         raise UsageError(
-            f"{place.data} holds no server's data", f"start it once: mergewise serve {shlex.quote(str(data or ''))}"
+            f"no server data in {place.data}", f"start the server once: mergewise serve {shlex.quote(str(data or ''))}"
         )
     return State(database)
 
@@ -191,21 +201,25 @@ def add_token(
             "--scope",
             "-s",
             metavar="read|write|admin",
-            help="What it may do; may be given several times.",
+            help="Permission of the token; may be repeated.",
             show_default="read",
         ),
     ] = None,
     collection: Annotated[
         list[str] | None,
-        typer.Option("--collection", "-n", metavar="NAME", help="Collection that it may see; none named: all of them."),
+        typer.Option(
+            "--collection", "-n", metavar="NAME", help="Collection that the token may access; all by default."
+        ),
     ] = None,
-    title: Annotated[str, typer.Option("--title", help="Who or what has it.")] = "",
+    title: Annotated[str, typer.Option("--title", help="Owner or purpose of the token.")] = "",
     days: Annotated[
-        float | None, typer.Option("--days", min=0, help="Days that it is valid.", show_default="without end")
+        float | None, typer.Option("--days", min=0, help="Days until the token expires.", show_default="never")
     ] = None,
-    rate: Annotated[float | None, typer.Option("--rate", min=0, help="Requests a second.", show_default="20")] = None,
+    rate: Annotated[
+        float | None, typer.Option("--rate", min=0, help="Maximum requests per second.", show_default="20")
+    ] = None,
 ) -> None:
-    """Make a token, and print it: nobody can show it again."""
+    """Create a token and print it. It cannot be shown again."""
     with _state(data) as state:
         expires = None if days is None else time() + days * _DAY
         _, secret = state.add_token(
@@ -216,7 +230,7 @@ def add_token(
 
 @app.command("tokens", cls=options.NamingCommand)
 def tokens(data: ServedArgument = None, as_json: options.JsonOption = False) -> None:
-    """List the tokens, without their secrets."""
+    """List the tokens without their secrets."""
     with _state(data) as state:
         found = state.tokens()
     if as_json:
@@ -232,37 +246,37 @@ def tokens(data: ServedArgument = None, as_json: options.JsonOption = False) -> 
 
 @app.command("remove-token", cls=options.NamingCommand)
 def remove_token(
-    token: Annotated[str, typer.Argument(help="Id of the token, as `tokens` lists it.", show_default=False)],
+    token: Annotated[str, typer.Argument(help="Id of the token (see `tokens`).", show_default=False)],
     data: ServedArgument = None,
 ) -> None:
-    """Take a token back: it is refused from now on."""
+    """Revoke a token. The server refuses it from now on."""
     with _state(data) as state:
         if not state.remove_token(token):
-            raise UsageError(f"there is no token {token!r}", "`mergewise server tokens` lists them")
+            raise UsageError(f"unknown token: {token!r}", "run `mergewise server tokens` for a list")
 
 
 @app.command("backup", cls=options.NamingCommand)
 def backup(
-    file: Annotated[Path, typer.Argument(help="File to write.", show_default=False)], data: ServedArgument = None
+    file: Annotated[Path, typer.Argument(help="Backup file to write.", show_default=False)], data: ServedArgument = None
 ) -> None:
-    """Write a server's data to one file, also while it runs: tokens, jobs, originals and its indexes."""
+    """Back up a server's data to one file, even while it runs: tokens, jobs, original files and indexes."""
     from mergewise.server.backup import write_backup
 
     elsewhere = write_backup(_place(data, []).data, file)
     say(f"{file}: {file.stat().st_size:,} bytes")
     if elsewhere:
-        say_warning(f"not in it, as these indexes stand elsewhere: {', '.join(elsewhere)}")
+        say_warning(f"not in the backup, because these indexes are elsewhere: {', '.join(elsewhere)}")
 
 
 @app.command("restore", cls=options.NamingCommand)
 def restore(
-    file: Annotated[Path, typer.Argument(help="A file that `backup` wrote.", show_default=False)],
-    data: Annotated[Path, typer.Argument(help="New directory of data.", show_default=False)],
+    file: Annotated[Path, typer.Argument(help="Backup file.", show_default=False)],
+    data: Annotated[Path, typer.Argument(help="New directory for the data.", show_default=False)],
 ) -> None:
-    """Make a server's data out of a backup, in a new directory."""
+    """Restore a server's data from a backup into a new directory."""
     from mergewise.server.backup import read_backup
     from mergewise.server.configuration import check_directory
 
     check_directory("the new directory is", data)
     read_backup(data, file)
-    say(f"restored; start it: mergewise serve {shlex.quote(str(data))}")
+    say(f"restored; start the server: mergewise serve {shlex.quote(str(data))}")

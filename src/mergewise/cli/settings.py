@@ -1,7 +1,7 @@
-"""Settings: what the environment and `mergewise.toml` set, and no command line option does.
+"""Settings: values that come from the environment or `mergewise.toml`, but not from the command line.
 
-A command has them as fields of a dataclass, `Annotated[type, Setting("what it means")]`. The variable
-`MERGEWISE_NAME` goes before the configuration file, and the file before the default.
+A command declares them as fields of a dataclass, `Annotated[type, Setting("what it means")]`. The variable
+`MERGEWISE_NAME` overrides the configuration file, and the file overrides the default.
 """
 
 from __future__ import annotations
@@ -19,46 +19,46 @@ from mergewise.ranges import PRICE, RETRYING, SECONDS, TOKENS, Range, number, te
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What a setting means, and its range if it is a number."""
+    """The help of a setting, and the range of a number."""
 
     help: str
     range: Range | None = None
 
 
 _GPUS = next(option for option in options_of(EmbeddingOptions) if option.name == "gpus_per_worker")
-WindowSetting = Annotated[int | None, Setting("Context window of the chat model, in tokens; 32768 without it", TOKENS)]
-TokenizerSetting = Annotated[Path | None, Setting("A tokenizer.json that counts tokens, instead of the built-in one")]
+WindowSetting = Annotated[int | None, Setting("Context window of the chat model in tokens (default 32768)", TOKENS)]
+TokenizerSetting = Annotated[Path | None, Setting("File tokenizer.json that replaces the built-in token counter")]
 TimeoutSetting = Annotated[
-    float | None, Setting("Seconds that an endpoint may be silent: 120, of rerankers 60", SECONDS)
+    float | None, Setting("Timeout of an endpoint in seconds (default 120, rerankers 60)", SECONDS)
 ]
-RetriesSetting = Annotated[int | None, Setting("Times a failed request to an endpoint is repeated: 4", RETRYING)]
-CacheSetting = Annotated[Path | None, Setting("Directory that keeps the chat model's replies")]
-PriceInSetting = Annotated[float, Setting("Price of a million input tokens, to show the cost", PRICE)]
-PriceOutSetting = Annotated[float, Setting("Price of a million output tokens, to show the cost", PRICE)]
-FileSecondsSetting = Annotated[float, Setting("Seconds that reading one file may take in the sandbox", SECONDS)]
-OCRPagesSetting = Annotated[int, Setting("Scanned pages of a file that are recognized", Range(1, 10_000))]
+RetriesSetting = Annotated[int | None, Setting("Retries of a failed request to an endpoint (default 4)", RETRYING)]
+CacheSetting = Annotated[Path | None, Setting("Cache directory of the chat model's replies")]
+PriceInSetting = Annotated[float, Setting("Price of a million input tokens", PRICE)]
+PriceOutSetting = Annotated[float, Setting("Price of a million output tokens", PRICE)]
+FileSecondsSetting = Annotated[float, Setting("Time limit of reading a file in seconds", SECONDS)]
+OCRPagesSetting = Annotated[int, Setting("Maximum scanned pages per file for text recognition", Range(1, 10_000))]
 GPUsSetting = Annotated[float, Setting(_GPUS.help, _GPUS.range)]
-WeightsSetting = Annotated[Path | None, Setting("Weights of weave's features, as `mergewise tune --fit` writes them")]
+WeightsSetting = Annotated[Path | None, Setting("File of weave's weights from `mergewise tune --fit`")]
 
 
 def setting_of(hint: Any) -> Setting | None:
-    """The setting that stands beside a type, if it is one."""
+    """Return the setting in an annotated type, if any."""
     notes = get_args(hint)[1:] if get_origin(hint) is Annotated else ()
     return next((note for note in notes if isinstance(note, Setting)), None)
 
 
 def variable(name: str) -> str:
-    """The environment variable of a setting or an option."""
+    """Return the environment variable of a setting or an option."""
     return f"MERGEWISE_{name.upper()}"
 
 
 def from_environment(variable: str) -> str:
-    """The text of an environment variable; empty without one."""
+    """Return the value of an environment variable, or an empty string."""
     return os.environ.get(variable, "") if variable else ""
 
 
 def setting_value(name: str, hint: Any, default: Any, configured: Mapping[str, Any]) -> Any:
-    """The value of a setting: of the environment, else as configured, else the default.
+    """Return the value of a setting from the environment, else the configuration, else the default.
 
     Raises:
         UsageError: if the value has a wrong type or is out of its range.
@@ -80,7 +80,7 @@ def setting_value(name: str, hint: Any, default: Any, configured: Mapping[str, A
 
 
 def set_patience(timeout: float | None, retries: int | None) -> None:
-    """Tell every adapter of this process how long it waits for its endpoint, and how often it asks again."""
+    """Set the timeout and the retries of all endpoints, by the environment of this process."""
     if timeout is not None:
         os.environ[variable("timeout")] = str(timeout)
     if retries is not None:

@@ -1,4 +1,4 @@
-"""`show`: a citation in its surroundings, or a document."""
+"""The command `show`: a citation with the lines around it, or a document."""
 
 from __future__ import annotations
 
@@ -25,13 +25,14 @@ if TYPE_CHECKING:
     from mergewise.engine import Index
 
 AROUND = 3
-MOST_NAMED = 10  # documents in an error
+MOST_NAMED = 10
+"""Documents that an error lists."""
 _PLAIN = re.compile(r"[\w./@+,-]+")
 
 
 @dataclass(frozen=True, slots=True)
 class Excerpt:
-    """Lines `first` to `last` of a document, counted from 1, with the spans to mark in it; without spans, lines alone."""
+    """Lines `first` to `last` of a document, counted from 1, with the spans to mark, if any."""
 
     document: Document
     citation: Citation
@@ -43,7 +44,7 @@ class Excerpt:
         object.__setattr__(self, "last", min(self.last, len(line_starts(self.document.text))))
 
     def lines(self) -> list[tuple[int, int, str]]:
-        """Number, offset and text of each line."""
+        """Return the number, offset and text of each line."""
         starts = line_starts(self.document.text)
         shown = range(self.first, self.last + 1)
         ends = [*(start - 1 for start in starts[1:]), len(self.document.text)]
@@ -63,13 +64,13 @@ class Excerpt:
 
 
 def _remembered_names(context: typer.Context, incomplete: str) -> list[tuple[str, str]]:
-    """For the shell's completion: the numbers of the last answer and its documents. To open the index takes too long for it."""
+    """Complete the numbers and documents of the last answer. Opening the index takes too long for shell completion."""
     remembered = last.load(context.params.get("index_dir") or DEFAULT_INDEX)
     if remembered is None:
         return []
     documents = {str(number): spans[0][0].doc_id for number, spans in sorted(remembered.numbers.items()) if spans}
     names = [*documents.items(), *((doc_id, "") for doc_id in dict.fromkeys(documents.values()))]
-    # what stands on a command line is read by a shell
+    # a shell interprets the completed words: offer only plain ones
     return [(name, about) for name, about in names if name.startswith(incomplete) and _PLAIN.fullmatch(name + about)]
 
 
@@ -78,8 +79,7 @@ def show(
         str,
         typer.Argument(
             metavar="N|NAME[:LINE[-LINE]]",
-            help="The number of a citation or passage of the last answer; or a document, also with lines: its path, its id, the "
-            "name of its file, or a part of these that no other document has.",
+            help="Number in the last answer, or a document's path, id or unique name.",
             show_default=False,
             autocompletion=_remembered_names,
         ),
@@ -88,7 +88,7 @@ def show(
     around: Annotated[int, typer.Option("--around", "-a", min=0, help="Lines to show before and after.")] = AROUND,
     as_json: JsonOption = False,
 ) -> None:
-    """Open a citation of the last answer in its surroundings, or a document."""
+    """Show a citation of the last answer with the lines around it, or a document. Needs an index."""
     import mergewise
 
     opened = mergewise.open(index_dir, create=False)
@@ -106,7 +106,7 @@ def show(
 def excerpts_of(
     opened: Index, locations: Locations, what: str, around: int, remembered: last.Last | None
 ) -> list[Excerpt]:
-    """What a number of the last answer, or the name of a document, stands for, with the lines around it."""
+    """Find the excerpts of a number of the last answer, or of a document, with the lines around them."""
     number = _number(what)
     if number is None or remembered is None or number not in remembered.numbers:
         return [_document_excerpt(opened, locations, what, around, remembered)]
@@ -134,7 +134,7 @@ def _check_unchanged(remembered: last.Last, number: int, locations: Locations) -
 
 
 def _excerpts(locations: Locations, spans: Sequence[Span], around: int) -> list[Excerpt]:
-    """One excerpt for all spans of a document that are near to each other."""
+    """Make excerpts of spans, merging spans of a document that are close together."""
     excerpts: list[Excerpt] = []
     for span in sorted(set(spans)):
         document = locations.document(span.doc_id)
@@ -154,7 +154,7 @@ def _excerpts(locations: Locations, spans: Sequence[Span], around: int) -> list[
 def _document_excerpt(
     opened: Index, locations: Locations, what: str, around: int, remembered: last.Last | None
 ) -> Excerpt:
-    """A whole document, or the lines of it that `NAME:LINE` or `NAME:START-END` names."""
+    """Make the excerpt of a document, or of the lines that `NAME:LINE` or `NAME:START-END` names."""
     doc_id, lines = _meant_document(opened, what, remembered)
     document = opened.document(doc_id)
     if lines is None:
@@ -170,9 +170,10 @@ def _document_excerpt(
 def _meant_document(
     opened: Index, what: str, remembered: last.Last | None = None
 ) -> tuple[str, tuple[int, int] | None]:
-    """The id of the one document that is meant, and the lines that are named, if any.
+    """Resolve `what` to the id of one document, and its line numbers, if any.
 
-    A path from the working directory, an id, or a pattern of ids goes before the name of a file, and that before a part of one.
+    It is tried first as a path from the working directory, an id or a pattern of ids, then as a file name, then as a part of
+    an id.
     """
     name, _, behind = what.rpartition(":")
     lines = _line_numbers(behind) if name else None
@@ -184,8 +185,8 @@ def _meant_document(
             if len(found) > 1:
                 more = f" and {len(found) - MOST_NAMED} more" if len(found) > MOST_NAMED else ""
                 raise UsageError(
-                    f"{wanted!r} may be one of {len(found)} documents",
-                    f"name one: {', '.join(found[:MOST_NAMED])}{more}",
+                    f"ambiguous name: {wanted!r} matches {len(found)} documents",
+                    f"name one of: {', '.join(found[:MOST_NAMED])}{more}",
                 )
             if found:
                 return found[0], named
@@ -193,24 +194,24 @@ def _meant_document(
 
 
 def _documents_of(name: str, ids: Sequence[str], opened: Index) -> list[str]:
-    """Those that a path from here or an id means. A path to one file goes first: it is what answers print."""
+    """Find the documents of a path from here, or of an id. A path to one file has priority: answers print such paths."""
     here = str(Path.cwd() / name)
     found = opened.find(here, name)
     return found[here] if len(found[here]) == 1 else found[name] or found[here]
 
 
 def _documents_called(name: str, ids: Sequence[str], opened: Index) -> list[str]:
-    """Those of this file name, with or without its suffix."""
+    """Find the documents with this file name, with or without its suffix."""
     return [doc_id for doc_id in ids if name in (Path(doc_id).name, Path(doc_id).stem)]
 
 
 def _documents_with(name: str, ids: Sequence[str], opened: Index) -> list[str]:
-    """Those in whose id the name stands, whatever its capitals."""
+    """Find the documents whose id contains the name, ignoring case."""
     return [doc_id for doc_id in ids if name.casefold() in doc_id.casefold()]
 
 
 def _line_numbers(text: str) -> tuple[int, int] | None:
-    """5 and 5-9 as line numbers; None for anything else."""
+    """Parse "5" or "5-9" as line numbers. Return None for anything else."""
     first, dash, end = text.partition("-")
     if not (first.isdigit() and (end.isdigit() if dash else not end)) or int(first) < 1:
         return None
@@ -220,13 +221,17 @@ def _line_numbers(text: str) -> tuple[int, int] | None:
 def _unknown_error(ids: Sequence[str], name: str, what: str, remembered: last.Last | None) -> UsageError:
     if _number(what) is not None:
         if remembered is None:
-            return UsageError("no answer of this index is remembered", "ask first, or give the id of a document")
+            return UsageError("no last answer of this index", "ask a question first, or give the id of a document")
         numbers = ", ".join(str(number) for number in sorted(remembered.numbers)) or "none"
-        return UsageError(f"the last answer has no number {what}", f"it has: {numbers} ({remembered.question})")
+        return UsageError(f"no number {what} in the last answer", f"its numbers: {numbers} ({remembered.question})")
     by_name = {Path(doc_id).name: doc_id for doc_id in ids}
     near = [*get_close_matches(name, ids), *(by_name[near] for near in get_close_matches(Path(name).name, by_name))]
-    hint = f"did you mean {', '.join(dict.fromkeys(near[:3]))}?" if near else "`mergewise info --documents` lists them"
-    return UsageError(f"no document has the id {what!r}", hint)
+    hint = (
+        f"did you mean {', '.join(dict.fromkeys(near[:3]))}?"
+        if near
+        else "run `mergewise info --documents` to list the ids"
+    )
+    return UsageError(f"unknown document: {what!r}", hint)
 
 
 def _say_excerpt(excerpt: Excerpt, names: DocumentNames) -> None:
@@ -242,13 +247,13 @@ def _say_excerpt(excerpt: Excerpt, names: DocumentNames) -> None:
 
 
 def _covered_parts(spans: Sequence[Span], offset: int, text: str) -> list[tuple[int, int]]:
-    """The parts of a line that the spans cover, as (start, end) in the line."""
+    """Return the parts of a line that the spans cover, as (start, end) in the line."""
     parts = [(max(0, span.start - offset), min(len(text), span.end - offset)) for span in spans]
     return [(start, end) for start, end in parts if start < end]
 
 
 def _pieces(text: str, covered: Sequence[tuple[int, int]], *, signs: bool) -> list[tuple[str, str | None]]:
-    """The line in pieces with their styles; without colours, signs stand around what is less than the line."""
+    """Split the line into pieces with their styles. `signs` puts marks around parts of the line, for output without colours."""
     pieces: list[tuple[str, str | None]] = []
     position = 0
     for start, end in covered:

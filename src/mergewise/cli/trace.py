@@ -1,5 +1,5 @@
-"""What a strategy did, for people: a line for each step with its sentences quoted, and at last the best of what was left out;
-and what each stream of an answer contributed.
+"""The trace of a strategy for people: each step with its sentences, then the best candidates that were left out. Also the
+weights of an answer's streams.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from mergewise.cli.places import Locations, place
 from mergewise.types import Answer, Cause, Quoter, Span, Step
 
 LEFT_OUT = {Cause.LEFT: 5, Cause.SKIP: 3, Cause.DROP: 3}
-"""The causes whose steps took nothing, and how many of them are shown, the best first."""
+"""Causes of steps that selected nothing, each with the number of its best steps to show."""
 SHOWN_SPANS = 4
 COLOURS = ("green", "cyan", "magenta", "yellow", "blue", "red")
 
 
 def say_trace(steps: Sequence[Step], places: Locations) -> None:
-    """Print every step, but of what was left out only the first few, which are the best."""
+    """Print all steps that selected text, and the best steps that left text out."""
     quotes = Quotes(places)
     places.names.look_up(span.doc_id for step in steps for span in step.inputs)
     say()
@@ -30,7 +30,7 @@ def say_trace(steps: Sequence[Step], places: Locations) -> None:
 
 
 def say_streams(answer: Answer) -> None:
-    """What the streams of an answer weighed, and the answer in their colours; where there are none, in runs of tokens."""
+    """Print the weights of an answer's streams, and the answer in their colours, or token by token without colours."""
     if answer.streams is None:
         return
     colours = {name: COLOURS[i % len(COLOURS)] for i, name in enumerate(answer.streams.weights)}
@@ -54,7 +54,7 @@ def _say_step(step: Step, quotes: Quotes) -> None:
 
 
 def _lines(step: Step, quotes: Quotes) -> list[str]:
-    """A step about which no note has more to say."""
+    """Format a step without a note."""
     score = f"  score {step.score:.3f}" if step.score is not None else ""
     head = f"{step.action}: {step.reason}{score}"
     lines = [head, *(f"    {quotes.quote(span)}" for span in step.inputs[:SHOWN_SPANS])]
@@ -67,7 +67,7 @@ def _lines(step: Step, quotes: Quotes) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Quotes(Quoter):
-    """Spans by their places in the files, with their texts."""
+    """Quoter that names spans by their places in files."""
 
     places: Locations
 

@@ -1,4 +1,4 @@
-"""`train utility`: labels of candidates by a causal model, and a utility predictor that is trained on them."""
+"""The command `train utility`: labels of candidates by a causal model, and a utility predictor trained on them."""
 
 from __future__ import annotations
 
@@ -36,45 +36,38 @@ if TYPE_CHECKING:
 app = typer.Typer(name="train", help="Train the models that mergewise uses.", no_args_is_help=True)
 
 
-BY_PRESET = "by the preset"
+BY_PRESET = "set by the preset"
 
 
 @app.command("utility")
 def utility(
-    out: Annotated[Path, typer.Option("--out", "-o", help="Directory of the labels and of the trained predictor.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="Directory of the labels and the trained predictor.")],
     questions: Annotated[
         list[Path] | None,
         typer.Argument(
-            metavar="QUESTIONS...",
-            help="Question sets, folders of them, or CSV or JSONL files with questions and answers. "
-            "Without any, training uses the labels that there are.",
-            show_default=False,
+            metavar="QUESTIONS...", help="Question sets, folders of them, or CSV or JSONL files.", show_default=False
         ),
     ] = None,
     chat: Annotated[
         str,
-        typer.Option(
-            "--chat", "-c", envvar="MERGEWISE_CHAT", help="Reader model that the predictor learns from: hf:PATH."
-        ),
+        typer.Option("--chat", "-c", envvar="MERGEWISE_CHAT", help="Causal model that labels the candidates: hf:PATH."),
     ] = "",
     index_dir: SetIndexOption = None,
     labels_dir: Annotated[
         Path | None, typer.Option("--labels", help="Directory of the labels.", show_default="labels in --out")
     ] = None,
-    labels_only: Annotated[bool, typer.Option("--labels-only", help="Label the candidates, without training.")] = False,
+    labels_only: Annotated[bool, typer.Option("--labels-only", help="Label the candidates without training.")] = False,
     split: SplitOption = "dev",
     limit: LimitOption = None,
     without: Annotated[
-        Path | None, typer.Option("--except", help="File of questions to leave out, one a line.")
+        Path | None, typer.Option("--except", help="File of questions to leave out, one per line.")
     ] = None,
     passages: Annotated[
-        int | None, typer.Option(help="Candidate passages of a question.", min=1, show_default="20")
+        int | None, typer.Option(help="Number of candidate passages per question.", min=1, show_default="20")
     ] = None,
     triplets: Annotated[
         int | None,
-        typer.Option(
-            help="Candidate triplet sets of a question; 0 for none.", min=0, show_default="20, 0 with gainrag"
-        ),
+        typer.Option(help="Number of candidate triplet sets per question.", min=0, show_default="20, 0 with gainrag"),
     ] = None,
     embedder: EmbedderOption = None,
     ray: RayOption = None,
@@ -82,21 +75,20 @@ def utility(
     base: Annotated[
         str, typer.Option("--base", help="Base model: cross-encoder:PATH, or minilm with a new head.")
     ] = "minilm",
-    preset: Annotated[
-        str,
-        typer.Option(
-            help="Training recipe: aed; paper (AED-RAG as published: two epochs, nothing held out, solvable questions alone); "
-            "or gainrag (no triplets, the best candidate and 15 random ones, two epochs, solvable questions alone)."
-        ),
-    ] = "aed",
+    preset: Annotated[str, typer.Option(help="Training recipe: aed, paper or gainrag.")] = "aed",
     config: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="TOML file of settings, by name. Options win over it, it over the preset."),
+        Path | None, typer.Option(metavar="FILE", help="TOML file of settings; options override it.")
     ] = None,
     epochs: Annotated[int | None, typer.Option(help="Maximum number of epochs.", min=1, show_default=BY_PRESET)] = None,
     seed: Annotated[int | None, typer.Option(help="Random seed.", min=0, show_default=BY_PRESET)] = None,
 ) -> None:
-    """Train a utility predictor: a cross-encoder that tells how much a text helps a reader to answer (AED-RAG, GainRAG)."""
+    """Train a utility predictor, which scores how much a text helps to answer. Needs the extra train and a causal model.
+
+    The predictor is a cross-encoder (AED-RAG, GainRAG). The causal model labels the questions. Without questions, training uses
+    the existing labels and needs no causal model. The preset paper is AED-RAG as published: two epochs, nothing held out, only
+    solvable questions. The preset gainrag uses no triplets, the best candidate and 15 random ones, two epochs, and only solvable
+    questions.
+    """
     from mergewise.designs.aed import LabelStore, check_base, check_packages, train_utility
     from mergewise.index import executors_of
 
@@ -108,7 +100,7 @@ def utility(
         check_packages()
     excluded = frozenset() if without is None else _load_excluded(without)
     if labels_only and not questions:
-        raise UsageError("there are no questions to label", "give question sets, or a file of questions")
+        raise UsageError("no questions to label", "give question sets or a file of questions")
     with TemporaryDirectory(prefix="mergewise-train-") as temporary:
         place = Path(temporary)
         sources = list(_sources(questions or (), index_dir, place, settings, embedder, split, limit, excluded))
@@ -121,11 +113,11 @@ def utility(
 
 
 def _settings(preset: str, config: Path | None, options: Mapping[str, Any]) -> tuple[LabelSettings, TrainSettings]:
-    """Return the settings of labels and of training: of the options, else of the file, else of the preset."""
+    """Return the settings of labels and training. Options override the file, and the file overrides the preset."""
     from mergewise.designs.aed import PRESETS, LabelSettings, TrainSettings
 
     if preset not in PRESETS:
-        raise UsageError(f"unknown preset {preset!r}", f"one of: {', '.join(PRESETS)}")
+        raise UsageError(f"unknown preset: {preset!r}", f"one of: {', '.join(PRESETS)}")
     of_labels = {field.name for field in fields(LabelSettings)} - {"solved"}
     of_training = {field.name for field in fields(TrainSettings)}
     loaded = {} if config is None else load_toml(config)
@@ -144,11 +136,11 @@ def _say_training(report: TrainingReport, out: Path) -> None:
     cut, tokens = report.candidates["cut_by_predictor"], report.parameters["tokens"]
     if cut:
         say_warning(
-            f"the predictor reads the first {tokens} tokens alone of {cut} of {report.candidates['all']} candidates"
+            f"{cut} of {report.candidates['all']} candidates are too long: the predictor reads only their first {tokens} tokens"
         )
     for name, means in report.held_out.items():
         say(
-            f"{name:10} KL {means['kl']:7.3f}  rank correlation {means['rho']:6.3f}  use of the first {means['first']:7.3f}"
+            f"{name:10} KL {means['kl']:7.3f}  rank correlation {means['rho']:6.3f}  utility of the first {means['first']:7.3f}"
         )
     say(f"use it: --reranker cross-encoder:{out}")
 
@@ -161,21 +153,21 @@ def _label(
 
     model = load_causal(chat) if chat else None
     if model is None:
-        raise UsageError("labels need a causal model", "give one: --chat hf:PATH")
+        raise UsageError("missing causal model for labels", "add --chat hf:PATH")
     with executors(1) as executor, progress("Labelling") as advance:
         counts = label(LabelStore(folder), sources, model, settings, advance, _contains_gold, executor)
     say(f"{counts.questions} questions labelled, in {folder}")
-    room = f"into the window of {model.spec}, {model.window} tokens"
+    window = f"the window of {model.spec} ({model.window} tokens)"
     if counts.cut:
-        say_warning(f"{counts.cut} candidates do not fit {room}: their beginnings are labelled, by sentences")
+        say_warning(f"{counts.cut} candidates exceed {window}: only their first sentences are labelled")
     if counts.left_out:
-        say_warning(f"{counts.left_out} questions have no labels: they or a candidate have no room {room}")
+        say_warning(f"{counts.left_out} questions have no labels: they or a candidate exceed {window}")
 
 
-def _contains_gold(said: str, golds: Sequence[str]) -> bool:
+def _contains_gold(reply: str, golds: Sequence[str]) -> bool:
     from mergewise.evaluate.answers import score_answer
 
-    return score_answer(said, golds).contains_words == 1
+    return score_answer(reply, golds).contains_words == 1
 
 
 def _sources(
@@ -192,14 +184,14 @@ def _sources(
 
     views = ["leaf", *(["triplet"] if settings.triplets else [])]
     open_index = partial(open_permitted, embedder=embedder)
-    standing, folder, show = index_dir or DEFAULT_INDEX, index_dir or temporary, partial(progress, amount=characters)
+    existing, folder, show = index_dir or DEFAULT_INDEX, index_dir or temporary, partial(progress, amount=characters)
     for path in paths:
-        for index, task in indexed_tasks(path, standing, folder, views, open_index, show):
+        for index, task in indexed_tasks(path, existing, folder, views, open_index, show):
             yield label_source(index, _examples(task, split, limit, excluded))
 
 
 def label_source(index: Index, examples: Sequence[Example]) -> LabelSource:
-    """These questions, to be searched for in this index."""
+    """Combine questions with the index that they search."""
     from mergewise.designs import VIEWS
     from mergewise.designs.aed import LabelSource, label_facts
     from mergewise.retrieve import HybridReader
@@ -210,7 +202,7 @@ def label_source(index: Index, examples: Sequence[Example]) -> LabelSource:
 
 
 def _examples(task: QuestionSet, split: Split, limit: int | None, excluded: frozenset[str]) -> list[Example]:
-    """The questions of a split that are not left out, those with answers, as many as are wanted."""
+    """Return up to `limit` questions of a split that have answers and are not excluded."""
     from mergewise.designs.aed import Example
     from mergewise.evaluate.run import chosen_questions
 
@@ -222,7 +214,7 @@ def _load_excluded(file: Path) -> frozenset[str]:
     try:
         return frozenset(map(_fold_case, file.read_text(encoding="utf-8").splitlines()))
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{file} cannot be read: {error}", "a text file with a question a line") from None
+        raise UsageError(f"cannot read {file}: {error}", "give a text file with one question per line") from None
 
 
 def _fold_case(text: str) -> str:

@@ -1,4 +1,4 @@
-"""`tune` and `questions`: parameters and weights tuned on a user's own questions, and questions made where there are none."""
+"""The commands `tune` (parameters and weights for the user's questions) and `questions` (questions made from documents)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _UNITS = {"s": 1, "m": 60, "h": 3600}
 SHOWN = 8
-"""Points that are shown."""
+"""Points that the report lists."""
 METRIC, BUDGET, TIME = "evidence", 384, "10m"
 
 
@@ -30,40 +30,29 @@ METRIC, BUDGET, TIME = "evidence", 384, "10m"
 def tune(
     questions: Annotated[
         Path,
-        typer.Argument(
-            metavar="QUESTIONS",
-            help="Questions that people asked, with evidence or answers: CSV, JSONL, or another question set.",
-        ),
+        typer.Argument(metavar="QUESTIONS", help="Questions with evidence or answers: CSV, JSONL, or a question set."),
     ],
     index_dir: options.IndexOption = options.DEFAULT_INDEX,
     strategy: options.StrategyOption = defaults.STRATEGY,
     seconds: Annotated[
-        str, typer.Option("--time", metavar="TIME", help="About how long it takes: 90s, 10m or 1h.")
+        str, typer.Option("--time", metavar="TIME", help="Approximate time limit, such as 90s, 10m or 1h.")
     ] = TIME,
-    metric: Annotated[
-        str, typer.Option(help="What is made as large as it can be: evidence, all, answer or density.")
-    ] = METRIC,
-    budget: Annotated[int, typer.Option("--budget", "-b", help="Tokens of a context.", min=1)] = BUDGET,
+    metric: Annotated[str, typer.Option(help="Metric to maximise: evidence, all, answer or density.")] = METRIC,
+    budget: Annotated[int, typer.Option("--budget", "-b", help="Token budget of a context.", min=1)] = BUDGET,
     write: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", help="Write the lines of mergewise.toml to this new file; without, they are printed."
-        ),
+        Path | None, typer.Option(metavar="FILE", help="New file for the lines of mergewise.toml, instead of printing.")
     ] = None,
     fit: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Instead of parameters, fit weave's weights to these questions and models, and write them to this new file.",
-        ),
+        typer.Option(metavar="FILE", help="New file for weave's weights, which are fitted instead of parameters."),
     ] = None,
     trust_made: Annotated[
-        bool, typer.Option("--trust-made", help="Also tune on made questions (`mergewise questions`).")
+        bool, typer.Option("--trust-made", help="Also tune on questions that `mergewise questions` made.")
     ] = False,
     out: Annotated[
         Path | None,
         typer.Option(
-            help="Directory of the rows and of the log of held-out questions.", show_default=".tuning in the index"
+            help="Directory of the rows and the log of held-out questions.", show_default=".tuning in the index"
         ),
     ] = None,
     embedder: options.NamedEmbedderOption = None,
@@ -74,10 +63,10 @@ def tune(
     cache: settings.CacheSetting = None,
     as_json: options.JsonOption = False,
 ) -> None:
-    """Tune the parameters of a strategy, and of the search, on your own questions; or say that the defaults are as good.
+    """Tune the parameters of a strategy and of the search. Needs an index and questions that people asked.
 
-    Of the questions 40 percent are held out, by document, and looked at once. The defaults are changed only where these show a
-    gain that is no chance. A tuning that was stopped goes on where it was.
+    40 percent of the questions are held out, by document, and used once. If they show no significant gain, the defaults stay. A
+    stopped tuning continues where it was.
     """
     from mergewise.evaluate.loaders import load_question_set
     from mergewise.evaluate.tuning import fit_weights
@@ -86,7 +75,7 @@ def tune(
     limit = parse_time(seconds)
     for file in (write, fit):
         if file is not None and file.exists():
-            raise UsageError(f"{file} is there already", "name a new file")
+            raise UsageError(f"file exists: {file}", "name a new file")
     settings.set_patience(timeout, retries)
     task = load_question_set(questions)
     for skipped in task.skipped[:3]:
@@ -121,7 +110,7 @@ def tune(
 def _say_report(report: TuningReport) -> None:
     say(f"{report.seen} of {report.questions} questions to tune on, {len(report.points)} points", style="bold")
     for name, reason in report.idle.items():
-        say_aside(f"{name} is left as it is: {reason}")
+        say_aside(f"{name} is not tuned: {reason}")
     say(f"{report.metric:>8}  tokens  questions")
     for point in report.points[:SHOWN]:
         named = [point["strategy"], *(f"{name} {point[name]}" for name in ("search", "weights") if point[name])]
@@ -134,17 +123,15 @@ def _write_new(path: Path, text: str) -> None:
         with path.open("x", encoding="utf-8") as file:
             file.write(text)
     except OSError as error:
-        raise UsageError(
-            f"{path} cannot be written: {error.strerror}", "name a new file in a folder that exists"
-        ) from None
+        raise UsageError(f"cannot write {path}: {error.strerror}", "name a new file in an existing folder") from None
 
 
 def parse_time(text: str) -> float:
-    """Seconds of "90s", "10m", "1.5h", or of a number of seconds."""
+    """Convert "90s", "10m", "1.5h" or a number of seconds to seconds."""
     match = re.fullmatch(r"\s*(\d{1,9}(?:\.\d{1,3})?)\s*([smh]?)\s*", text)
     seconds = float(match[1]) * _UNITS[match[2] or "s"] if match else 0.0
     if not 1 <= seconds <= 1_000_000:
-        raise UsageError(f"{text!r} is no time to tune", "write 90s, 10m or 1h")
+        raise UsageError(f"invalid time: {text!r} (expected 1 to 1,000,000 s)", "write a time such as 90s, 10m or 1h")
     return seconds
 
 
@@ -153,9 +140,9 @@ def questions(
     index_dir: Annotated[
         Path, typer.Argument(metavar="INDEX", help="Directory of the index.", callback=options.in_this_folder)
     ] = options.DEFAULT_INDEX,
-    count: Annotated[int, typer.Option("--count", "-n", help="Questions to make.", min=1)] = 200,
+    count: Annotated[int, typer.Option("--count", "-n", help="Number of questions.", min=1)] = 200,
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", metavar="FILE", help="The new file, in JSON lines.")
+        Path | None, typer.Option("--out", "-o", metavar="FILE", help="New file for the questions, in JSON lines.")
     ] = None,
     seed: Annotated[int, typer.Option(help="Random seed.", min=0)] = 0,
     chat: options.ChatOption = defaults.CHAT,
@@ -165,17 +152,17 @@ def questions(
     retries: settings.RetriesSetting = None,
     as_json: options.JsonOption = False,
 ) -> None:
-    """Make questions from the documents of an index, with their evidence marked, for `eval` and for `tune --trust-made`.
+    """Make questions with marked evidence for `eval` and `tune --trust-made`. Needs an index; a chat model is optional.
 
-    Without a chat model they are made by rules. A question whose source full-text search finds at once is left out.
+    Without a chat model, rules make the questions. A question is left out if full-text search ranks its source first.
     """
     from mergewise.evaluate.synthetic import make_questions, write_questions
     from mergewise.models import load_chat
 
     if out is None:
-        raise UsageError("there is no file for the questions", "name one: --out made.jsonl")
+        raise UsageError("missing output file", "add --out made.jsonl")
     if out.exists():
-        raise UsageError(f"{out} is there already", "name a new file")
+        raise UsageError(f"file exists: {out}", "name a new file")
     settings.set_patience(timeout, retries)
     index = open_permitted(index_dir, chat=load_chat(chat, window) or defaults.CHAT, cache=cache, create=False)
     with index, nullcontext() if as_json else progress("Making questions") as advance:
@@ -183,7 +170,7 @@ def questions(
     write_questions(out, made)
     kinds = Counter(question.kind for question in made)
     if len(made) < count:
-        say_warning(f"the documents gave {len(made)} questions that are not too easy")
+        say_warning(f"only {len(made)} questions made: all others are too easy")
     if as_json:
         say_json({"questions": len(made), "kinds": kinds, "file": str(out)})
     else:

@@ -1,4 +1,4 @@
-"""Answers from contexts: modes, citations, marks, and the forms in which a context is handed on."""
+"""Answers from contexts: modes, citations, marks, and output formats of a context."""
 
 from __future__ import annotations
 

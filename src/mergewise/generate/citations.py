@@ -1,8 +1,8 @@
-"""Citations from the marks of an answer: which sentence of which document each statement rests on.
+"""Citations from the marks of an answer: the sentences of documents behind each statement.
 
-A statement with the mark [n] cites the sentence of source n that comes closest to it. Where none is close, because the
-statement uses other words, the whole source is cited. Whether the sources support it is another question (see `Claims`).
-What a mark is, and what becomes of one that names nothing, stands in `marks`.
+A statement with the mark [n] cites the closest sentence of source n. If no sentence is close, because the statement uses other
+words, it cites the whole source. `Claims` checks separately that the sources support a statement. See `marks` for the syntax of
+marks, and for marks without a source.
 """
 
 from __future__ import annotations
@@ -26,10 +26,9 @@ from mergewise.text.support.sources import Extract, ReadSource
 from mergewise.text.terms import content_terms
 from mergewise.types import Citation, Context, Heading, Location, Span
 
-# support from which a sentence is cited alone
+# minimum support to cite a single sentence instead of the whole source
 _CLEAR = 0.25
-# characters of a sentence that is judged as one: what has more is a list, a table or no sentence, and the time grows with its
-# square
+# maximum characters of a sentence to judge: longer ones are lists or tables, and the time grows with the square of the length
 _LONGEST = 2000
 _REFUSAL = words(NOT_FOUND)
 _SHORT_REFUSAL = words("Nothing relevant was found")
@@ -37,9 +36,9 @@ _SHORT_REFUSAL = words("Nothing relevant was found")
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """A sentence of an answer without its marks, the sources that it cites, and whether they support it.
+    """A sentence of an answer without its marks, the numbers of the sources that it cites, and their support.
 
-    `supported` is None where nothing can be judged: there are no sources, or the sentence says nothing.
+    `supported` is None if support cannot be judged: without sources, or for a sentence without content words.
     """
 
     text: str
@@ -49,9 +48,9 @@ class Statement:
 
 @dataclass(frozen=True, slots=True)
 class Cited:
-    """A text whose marks all name sources, its citations and sentences, and how many numbers no source has.
+    """An answer text with valid marks only, its citations and sentences.
 
-    `refuses` says that the text as a whole answers that nothing was found.
+    `removed` is the number of marks without a source. `refuses` is True if the answer as a whole is that nothing was found.
     """
 
     text: str
@@ -67,13 +66,13 @@ class Cited:
 
     @property
     def unsupported(self) -> float | None:
-        """Their share of the sentences that could be judged; None where there are none."""
+        """Share of sentences without support among the judged ones, or None if none were judged."""
         judged = sum(statement.supported is not None for statement in self.statements)
         return len(self.unverified) / judged if judged else None
 
 
 def cite(text: str, sources: Sequence[Source], document: DocumentLookup) -> Cited:
-    """Resolve the marks of an answer. Citations come in the order of the marks, each sentence of a source once."""
+    """Resolve the marks of an answer. Citations follow the order of the marks, and each sentence of a source appears once."""
     by_number = {source.number: source for source in sources}
     pieces = marked_texts(text, by_number.keys())
     locator = Locator(document)
@@ -91,10 +90,10 @@ def cite(text: str, sources: Sequence[Source], document: DocumentLookup) -> Cite
 
 
 def _refuses(statements: Sequence[Statement], claims: Claims) -> bool:
-    """Whether a sentence begins with the refusal, in any case, and nothing beside it answers.
+    """Check that a sentence begins with the refusal, ignoring case, and that no other part of the answer counts as one.
 
-    A model is told to say `NOT_FOUND` and nothing else. It may add an apology to it, or go on and answer all the same. Beside it
-    answers what cites a source that has to do with it, and a sentence of its own that the sources support.
+    The prompt asks a model to say only `NOT_FOUND`, but the model may add an apology, or continue and answer anyway. Another
+    part counts as an answer if it cites a related source, or if it is a separate sentence that the sources support.
     """
     refused = False
     for statement in statements:
@@ -108,7 +107,7 @@ def _refuses(statements: Sequence[Statement], claims: Claims) -> bool:
 
 
 def _statements(pieces: Sequence[MarkedText], claims: Claims) -> list[Statement]:
-    """The sentences; a mark belongs to the one that it stands in or after. Marks without any sentence are one that is empty."""
+    """Split into statements. A mark belongs to the sentence that contains or precedes it, or to an empty statement."""
     plain = "".join(piece.text for piece in pieces if not piece.numbers)
     whole = split_sentences(plain) or [(0, 0)]
     sentences = [part for start, end in whole for part in split_long(plain, start, end, _LONGEST, len)]
@@ -124,7 +123,7 @@ def _statements(pieces: Sequence[MarkedText], claims: Claims) -> list[Statement]
     begins, ends = [start for start, _, _ in quoted], [end for _, end, _ in quoted]
 
     def quotations_within(start: int, end: int) -> list[str]:
-        """Those of which a part stands between these offsets."""
+        """Return the quotations that overlap the range."""
         return [text for _, _, text in quoted[bisect_right(ends, start) : bisect_left(begins, end)]]
 
     return [
@@ -139,7 +138,7 @@ def _statements(pieces: Sequence[MarkedText], claims: Claims) -> list[Statement]
 
 
 class Claims:
-    """Holds statements to the sources whose numbers they cite, or to all of them where they cite none."""
+    """Judge of statements. It reads the sources that a statement cites, or all sources if it cites none."""
 
     def __init__(self, sources: Sequence[Source]) -> None:
         self._sources = {source.number: source for source in sources}
@@ -148,16 +147,22 @@ class Claims:
     def is_supported(
         self, statement: str, numbers: Collection[int], quotations: Sequence[str] | None = None
     ) -> bool | None:
-        """Whether the sources support the statement, and hold the quotations; None where there is nothing to judge.
+        """Check that the sources support the statement and contain its quotations.
 
-        The quotations are those in the statement, unless they are given.
+        Args:
+            statement: The statement to judge.
+            numbers: Numbers of the sources; all sources if empty.
+            quotations: Quotations to look for; by default those in the statement.
+
+        Returns:
+            None without sources or without content words in the statement.
         """
         if not self._sources or not content_terms(statement):
             return None
         return bool(self._judge.judge(statement, self._numbers_or_all(numbers), quotations).support)
 
     def is_related(self, text: str, numbers: Collection[int]) -> bool:
-        """Whether the sources hold two content words of the text, or half of them."""
+        """Check that the sources contain two content words of the text, or half of its content words."""
         return self._judge.is_related(text, self._numbers_or_all(numbers))
 
     def _numbers_or_all(self, numbers: Collection[int]) -> list[int]:
@@ -169,7 +174,7 @@ class Claims:
 
 
 class Locator:
-    """Says where spans stand in their documents. Each document is read once."""
+    """Locator of spans in their documents. It reads each document once."""
 
     def __init__(self, document: DocumentLookup) -> None:
         self._document = cache(document)
@@ -182,7 +187,7 @@ class Locator:
         return markdown_headings(document.text) if document.outline is None else document.outline
 
     def citation(self, number: int, text: str, span: Span) -> Citation:
-        """The citation of the text that stands at the span, without the white space at its ends."""
+        """Make the citation of the text at the span, without white space at its ends."""
         text, span = _visible(text, span)
         document = self._document(span.doc_id)
         title = short_name(document.title) if document else ""
@@ -195,7 +200,7 @@ class Locator:
         return Location(self._page(span), self._line(span), known)
 
     def _headings(self, span: Span) -> tuple[str, ...]:
-        """The headings above the span itself: those of its passage may differ, since it may be merged from several sections."""
+        """Return the headings above the span. Its passage may have others, if it was merged from several sections."""
         document, path = self._document(span.doc_id), headings_at(self.outline(span.doc_id), span.start)
         repeats = path and document is not None and path[0].strip() == short_name(document.title).strip()
         return path[1:] if repeats else path
@@ -212,20 +217,20 @@ class Locator:
 
 
 def locations(context: Context, document: DocumentLookup) -> dict[Span, Location]:
-    """Where the spans of the passages stand. What a document does not say, or one that is not at hand, is None."""
+    """Locate the spans of the passages. Fields that a document does not have, or of a missing document, are None."""
     locator = Locator(document)
     spans = dict.fromkeys(span for passage in context.passages for span in passage.spans)
     return {span: locator.location(span) for span in spans}
 
 
 def _visible(text: str, span: Span) -> tuple[str, Span]:
-    """The text without white space at its ends, and its span; blank text is left as it is."""
+    """Strip the text and its span. Blank text is unchanged."""
     start, end = strip_span(text, 0, len(text))
     return (text[start:end], Span(span.doc_id, span.start + start, span.start + end)) if start < end else (text, span)
 
 
 def _support(statement: str, source: Source, aligner: Aligner) -> list[tuple[Span, str]]:
-    """The sentences that the statement rests on."""
+    """Find the sentences that support the statement, or the whole source."""
     alignment = aligner.align(statement)
     if alignment.support < _CLEAR or not alignment.sources:
         return [(span, text) for span, text in source.parts if text.strip()]

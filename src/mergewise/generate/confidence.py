@@ -1,8 +1,8 @@
-"""How far quotations may be trusted: whether the documents answer the question at all, and whether the first quotation does.
+"""Confidence of quotations: the probabilities that the documents answer the question, and that the first quotation does.
 
-Each is a probability, the logistic function of a few signals that a reader can follow: what the first quotation shares with the
-question, and how far it stands out from the rest. `benchmarks/answers.py` fits the weights on first halves, with a ridge;
-docs/evaluation.md has the errors on second halves.
+Each is a logistic function of a few signals: the overlap of the first quotation with the question, and its lead over the other
+candidates. `benchmarks/answers.py` fits the weights on first halves with ridge regularisation; docs/evaluation.md has the errors
+on second halves.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ FOUND_WITHOUT_VECTORS: Mapping[str, float] = {"bias": -1.99, "named": 1.28, "cov
 SURE: Mapping[str, float] = {"bias": -2.40, "asked": 2.34, "margin": 0.53, "nearest": 0.43, "lacks_kind": -1.42}
 SURE_WITHOUT_VECTORS: Mapping[str, float] = {"bias": -2.70, "asked": 2.00, "margin": 0.85, "lacks_kind": -1.49}
 FOUND_FROM, SURE_FROM = 0.4, 0.6
-"""The probabilities from which something was found, and from which the first quotation answers for sure."""
+"""Thresholds: the minimum probabilities that something was found, and that the first quotation answers for sure."""
 
 _PUNCTUATION = "?.,!:;\"'()[]{}“”‘’«»„`*"
 _NAME = re.compile(r"\d|[a-z][A-Z]|\w[_.]\w")
@@ -30,22 +30,30 @@ _NAME = re.compile(r"\d|[a-z][A-Z]|\w[_.]\w")
 
 @dataclass(frozen=True, slots=True)
 class Signals:
-    """What is known of the first quotation. `cosine` and `nearest` are None without vectors.
+    """Signals of the first quotation.
 
-    Shares are of the question's terms, in the quotation, the headings above it, its title and its file's name, and in the
-    sentence that led to it over a hop with its own; 1 where the question has no such terms.
+    Shares count the question's terms that appear in the quotation, its headings, title and file name, or in the sentence (and its
+    headings and names) that led to it over a hop. A share is 1 if the question has no such terms.
+
+    Attributes:
+        cosine: Cosine of the best sentence with the question, or None without vectors.
+        nearest: 1 if no other sentence has a higher cosine, or None without vectors.
+        named: Share of the terms in names.
+        asked: Share of the other terms.
+        covered: Share of all terms.
+        missing: Weighted share of the terms that the quoted document lacks.
+        margin: Log-odds of the best sentence minus those of the best one outside of the quotation, at most 3.
+        lacks_kind: 1 if the question asks for a number, a time or a place, and the quotation has none.
     """
 
-    cosine: float | None  # of the best sentence with the question
-    nearest: float | None  # 1 where no other sentence has a higher cosine
-    named: float  # share of the terms in names
-    asked: float  # share of the other terms
-    covered: float  # share of all terms
-    missing: float  # share of the terms, by their weights, that the quoted document lacks
-    margin: (
-        float  # log-odds that the best sentence answers, less those of the best one outside of the quotation; at most 3
-    )
-    lacks_kind: float  # 1 where the question wants a number, a time or a place, and the quotation has none
+    cosine: float | None
+    nearest: float | None
+    named: float
+    asked: float
+    covered: float
+    missing: float
+    margin: float
+    lacks_kind: float
 
     @classmethod
     def of(
@@ -59,7 +67,7 @@ class Signals:
         missing: float,
         margin: float,
     ) -> Signals:
-        """The signals of a quotation with the text `quoted`, and with headings, names and a leading sentence `around` it."""
+        """Compute the signals of the quotation `quoted`. `around` has its headings, names and leading sentence."""
         terms = content_terms(question)
         names = named_terms(question) & terms
         held = content_terms(f"{quoted}\n{around}") & terms
@@ -76,18 +84,18 @@ class Signals:
         )
 
     def found(self) -> float:
-        """The probability that the documents answer the question."""
+        """Return the probability that the documents answer the question."""
         return _logistic(self, FOUND_WITHOUT_VECTORS if self.cosine is None else FOUND)
 
     def sure(self) -> float:
-        """The probability that the first quotation answers it."""
+        """Return the probability that the first quotation answers the question."""
         return _logistic(self, SURE_WITHOUT_VECTORS if self.cosine is None else SURE)
 
 
 def named_terms(question: str) -> frozenset[str]:
-    """The terms of the question's words that name something: with a capital, a digit, or a "_" or "." inside.
+    """Return the terms of the question's names: words with a capital, a digit, or a "_" or "." inside.
 
-    The first word has its capital from the sentence. In languages that write nouns with capitals, nouns count as names.
+    A capital of the first word does not count. In languages that capitalise nouns, all nouns count as names.
     """
     words = [word.strip(_PUNCTUATION) for word in question.split()]
     names = [word for i, word in enumerate(words) if (i > 0 and word[:1].isupper()) or _NAME.search(word)]

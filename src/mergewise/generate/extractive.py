@@ -1,9 +1,8 @@
-"""The mode `extractive`: the one to three places of the context that answer best, verbatim and cited. It needs no model.
+"""The mode `extractive`: quotes one to three places of the context that answer best, with citations. It needs no model.
 
-It reads what weave knows of the sentences (`Context.evidence`), and embeds nothing. A sentence answers with a probability, the
-logistic function of a few features. The best one is quoted first, with what it needs before it and with the sentences beside it.
-`confidence` says whether it answers for sure, whether an answer is likely among the quotations, or whether they are only the
-nearest places to a question that the documents hardly answer.
+It ranks the sentences of `Context.evidence` by the probability that they answer, a logistic function of a few features, and
+embeds nothing. The best sentence is quoted first, with the sentences that it needs and its neighbours. `confidence` decides
+how the answer is introduced: the first quotation is sure, one of the quotations is likely, or they are only the nearest places.
 """
 
 from __future__ import annotations
@@ -25,10 +24,13 @@ from mergewise.text.terms import content_terms
 from mergewise.types import Answer, Citation, Context, Evidence, Span
 
 SENTENCES = 3
-NEAR_BEST = 0.2  # a further sentence must answer with this share of the best one's probability
-QUOTE = 500  # characters up to which a quotation grows by the sentences beside it
-LONGEST_QUOTE = 800  # characters of a sentence with what it needs; a longer one is quoted alone
-# Fitted by `benchmarks/answers.py`: they rank the sentences.
+NEAR_BEST = 0.2
+"""Minimum probability of another quotation, as a share of the best one's."""
+QUOTE = 500
+"""Characters up to which neighbouring sentences extend a quotation."""
+LONGEST_QUOTE = 800
+"""Maximum characters of a sentence together with the sentences that it needs; a longer one is quoted alone."""
+# weights that rank the sentences, fitted by `benchmarks/answers.py`
 WITH_VECTORS: Mapping[str, float] = {
     "bias": -1.24,
     "relevance": 0.76,
@@ -47,7 +49,7 @@ _NUMBER = re.compile(r"\d[\d.]*")
 
 @dataclass(frozen=True, slots=True)
 class Quote:
-    """A sentence that may be quoted: its passage's number in the context, and how probably it answers."""
+    """A candidate sentence, the number of its passage in the context, and the probability that it answers."""
 
     evidence: Evidence
     number: int
@@ -56,7 +58,7 @@ class Quote:
 
 @dataclass(frozen=True, slots=True)
 class Quotation:
-    """A sentence with what is quoted around it: one citation for each of its spans."""
+    """A sentence quoted with its surroundings: one citation for each span."""
 
     best: Quote
     citations: tuple[Citation, ...]
@@ -64,14 +66,14 @@ class Quotation:
 
 @dataclass(frozen=True, slots=True)
 class Quotations:
-    """What is quoted of a context, the best first, and how far the first of them may be trusted."""
+    """The quotations of a context, best first, and the signals of confidence in the first one."""
 
     quotations: tuple[Quotation, ...]
     signals: Signals
 
 
 def answer(request: Request) -> Answer:
-    """The places that answer the question, the best first; `Answer.found` is False where they hardly do."""
+    """Answer with quotations, best first. `Answer.found` is False if they probably do not answer the question."""
     context = request.context
     texts = QuotableTexts(request.document, context)
     quoted = quotations_of(context, texts)
@@ -80,13 +82,15 @@ def answer(request: Request) -> Answer:
     found = quoted.signals.found() >= FOUND_FROM
     sure = found and quoted.signals.sure() >= SURE_FROM
     hedge = [] if sure else [LIKELY if found else NEAREST]
-    text = "\n\n".join([*hedge, *(_said(quotation, context.question, texts) for quotation in quoted.quotations)])
+    text = "\n\n".join(
+        [*hedge, *(_quotation_text(quotation, context.question, texts) for quotation in quoted.quotations)]
+    )
     citations = tuple(citation for quotation in quoted.quotations for citation in quotation.citations)
     return Answer(context.question, text, citations, context, context.usage, found=found, sure=sure)
 
 
 def quotations_of(context: Context, texts: QuotableTexts) -> Quotations | None:
-    """The places to quote; None where the context has no sentence that can be."""
+    """Select the places to quote. Return None if the context has no quotable sentence."""
     quotes = quotes_of(context)
     if not quotes:
         return None
@@ -98,7 +102,7 @@ def quotations_of(context: Context, texts: QuotableTexts) -> Quotations | None:
 
 
 def signals_of(context: Context, quotes: Sequence[Quote], first: Quotation) -> Signals:
-    """What tells how far the first quotation may be trusted."""
+    """Compute the signals of confidence in the first quotation."""
     best, spans = first.best.evidence, [citation.span for citation in first.citations]
     others = (quote for quote in quotes if not any(quote.evidence.span.overlaps(span) for span in spans))
     second = next(others, None)
@@ -116,7 +120,7 @@ def signals_of(context: Context, quotes: Sequence[Quote], first: Quotation) -> S
 
 
 def _lead(best: Evidence, quotes: Sequence[Quote], context: Context) -> list[str]:
-    """The sentence that led to the best one over a hop, as far as the context has it, with its document and headings."""
+    """Return the sentence that led to the best one over a hop, with its document and headings, if the context has it."""
     lead = next((quote for quote in quotes if quote.evidence.span == best.led_by), None)
     if lead is None:
         return []
@@ -125,7 +129,7 @@ def _lead(best: Evidence, quotes: Sequence[Quote], context: Context) -> list[str
 
 
 def _spans_to_quote(quotes: Sequence[Quote], texts: QuotableTexts) -> Iterator[tuple[Quote, list[Span]]]:
-    """The sentences to quote, the best first, each with its spans; no text is quoted twice."""
+    """Yield the sentences to quote with their spans, best first, without quoting any text twice."""
     best = quotes[0].probability
     quoted: list[Span] = []
     for quote in quotes:
@@ -140,7 +144,7 @@ def _spans_to_quote(quotes: Sequence[Quote], texts: QuotableTexts) -> Iterator[t
 
 
 def quotes_of(context: Context) -> list[Quote]:
-    """The sentences of the context, or that it was written from, the one that answers most probably first."""
+    """Rank the sentences of the context, and of the sources of written passages, by the probability that they answer."""
     terms = content_terms(context.question)
     quotes = [
         Quote(evidence, number, probability(features(evidence, terms)))
@@ -151,13 +155,14 @@ def quotes_of(context: Context) -> list[Quote]:
 
 
 def features(evidence: Evidence, terms: frozenset[str]) -> dict[str, float]:
-    """What tells whether a sentence answers a question with these terms; without "cosine" where there are no vectors."""
+    """Compute the features of a sentence for a question with these terms. Without vectors, "cosine" is missing."""
     said = content_terms(evidence.text)
     known = {
         "relevance": _log_odds(min(max(evidence.relevance, 1e-4), 1 - 1e-4)),
         "terms": evidence.terms,
         "path_terms": evidence.path_terms,
-        "new": len(said - terms) / max(1, len(said)),  # a sentence that only repeats the question does not answer it
+        # a sentence that only repeats the question does not answer it
+        "new": len(said - terms) / max(1, len(said)),
         "asks": float(readable(evidence.text).rstrip(" \n*_`").endswith(("?", "？"))),
     }
     return known if evidence.cosine is None else {**known, "cosine": evidence.cosine}
@@ -165,7 +170,8 @@ def features(evidence: Evidence, terms: frozenset[str]) -> dict[str, float]:
 
 def probability(known: Mapping[str, float]) -> float:
     weights = WITH_VECTORS if "cosine" in known else WITHOUT_VECTORS
-    return 1 / (1 + exp(-sum(weight * known.get(name, 1.0) for name, weight in weights.items())))  # "bias" counts as 1
+    # the feature "bias" is 1
+    return 1 / (1 + exp(-sum(weight * known.get(name, 1.0) for name, weight in weights.items())))
 
 
 def _log_odds(probability: float) -> float:
@@ -173,7 +179,7 @@ def _log_odds(probability: float) -> float:
 
 
 def _passage_number(span: Span, context: Context) -> int | None:
-    """The number of the passage that holds this span, or else of one that was written from it."""
+    """Return the number of the passage that contains the span, else of a passage written from it."""
     holding = (
         (not passage.verbatim, number)
         for number, passage in enumerate(context.passages, 1)
@@ -183,7 +189,7 @@ def _passage_number(span: Span, context: Context) -> int | None:
 
 
 def _needed_spans(evidence: Evidence, texts: QuotableTexts) -> list[Span]:
-    """The sentence with what it needs; what touches is one span."""
+    """Return the spans of the sentence and the sentences that it needs. Adjacent spans are merged."""
     if sum(map(len, evidence.needed)) > LONGEST_QUOTE:
         return [evidence.span]
     return texts.merged(evidence.needed)
@@ -192,9 +198,9 @@ def _needed_spans(evidence: Evidence, texts: QuotableTexts) -> list[Span]:
 def _with_neighbours(
     spans: list[Span], others: Sequence[Span], quoted: Sequence[Span], texts: QuotableTexts
 ) -> list[Span]:
-    """The spans with sentences of the context that stand right beside them, after before before, up to QUOTE characters."""
-    beside = (span for span in others if span.doc_id == spans[0].doc_id and texts.without_headings([span]))
-    free = [span for span in beside if not any(span.overlaps(taken) for taken in (*spans, *quoted))]
+    """Extend the spans by adjacent sentences of the context, following ones first, up to QUOTE characters."""
+    same_document = (span for span in others if span.doc_id == spans[0].doc_id and texts.without_headings([span]))
+    free = [span for span in same_document if not any(span.overlaps(taken) for taken in (*spans, *quoted))]
     while True:
         for span in sorted(free, key=lambda span: span.start < spans[-1].start):
             wider = texts.merged([*spans, span])
@@ -206,20 +212,20 @@ def _with_neighbours(
             return spans
 
 
-def _said(quotation: Quotation, question: str, texts: QuotableTexts) -> str:
-    """The quotation for people, below its heading where this holds what the question asks for."""
+def _quotation_text(quotation: Quotation, question: str, texts: QuotableTexts) -> str:
+    """Write the quotation for people, after its heading if the heading adds something that the question asks for."""
     spans = [citation.span for citation in quotation.citations]
-    said = texts.laid_out(spans[0])
+    quoted = texts.laid_out(spans[0])
     for last, span in pairwise(spans):
         part, gap = texts.laid_out(span), " …" if texts.leave_something_out(last, span) else ""
-        said += gap + ("\n" if "\n" in said + part or part.startswith(("|", MARGIN)) else " ") + part
+        quoted += gap + ("\n" if "\n" in quoted + part or part.startswith(("|", MARGIN)) else " ") + part
     first = quotation.citations[0]
-    heading = first.headings[-1] if first.headings and _adds(first.headings[-1], said, question) else ""
-    return f"{heading}{': ' if heading else ''}“{said}” [{quotation.best.number}]"
+    heading = first.headings[-1] if first.headings and _adds(first.headings[-1], quoted, question) else ""
+    return f"{heading}{': ' if heading else ''}“{quoted}” [{quotation.best.number}]"
 
 
-def _adds(heading: str, said: str, question: str) -> bool:
-    """Whether a heading holds a number, or terms of the question, that the quotation does not."""
-    if any(digits not in said for digits in _NUMBER.findall(heading)):
+def _adds(heading: str, quoted: str, question: str) -> bool:
+    """Check that a heading has a number, or terms of the question, that the quotation lacks."""
+    if any(digits not in quoted for digits in _NUMBER.findall(heading)):
         return True
-    return bool(content_terms(question) & content_terms(heading) - content_terms(said))
+    return bool(content_terms(question) & content_terms(heading) - content_terms(quoted))

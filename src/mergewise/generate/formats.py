@@ -1,4 +1,4 @@
-"""A context in the forms that programs of others read: the prompt of `r&b` as text or as messages, and XML."""
+"""Output formats of a context for other programs: the prompt of `r&b` as text or messages, and XML."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ FORMS: tuple[Form, ...] = get_args(Form)
 
 
 def messages_of(context: Context, document: DocumentLookup, own: Prompts = SHIPPED) -> list[Message]:
-    """What the mode `r&b` asks a chat model about this context, where its window holds all passages."""
+    """Return the messages that the mode `r&b` sends to a chat model whose window holds all passages."""
     code = code_for([context.question, context.text])
     return prompts.answer(context.question, base_sources(context, document), "", code, own)
 
 
 def xml_of(context: Context) -> str:
-    """The passages with their places, in characters of their documents.
+    """Format the passages as XML, with their places in characters of the documents.
 
-    Characters that XML cannot hold are shown as a terminal shows them.
+    Characters that XML does not allow are replaced as for a terminal.
     """
     root = ElementTree.Element("context", question=printable(context.question), tokens=str(context.tokens))
     for number, passage in enumerate(context.passages, 1):

@@ -1,12 +1,13 @@
-"""Marks in what a model writes: the numbers of sources in brackets, read from a text that may arrive in pieces.
+"""Marks in a model's text: numbers of sources in brackets, read from a text that may arrive in pieces.
 
-A mark holds one number, a list or a range: [3], [1, 2], [1-3], also [1][2] inside further brackets, and full-width brackets
-and digits. It is written back as one bracket for each number that a source has. What names no source is taken out and
-counted: every number, and of a range the part without sources once. Code between backticks is left alone, and so are years
-and dates that no source has as its number: [1984], [1914-1918], [2024-05-01].
+- A mark has one number, a list or a range: [3], [1, 2], [1-3]. It may be nested in more brackets, and use full-width brackets
+  and digits. It is written back as one bracket per valid number.
+- Numbers without a source are removed and counted. The invalid part of a range counts once.
+- Code between backticks is unchanged, and so are years and dates that are not the number of a source: [1984], [1914-1918],
+  [2024-05-01].
 
-Every character is looked at a bounded number of times, however the text is cut into pieces: what is held back at the end is
-joined with what follows only when this decides what it is.
+The reader scans each character a bounded number of times, however the text is split: text that it holds back is joined with the
+next pieces only when they decide its meaning.
 """
 
 from __future__ import annotations
@@ -18,19 +19,22 @@ from dataclasses import dataclass
 _OPENING, _CLOSING = "[【［", "]】］"
 _BRACKETS = re.escape(_OPENING + _CLOSING)
 _DASH = "‐‑–—−-"
-_NEXT = re.compile(rf"[`{re.escape(_OPENING)}]")  # where code or a mark may begin
-_STEP = re.compile(rf"[{_BRACKETS}]|[^\d\s,;、，；{_DASH}]")  # a bracket, or what stands in no mark
+# the possible start of code or of a mark
+_NEXT = re.compile(rf"[`{re.escape(_OPENING)}]")
+# a bracket, or a character that no mark contains
+_STEP = re.compile(rf"[{_BRACKETS}]|[^\d\s,;、，；{_DASH}]")
 _CODE_END = re.compile(r"[`\n]")
 _FENCE = "```"
 _ITEM = re.compile(rf"(?P<sign>[{_DASH}])?(?P<first>\d+)(?:\s*[{_DASH}]\s*(?P<last>\d+))?")
 _YEAR = r"(?:1[4-9]|20)[0-9][0-9](?:-[0-9][0-9]){0,2}"
 _YEARS = re.compile(rf"\s*{_YEAR}(?:\s*[,;–—-]\s*{_YEAR})*\s*")
-_DIGITS = 9  # of a number; a longer one names nothing
+_DIGITS = 9
+"""Maximum digits of a valid number."""
 
 
 @dataclass(frozen=True, slots=True)
 class MarkedText:
-    """A piece of text without marks, or a mark as it is shown: the `numbers` in it, and how many were `removed`."""
+    """A piece of text without marks, or a rewritten mark with its valid `numbers` and the count of `removed` ones."""
 
     text: str
     numbers: tuple[int, ...] = ()
@@ -38,22 +42,23 @@ class MarkedText:
 
 
 class MarkReader:
-    """Reads a text that arrives in pieces. What may still become a mark or code is held back until this is decided."""
+    """Reader of a text that arrives in pieces. It holds back text that may become a mark or code until that is decided."""
 
     def __init__(self, known: Collection[int]) -> None:
         self._known = frozenset(known)
         self._held: list[str] = []
-        self._open: Callable[[str], bool] | None = None  # whether more text leaves it open what the held text is
+        # returns True if more text does not decide the meaning of the held text
+        self._open: Callable[[str], bool] | None = None
         self._fenced = False
         self._out: list[MarkedText] = []
 
     def add(self, text: str) -> list[MarkedText]:
-        """What is settled by this text."""
+        """Add a piece, and return the pieces that are decided by it."""
         self._held.append(text)
         return [] if self._open is not None and self._open(text) else self._settle(last=False)
 
     def end(self) -> list[MarkedText]:
-        """What was held back."""
+        """Return the text that was held back."""
         return self._settle(last=True)
 
     def _settle(self, last: bool) -> list[MarkedText]:
@@ -82,7 +87,7 @@ class MarkReader:
             self._held, self._open = [text], still_open
 
     def _plain(self, text: str, at: int, last: bool) -> int:
-        """To the end; the spaces there are held back, since they go with a mark that names nothing."""
+        """Read text without marks. Spaces at its end are held back, because an invalid mark is removed with them."""
         end = len(text) if last else _before_spaces(text, at, len(text))
         self._show(text[at:end])
         self._hold(text[end:], lambda more: not more.strip(" \t"))
@@ -100,7 +105,7 @@ class MarkReader:
         return len(text)
 
     def _code(self, text: str, at: int, tick: int, last: bool) -> int:
-        """A fence, or code that ends on its line; a backtick without another one on its line is text."""
+        """Read a fence, or code that ends on its line. A backtick without another one on its line is text."""
         self._show(text[at:tick])
         if text.startswith(_FENCE, tick):
             self._fenced = True
@@ -108,7 +113,8 @@ class MarkReader:
             return tick + len(_FENCE)
         closing = _CODE_END.search(text, tick + 1)
         if not last and (closing is None or tick + 2 == len(text)):
-            ticks = len(text) - tick <= 2  # one or two, which may become a fence
+            # one or two backticks may become a fence
+            ticks = len(text) - tick <= 2
             self._hold(text[tick:], None if ticks else lambda more: not _CODE_END.search(more))
             return len(text)
         end = closing.end() if closing and closing[0] == "`" else tick + 1
@@ -116,7 +122,7 @@ class MarkReader:
         return end
 
     def _mark(self, text: str, at: int, opening: int, last: bool) -> int:
-        """Brackets that hold each other are one mark: what is left of them must not become one that nobody has read."""
+        """Read nested brackets as one mark, so that removing the inner one cannot leave a new mark."""
         spaces = _before_spaces(text, at, opening)
         self._show(text[at:spaces])
         depth = 0
@@ -135,7 +141,7 @@ class MarkReader:
         return len(text)
 
     def _read_unclosed(self, run: str) -> None:
-        """Brackets of which the first is never closed; those within it that are closed may be marks."""
+        """Read brackets whose first one is never closed. Closed brackets inside may be marks."""
         at = 0
         for start, end in _closed_brackets(run):
             spaces = _before_spaces(run, at, start)
@@ -157,7 +163,7 @@ class MarkReader:
         return MarkedText(spaces * bool(named) + "".join(f"[{n}]" for n in named), tuple(named), removed)
 
     def _sources_named(self, item: re.Match[str]) -> tuple[list[int], bool]:
-        """The sources that a number or range names, and whether it also names something that is none."""
+        """Return the sources of a number or range, and True if it also has numbers without a source."""
         if item["sign"] or max(len(item["first"]), len(item["last"] or "")) > _DIGITS:
             return [], True
         first, last = int(item["first"]), int(item["last"] or item["first"])
@@ -168,7 +174,7 @@ class MarkReader:
 
 
 def _still_open(depth: int) -> Callable[[str], bool]:
-    """Whether the brackets of a text that arrives in pieces stay open, `depth` of which are."""
+    """Return a function that checks that the `depth` open brackets stay open through more pieces of text."""
 
     def stays_open(text: str) -> bool:
         nonlocal depth
@@ -186,7 +192,7 @@ def _deeper(character: str) -> int:
 
 
 def _closed_brackets(run: str) -> list[tuple[int, int]]:
-    """The outermost brackets that are closed, in order."""
+    """Return the outermost closed brackets, in order."""
     open_at: list[int] = []
     groups: list[tuple[int, int]] = []
     for step in _STEP.finditer(run):
@@ -205,25 +211,25 @@ def _before_spaces(text: str, start: int, end: int) -> int:
 
 
 def marked_texts(text: str, known: Collection[int]) -> list[MarkedText]:
-    """A whole text in its pieces."""
+    """Split a complete text into pieces of text and marks."""
     reader = MarkReader(known)
     return [*reader.add(text), *reader.end()]
 
 
 def without_unknown(text: str, known: Collection[int]) -> tuple[str, int]:
-    """The text without the numbers in its marks that are not `known`, and how many these were."""
+    """Remove numbers of marks that are not `known`, and return the text and their count."""
     pieces = marked_texts(text, known)
     return "".join(piece.text for piece in pieces), sum(piece.removed for piece in pieces)
 
 
 class MarkFilter:
-    """`without_unknown` for a text that arrives in pieces, without the white space at its beginning and at its end."""
+    """`without_unknown` for a text that arrives in pieces. It also strips white space at both ends."""
 
     def __init__(self, known: Collection[int], show: Callable[[str], None]) -> None:
         self._reader = MarkReader(known)
         self._show = show
         self._begun = False
-        # white space, which is shown once more comes
+        # white space is shown when more text follows
         self._spaces: list[str] = []
 
     def add(self, piece: str) -> None:

@@ -1,4 +1,4 @@
-"""What a mode is: a function from a request to an answer, and the model that it cannot do without."""
+"""Definition of a mode: a function from a request to an answer, and the model that it needs."""
 
 from __future__ import annotations
 
@@ -21,11 +21,15 @@ Needed = TypeVar("Needed")
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What a mode may use to answer `context.question`.
+    """The input of a mode that answers `context.question`.
 
-    `document` gives the documents of its passages, by their ids. `max_tokens` is what a model may write in one call. With `show`
-    the answer arrives in pieces on the way. `backgrounds`, by their questions, are what the causal model wrote before: they are
-    read from there, and new ones are put there.
+    Attributes:
+        context: The context of the question.
+        document: Looks up the documents of the passages by id.
+        models: The models that are available.
+        max_tokens: Maximum tokens that a model writes in one call.
+        show: Called with each piece of a streamed answer.
+        backgrounds: Cache of background texts by the causal model, by question. The mode reads it and adds new ones.
     """
 
     context: Context
@@ -38,9 +42,13 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Need(Generic[Needed]):
-    """A kind of model that a mode or a strategy cannot do without.
+    """A kind of model that a mode or a strategy needs.
 
-    `of` finds it, None where there is none; `what` and `hint` then say so.
+    Attributes:
+        name: Its name, empty for `NO_MODEL`.
+        of: Returns the model, or None if it is missing.
+        what: Noun phrase of the model for error messages.
+        hint: Instruction for a user without this model.
     """
 
     name: str
@@ -50,31 +58,36 @@ class Need(Generic[Needed]):
 
 
 NO_MODEL: Need[Models] = Need("", lambda models: models, "no model", "")
-"""The mode does without a model, and gets all that there are."""
-CHAT: Need[ChatModel] = Need("chat", lambda models: models.chat, "a chat model", "name one: --chat openai:MODEL")
+"""The mode needs no model, and receives the record of all models."""
+CHAT: Need[ChatModel] = Need("chat", lambda models: models.chat, "a chat model", "add --chat openai:MODEL")
 EMBEDDER: Need[Embedder] = Need(
     "embedder", lambda models: models.embedder, "vectors", "index with an embedder, for example --embedder minilm"
 )
 RERANKER: Need[Reranker] = Need(
-    "reranker", lambda models: models.reranker, "a reranker", "name one: --reranker cross-encoder:PATH"
+    "reranker", lambda models: models.reranker, "a reranker", "add --reranker cross-encoder:PATH"
 )
 CAUSAL: Need[CausalModel[Any]] = Need(
     "causal",
     lambda models: models.causal,
-    "a causal model, whose next-token probabilities can be read",
-    "name one: --chat hf:PATH or --causal hf:PATH; with any chat model --mode aed-best takes the best stream alone",
+    "a causal model with readable next-token probabilities",
+    "add --chat hf:PATH or --causal hf:PATH, or use --mode aed-best with any chat model",
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Mode(Generic[Needed]):
-    """One way to answer. `summary` says what the answer is made from.
+    """A way to answer.
 
-    `answer` is given the model that the mode `needs`. It may be a coroutine function, which then runs in the event loop. It
-    leaves `Answer.mode` alone, which the caller sets. `answer_all` answers many questions with the same models at
-    once, where that costs less than one by one. A mode with `reads_context=False` is given an empty context; one with `alone`
-    answers also where a context has no passages; one with `reads_evidence` is given `Context.evidence`. `otherwise` names a
-    mode for models of another kind.
+    Attributes:
+        answer: Answers a request with the model that the mode needs. It may be a coroutine function, which runs in the event
+            loop. It does not set `Answer.mode`; the caller does.
+        summary: Noun phrase of the material that the answer is made from.
+        needs: The model that the mode needs.
+        reads_context: False gives the mode an empty context.
+        alone: Answers even if the context has no passages.
+        reads_evidence: Gives the mode `Context.evidence`.
+        answer_all: Answers many questions with the same models at once, if that is cheaper than one by one.
+        otherwise: Name of the mode for models of another kind.
     """
 
     answer: Callable[[Request, Needed], Answer | Coroutine[Any, Any, Answer]]

@@ -1,4 +1,4 @@
-"""The modes that belong to no design."""
+"""Modes that belong to no design."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from mergewise.types import Answer
 
 
 async def answer_closed_book(request: Request, chat: ChatModel) -> Answer:
-    """The question alone, answered from what the chat model knows."""
+    """Answer the question from the chat model's own knowledge, without a context."""
     messages = prompts.own_knowledge(request.context.question, request.models.prompts)
     return await AnswerWriter(request, chat).finish(messages, [])
 
 
 MODES: dict[str, Mode[Any]] = {
-    "closed-book": Mode(answer_closed_book, "what the model knows", CHAT, reads_context=False),
+    "closed-book": Mode(answer_closed_book, "the model's own knowledge", CHAT, reads_context=False),
     "extractive": Mode(
         lambda request, models: extractive.answer(request),
-        "sentences of the passages, quoted",
+        "quoted sentences of the passages",
         NO_MODEL,
         reads_evidence=True,
     ),

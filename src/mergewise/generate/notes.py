@@ -1,6 +1,6 @@
-"""Notes: what a model extracted, aligned sentence by sentence to its sources.
+"""Notes that a model extracted, aligned sentence by sentence to their sources.
 
-A sentence that its sources support gets a number, by which the answer can cite it; any other is shown as unverified.
+A sentence that its sources support gets a number, so that the answer can cite it. Other sentences are shown as unverified.
 """
 
 from __future__ import annotations
@@ -20,18 +20,25 @@ from mergewise.types import Step
 
 @dataclass(frozen=True, slots=True)
 class Notes:
-    """`text` is what the model that answers reads. `sources` are the numbered notes, each with the sentences that support it."""
+    """Extracted notes.
+
+    Attributes:
+        text: The notes as the answering model reads them.
+        sources: The numbered notes, each with the sentences that support it.
+        unsupported: Share of sentences without support, or None without sentences.
+        steps: Steps of the trace.
+    """
 
     text: str = ""
     sources: tuple[Source, ...] = ()
-    unsupported: float | None = None  # the share of the sentences without support; None where there is no sentence
+    unsupported: float | None = None
     steps: tuple[Step, ...] = ()
 
 
 def take_notes(
     replies: Sequence[str], sources: Sequence[Source], first: int, room: int, count_tokens: TokenCounter
 ) -> Notes:
-    """The sentences of all replies, each once, as far as `room` tokens hold them. Supported ones are numbered from `first` on."""
+    """Collect the distinct sentences of all replies within `room` tokens, and number the supported ones from `first`."""
     aligner = Aligner([s for source in sources for span, text in source.parts for s in sentences_at(text, span)])
     sentences = list(dict.fromkeys(sentence for reply in replies for sentence in sentences_of_extract(reply)))
     alignments = [aligner.align(sentence) for sentence in sentences]
@@ -60,7 +67,7 @@ _BULLET = re.compile(r"^\s*(?:[-*•‣◦]|\(?\d{1,3}[.)])\s+")
 
 
 def sentences_of_extract(reply: str) -> list[str]:
-    """The sentences of an extract, without bullets and marks. An extract that says NONE has none."""
+    """Split an extract into sentences without bullets and marks. The extract NONE has no sentences."""
     lines = [without_unknown(_BULLET.sub("", line), ())[0].strip() for line in reply.splitlines()]
     lines = [line for line in lines if line and line.strip("*_.` ").upper() != NOTHING]
     return [line[start:end] for line in lines for start, end in split_sentences(line)]

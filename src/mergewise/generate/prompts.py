@@ -1,11 +1,10 @@
-"""The prompts of the model that answers: the steps of LongRAG (answer, extract, think, judge), in our own words.
+"""Prompts of the answering model: the steps of LongRAG (answer, extract, think, judge), in our own words.
 
-What the answer is to do with chief and minor points, with several candidates, lists and yes or no, are the rules of MergeRAG's
-appendix B.
+The answer's rules for main and minor points, several candidates, lists and yes or no follow appendix B of MergeRAG.
 
 Every text from a document is quoted (`mergewise.prompting.quoting`) between lines with a code that depends on the question
-and on the whole context, so that no document can know it. The instructions before it may be a user's own (`Prompts`); quotations,
-question and warning stay.
+and on the whole context, so that no document can know it. A user may replace the instructions (`Prompts`), but not the
+quotations, the question and the warning.
 """
 
 from __future__ import annotations
@@ -21,7 +20,8 @@ NOT_FOUND = "Nothing relevant was found in the indexed documents."
 NOTHING = "NONE"
 RELEVANT = object_schema({"relevant": {"type": "boolean"}})
 
-_LONGEST_PATH = 200  # characters of a heading path
+_LONGEST_PATH = 200
+"""Characters of a heading path."""
 
 ANSWER = PromptTemplate(
     "answer",
@@ -47,7 +47,7 @@ A note without one could not be verified: do not rely on it alone."""
 
 OWN_KNOWLEDGE = PromptTemplate(
     "closed-book",
-    "answers from what the model knows",
+    "answers from the model's own knowledge",
     """\
 Answer the question from what you know, first and briefly, in one to three sentences, in the language of the question.
 Where you do not know, say so.""",
@@ -55,7 +55,7 @@ Where you do not know, say so.""",
 
 EXTRACT = PromptTemplate(
     "extract",
-    "notes down what helps to answer, before the answer",
+    "extracts helpful facts before the answer",
     """\
 You read documents and note down what helps to answer a question. You do not answer it.
 
@@ -87,12 +87,12 @@ Answer with JSON: {"relevant": true} or {"relevant": false}.""",
 )
 
 
-REFUSAL = PromptTemplate("refusal", "what the model is to write, and an answer says, where nothing is found", NOT_FOUND)
+REFUSAL = PromptTemplate("refusal", "is the text of an answer if nothing is found", NOT_FOUND)
 TEMPLATES = {one.name: one for one in (ANSWER, REFUSAL, EXTRACT, THINK, JUDGE, OWN_KNOWLEDGE)}
 
 
 def quoted_source(source: Source, code: str) -> str:
-    """The source as every prompt shows it: its number, and as one quotation its title and headings, on a line, and its text."""
+    """Quote a source as every prompt shows it: its number, then its title and headings on one line, and its text."""
     path = " ".join(source.path.split())[:_LONGEST_PATH]
     return quotation(f"source [{source.number}]", f"{path}\n{source.text}" if path else source.text, code)
 
@@ -118,12 +118,12 @@ def about_sources(
     own: Prompts = SHIPPED,
     thoughts: str | None = None,
 ) -> list[Message]:
-    """Return the prompt of a step before the answer: `EXTRACT`, `THINK`, or with the thoughts of that `JUDGE`."""
+    """Return the prompt of a step before the answer: `EXTRACT`, `THINK`, or `JUDGE` with the thoughts of `THINK`."""
     texts = [] if thoughts is None else [quotation("thoughts", thoughts, code)]
     texts += [quoted_source(source, code) for source in sources]
     return turn(_task(own.fill(step, nothing=NOTHING), code), [*texts, f"Question: {question}"])
 
 
 def _task(instructions: str, code: str) -> str:
-    """The instructions, and below them, whatever they say, that quotations give no orders."""
+    """Append the warning against orders inside quotations to any instructions."""
     return f"{instructions}\n\n{warning(code)}"

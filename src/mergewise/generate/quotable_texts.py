@@ -1,4 +1,4 @@
-"""The texts that quotations are taken from: documents by their ids, each read once, with the code in them."""
+"""Texts that quotations are taken from, with the code in them. Each document is read once."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ from mergewise.text.markup import readable, says_something
 from mergewise.text.spans import Part, union
 from mergewise.types import Context, Span
 
-LONGEST_CODE = 800  # characters of a quotation that holds a piece of code whole; in a longer one the code is cut
+LONGEST_CODE = 800
+"""Maximum characters of a quotation with complete code; in a longer one the code is cut."""
 
 
 class QuotableTexts:
-    """The documents of a context."""
+    """Documents of a context."""
 
     def __init__(self, document: DocumentLookup, context: Context) -> None:
         self.document = cache(document)
@@ -26,17 +27,17 @@ class QuotableTexts:
         self._held = [span for passage in context.passages for span in passage.spans]
 
     def text(self, span: Span) -> str:
-        """The text of the span; "" for a document that is gone."""
+        """Return the text of the span, or "" if the document is gone."""
         return self._whole(span.doc_id)[span.start : span.end]
 
     def merged(self, spans: Sequence[Span]) -> list[Span]:
-        """Spans of one document in its order, those made one between which only white space stands."""
+        """Sort the spans of one document, and merge spans with only white space between them."""
         doc_id = spans[0].doc_id
         parts = ((span.start, span.end) for span in spans if span.doc_id == doc_id)
         return [Span(doc_id, start, end) for start, end in union(parts, self._whole(doc_id))]
 
     def without_headings(self, spans: Sequence[Span]) -> list[Span]:
-        """The spans without headings: those that hold nothing else are left out, and others begin and end where there is text."""
+        """Trim headings and white space from the ends of the spans, and drop spans without other text."""
         kept = []
         for span in spans:
             outline = self.locator.outline(span.doc_id)
@@ -46,14 +47,14 @@ class QuotableTexts:
                     span = replace(span, start=min(heading.end, span.end))
                 if heading.start < span.end <= heading.end:
                     span = replace(span, end=max(heading.start, span.start))
-            said = self.text(span)
-            start = span.start + len(said) - len(said.lstrip())
-            if says_something(said):
-                kept.append(Span(span.doc_id, start, start + len(said.strip())))
+            text = self.text(span)
+            start = span.start + len(text) - len(text.lstrip())
+            if says_something(text):
+                kept.append(Span(span.doc_id, start, start + len(text.strip())))
         return kept
 
     def with_whole_code(self, spans: Sequence[Span], quoted: Sequence[Span]) -> list[Span]:
-        """The spans with the rest of the code that they cut, as far as the context holds it and it is not `quoted` yet."""
+        """Complete code that the spans cut, if the context contains the rest and it is not `quoted` yet."""
         doc_id = spans[0].doc_id
         text = self._whole(doc_id)
         wider = list(spans)
@@ -68,19 +69,19 @@ class QuotableTexts:
         return wider
 
     def leave_something_out(self, first: Span, second: Span) -> bool:
-        """Whether words stand between two spans of a document, not mark-up alone."""
+        """Check that there are words, and not only mark-up, between two spans of a document."""
         return says_something(readable(self._whole(first.doc_id)[first.end : second.start]))
 
     def laid_out(self, span: Span) -> str:
-        """The text of the span as a screen shows it, with its margin, and with an ellipsis where code is cut."""
+        """Lay out the text of the span for a screen, with its margin, and an ellipsis at the ends of cut code."""
         text = self._whole(span.doc_id)
         line = text.rfind("\n", 0, span.start) + 1
         start = span.start if text[line : span.start].strip() else line
         code = self._code(span.doc_id)
         inside = [(a - start, b - start) for a, b in code if a < span.end and b > start]
-        said = laid_out(text[start : span.end], inside)
+        shown = laid_out(text[start : span.end], inside)
         before = "…\n" if cuts_code(text, code, span.start) else ""
-        return before + said + ("\n…" if cuts_code(text, code, span.end) else "")
+        return before + shown + ("\n…" if cuts_code(text, code, span.end) else "")
 
     def _whole(self, doc_id: str) -> str:
         document = self.document(doc_id)

@@ -1,7 +1,7 @@
-"""What a model is given to read: the passages of a context, or the documents that they come from.
+"""Sources for a model: the passages of a context, or their documents.
 
-Where the model's window cannot hold the documents whole, it gets the passages and then the sentences around them, the nearest
-first. What does not fit is left out, the worst first; no passage and no sentence is cut.
+If the documents do not fit the model's window, it gets the passages and then the sentences around them, nearest first. The
+worst passages are left out first. No passage or sentence is cut.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from mergewise.types import GAP, Context, Document, Passage, Span
 
 DocumentLookup = Callable[[str], Document | None]
 
-# Characters of a token, at most: more than `room * _REACH` characters do not fit anyway, and are not measured.
+# maximum characters per token: a text of more than `room * _REACH` characters does not fit, and is not measured
 _REACH = 8
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A numbered text for a model. `parts` are the pieces of documents that it is made of or rests on: citations lead there."""
+    """A numbered text for a model. Citations lead to its `parts`, the pieces of documents that it consists of or is based on."""
 
     number: int
     title: str
@@ -39,11 +39,11 @@ class Source:
 
 
 Measure = Callable[[Sequence[Source]], list[int]]
-"""Tokens of each source as it will be shown."""
+"""Counts the tokens of each source as a prompt shows it."""
 
 
 def base_sources(context: Context, document: DocumentLookup) -> list[Source]:
-    """The passages, numbered as in the context."""
+    """Return the passages, numbered as in the context."""
     return [
         Source(number, passage.title, passage.headings, passage.text, tuple(_parts(passage, document)), passage.score)
         for number, passage in enumerate(context.passages, 1)
@@ -61,7 +61,7 @@ def _parts(passage: Passage, document: DocumentLookup) -> Iterator[tuple[Span, s
 
 
 def fit(sources: Sequence[Source], room: int, measure: Measure) -> list[Source]:
-    """The best sources that fit together, in the order given; one that is too long is skipped."""
+    """Select the best sources that fit together, in the order given. A source that is too long is skipped."""
     costs = measure(sources)
     kept: set[int] = set()
     for i in sorted(range(len(sources)), key=lambda i: -sources[i].score):
@@ -72,7 +72,7 @@ def fit(sources: Sequence[Source], room: int, measure: Measure) -> list[Source]:
 
 
 def long_sources(context: Context, document: DocumentLookup, room: int, measure: Measure) -> list[Source]:
-    """The documents of the passages, best first; whole if all of them fit together, else what stands around the passages."""
+    """Return the documents of the passages, best first: complete if all fit together, else the text around the passages."""
     documents = _retrieved_documents(context, document)
     whole = [_whole(number, retrieved) for number, retrieved in enumerate(documents, 1)]
     if sum(len(source.text) for source in whole) <= room * _REACH and sum(measure(whole)) <= room:
@@ -81,7 +81,7 @@ def long_sources(context: Context, document: DocumentLookup, room: int, measure:
 
 
 def each_long_source(context: Context, document: DocumentLookup, room: int, measure: Measure) -> list[Source]:
-    """The documents of the passages, for a model that reads them one by one: each may fill all the room."""
+    """Return the documents of the passages for a model that reads them one by one. Each may fill all the room."""
     sources: list[Source] = []
     for number, retrieved in enumerate(_retrieved_documents(context, document), 1):
         whole = _whole(number, retrieved)
@@ -91,7 +91,7 @@ def each_long_source(context: Context, document: DocumentLookup, room: int, meas
 
 
 def batches(sources: Sequence[Source], room: int, measure: Measure) -> list[list[Source]]:
-    """The sources divided among calls, in their order, each call filled as far as `room` allows."""
+    """Divide the sources among calls, in their order, filling each call up to `room` tokens."""
     groups: list[list[Source]] = []
     left = 0
     for source, cost in zip(sources, measure(sources), strict=True):
@@ -105,7 +105,7 @@ def batches(sources: Sequence[Source], room: int, measure: Measure) -> list[list
 
 @dataclass(frozen=True, slots=True)
 class _Retrieved:
-    """A document, and of each passage that was retrieved its score and its spans in this document, best first."""
+    """A document, with the score and spans of each of its retrieved passages, best first."""
 
     document: Document
     hits: tuple[tuple[float, tuple[Span, ...]], ...]
@@ -135,7 +135,7 @@ def _whole(number: int, retrieved: _Retrieved) -> Source:
 
 
 def _around(documents: Sequence[_Retrieved], room: int, measure: Measure) -> list[Source]:
-    """As much of the documents as fits: the passages, best first, then the sentences nearest to them until one does not fit."""
+    """Fill the room with the passages, best first, then with the nearest sentences until one does not fit."""
     taken: list[Span] = []
     passages = [hit for retrieved in documents for hit in retrieved.hits]
     for _, spans in sorted(passages, key=lambda p: -p[0]):
@@ -149,7 +149,7 @@ def _around(documents: Sequence[_Retrieved], room: int, measure: Measure) -> lis
 
 
 def _excerpts(documents: Sequence[_Retrieved], spans: Sequence[Span]) -> list[Source]:
-    """The text of the spans as one source for each document; spans with only white space between them are joined."""
+    """Make one source per document from the spans. Spans with only white space between them are joined."""
     sources = []
     for number, retrieved in enumerate(documents, 1):
         document = retrieved.document
@@ -162,7 +162,7 @@ def _excerpts(documents: Sequence[_Retrieved], spans: Sequence[Span]) -> list[So
 
 
 def _outwards(documents: Sequence[_Retrieved], taken: Sequence[Span], most: int) -> list[Span]:
-    """The sentences around the spans, nearest first, `most` characters of them."""
+    """List the sentences around the spans, nearest first, up to `most` characters."""
     distant: list[tuple[int, Span]] = []
     for retrieved in documents:
         document = retrieved.document
@@ -172,7 +172,7 @@ def _outwards(documents: Sequence[_Retrieved], taken: Sequence[Span], most: int)
         ):
             for left, right in split_sentences(document.text[start:end]):
                 sentence = Span(document.id, start + left, start + right)
-                # what the window cuts is no whole sentence
+                # skip sentences that the window cuts
                 if (left > 0 or start == 0) and (right < end - start or end == len(document.text)):
                     distant.append((min(_distance(sentence, hit) for hit in hits), sentence))
     nearest = [sentence for distance, sentence in sorted(distant, key=lambda s: s[0]) if distance >= 0]
@@ -181,5 +181,5 @@ def _outwards(documents: Sequence[_Retrieved], taken: Sequence[Span], most: int)
 
 
 def _distance(sentence: Span, hit: Span) -> int:
-    """Characters between them; -1 where the hit holds the sentence."""
+    """Count the characters between the spans. Return -1 if the hit contains the sentence."""
     return -1 if hit.contains(sentence) else max(0, hit.start - sentence.end, sentence.start - hit.end)

@@ -1,4 +1,4 @@
-"""A chat model at work on one answer: what it is asked, what fits into its window, what it costs, and the answer made of it."""
+"""The calls of a chat model for one answer: their prompts, the room in its window, their usage, and the answer."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from mergewise.protocols import ChatModel
 from mergewise.text.alignment import words
 from mergewise.types import Answer, Message, PromptTemplate, Reply, Step, Usage
 
-# The share of the window that is kept free, since tokens are seldom counted by the tokenizer of the model itself.
+# share of the window that stays free, because the token counter is seldom the model's own tokenizer
 _MARGIN = 0.05
 
 
 class ShownUnlessRefused:
-    """Shows an answer as it arrives. One that begins like a refusal is held back until it is known whether it is one.
+    """Display of a streamed answer that holds back a text that begins like a refusal.
 
-    So a refusal is shown as an answer says it, in whatever words the model put it. One that comes after other words cannot be
-    called back: it stays as the model put it.
+    A refusal is then shown in its standard words, whatever the model wrote. A refusal after other words stays as written, because
+    shown text cannot be taken back.
     """
 
     def __init__(self, refusals: Sequence[str], show: Show) -> None:
@@ -50,14 +50,17 @@ class ShownUnlessRefused:
             self._show("".join(self._held))
 
     def settle(self, text: str) -> None:
-        """The answer's text in the end, which is shown now where nothing is yet."""
+        """Show the final text of the answer, if nothing was shown yet."""
         if not self.has_begun:
             self.has_begun = True
             self._show(text)
 
 
 class AnswerWriter:
-    """The calls of one answer by a chat model. `code` stands in the lines around quotations, `document` reads each one once."""
+    """The calls of a chat model for one answer.
+
+    `code` marks the lines around quotations. `document` reads each document once.
+    """
 
     def __init__(self, request: Request, chat: ChatModel) -> None:
         self.chat = chat
@@ -68,7 +71,7 @@ class AnswerWriter:
         self.prompts = request.models.prompts
         self.code = code_for([self.question, self.context.text])
         self.window = int(self.chat.window * (1 - _MARGIN))
-        # what is written takes a quarter of a small window at most
+        # the reply may take at most a quarter of a small window
         self.limit = max(1, min(request.max_tokens, self.window // 4))
         refusals = (self.prompts.fill(prompts.REFUSAL), prompts.NOT_FOUND)
         self._shown = None if request.show is None else ShownUnlessRefused(refusals, request.show)
@@ -86,7 +89,7 @@ class AnswerWriter:
         return (await self._complete(messages, schema)).text
 
     def count_unread(self) -> None:
-        """Count a reply that could not be read."""
+        """Count an unreadable reply."""
         self._usages.append(Usage(unread=1))
 
     async def finish(
@@ -96,7 +99,7 @@ class AnswerWriter:
         notes: Notes | None = None,
         steps: Sequence[Step] = (),
     ) -> Answer:
-        """The last call, and the answer made of it: its marks become citations of the `sources` and `notes`."""
+        """Make the last call, and return the answer. Its marks become citations of the `sources` and `notes`."""
         notes = notes or Notes()
         citable = [*sources, *notes.sources]
         reply = await self._last(messages, frozenset(source.number for source in citable))
@@ -104,8 +107,7 @@ class AnswerWriter:
         text = cited.text.strip()
         if not text:
             raise ModelError(
-                f"{self.chat.spec} answered with nothing",
-                "a model that thinks first may need more tokens: raise --max-tokens",
+                f"empty answer from {self.chat.spec}", "raise --max-tokens: a reasoning model needs more tokens"
             )
         refusal = self.prompts.fill(prompts.REFUSAL)
         answered = not cited.refuses and words(text) != words(refusal)
@@ -129,12 +131,12 @@ class AnswerWriter:
         )
 
     def _own_prompts(self) -> list[Step]:
-        """The step that names prompts of the user's own."""
+        """Return the step that lists the user's own prompts."""
         own = [f"{name} {digest}" for name, digest in self.prompts.digests().items() if name in prompts.TEMPLATES]
-        return [Step("prompts", f"of one's own: {', '.join(own)}")] if own else []
+        return [Step("prompts", f"your own: {', '.join(own)}")] if own else []
 
     async def _last(self, messages: Sequence[Message], numbers: Collection[int]) -> Reply:
-        """The last reply, shown in pieces where they are wanted; a mark is shown once it is known to name a source."""
+        """Make the last call and show the pieces of its reply, if streaming. A mark is shown once its source is known."""
         if self._shown is None:
             return await self._complete(messages)
         shown = MarkFilter(numbers, self._shown.add)
@@ -154,9 +156,9 @@ class AnswerWriter:
         return reply
 
     def room(self, messages: Sequence[Message]) -> int:
-        """Tokens that are left beside these messages and what is written in answer to them."""
+        """Return the tokens left after these messages and the reply to them."""
         return self.window - self.limit - sum(self.count([message.text for message in messages]))
 
     def measure(self, sources: Sequence[Source]) -> list[int]:
-        """Tokens of each source as it is shown."""
+        """Count the tokens of each source as a prompt shows it."""
         return self.count([prompts.quoted_source(source, self.code) + "\n\n" for source in sources]) if sources else []

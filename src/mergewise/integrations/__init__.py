@@ -1,8 +1,8 @@
-"""mergewise inside other frameworks: a retriever for each, imported when it is asked for.
+"""Retrievers for other frameworks, each imported on first use.
 
     from mergewise.integrations import LangChainRetriever
 
-Raises MissingExtra, with the extra to install, where the framework is missing.
+Importing a retriever raises MissingExtra, with the command that installs the extra, if its framework is missing.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A component for Haystack (`pip install 'mergewise[haystack]'`)."""
+"""Component for Haystack. Needs the extra `haystack`."""
 
 from __future__ import annotations
 
@@ -20,13 +20,18 @@ except ImportError as error:
 
 @component
 class HaystackRetriever:
-    """One document a passage: `HaystackRetriever("my.index", budget=640)`. The options are those of `Index.context`.
+    """Retriever that returns a context's passages as documents: `HaystackRetriever("my.index", budget=640)`.
 
-    `index` is a directory, opened when the component is warmed up or first run, or an open `Index`. A pipeline is saved with the
-    directory alone: what else an index was opened with, such as an embedder of your own, is not. The meta of a document hold
-    those of its source, and `source`, `title`, `headings` and `spans`. With `top_k` the documents are so many at most.
+    The meta of a document hold the metadata of its source, and `source`, `title`, `headings` and `spans`. A saved pipeline
+    keeps only the index directory, not other arguments of `mergewise.open` such as your own embedder.
 
-    Raises what `mergewise.open` and `Index.context` raise.
+    Args:
+        index: An open `Index`, or a directory, which `warm_up` or the first `run` opens.
+        top_k: Maximum number of documents.
+        options: The options of `Index.context`.
+
+    Raises:
+        MergewiseError: as `mergewise.open` and `Index.context` do.
     """
 
     def __init__(self, index: str | os.PathLike[str] | Index, *, top_k: int | None = None, **options: Any) -> None:
@@ -39,29 +44,29 @@ class HaystackRetriever:
         self._opening = Lock()
 
     def warm_up(self) -> None:
-        """Open the index; of no effect where it is open."""
+        """Open the index, unless it is open already."""
         with self._opening:
             if self._index is None:
                 self._index = mergewise.open(self.directory, create=False)
 
     @component.output_types(documents=list[Document])
     def run(self, query: str, where: Any = None, top_k: int | None = None) -> dict[str, Any]:
-        """The passages of the query's context; `where` and `top_k` come before the component's own."""
+        """Return the passages of the query's context. `where` and `top_k` override the component's own."""
         return self._documents(self._open_index().context(query, **self._search(where)), top_k)
 
     @component.output_types(documents=list[Document])
     async def run_async(self, query: str, where: Any = None, top_k: int | None = None) -> dict[str, Any]:
-        """`run`, awaited."""
+        """Run asynchronously. See `run`."""
         return self._documents(await self._open_index().acontext(query, **self._search(where)), top_k)
 
     def to_dict(self) -> dict[str, Any]:
-        """The component as a saved pipeline keeps it."""
+        """Return the component in the form that a saved pipeline keeps."""
         saved: dict[str, Any] = default_to_dict(self, index=self.directory, **self._search(None), top_k=self.top_k)
         return saved
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> HaystackRetriever:
-        """The component of a saved pipeline."""
+        """Load the component of a saved pipeline."""
         made: HaystackRetriever = default_from_dict(cls, data)
         return made
 

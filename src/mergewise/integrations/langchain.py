@@ -1,4 +1,4 @@
-"""A retriever for LangChain (`pip install 'mergewise[langchain]'`)."""
+"""Retriever for LangChain. Needs the extra `langchain`."""
 
 from __future__ import annotations
 
@@ -26,16 +26,22 @@ _Options: Any = create_model(  # type: ignore[call-overload]
 
 
 class LangChainRetriever(_Options):
-    """One document a passage: `LangChainRetriever(index=mergewise.open("my.index"), budget=640)`.
+    """Retriever that returns a context's passages as documents.
 
-    The fields are the options of `Index.context`. The metadata of a document hold those of its source, and `source`, `title`,
-    `headings`, `score` and `spans`. Together the passages keep to the budget, in the order in which a context shows them; with
-    `k`, which a call may also name, they are `k` at most.
+        LangChainRetriever(index=mergewise.open("my.index"), budget=640)
 
-    Raises what `Index.context` raises.
+    The metadata of a document hold the metadata of its source, and `source`, `title`, `headings`, `score` and `spans`. The
+    passages together fit the budget and keep the order of the context.
+
+    Attributes:
+        index: An open `Index`. The other fields are the options of `Index.context`.
+        k: Maximum number of documents. A call may override it.
+
+    Raises:
+        MergewiseError: as `Index.context` does.
     """
 
-    # an `Index`, which pydantic would take to pieces, since it is a dataclass
+    # Any, because pydantic would take an `Index`, a dataclass, apart
     index: Any
     k: int | None = None
 
@@ -43,7 +49,7 @@ class LangChainRetriever(_Options):
     @classmethod
     def _is_index(cls, given: object) -> object:
         if not isinstance(given, Index):
-            raise ValueError("index is not what mergewise.open gives")
+            raise ValueError("invalid index: expected the result of mergewise.open")
         return given
 
     def _get_relevant_documents(

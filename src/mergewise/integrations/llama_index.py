@@ -1,4 +1,4 @@
-"""A retriever for LlamaIndex (`pip install 'mergewise[llama-index]'`)."""
+"""Retriever for LlamaIndex. Needs the extra `llama-index`."""
 
 from __future__ import annotations
 
@@ -16,24 +16,29 @@ try:
 except ImportError as error:
     raise MissingExtra("llama-index-core", "llama-index", error) from error
 
-# metadata that a model has no use for
+# metadata that is useless to a model
 _NOT_FOR_MODELS = ["spans", "source"]
 
 
 class LlamaIndexRetriever(BaseRetriever):
-    """One node a passage: `LlamaIndexRetriever(mergewise.open("my.index"), budget=640)`, with the options of `Index.context`.
+    """Retriever that returns a context's passages as nodes: `LlamaIndexRetriever(mergewise.open("my.index"), budget=640)`.
 
-    A node's text is the passage. Where it is one span of its document, `start_char_idx` and `end_char_idx` say which, exactly; a
-    passage of several spans has none, but all of them in `metadata["spans"]`. With `by_span` each span is a node of its own. The
-    nodes are of `similarity_top_k` passages at most, if that is given.
+    If a passage is one span of its document, its node has `start_char_idx` and `end_char_idx`. A passage of several spans
+    has them only in `metadata["spans"]`.
 
-    Raises what `Index.context` raises.
+    Args:
+        index: An open `Index`.
+        by_span: Return each span as a separate node.
+        similarity_top_k: Maximum number of passages.
+        options: The options of `Index.context`, and those of LlamaIndex's `BaseRetriever`, such as `callback_manager`.
+
+    Raises:
+        MergewiseError: as `Index.context` does.
     """
 
     def __init__(
         self, index: Index, *, by_span: bool = False, similarity_top_k: int | None = None, **options: Any
     ) -> None:
-        """`options` are those of `Index.context`, and of LlamaIndex's own base, such as `callback_manager`."""
         search = {name: options.pop(name) for name in QUERY_OPTIONS if name in options}
         super().__init__(**options)
         self._index = index
@@ -61,7 +66,7 @@ class LlamaIndexRetriever(BaseRetriever):
 
 
 def _node(passage: Passage, text: str, span: Span | None, metadata: Mapping[str, Any]) -> TextNode:
-    """A node of a whole passage, or of one span of it, which then has offsets."""
+    """Make the node of a whole passage, or of one of its spans, with offsets."""
     source = metadata.get("source") if span is None else span.doc_id
     own = {} if span is None else {"spans": [{"doc": span.doc_id, "start": span.start, "end": span.end}]}
     return TextNode(

@@ -1,4 +1,4 @@
-"""What all frameworks get of a passage, and what their retrievers take of the arguments of `Index.context`."""
+"""Metadata and ids of passages, and the options of `Index.context`, for all frameworks."""
 
 from __future__ import annotations
 
@@ -13,18 +13,23 @@ from mergewise.ranges import MOST_ROWS, Range, whole
 from mergewise.types import Context, Passage, Span
 
 QUERY_OPTIONS = {option.name: option for option in options_of(Query)}
-"""The options of `Index.context`, which retrievers take by the same names."""
+"""The options of `Index.context`. Retrievers accept the same names."""
 _MOST = Range(1, MOST_ROWS)
 
 
 def with_metadata(context: Context, index: Index, most: int | None = None) -> list[tuple[Passage, dict[str, Any]]]:
-    """Each passage with the metadata of its document, and `source`, `title`, `headings` and `spans` added.
-
-    Of more than `most` passages the best by their scores stay, in the order of the context. Raises UsageError for a number that
-    is none of passages.
+    """Pair each passage with the metadata of its document, plus `source`, `title`, `headings` and `spans`.
 
     The spans are `{"doc", "start", "end"}`, in characters of the document. A passage that was merged from several documents
-    has `source` and the metadata of none of them.
+    has neither `source` nor their metadata.
+
+    Args:
+        context: The context with the passages.
+        index: The index that assembled the context.
+        most: Maximum number of passages. The passages with the highest scores remain, in the order of the context.
+
+    Raises:
+        UsageError: if `most` is not a positive integer.
     """
     document = cache(index.store.reader().document)
     described: list[tuple[Passage, dict[str, Any]]] = []
@@ -49,7 +54,7 @@ def _best(passages: Sequence[Passage], most: int | None) -> Sequence[Passage]:
 
 
 def id_of(passage: Passage, span: Span | None = None) -> str:
-    """A name of the passage, or of one span of it, that stays the same as long as the text does."""
+    """Return an id of the passage, or of one of its spans. The id stays the same as long as the text does."""
     spans = passage.spans if span is None else (span,)
     places = ",".join(f"{one.doc_id}:{one.start}-{one.end}" for one in spans)
     return places if passage.verbatim else f"{places}#{blake2b(passage.text.encode(), digest_size=4).hexdigest()}"

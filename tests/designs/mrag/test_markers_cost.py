@@ -126,11 +126,11 @@ def test_estimate_counts_new_documents_and_documents_without_the_view(serve: Any
     assert json.loads(command(*index_words(folder, index, "--dry-run", "--json")))["documents"] == 2
     output = command(*index_words(folder, index, "--dry-run"))
     assert "2 documents: " in output and "cost" not in output and len(server.asked) == expected["calls"]
-    assert "a dry run" in command(*index_words(folder, index, "--dry-run", "--sync"))
+    assert "dry run, nothing changed" in command(*index_words(folder, index, "--dry-run", "--sync"))
 
 
 def test_dry_run_needs_a_model_or_sync(folder: Path, tmp_path: Path) -> None:
-    assert "--dry-run goes with" in command("index", folder, "--index", tmp_path / "i", "--dry-run", code=2)
+    assert "--dry-run requires" in command("index", folder, "--index", tmp_path / "i", "--dry-run", code=2)
 
 
 def test_info_reports_the_view(serve: Any, folder: Path, tmp_path: Path) -> None:

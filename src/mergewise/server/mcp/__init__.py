@@ -1,4 +1,4 @@
-"""The Model Context Protocol: the tools (`tools`), what they ask (`library`) and how their results read (`results`).
+"""The Model Context Protocol: the tools (`tools`), the libraries that they query (`library`) and their results (`results`).
 
-One set of tools serves an index by standard input and output (`stdio`) and the collections of the server by HTTP (`http`).
+The same tools serve an index over standard input and output (`library`) and the collections of the server over HTTP (`http`).
 """

@@ -1,4 +1,4 @@
-"""`/mcp`: the tools over HTTP, for the collections that the caller's token may read."""
+"""The endpoint `/mcp`: the tools over HTTP, for the collections that the caller's token may read."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ from mergewise.types import Document
 
 PATH = "/mcp"
 MOST_BYTES = 262_144
-# for a job that a tool waits for, and between two looks at it
-_WAIT_SECONDS, _LOOK_SECONDS = 20.0, 0.1
+# seconds that a tool waits for a job, and seconds between its checks
+_WAIT_SECONDS, _POLL_SECONDS = 20.0, 0.1
 
 
 class McpEndpoint:
-    """The tools at `/mcp`. `routes` go last into the application, whose lifespan is within `running()`."""
+    """The tools at `/mcp`. The application adds `routes` last, and runs its lifespan inside `running()`."""
 
     def __init__(self, service: Service) -> None:
         config = service.config
@@ -47,7 +47,7 @@ class McpEndpoint:
             return TokenLibrary(service, token_of(cast(Request, call.request_context.request)))
 
         self._server = mcp_server(library_for, writes=config.allow_writes_by_mcp)
-        # the guard has looked at Host and Origin before; without settings the SDK would look at them only on loopback
+        # the guard checks Host and Origin first; without these settings the SDK would check them only on loopback
         self.routes: list[BaseRoute] = self._server.streamable_http_app(
             streamable_http_path=PATH,
             stateless_http=True,
@@ -62,7 +62,7 @@ class McpEndpoint:
 
 
 def transport_security(config: ServerConfig) -> TransportSecuritySettings:
-    """The hosts and origins of the server, as the SDK checks them."""
+    """Return the server's hosts and origins in the form that the SDK checks."""
     hosts = sorted({form for host in config.hosts for form in (host, f"[{host}]" if ":" in host else host)})
     with_ports = [form for host in hosts for form in (host, f"{host}:*")]
     origins = [f"{scheme}://{host}" for scheme in ("http", "https") for host in with_ports]
@@ -72,7 +72,7 @@ def transport_security(config: ServerConfig) -> TransportSecuritySettings:
 
 @dataclass(frozen=True, slots=True)
 class TokenLibrary:
-    """The library of the collections that a token may read: it answers what `IndexLibrary` answers."""
+    """The collections that a token may read, with the methods of `IndexLibrary`."""
 
     service: Service
     token: Token
@@ -132,24 +132,24 @@ class TokenLibrary:
         return self.service.collections.get(name, self.token)
 
     def _writable(self, name: str) -> Collection:
-        """The collection, where the token may change it. A token with a condition changes nothing here."""
+        """Return the collection if the token may change it. A token with a filter may not change any."""
         collection = self._collection(name)
         if not self.token.may("write", name) or self.token.filter is not None:
-            raise HTTPProblem(403, "forbidden", "this needs a token with the scope write", "ask an admin for one")
+            raise HTTPProblem(403, "forbidden", "missing scope: write", "ask an admin for a token with this scope")
         return collection
 
     async def _done(
         self, kind: Any, collection: str, request: Mapping[str, Any], uploads: Sequence[Upload] = ()
     ) -> Job:
-        """The job, once it has ended, or as it is after a while. Raises HTTPProblem where it failed."""
+        """Enqueue a job and wait until it ends, up to `_WAIT_SECONDS`. Raises HTTPProblem if the job failed."""
         state = self.service.state
         enqueue = partial(state.enqueue, kind, collection, request, uploads=uploads, token=self.token.id)
         job = await in_thread(enqueue)
         last = monotonic() + _WAIT_SECONDS
         while not job.has_ended and monotonic() < last:
-            await asyncio.sleep(_LOOK_SECONDS)
-            looked_at: Job | None = await in_thread(partial(state.job, job.id))
-            job = looked_at or job
+            await asyncio.sleep(_POLL_SECONDS)
+            current: Job | None = await in_thread(partial(state.job, job.id))
+            job = current or job
         if job.state in ("failed", "cancelled"):
             error = job.error or {}
             raise HTTPProblem(

@@ -1,4 +1,4 @@
-"""The library of the tools that is a single index on this machine, and serving it by standard input and output."""
+"""The library of a single local index, served over standard input and output."""
 
 from __future__ import annotations
 
@@ -26,30 +26,30 @@ _SEPARATORS = re.compile(r"[^a-z0-9]+")
 
 @dataclass(frozen=True, slots=True)
 class IndexLibrary:
-    """The library that is one index: one collection. All but `collections` and `url` raise MergewiseError."""
+    """A library with one index as its only collection. All methods except `collections` and `url` raise MergewiseError."""
 
     index: Index
     name: str = "index"
     strategy: str = STRATEGY
 
     async def collections(self) -> Sequence[str]:
-        """Their names."""
+        """Return the names of the collections."""
         return [self.name]
 
     async def search(self, collection: str, query: str, most: int) -> Sequence[Json]:
-        """The best passages, as the native API sends them."""
+        """Return the best passages, in the form of the native API."""
         options = {"strategy": STRATEGY_OF_LEAVES, "parameters": leaf_parameters(most), "budget": LEAF_BUDGET}
         passages: Sequence[Json] = (await self.context(CollectionQuery(collection, query, options)))["passages"]
         return passages
 
     async def context(self, query: CollectionQuery) -> Json:
-        """The context, as the native API sends it."""
+        """Return the context, in the form of the native API."""
         context = await self.index.acontext(query.question, **self._options(query))
         locations = await in_thread(lambda: self.index.locations(context))
         return AnswerForms(locations).context(context)
 
     async def events(self, query: CollectionQuery) -> AsyncGenerator[QuestionEvent, None]:
-        """What happens to a question until its answer is there, as in `Questions.events`."""
+        """Yield the events of a question until its answer is complete, as `Questions.events` does."""
         prepared = await self.index.aprepare(query.question, **self._options(query))
         forms = AnswerForms(await in_thread(prepared.locations))
         yield QuestionEvent("context", forms.context(prepared.context))
@@ -62,7 +62,7 @@ class IndexLibrary:
         return {"strategy": self.strategy, **query.options}
 
     async def documents(self, collection: str, after: str | None, limit: int) -> Sequence[Json]:
-        """A page of them by id, those after the id `after`: {id, title, characters, ...}."""
+        """Return a page of documents sorted by id, after the id `after`: {id, title, characters, ...}."""
         found = await in_thread(lambda: self.index.documents(after=after, limit=limit))
         return [document_json(document) for document in found]
 
@@ -70,28 +70,28 @@ class IndexLibrary:
         try:
             return await in_thread(lambda: self.index.document(doc_id))
         except UsageError as error:
-            raise UsageError(error.message, "list_documents lists them") from None
+            raise UsageError(error.message, "call list_documents for the ids") from None
 
     async def add(self, collection: str, document: Document) -> str:
-        """Index the document, in place of one of the same id; what became of it, in a sentence."""
+        """Index the document, replacing one with the same id. Return a sentence about the result."""
         report = await in_thread(lambda: self.index.add(document))
         for failure in report.failed:
-            raise UsageError(f"the text was not indexed: {failure.reason}")
+            raise UsageError(f"text not indexed: {failure.reason}")
         return "The index holds this text already." if report.unchanged else "The text is indexed."
 
     async def remove(self, collection: str, doc_id: str) -> str:
-        """Remove the document; what became of it, in a sentence."""
+        """Remove the document. Return a sentence about the result."""
         if not await in_thread(lambda: self.index.remove([doc_id])):
-            raise UsageError(f"no document has the id {doc_id!r}", "list_documents lists them")
+            raise UsageError(f"unknown document: {doc_id!r}", "call list_documents for the ids")
         return "The document is removed."
 
     def url(self, collection: str, doc_id: str, start: int, end: int) -> str | None:
-        """Where a person can read this place, if there is a page for it."""
+        """Return the address of a page that shows this place to a person, if any."""
         return None
 
 
 def serve_index(index: Index, directory: Path, strategy: str, *, writes: bool = False) -> None:
-    """Answer by standard input and output, until the input ends. The log goes to standard error."""
+    """Serve the index over standard input and output until the input ends. The log goes to standard error."""
     from mergewise.server.mcp.tools import mcp_server
 
     library = IndexLibrary(index, collection_name(directory), strategy)
@@ -99,7 +99,7 @@ def serve_index(index: Index, directory: Path, strategy: str, *, writes: bool = 
 
 
 def collection_name(directory: Path) -> str:
-    """What the index is called: its directory's name, or that of the folder around a directory of the usual name."""
+    """Name the collection after its directory, or after the parent folder if the directory has the default name."""
     directory = directory.resolve()
     stem = directory.stem if directory.stem not in ("mergewise", "index") else directory.parent.name
     return _SEPARATORS.sub("-", stem.lower()).strip("-")[:63] or "index"

@@ -1,4 +1,4 @@
-"""Results of tools as texts: what documents say stands within a fence, and no result is longer than `MOST_TOKENS`."""
+"""Results of tools as texts. Texts of documents are fenced, and no result is longer than `MOST_TOKENS`."""
 
 from __future__ import annotations
 
@@ -17,34 +17,34 @@ from mergewise.types import Document
 Json: TypeAlias = Mapping[str, Any]
 
 MOST_TOKENS = 8000
-# of the warning, and of the note that says how to go on
+# tokens of the warning and of the final note
 _FRAME = 300
-# of the two lines around a quotation
+# tokens of the two lines around a quotation
 _LINES = 40
 ROOM = MOST_TOKENS - _FRAME
-# Characters of a token, at most, as far as texts are looked at.
+# maximum characters per token: longer texts are cut before their tokens are counted
 _REACH = 8
-# Characters within which the end of a line or of a word is looked for.
+# characters at the end in which a line or word end is searched
 _SEAM = 200
 _LONGEST_TITLE = 200
 
 
 @dataclass(frozen=True, slots=True)
 class Quoted:
-    """A text of others, and what it is called: the name is ours."""
+    """An untrusted text, with a name that we give it."""
 
     name: str
     text: str
 
 
 def fence_texts(texts: Sequence[Quoted], note: str = "") -> str:
-    """The texts, each between two lines with a code, below a warning; the note, which is ours, stands behind them."""
+    """Fence each text between two lines with a code, with a warning before the texts and our own note after them."""
     code = code_for([part for one in texts for part in (one.name, one.text)])
     return "\n\n".join([warning(code), *(quotation(one.name, one.text, code) for one in texts), *filter(None, [note])])
 
 
 def beginning(text: str, most: int) -> str:
-    """As much of the text as `most` tokens hold, up to the end of a line or word where one is near."""
+    """Cut the text to `most` tokens, at the end of a line or word if one is near."""
     kept = text[: _REACH * most]
     while (tokens := mw.count_tokens([kept])[0]) > most:
         kept = kept[: min(len(kept) - 1, len(kept) * most * 19 // (tokens * 20))]
@@ -55,7 +55,7 @@ def beginning(text: str, most: int) -> str:
 
 
 def first_that_fit(texts: Sequence[Quoted], most: int = ROOM) -> list[Quoted]:
-    """The texts from the first on that `most` tokens hold together; where not even the first fits, its beginning."""
+    """Return the first texts that fit into `most` tokens together, or the beginning of the first one if it does not fit."""
     kept: list[Quoted] = []
     left = most
     for one, tokens in zip(texts, mw.count_tokens([one.text for one in texts]), strict=True):
@@ -74,7 +74,7 @@ def short_title(title: str) -> str:
 
 
 def context_text(context: Json, collection: str) -> str:
-    """The passages, each with its mark, its headings and its place."""
+    """Write the passages, each with its mark, its headings and its place."""
     passages = [_quoted_passage(passage) for passage in context["passages"]]
     if not passages:
         return "No passage was found. Ask in other words, or see list_documents."
@@ -87,7 +87,7 @@ def context_text(context: Json, collection: str) -> str:
 
 
 def answer_text(answer: Json, collection: str) -> str:
-    """The answer with its marks, and the places that it cites."""
+    """Write the answer with its marks, and the places that it cites."""
     text = without_images(answer["answer"])
     said = beginning(text, ROOM - _LINES)
     cited = [_quoted_citation(citation) for citation in answer["citations"]]
@@ -109,19 +109,19 @@ def answer_text(answer: Json, collection: str) -> str:
 
 
 def document_part(document: Document, start: int, length: int, most: int = ROOM) -> tuple[str, int]:
-    """A part of a document that begins at `start`, as it stands there, and where it ends."""
+    """Return the text of a document from `start`, unchanged, and the offset of its end."""
     part = beginning(document.text[start : start + length], most)
     return part, start + len(part)
 
 
 def fitting_documents(documents: Sequence[Json]) -> int:
-    """How many of the documents, one at least, fit into a list."""
+    """Count the first documents that fit into a list, at least one."""
     costs = accumulate(tokens + 1 for tokens in mw.count_tokens([_document_line(document) for document in documents]))
     return max(1, sum(cost <= ROOM - _LINES for cost in costs))
 
 
 def documents_text(documents: Sequence[Json], collection: str, note: str) -> str:
-    """A line for each document."""
+    """Write one line per document."""
     lines = "\n".join(_document_line(document) for document in documents)
     return fence_texts([Quoted(f"documents of {collection}", lines)], note)
 
@@ -141,10 +141,10 @@ def _quoted_citation(citation: Json) -> Quoted:
 
 
 def place_line(place: Json) -> str:
-    """The headings of a passage or a citation, and where it stands, on one line."""
+    """Write the headings and the place of a passage or a citation on one line."""
     spans = [place["span"]] if "span" in place else place["spans"]
     if not spans:
-        # what a model wrote has no place
+        # a passage that a model wrote may have no place
         return on_one_line(heading_path("", place["headings"]))
     parts = [f"id {on_one_line(spans[0]['doc'])}", f"characters {spans[0]['start']} to {spans[-1]['end']}"]
     parts += [] if place["page"] is None else [f"page {place['page']}"]

@@ -1,7 +1,7 @@
-"""The tools: what they are called, what they take, and what they tell a model.
+"""The tools: their names, arguments and descriptions for a model.
 
-`search` and `fetch` take one text each and give JSON, as ChatGPT's connectors demand it; the others give text. A failure is a
-`ToolError`: the text of any other exception stays on the server.
+`search` and `fetch` take one text each and return JSON, as ChatGPT's connectors require; the other tools return text. A failure
+is a `ToolError`. The text of any other exception stays on the server.
 """
 
 from __future__ import annotations
@@ -66,13 +66,15 @@ PAGE = 100
 LONGEST_PART = 20_000
 LONGEST_RESOURCE = 200_000
 LONGEST_NEW_TEXT = 200_000
-# an id of 1,000 characters as a key, within an address
+# an id of 1,000 characters, encoded as a key in an address
 LONGEST_ID = 6_000
-# before the place that was found, so that a reader sees what leads to it
+# characters of text before a search result that `fetch` returns with it
 _LEAD = 1_000
 _EXCERPT_TOKENS = 500
-_LEAST = 20  # tokens of a text that is fetched, whatever its address takes
-_PIECES = 25  # of an answer, between two reports of progress
+# minimum tokens of a fetched text, however long its address is
+_LEAST = 20
+# pieces of an answer between two progress reports
+_PIECES = 25
 
 READS = ToolAnnotations(read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False)
 WRITES = ToolAnnotations(read_only_hint=False, destructive_hint=True, idempotent_hint=True, open_world_hint=False)
@@ -80,7 +82,7 @@ WRITES = ToolAnnotations(read_only_hint=False, destructive_hint=True, idempotent
 Tool = TypeVar("Tool", bound=Callable[..., Any])
 Library: TypeAlias = "IndexLibrary | TokenLibrary"
 LibraryFor: TypeAlias = "Callable[[Context[Any, Any]], Library]"
-"""The collections that the caller may read."""
+"""Returns the library of the collections that the caller may read."""
 
 SearchWords = Annotated[str, Field(min_length=1, max_length=8000, description="What to look for, in plain words.")]
 AskedQuestion = Annotated[str, Field(min_length=1, max_length=8000, description="The question, as a whole sentence.")]
@@ -92,7 +94,7 @@ DocumentName = Annotated[str, Field(min_length=1, max_length=LONGEST_ID, descrip
 
 @dataclass(frozen=True, slots=True)
 class DocumentPlace:
-    """A document of a collection, from a character on."""
+    """A place in a document of a collection: from `start`, in characters."""
 
     collection: str
     doc_id: str
@@ -107,7 +109,7 @@ class DocumentPlace:
 
 
 def parse_place(address: str) -> DocumentPlace | None:
-    """The place, or None for what is no such address. Raises HTTPProblem where the key is none."""
+    """Parse an address of a document. Return None for any other text. Raises HTTPProblem for an invalid key."""
     found = _ADDRESS.fullmatch(address.strip())
     if found is None:
         return None
@@ -138,8 +140,8 @@ class FetchedDocument(BaseModel):
 
 
 def mcp_server(library_for: LibraryFor, *, writes: bool = False) -> MCPServer[Any]:
-    """The server with its tools. With `writes` there are also the two that change a collection."""
-    with _log_as_it_is():
+    """Make the server with its tools. `writes` adds the two tools that change a collection."""
+    with _log_unchanged():
         server: MCPServer[Any] = MCPServer(
             "mergewise",
             title="mergewise",
@@ -164,8 +166,8 @@ def mcp_server(library_for: LibraryFor, *, writes: bool = False) -> MCPServer[An
 
 
 @contextmanager
-def _log_as_it_is() -> Iterator[None]:
-    """A server of the SDK sets up the log of the whole process: it stays as it was."""
+def _log_unchanged() -> Iterator[None]:
+    """Restore the root logger, which a server of the SDK configures for the whole process."""
     root = logging.getLogger()
     handlers, level = root.handlers[:], root.level
     try:
@@ -176,7 +178,7 @@ def _log_as_it_is() -> Iterator[None]:
 
 
 def with_options(record: type[Query]) -> Callable[[Tool], Tool]:
-    """Give a tool the options of a question as arguments. An argument that is left out is the collection's default."""
+    """Give a tool the options of a question as arguments. A missing argument takes the collection's default."""
 
     def decorate(tool: Tool) -> Tool:
         own = signature(tool, eval_str=True)
@@ -203,15 +205,15 @@ def _query(collection: str, question: str, options: Mapping[str, Any]) -> Collec
 
 @dataclass(frozen=True, slots=True)
 class Tools:
-    """The functions behind the tools. Their docstrings are what a model is told."""
+    """The functions behind the tools. Models read their docstrings: changing one changes a prompt."""
 
     library_for: LibraryFor
 
     @contextmanager
     def _library(self, ctx: Context[Any, Any], failure: type[Exception] = ToolError) -> Iterator[Library]:
-        """What the caller may read. What mergewise raises on purpose reaches the model with its hint, as a `failure`.
+        """Return the library that the caller may read. A MergewiseError reaches the model with its hint, as a `failure`.
 
-        The SDK hides the text of all else.
+        The SDK hides the text of other exceptions.
         """
         try:
             yield self.library_for(ctx)
@@ -228,7 +230,7 @@ class Tools:
             names = await library.collections()
             for name in names[:MOST_SEARCHED]:
                 found.append([(name, passage) for passage in await library.search(name, query, MOST_RESULTS)])
-        # scores of several collections cannot be compared: the best of each come in turn
+        # scores of different collections are not comparable: take the best results of each in turn
         ranked = [one for row in zip_longest(*found) for one in row if one is not None][:MOST_RESULTS]
         excerpts = [beginning(passage["text"], _EXCERPT_TOKENS) for _, passage in ranked]
         code = code_for(excerpts)
@@ -262,7 +264,7 @@ class Tools:
             tokens = mw.count_tokens([fetched.model_dump_json(indent=2)])[0]
             if tokens <= MOST_TOKENS or most < _LEAST:
                 return fetched
-            # the escapes of JSON cost tokens too
+            # JSON escapes also cost tokens
             most = most * MOST_TOKENS * 9 // (tokens * 10)
 
     @with_options(Query)
@@ -335,7 +337,7 @@ class Tools:
             document = await library.document(place.collection, place.doc_id)
         characters = len(document.text)
         if start > characters or (start == characters and characters):
-            raise ToolError(f"the document has {characters} characters: begin before its end")
+            raise ToolError(f"invalid start: {start} (the document has {characters} characters)")
         part, end = document_part(document, start, length)
         note = f"These are the characters {start} to {end} of {characters}. "
         note += f"To go on, call read_document with start {end}." if end < characters else "The document ends here."
@@ -369,20 +371,22 @@ class Tools:
 
 
 async def _collection_named(library: Library, name: str | None) -> str:
-    """The collection of this name, or the only one."""
+    """Return the name of the collection, or of the only one. Raises ToolError if it is unknown or missing."""
     names = await library.collections()
     if name is None and len(names) == 1:
         return names[0]
     if name is None or name not in names:
         listed = ", ".join(names) or "none"
         raise ToolError(
-            f"name a collection: {listed}" if name is None else f"there is no such collection; there are: {listed}"
+            f"missing collection (one of: {listed})"
+            if name is None
+            else f"unknown collection (expected one of: {listed})"
         )
     return name
 
 
 async def _place(library: Library, id: str, collection: str | None = None) -> DocumentPlace:
-    """The document that an id means: an address, or the id of a document in the collection."""
+    """Resolve an address, or the id of a document in the collection."""
     place = parse_place(id)
     name = await _collection_named(library, collection if place is None else place.collection)
     return DocumentPlace(name, id) if place is None else place
@@ -414,7 +418,7 @@ def _fetched_document(
 
 
 def _line_start(text: str, position: int) -> int:
-    """The beginning of the line around a position, or the position itself where the line is long."""
+    """Return the start of the line at a position, or the position itself if the line is long."""
     position = max(0, min(position, len(text)))
     start = text.rfind("\n", max(0, position - _LEAD), position) + 1
     return start if start else 0 if position <= _LEAD else position

@@ -1,4 +1,4 @@
-"""The native API below `/api/v1`, with health and metrics beside it."""
+"""The native API under `/api/v1`, with health and metrics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sessions of the page, tokens, models and settings."""
+"""Routes for sessions of the page, tokens, models and settings."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ SESSION_SECONDS = 30 * 86_400.0
 
 @router.post("/session", status_code=204, openapi_extra=OPEN)
 def open_session(form: SessionForm, request: Request, service: Server) -> Response:
-    """Trade a token for the page's cookie, which scripts cannot read."""
+    """Exchange a token for the page's cookie, which scripts cannot read."""
     token = service.state.authenticate(form.token)
     if token is None:
-        raise HTTPProblem(401, "unauthorized", "this token does not stand", "ask an admin for one")
+        raise HTTPProblem(401, "unauthorized", "invalid token", "ask an admin for a token")
     response = Response(status_code=204)
     response.set_cookie(
         COOKIE,
@@ -54,21 +54,21 @@ def close_session(request: Request, service: Server) -> Response:
 
 @router.get("/tokens", response_model=page_of(TOKEN), openapi_extra=ADMIN)
 def list_tokens(service: Server, limit: Limit = 50, cursor: Cursor = None) -> dict[str, Any]:
-    """All tokens, without their secrets."""
+    """List all tokens, without their secrets."""
     tokens = sorted(service.state.tokens(), key=lambda token: token.id)
     return page_behind(tokens, cursor, limit, lambda token: token.id, lambda token: token.as_dict())
 
 
 @router.post("/tokens", status_code=201, response_model=NEW_TOKEN, openapi_extra=ADMIN)
 def make_token(form: TokenForm, service: Server) -> dict[str, Any]:
-    """A new token. Its secret is told this once."""
+    """Create a token. Only this response contains its secret."""
     token, secret = service.state.add_token(**form.model_dump())
     return {**token.as_dict(), "secret": secret}
 
 
 @router.delete("/tokens/{id}", status_code=204, openapi_extra=ADMIN)
 def remove_token(id: str, service: Server) -> Response:
-    """Remove a token, and the sessions that it opened."""
+    """Remove a token and its sessions."""
     if not service.state.remove_token(id):
         raise unknown("token")
     return Response(status_code=204)
@@ -76,7 +76,7 @@ def remove_token(id: str, service: Server) -> Response:
 
 @router.get("/models", openapi_extra=READ)
 def list_models(service: Server, token: Caller) -> dict[str, list[dict[str, Any]]]:
-    """The models of the configuration by name, and the strategies and modes that there are. Admins are told what is behind."""
+    """List the configured models by name, the strategies and the modes. Admins also see the specs of the models."""
     config, is_admin = service.config, token.may("admin")
     shipped = [{"name": name} for name in sorted(SHIPPED_EMBEDDERS)]
     return {
@@ -105,7 +105,7 @@ def _model_entries(models: Mapping[str, ModelConfig], is_admin: bool) -> list[di
 
 @router.get("/settings", openapi_extra=ADMIN)
 def get_settings(service: Server) -> dict[str, Any]:
-    """The settings that the server was started with, without keys and paths."""
+    """Return the settings that the server started with, without keys and paths."""
     config = service.config
     return {
         "version": mw.__version__,

@@ -1,4 +1,4 @@
-"""Documents of a collection: listed, read, sent, described and removed."""
+"""Routes that list, read, add, describe and remove documents of a collection."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ IdempotencyKey = Annotated[str | None, Header(alias="Idempotency-Key", max_lengt
 _LONGEST_TEXT = 200_000
 _SHOWN = 200
 _CHUNK = 1 << 20
-# of a body that is read by hand, FastAPI knows no component
+# FastAPI makes no schema component of a body that it does not parse itself
 _DOCUMENT = DocumentForm.model_json_schema()
 _DOCUMENTS = DocumentsForm.model_json_schema()
 _INLINE = {
@@ -92,11 +92,11 @@ def list_documents(
     limit: Limit = 50,
     cursor: Cursor = None,
 ) -> dict[str, Any]:
-    """The documents by id, with those that wait, are being indexed or failed."""
+    """List the documents by id, including waiting, indexing and failed ones."""
     collection = service.collections.get(c, token)
     after, found = cursor_position(cursor), list[dict[str, Any]]()
     allowed = None if token.filter is None else collection.ids_within(token.filter)
-    # most documents are indexed: the others are not looked for among them
+    # most documents are indexed: look up the others separately
     rows_behind = _merged if status is None or "indexed" in status else partial(_others, statuses=status)
     while len(found) <= limit:
         rows, after = rows_behind(service, collection, prefix, after, limit + 1)
@@ -113,14 +113,14 @@ def list_documents(
 def _merged(
     service: Service, collection: Collection, prefix: str, after: str | None, limit: int
 ) -> tuple[list[dict[str, Any]], str | None]:
-    """The next documents of index and state together, by id, and behind which one to go on; None at the end."""
+    """Return the next documents of the index and the state, by id, and the id to continue after (None at the end)."""
     infos = collection.index.documents(prefix, after=after, limit=limit) if collection.is_made else []
     states = service.state.document_states(collection.name, prefix=prefix, after=after, limit=limit)
     ends = [rows[-1].id for rows in (infos, states) if len(rows) == limit]
     last = min(ends) if ends else None
     indexed = {info.id: info for info in infos if last is None or info.id <= last}
     known = {state.id: state for state in states if last is None or state.id <= last}
-    # what was indexed and is no more there has been removed
+    # a document that was indexed and is not in the index has been removed
     ids = sorted({*indexed, *(id for id, state in known.items() if state.status != "indexed")})
     return [_row(id, indexed.get(id), known.get(id)) for id in ids], last
 
@@ -133,14 +133,14 @@ def _others(
     limit: int,
     statuses: Sequence[DocumentStatus],
 ) -> tuple[list[dict[str, Any]], str | None]:
-    """The next documents that wait, are being indexed or failed."""
+    """Return the next documents that wait, are being indexed or failed."""
     states = service.state.document_states(collection.name, prefix=prefix, statuses=statuses, after=after, limit=limit)
     rows = [_row(state.id, _indexed(collection, state.id), state) for state in states]
     return rows, states[-1].id if len(states) == limit else None
 
 
 def _indexed(collection: Collection, doc_id: str) -> DocumentInfo | None:
-    """What the index knows of a document."""
+    """Return the index's entry of a document, if any."""
     found = collection.index.documents(doc_id, limit=1) if collection.is_made else []
     return found[0] if found and found[0].id == doc_id else None
 
@@ -161,7 +161,7 @@ def _row(doc_id: str, info: DocumentInfo | None, state: DocumentState | None) ->
 
 @router.get("/documents/{key}", response_model=OUTLINED_DOCUMENT, openapi_extra=READ)
 def get_document(c: Name, key: Key, service: Server, token: Caller) -> dict[str, Any]:
-    """A document with its outline and pages; of one that is not indexed, what is known so far."""
+    """Return a document with its outline and pages, as far as they are known."""
     collection, doc_id, info, state = _known(service, token, c, key)
     document = None if info is None else collection.index.document(doc_id)
     return {
@@ -173,7 +173,7 @@ def get_document(c: Name, key: Key, service: Server, token: Caller) -> dict[str,
 
 
 def _outline(document: Document | None) -> Sequence[Heading]:
-    """The headings; where nobody gave them, those that the document was indexed by."""
+    """Return the given headings, else those found in the text by indexing."""
     if document is None:
         return ()
     return markdown_headings(document.text) if document.outline is None else document.outline
@@ -182,9 +182,9 @@ def _outline(document: Document | None) -> Sequence[Heading]:
 def _known(
     service: Service, token: Token, c: str, key: str
 ) -> tuple[Collection, str, DocumentInfo | None, DocumentState | None]:
-    """A document: its collection, its id, and what the index and the state know of it.
+    """Look up a document: its collection, its id, and its entries in the index and in the state.
 
-    Raises HTTPProblem 404 where neither knows it, or the token may not know of it.
+    Raises HTTPProblem 404 if neither has an entry, or if the token may not see it.
     """
     collection, doc_id = service.collections.get(c, token), id_of(key)
     if token.filter is not None and doc_id not in collection.ids_within(token.filter):
@@ -205,10 +205,10 @@ def get_text(
     start: Annotated[int, Query(ge=0, le=10**12)] = 0,
     end: Annotated[int | None, Query(ge=0, le=10**12)] = None,
 ) -> dict[str, Any]:
-    """The text of a document from `start` to `end`, in code points, at most 200,000 of them."""
+    """Return the text of a document from `start` to `end`, in code points, at most 200,000."""
     collection, doc_id, info, _ = _known(service, token, c, key)
     if info is None:
-        raise HTTPProblem(409, "not-indexed", "the document is not indexed yet", "look at its job")
+        raise HTTPProblem(409, "not-indexed", "document not indexed yet", "check its job")
     text = collection.index.document(doc_id).text
     start = min(start, len(text))
     end = max(start, min(len(text) if end is None else end, start + _LONGEST_TEXT, len(text)))
@@ -217,13 +217,13 @@ def get_text(
 
 @router.get("/documents/{key}/original", openapi_extra=READ, response_class=FileResponse)
 def get_original(c: Name, key: Key, service: Server, token: Caller) -> FileResponse:
-    """The bytes that were sent, to be saved: no browser shows them here."""
+    """Download the original bytes. A browser saves them and does not show them."""
     collection, doc_id, _, state = _known(service, token, c, key)
     if state is None or state.blob is None or state.is_document:
-        raise unknown("original", "it was sent as text, or read from a folder")
+        raise unknown("original", "originals exist only for uploaded files")
     path = blob_path(collection.blobs, state.blob)
     if not path.is_file():
-        raise unknown("original", "its bytes are gone")
+        raise unknown("original", "its bytes were deleted")
     headers = {"Content-Security-Policy": "sandbox; default-src 'none'"}
     name = (state.name or doc_id).rpartition("/")[2] or "document"
     return FileResponse(path, headers=headers, media_type="application/octet-stream", filename=name)
@@ -233,7 +233,7 @@ def get_original(c: Name, key: Key, service: Server, token: Caller) -> FileRespo
 async def add_documents(
     c: Name, request: Request, service: Server, token: Caller, idempotency_key: IdempotencyKey = None
 ) -> dict[str, Any]:
-    """Files as `multipart/form-data` (`files`, and `options` as JSON), or texts as JSON, to be indexed soon."""
+    """Add files as `multipart/form-data` (`files`, and `options` as JSON) or texts as JSON. A job indexes them."""
     collection = service.collections.get(c, token)
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind == "application/json":
@@ -243,7 +243,9 @@ async def add_documents(
     elif kind == "multipart/form-data":
         uploads, on_conflict = await _files(service, collection, request)
     else:
-        raise HTTPProblem(415, "unsupported-media-type", "documents come as files or as JSON", "multipart/form-data")
+        raise HTTPProblem(
+            415, "unsupported-media-type", "unsupported media type", "send multipart/form-data or application/json"
+        )
     _check_distinct(uploads)
     job = await in_thread(
         partial(_enqueue, service, token, "add", c, {"on_conflict": on_conflict}, uploads, idempotency_key)
@@ -267,18 +269,22 @@ async def _files(service: Service, collection: Collection, request: Request) -> 
     limits = service.config.limits
     async with request.form(max_files=limits.files, max_fields=10, max_part_size=limits.part_bytes) as form:
         if unknown_parts := sorted({*form} - {"files", "options"}):
-            raise invalid(f"/{unknown_parts[0]}", "there is no such part", "`files` and `options`")
+            raise invalid(f"/{unknown_parts[0]}", "unknown part", "send the parts `files` and `options`")
         files = [part for part in form.getlist("files") if isinstance(part, UploadFile)]
         if not files or len(files) != len(form.getlist("files")):
-            raise invalid("/files", "no file was sent, or one without a name", "send parts `files` with file names")
-        said = form.get("options", "{}")
-        options = validated(UploadOptions, said.encode() if isinstance(said, str) else await said.read(), ("options",))
+            raise invalid("/files", "missing file or file name", "send parts `files` with file names")
+        sent = form.get("options", "{}")
+        options = validated(UploadOptions, sent.encode() if isinstance(sent, str) else await sent.read(), ("options",))
         names = [_label(file.filename or "") for file in files]
         ids = options.ids or [None] * len(files)
         metadata = options.metadata if isinstance(options.metadata, list) else [options.metadata] * len(files)
         for field, given in (("ids", ids), ("metadata", metadata)):
             if len(given) != len(files):
-                raise invalid(f"/options/{field}", "there is not one for each file", "as many as files, in their order")
+                raise invalid(
+                    f"/options/{field}",
+                    f"{len(given)} entries for {len(files)} files",
+                    "give one per file, in their order",
+                )
         uploads = []
         for file, name, doc_id, own in zip(files, names, ids, metadata, strict=True):
             blob = await receive(service.config.spool, collection.blobs, chunks_of(file))
@@ -295,16 +301,16 @@ async def chunks_of(file: UploadFile) -> AsyncIterator[bytes]:
 
 
 def _label(name: str) -> str:
-    """A file's name as a label, also where a folder was sent: never a path. Raises HTTPProblem 422 for what is none."""
+    """Make a label of a file's name or relative path, never a usable path. Raises HTTPProblem 422 for an invalid name."""
     parts = [part for part in name.replace("\\", "/").split("/") if part not in ("", ".", "..")]
     label = "/".join(parts)
     if not label or len(label) > 1000 or any(ord(character) < 32 or character == "\x7f" for character in label):
-        raise invalid("/files", "a file has no name that can be shown", "send its file name")
+        raise invalid("/files", "invalid file name", "send a printable name of up to 1,000 characters")
     return label
 
 
-def _media_type(said: str | None) -> str | None:
-    kind = (said or "").partition(";")[0].strip().lower()
+def _media_type(header: str | None) -> str | None:
+    kind = (header or "").partition(";")[0].strip().lower()
     return kind if 0 < len(kind) <= 100 and kind.isascii() and kind.isprintable() else None
 
 
@@ -312,7 +318,7 @@ def _check_distinct(uploads: Sequence[Upload]) -> None:
     ids = [upload.id for upload in uploads]
     if len(set(ids)) < len(ids):
         twice = next(id for id in ids if ids.count(id) > 1)
-        raise invalid("/documents", f"two documents have the id {twice[:200]!r}", "give each its own")
+        raise invalid("/documents", f"duplicate id: {twice[:200]!r}", "give each document its own id")
 
 
 def _enqueue(
@@ -324,7 +330,7 @@ def _enqueue(
     uploads: Sequence[Upload] = (),
     idempotency_key: str | None = None,
 ) -> Job:
-    """A job, which is the one that there is where the client sends the same again."""
+    """Enqueue a job. A repeated request with the same idempotency key gets the existing job."""
     same = json.dumps([kind, collection, request, [asdict(upload) for upload in uploads]], sort_keys=True)
     key = None if idempotency_key is None else (f"{token.id}:{idempotency_key}", sha256(same.encode()).hexdigest())
     return service.state.enqueue(kind, collection, request, uploads=uploads, token=token.id, idempotency=key)
@@ -353,7 +359,7 @@ async def put_document(
     content_disposition: Annotated[str | None, Header(max_length=2000)] = None,
     idempotency_key: IdempotencyKey = None,
 ) -> dict[str, Any]:
-    """The body as the document of this id. The name in `Content-Disposition` says its format; without one, the id does."""
+    """Add the body as the document of this id. The name in `Content-Disposition`, else the id, determines the format."""
     collection = service.collections.get(c, token)
     doc_id = _valid_id(key)
     name = _label(_file_name(content_disposition) or doc_id)
@@ -367,7 +373,7 @@ async def put_document(
 def _valid_id(key: str) -> str:
     doc_id = id_of(key)
     if not 0 < len(doc_id) <= 1000:
-        raise invalid("key", "an id has 1 to 1,000 characters")
+        raise invalid("key", "invalid id (expected 1 to 1,000 characters)")
     return doc_id
 
 
@@ -379,7 +385,7 @@ def _file_name(disposition: str | None) -> str:
 
 @router.patch("/documents/{key}", status_code=202, response_model=STARTED, openapi_extra=WRITE)
 def describe_document(c: Name, key: Key, form: MetadataForm, service: Server, token: Caller) -> dict[str, Any]:
-    """Other metadata for a document: those that are named; the others stay."""
+    """Change the given metadata of a document. Other metadata stay."""
     _, doc_id, _, _ = _known(service, token, c, key)
     job = _enqueue(service, token, "metadata", c, {"id": doc_id, "metadata": form.metadata})
     return {"job": job.as_dict()}
@@ -387,19 +393,19 @@ def describe_document(c: Name, key: Key, form: MetadataForm, service: Server, to
 
 @router.delete("/documents/{key}", status_code=202, response_model=STARTED, openapi_extra=WRITE)
 def remove_document(c: Name, key: Key, service: Server, token: Caller) -> dict[str, Any]:
-    """Remove a document, whatever its state."""
+    """Remove a document in any state."""
     _, doc_id, _, _ = _known(service, token, c, key)
     return {"job": _enqueue(service, token, "remove", c, {"ids": [doc_id]}).as_dict()}
 
 
 @router.post("/documents:remove", status_code=202, response_model=REMOVAL, openapi_extra=WRITE)
 def remove_documents(c: Name, form: RemoveForm, service: Server, token: Caller) -> dict[str, Any]:
-    """Remove documents by their ids, by how their ids begin, or by a filter; with `dry_run` they are only told."""
+    """Remove documents by ids, by a prefix of their ids, or by a filter. `dry_run` only lists them."""
     collection = service.collections.get(c, token)
     named = {"ids": form.ids, "prefix": form.prefix, "filter": form.filter}
     request = {name: value for name, value in named.items() if value is not None}
     if len(request) != 1:
-        raise invalid("", "name exactly one of ids, prefix and filter")
+        raise invalid("", "expected exactly one of ids, prefix and filter")
     ids = _named_ids(service, collection, form)
     if token.filter is not None:
         allowed = collection.ids_within(token.filter)
@@ -411,7 +417,7 @@ def remove_documents(c: Name, form: RemoveForm, service: Server, token: Caller) 
 
 
 def _named_ids(service: Service, collection: Collection, form: RemoveForm) -> list[str]:
-    """The documents that a removal means, of the index and of those that wait."""
+    """Resolve a removal to ids of indexed and waiting documents."""
     waiting = [state.id for state in service.state.document_states(collection.name) if state.status != "indexed"]
     if form.filter is not None:
         return sorted(collection.ids_within(form.filter))

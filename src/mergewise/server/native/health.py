@@ -1,4 +1,4 @@
-"""Whether the server lives and is ready, and its metrics."""
+"""Routes for liveness, readiness and metrics."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from mergewise.server.routing import ADMIN, OPEN, ScopedRoute, Server, Service
 
 router = APIRouter(tags=["health"], route_class=ScopedRoute)
 
-# Seconds for which a server that was ready is taken to be so still: anybody may ask.
+# seconds that a positive check is reused, because anybody may request it
 _READY_SECONDS = 1.0
 
 
 @router.get("/livez", response_model=HEALTH, openapi_extra=OPEN)
 def live() -> dict[str, Any]:
-    """The worker answers."""
+    """Report that the worker answers."""
     return {"status": "alive"}
 
 
 @router.get("/readyz", response_model=HEALTH, openapi_extra=OPEN)
 def ready(service: Server) -> dict[str, Any]:
-    """The state can be written, the writer lives, and the indexes open."""
+    """Check that the state is writable, the writer is alive, and the indexes open."""
     if service.state.draining.is_set():
-        raise _not_ready("the server is ending")
+        raise _not_ready("server is shutting down")
     if time.monotonic() - service.was_ready > _READY_SECONDS:
         _check(service)
         service.was_ready = time.monotonic()
@@ -39,15 +39,15 @@ def _check(service: Service) -> None:
     try:
         service.state.check_writable()
     except MergewiseError:
-        raise _not_ready("the state cannot be written") from None
+        raise _not_ready("state not writable") from None
     if not service.state.writer_is_alive():
-        raise _not_ready("the writer does not live")
+        raise _not_ready("writer not running")
     for collection in service.collections.all():
         try:
             if collection.is_made:
                 assert collection.index.snapshot
         except MergewiseError:
-            raise _not_ready("an index cannot be opened") from None
+            raise _not_ready("cannot open an index") from None
 
 
 def _not_ready(why: str) -> HTTPProblem:
@@ -56,5 +56,5 @@ def _not_ready(why: str) -> HTTPProblem:
 
 @router.get("/metrics", openapi_extra=ADMIN, response_class=Response)
 def metrics(service: Server) -> Response:
-    """The metrics of all workers, as Prometheus reads them."""
+    """Return the metrics of all workers, in Prometheus format."""
     return Response(service.metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")

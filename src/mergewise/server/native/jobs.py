@@ -1,4 +1,4 @@
-"""Jobs of collections: begun, watched, cancelled; and what evaluations found."""
+"""Routes that start, watch and cancel jobs of collections, and return the results of evaluations."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from mergewise.server.records import Job, JobState, Token
 from mergewise.server.routing import READ, WRITE, Caller, ScopedRoute, Server, Service
 from mergewise.server.streams import EventStream
 
-# the page itself names its scripts by their hashes
+# the page has its own policy with the hashes of its scripts
 _PAGE_POLICY = (
     "sandbox allow-scripts; default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
 )
@@ -32,13 +32,13 @@ JobId = Annotated[str, Path(max_length=100)]
 _EVENTS: dict[int | str, dict[str, Any]] = {
     200: {"description": "An event `job` for each change", "content": {"text/event-stream": {}}}
 }
-# Seconds between two looks at a job that is watched.
-_LOOK = 0.25
+# seconds between two checks of a watched job
+_POLL_SECONDS = 0.25
 
 
 @router.post("/collections/{c}/jobs", status_code=202, response_model=STARTED | ESTIMATE, openapi_extra=WRITE)
 async def start_job(c: Name, form: JobForm, service: Server, token: Caller) -> dict[str, Any]:
-    """Work on the whole collection; with `dry_run` what it would do, and nothing is done."""
+    """Start a job on the whole collection. `dry_run` only estimates its work."""
     collection = service.collections.get(c, token)
     _check_request(service, collection, form)
     if form.dry_run:
@@ -48,17 +48,17 @@ async def start_job(c: Name, form: JobForm, service: Server, token: Caller) -> d
 
 
 def _check_request(service: Service, collection: Collection, form: JobForm) -> None:
-    """Raises HTTPProblem 422 where the kind cannot use the request."""
+    """Check that the request fits the kind of job. Raises HTTPProblem 422."""
     if form.kind == "add_view" and form.request.get("view") not in mw.VIEWS:
-        raise invalid("/request/view", "there is no such view", f"one of: {', '.join(mw.VIEWS)}")
+        raise invalid("/request/view", "unknown view", f"one of: {', '.join(mw.VIEWS)}")
     if form.kind == "evaluate" and not form.request.get("questions"):
-        raise invalid("/request/questions", "there are no questions", "a list of {question, answers}")
+        raise invalid("/request/questions", "missing questions", "send a list of {question, answers}")
     if form.kind == "sync" and not _folders(service, collection, form):
-        raise invalid("/kind", "the configuration names no such folder for this collection", "name it in serve.toml")
+        raise invalid("/kind", "no configured folder to sync in this collection", "add the folder to serve.toml")
 
 
 def _folders(service: Service, collection: Collection, form: JobForm) -> list[str]:
-    """The folders of a sync: all that the configuration names, or those of them that are asked for."""
+    """Return the folders to sync: all configured ones, or the ones in the request."""
     configured = service.config.collections.get(collection.name)
     folders = [str(folder) for folder in configured.folders] if configured else []
     wanted = form.request.get("folders")
@@ -85,10 +85,10 @@ def list_jobs(
     limit: Limit = 50,
     cursor: Cursor = None,
 ) -> dict[str, Any]:
-    """The jobs of all collections that the token may know of, or of one; the newest first."""
+    """List the jobs of one collection, or of all that the token may see, newest first."""
     position = cursor_position(cursor)
     if position is not None and not position.isdecimal():
-        raise invalid("cursor", "this cursor is none that a list gave", "begin without one")
+        raise invalid("cursor", "invalid cursor", "start without a cursor")
     names = None if token.collections is None else set(token.collections)
     if collection is not None:
         names = {collection} if knows_of(token, collection) else set()
@@ -103,7 +103,7 @@ def list_jobs(
 
 
 def _job(service: Service, id: str, token: Token) -> Job:
-    """The job. Raises HTTPProblem 404 where there is none, or the token may not know of its collection."""
+    """Return the job. Raises HTTPProblem 404 if it does not exist, or if the token may not see its collection."""
     job = service.state.job(id)
     if job is None or not knows_of(token, job.collection):
         raise unknown("job")
@@ -112,20 +112,20 @@ def _job(service: Service, id: str, token: Token) -> Job:
 
 @router.get("/jobs/{id}", response_model=JOB, openapi_extra=READ)
 def get_job(id: JobId, service: Server, token: Caller) -> dict[str, Any]:
-    """A job as it is now."""
+    """Return the current state of a job."""
     return _job(service, id, token).as_dict()
 
 
 @router.post("/jobs/{id}/cancel", response_model=JOB, openapi_extra=WRITE)
 def cancel_job(id: JobId, service: Server, token: Caller) -> dict[str, Any]:
-    """Cancel a job. Batches that are finished stay."""
+    """Cancel a job. Finished batches stay."""
     _job(service, id, token)
     return (service.state.cancel(id) or _job(service, id, token)).as_dict()
 
 
 @router.post("/jobs/{id}/retry", response_model=JOB, openapi_extra=WRITE)
 def retry_job(id: JobId, service: Server, token: Caller) -> dict[str, Any]:
-    """Queue a job once more that failed or was cancelled."""
+    """Queue a failed or cancelled job again."""
     _job(service, id, token)
     return (service.state.retry(id) or _job(service, id, token)).as_dict()
 
@@ -138,28 +138,28 @@ async def watch_job(
     token: Caller,
     last_event_id: Annotated[int | None, Header(ge=0, le=2**62)] = None,
 ) -> Response:
-    """An event `job` for each change of a job until it ends; behind `Last-Event-ID`, where it is said."""
+    """Stream an event `job` for each change of a job until it ends, starting after `Last-Event-ID`."""
     _job(service, id, token)
 
     async def events() -> AsyncGenerator[bytes, None]:
         after = last_event_id or 0
         while True:
-            # the job first: of one that has ended, all events are there then
+            # read the job before its events: if it has ended, all of its events exist by then
             job = service.state.job(id)
             for event in service.state.events(id, after):
                 after = event.number
                 yield event_bytes("job", event.job, event.number)
             if job is None or job.has_ended:
                 return
-            await asyncio.sleep(_LOOK)
+            await asyncio.sleep(_POLL_SECONDS)
 
-    # nothing may happen for long, so that the stream begins without an event
+    # do not wait for a first event, because the next one may take long
     return EventStream(events(), failure_event(request), service.ending)
 
 
 @router.get("/collections/{c}/evaluations/{id}", response_model=EVALUATION, openapi_extra=READ)
 def get_evaluation(c: Name, id: JobId, service: Server, token: Caller) -> dict[str, Any]:
-    """What an evaluation found: its rows, question by question, and the report of them. `id` is that of its job."""
+    """Return the rows of an evaluation, question by question, and its report. `id` is the id of its job."""
     job = _evaluation(service, c, id, token)
     found = dict(job.report or {})
     return {"id": id, "state": job.state, "rows": list(found.get("rows") or []), "report": found.get("report")}
@@ -167,10 +167,10 @@ def get_evaluation(c: Name, id: JobId, service: Server, token: Caller) -> dict[s
 
 @router.get("/collections/{c}/evaluations/{id}/page", openapi_extra=READ)
 def get_evaluation_page(c: Name, id: JobId, service: Server, token: Caller) -> Response:
-    """The report of an evaluation as a page of its own."""
+    """Return the report of an evaluation as an HTML page."""
     found = _evaluation(service, c, id, token).report or {}
     if not found.get("page"):
-        raise unknown("page", "the evaluation has not ended")
+        raise unknown("page", "wait until the evaluation ends")
     return Response(found["page"], media_type="text/html", headers={"Content-Security-Policy": _PAGE_POLICY})
 
 

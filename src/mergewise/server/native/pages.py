@@ -1,4 +1,4 @@
-"""Lists in pages: a limit, and an opaque cursor that says where the next page begins."""
+"""Pagination of lists, with a limit and an opaque cursor of the next page."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ Cursor = Annotated[str | None, Query(max_length=6000)]
 
 
 def cursor_position(cursor: str | None) -> str | None:
-    """Where the page begins. Raises HTTPProblem 422 for a cursor that this server did not give."""
+    """Decode a cursor into the position before the page. Raises HTTPProblem 422 for an invalid cursor."""
     if cursor is None:
         return None
     try:
         return id_of(cursor)
     except HTTPProblem:
-        raise invalid("cursor", "this cursor is none that a list gave", "begin without one") from None
+        raise invalid("cursor", "invalid cursor", "start without a cursor") from None
 
 
 def page(
     items: Sequence[Item], limit: int, position: Callable[[Item], str], form: Callable[[Item], Any]
 ) -> dict[str, Any]:
-    """{items, next} of up to `limit` items, where more than these were found if there is a next page."""
+    """Make {items, next} of the first `limit` items. More items than `limit` mean that a next page exists."""
     shown = items[:limit]
     following = key_of(position(shown[-1])) if len(items) > limit else None
     return {"items": [form(item) for item in shown], "next": following}
@@ -37,6 +37,6 @@ def page(
 
 def page_behind(items: Sequence[Item], cursor: str | None, limit: int, position: Callable[[Item], str],
                 form: Callable[[Item], Any]) -> dict[str, Any]:  # fmt: skip
-    """A page of items that are all at hand, in the order of their positions."""
+    """Make a page from a complete list of items, sorted by position."""
     after = cursor_position(cursor)
     return page([item for item in items if after is None or position(item) > after], limit, position, form)

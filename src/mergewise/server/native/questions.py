@@ -1,4 +1,4 @@
-"""Contexts, answers and comparisons."""
+"""Routes for contexts, answers and comparisons."""
 
 from __future__ import annotations
 
@@ -23,18 +23,20 @@ from mergewise.types import Message
 router = APIRouter(prefix="/api/v1/collections/{c}", tags=["questions"], route_class=ScopedRoute)
 
 _EVENTS: dict[str, Any] = {"text/event-stream": {}}
-_STREAMED: dict[int | str, dict[str, Any]] = {200: {"description": "The whole, or its events", "content": _EVENTS}}
+_STREAMED: dict[int | str, dict[str, Any]] = {
+    200: {"description": "The complete result, or its events", "content": _EVENTS}
+}
 
 
 @router.post("/context", response_model=CONTEXT_ANSWER, response_model_exclude_unset=True, openapi_extra=READ)
 async def context(c: Name, form: ContextForm, request: Request, service: Server, token: Caller) -> dict[str, Any]:
-    """The context that a strategy assembles for a question."""
+    """Assemble the context of a question."""
     return await until_disconnect(request, service.questions.context(question_of(c, form), token))
 
 
 @router.post("/ask", openapi_extra=READ, response_model=ANSWER, response_model_exclude_unset=True, responses=_STREAMED)
 async def ask(c: Name, form: AskForm, request: Request, service: Server, token: Caller) -> Any:
-    """The answer to a question: whole, or as the events `started`, `context`, `delta`, `citations`, and `done` or `error`."""
+    """Answer a question: at once, or as the events `started`, `context`, `delta`, `citations`, and `done` or `error`."""
     question = question_of(c, form)
     if not wants_events(request, form.stream):
         return await until_disconnect(request, service.questions.answer(question, token))
@@ -51,7 +53,7 @@ async def ask(c: Name, form: AskForm, request: Request, service: Server, token: 
     "/compare", openapi_extra=READ, response_model=COMPARISON, response_model_exclude_unset=True, responses=_STREAMED
 )
 async def compare(c: Name, form: CompareForm, request: Request, service: Server, token: Caller) -> Any:
-    """The contexts of two to four strategies, each with the spans that it alone has: whole, or as events `run` and `done`."""
+    """Compare the contexts of two to four strategies, each with its unshared spans: at once, or as events `run` and `done`."""
     shared = form.model_dump(exclude={"runs", "stream"}, exclude_unset=True)
     questions = [
         question_of(c, ContextForm.model_validate({**shared, **run.model_dump(exclude_unset=True)}))
@@ -70,7 +72,7 @@ async def compare(c: Name, form: CompareForm, request: Request, service: Server,
 
 
 def question_of(collection: str, form: ContextForm) -> CollectionQuery:
-    """The question of a form."""
+    """Convert a form to a question."""
     return CollectionQuery(
         collection,
         form.question,
@@ -82,7 +84,7 @@ def question_of(collection: str, form: ContextForm) -> CollectionQuery:
 
 
 def given_options(form: BaseModel) -> dict[str, Any]:
-    """The options of a question that a body gives."""
+    """Return the options of a question that a body sets."""
     return form.model_dump(include={option.name for option in options_of(AnswerQuery)}, exclude_none=True)
 
 
@@ -96,7 +98,7 @@ def event_bytes(name: str, data: Mapping[str, Any], id: int | None = None) -> by
 
 
 async def begun_stream(request: Request, service: Server, events: AsyncGenerator[bytes, None]) -> Response:
-    """The stream of events, once the first one is there; a later problem is an event `error`."""
+    """Start the stream when its first event exists. A later problem becomes an event `error`."""
     return await EventStream.begun(request, events, failure_event(request), service.ending)
 
 

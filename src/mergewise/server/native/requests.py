@@ -1,4 +1,4 @@
-"""The bodies that the native API takes. Unknown fields are refused."""
+"""Request bodies of the native API. Unknown fields are errors."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from mergewise.query import AnswerQuery, Option, Query, options_of
 
 
 def _number(value: object) -> object:
-    """JSON tells numbers from texts and switches, as pydantic does not."""
+    """Reject booleans and strings, which pydantic would convert to numbers."""
     if isinstance(value, bool | str):
-        raise ValueError("a number is wanted")
+        raise ValueError("expected a number")
     return value
 
 
 Number: TypeAlias = Annotated[float, BeforeValidator(_number)]
 Whole: TypeAlias = Annotated[int, BeforeValidator(_number)]
 Parameters: TypeAlias = dict[str, str | int | float | bool | None]
-# who says a thing twice is not refused
+# repeated values are allowed
 REPEATED: dict[str, Any] = {"uniqueItems": False}
 Includes: TypeAlias = Annotated[set[Literal["trace", "evidence", "streams", "html"]], Field(json_schema_extra=REPEATED)]
 Strategy: TypeAlias = Annotated[str, Field(min_length=1, max_length=200)]
@@ -46,7 +46,7 @@ class TurnForm(Form):
 
 
 def query_form(record: type[Query], base: type[Form]) -> type[Form]:
-    """The body `base` with the options of a question. None stands for the collection's default, else that of the record."""
+    """Add the options of a question to the body `base`. None means the collection's default, else the record's."""
     fields: dict[str, Any] = {
         option.name: (body_type(option) | None, Field(None, description=option.description))
         for option in options_of(record)
@@ -55,7 +55,7 @@ def query_form(record: type[Query], base: type[Form]) -> type[Form]:
 
 
 def body_type(option: Option) -> Any:
-    """The type of an option in a body: numbers in their range, texts of a bounded length, JSON."""
+    """Return the type of an option in a body: numbers in their range, texts of limited length, JSON."""
     kinds = [kind for kind in (get_args(option.type) or (option.type,)) if kind is not type(None)]
     types = [_BODY_TYPES.get(option.name) or _kind(one, option) for one in kinds]
     return reduce(or_, types)
@@ -86,7 +86,7 @@ else:
 
 
 class ContextForm(ContextFields):
-    """How a context is assembled. What is left out is the collection's default."""
+    """Options of a context. Missing options take the collection's default."""
 
     question: Annotated[str, Field(min_length=1, max_length=8000)]
     history: Annotated[list[TurnForm], Field(max_length=50)] = Field(default_factory=list)
@@ -103,14 +103,14 @@ if not TYPE_CHECKING:
 
 
 class CompareForm(ContextForm):
-    """Two to four ways to one question: `runs` are what differs from the rest of the form."""
+    """Two to four variants of a question. Each of `runs` overrides options of the form."""
 
     runs: Annotated[list[ContextFields], Field(min_length=2, max_length=4)]
     stream: StrictBool = False
 
 
 class CollectionForm(Form):
-    """A new collection. Embedder and views are names of the configuration, never paths or specs."""
+    """A new collection. The embedder and the views are names from the configuration, never paths or specs."""
 
     name: Name
     title: Annotated[str, Field(max_length=200)] = ""
@@ -125,7 +125,7 @@ class CollectionChangeForm(Form):
 
 
 class DocumentForm(Form):
-    """A document as text. `units` are the caller's own pieces of it: [{start, end}] or texts."""
+    """A document as text. `units` are the caller's own pieces of the text: [{start, end}] or texts."""
 
     id: DocumentId
     text: str
@@ -152,7 +152,7 @@ class MetadataForm(Form):
 
 
 class RemoveForm(Form):
-    """Which documents leave: exactly one of `ids`, `prefix` and `filter`. With `dry_run` they are only counted."""
+    """Documents to remove: exactly one of `ids`, `prefix` and `filter`. `dry_run` only counts them."""
 
     ids: Annotated[list[DocumentId], Field(max_length=10_000)] | None = None
     prefix: Annotated[str, Field(min_length=1)] | None = None
@@ -161,7 +161,7 @@ class RemoveForm(Form):
 
 
 class JobForm(Form):
-    """Work on a collection. `request` is what the kind needs: {folders}, {view, settings}, {questions, ...}."""
+    """A job on a collection. `request` has the arguments of its kind: {folders}, {view, settings}, {questions, ...}."""
 
     kind: Literal["sync", "add_view", "embed", "evaluate", "check", "repair", "optimize"]
     request: dict[str, Any] = {}
@@ -182,7 +182,7 @@ class SessionForm(Form):
 
 
 def validated(form: type[FormT], given: Any, within: tuple[str, ...] = ()) -> FormT:
-    """The form of what stands at `within` in a body: JSON as bytes, or a value. Raises RequestValidationError as FastAPI does."""
+    """Validate the part `within` of a body, given as JSON bytes or a value. Raises RequestValidationError, as FastAPI does."""
     try:
         return form.model_validate_json(given) if isinstance(given, bytes) else form.model_validate(given)
     except ValidationError as error:

@@ -1,4 +1,4 @@
-"""The bodies that the native API answers. Those of records are derived from the records."""
+"""Response bodies of the native API. Bodies of records are derived from the records."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, get_type_hints
 
 from pydantic import create_model
 
-# pydantic needs this one before Python 3.12
+# before Python 3.12, pydantic requires this TypedDict
 from typing_extensions import TypedDict
 
 from mergewise.server.records import CollectionRecord, DocumentState, Job, Scope, Token
@@ -17,13 +17,13 @@ from mergewise.types import Answer, Citation, Context, Heading, Location, Page, 
 
 
 def body(name: str, /, **parts: Any) -> Any:
-    """Return the model of an object with these parts. The type of a part that may be missing is (type, default)."""
+    """Return the model of an object with these parts. The type of an optional part is (type, default)."""
     make: Any = create_model
     return make(name, **{name: kind if isinstance(kind, tuple) else (kind, ...) for name, kind in parts.items()})
 
 
 def body_of(record: type, without: Names[str] = (), model: str = "", **more: Any) -> Any:
-    """Return the model of a record's JSON: its fields but for some, and `more`."""
+    """Return the model of a record's JSON: its fields except `without`, and `more`."""
     hints = get_type_hints(record)
     own = {one.name: hints[one.name] for one in fields(record) if one.name not in without}
     return body(model or record.__name__, **{**own, **more})
@@ -113,7 +113,7 @@ OUTLINED_DOCUMENT = body_of(
 )
 DOCUMENT_PART = body("DocumentPart", start=int, end=int, key=str, characters=int, text=str)
 ACCEPTED = body("Accepted", job=JOB, documents=list_of(DOCUMENT_NAME))
-# the job is null with `dry_run`; the documents are the first 200 of `count` that leave
+# with `dry_run` the job is null; the documents are the first 200 of the `count` to remove
 REMOVAL = body("Removal", job=JOB | None, count=int, documents=list_of(DOCUMENT_NAME))
 ESTIMATE = body("Estimate", estimate=dict[str, Any])
 EVALUATION = body("Evaluation", id=str, state=str, rows=list[Any], report=Any)

@@ -1,9 +1,9 @@
-"""OpenAI's API, as far as its clients need it: `/v1`, and Cohere's `/v2/rerank` beside it.
+"""The parts of OpenAI's API that its clients need: `/v1`, and Cohere's `/v2/rerank`.
 
-| module | what |
+| module | contents |
 | --- | --- |
-| `markup` | texts of others in Markdown: images that do not load |
-| `conversations` | from messages to a question with its history; tasks of a chat program |
-| `completions` | from an answer to a message with annotations, whole and in chunks |
+| `markup` | escapes images in untrusted Markdown |
+| `conversations` | converts messages to a question with its history; tasks of chat programs |
+| `completions` | converts an answer to a message with annotations, complete or in chunks |
 | `chat`, `scoring`, `stores`, `files` | the routes |
 """

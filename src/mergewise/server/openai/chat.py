@@ -1,6 +1,6 @@
-"""GET /v1/models, POST /v1/chat/completions.
+"""The routes GET /v1/models and POST /v1/chat/completions.
 
-A model is a profile of the configuration, or, without any, a collection, or a collection and a strategy of it.
+A model is a profile of the configuration. Without profiles, a model is a collection, or a collection with a strategy.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _TASK_TOKENS = 300
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """A model of this server: a collection, and how it is asked."""
+    """A model of this server: a collection with the options of its questions."""
 
     id: str
     config: ProfileConfig
@@ -47,12 +47,12 @@ class Profile:
         return {"id": self.id, "object": "model", "created": int(self.created), "owned_by": "mergewise", **named}
 
     def style(self, extras: ChatExtras) -> CompletionStyle:
-        """With "auto" the footer stands below answers to all programs but Open WebUI, which shows the sources itself."""
+        """Choose the style. With "auto", answers have a footer except for Open WebUI, which shows the sources itself."""
         wanted = self.config.footer == "always" or (self.config.footer == "auto" and not self.config.open_webui)
         return CompletionStyle(wanted if extras.footer is None else extras.footer, self.config.open_webui)
 
     def question(self, conversation: ChatQuestion, form: ChatForm, most_tokens: int) -> CollectionQuery:
-        """The question: the client's options go before the profile's defaults. Documents must meet both conditions."""
+        """Make the question. The client's options override the profile's defaults. Documents must meet both conditions."""
         config, extras = self.config, form.mergewise
         options = {**config.defaults, **given_options(extras)}
         if form.most_tokens is not None:
@@ -66,9 +66,9 @@ class Profile:
 
 
 def profiles(service: Service, token: Token, id: str | None = None) -> list[Profile]:
-    """List the models whose collection the token may read, or the one of this id, if there is one.
+    """List the models whose collection the token may read, or only the model with this id.
 
-    They are the profiles of the configuration, or, without any, each collection and its strategies.
+    They are the profiles of the configuration, or without profiles each collection and its strategies.
     """
     visible = {collection.name: collection for collection in service.collections.visible(token)}
     configs = dict(service.config.profiles)
@@ -87,16 +87,16 @@ def profiles(service: Service, token: Token, id: str | None = None) -> list[Prof
 
 
 def profile_named(service: Service, token: Token, id: str) -> Profile:
-    """Return the profile of this id. Raises HTTPProblem 404, as clients of OpenAI expect it, where the token sees none."""
+    """Return the profile with this id. Raises HTTPProblem 404, in OpenAI's form, if the token may not see it."""
     found = profiles(service, token, id)
     if not found:
-        raise unknown_model(id, "GET /v1/models lists them")
+        raise unknown_model(id, "request GET /v1/models for a list")
     return found[0]
 
 
 @router.get("/models", openapi_extra=READ)
 def list_models(service: Server, token: Caller) -> dict[str, Any]:
-    """The models of this server: profiles, or collections with their strategies."""
+    """List the models of this server: profiles, or collections with their strategies."""
     return {"object": "list", "data": [profile.as_dict() for profile in profiles(service, token)]}
 
 
@@ -107,7 +107,7 @@ def get_model(model: str, service: Server, token: Caller) -> dict[str, Any]:
 
 @router.post("/chat/completions", openapi_extra=READ)
 async def complete_chat(form: ChatForm, request: Request, service: Server, token: Caller) -> Response:
-    """An answer from the documents, with its sources as annotations."""
+    """Answer from the documents, with the sources as annotations."""
     profile = await in_thread(partial(profile_named, service, token, form.model))
     _check(form)
     conversation = chat_question(form.messages)
@@ -136,17 +136,17 @@ async def complete_chat(form: ChatForm, request: Request, service: Server, token
 
 
 def _check(form: ChatForm) -> None:
-    """Raises HTTPProblem 400 for what changes the answer and cannot be done."""
+    """Check for unsupported parameters that would change the answer. Raises HTTPProblem 400."""
     if form.n is not None and form.n != 1:
-        raise refused(f"n is {form.n}: one answer is given", "n")
+        raise refused(f"unsupported n: {form.n} (expected 1)", "n")
     if form.tool_choice not in (None, "auto", "none"):
-        raise refused("tool_choice demands a call of a tool, and no tools are called", "tool_choice")
+        raise refused("unsupported tool_choice (expected auto or none)", "tool_choice")
 
 
 async def _answer_to_task(
     service: Service, token: Token, profile: Profile, conversation: ChatQuestion
 ) -> dict[str, Any]:
-    """What the program asked for itself: by the chat model, or without one by rules."""
+    """Answer a program's task with the chat model, or by rules without one."""
     collection = service.collections.get(profile.config.collection, token)
     chat = (await in_thread(partial(collection.with_chat, profile.config.chat))).chat if collection.is_made else None
     if chat is None:

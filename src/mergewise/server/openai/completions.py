@@ -1,8 +1,8 @@
-"""From an answer to a message with annotations, whole and in chunks.
+"""Conversion of an answer to a message with annotations, complete or in chunks.
 
-An answer comes as the native API sends it (`Answer`). Annotations go for the marks 1 to the highest one that is cited, in order,
-cited or not: chat programs number sources in the order in which they come. Their addresses differ, since programs merge sources
-of one address.
+The answer has the form of the native API (`Answer`). There is an annotation for each mark from 1 to the highest cited one, cited
+or not, because chat programs number sources in their order. Each has a different address, because programs merge sources with
+the same address.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _PLAIN_IN_URLS = "/?#%&=+,;:@~$-._"
 
 @dataclass(frozen=True, slots=True)
 class CompletionStyle:
-    """How answers are shown to a program: with the sources as text below them, or with the events of Open WebUI."""
+    """Style of answers: with the sources as text below them, or with the events of Open WebUI."""
 
     footer: bool = False
     open_webui: bool = False
@@ -36,7 +36,7 @@ class CompletionStyle:
 
 @dataclass(frozen=True, slots=True)
 class MarkedSource:
-    """What a mark of an answer stands for. `answer_span` is where it is cited first in the text that is sent, or (0, 0)."""
+    """The source of a mark. `answer_span` is its first citation in the sent text, or (0, 0)."""
 
     mark: int
     url: str
@@ -53,7 +53,7 @@ class MarkedSource:
 
 
 def marked_sources(answer: Json, passages: Sequence[Json], base: str = "") -> list[MarkedSource]:
-    """The sources of the marks 1 to the highest cited. Addresses of this server are made whole by the `base`."""
+    """Return the sources of the marks from 1 to the highest cited one. `base` completes addresses of this server."""
     cited: dict[int, Json] = {}
     for citation in answer["citations"]:
         cited.setdefault(citation["mark"], citation)
@@ -76,7 +76,7 @@ def _marked_source(
     anchor = f"{key_of(doc_id)}#{spans[0]['start']}-{spans[-1]['end']}"
     url = web_address(place["url"], base) or f"urn:mergewise:document:{anchor}"
     if url in taken or f"mw:{anchor}" in taken:
-        # two marks of one place, or of a document with an address of its own
+        # two marks have the same place, or the same document with its own address
         url, anchor = f"{url}{'&' if '#' in url else '#'}mark={mark}", f"{anchor}/{mark}"
     taken |= {url, f"mw:{anchor}"}
     first = next(iter(citation["answer_spans"]), None) if citation else None
@@ -93,9 +93,9 @@ def _marked_source(
 
 
 def web_address(url: object, base: str = "") -> str | None:
-    """The address where it is one of the web, or a path of the server at `base`; a document may name any.
+    """Return a web address, or a path of the server at `base` as a web address. Return None for any other address.
 
-    What could be mark-up is percent-encoded, so that the address can stand in Markdown.
+    Characters with a meaning in mark-up are percent-encoded, so that the address is safe in Markdown.
     """
     if not isinstance(url, str):
         return None
@@ -121,7 +121,7 @@ def url_citations(sources: Sequence[MarkedSource]) -> list[dict[str, Any]]:
 
 
 def footer(sources: Sequence[MarkedSource]) -> str:
-    """The sources as a paragraph of Markdown; nothing without any."""
+    """Format the sources as a paragraph of Markdown. Return an empty string without sources."""
     if not sources:
         return ""
     lines = (f"[{source.mark}] {literal(source.label)}{_address_in_footer(source)}" for source in sources)
@@ -133,7 +133,7 @@ def _address_in_footer(source: MarkedSource) -> str:
 
 
 def open_webui_events(sources: Sequence[MarkedSource]) -> Iterator[dict[str, Any]]:
-    """The sources as Open WebUI takes them from a stream. An id is no address, so that nobody is asked for an icon."""
+    """Yield the sources as events of Open WebUI. Their ids are not addresses, so that it loads no icons from other servers."""
     for source in sources:
         metadata = {"source": source.place, "name": source.label, "source_url": source.url}
         yield {
@@ -151,7 +151,7 @@ def open_webui_events(sources: Sequence[MarkedSource]) -> Iterator[dict[str, Any
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """The frame of a completion. `ignored` are the parameters that were accepted and say nothing to us."""
+    """The frame of a completion. `ignored` lists the parameters that were accepted without effect."""
 
     id: str
     model: str
@@ -161,7 +161,7 @@ class Completion:
     created: int = field(default_factory=lambda: int(time.time()))
 
     def whole(self, answer: Json) -> dict[str, Any]:
-        """The completion of an answer with its context."""
+        """Return the complete completion of an answer with its context."""
         sources = marked_sources(answer, answer["context"]["passages"], self.base)
         content = without_images(answer["answer"]) + (footer(sources) if self.style.footer else "")
         message = {"role": "assistant", "content": content, "refusal": None, "annotations": url_citations(sources)}
@@ -175,7 +175,7 @@ class Completion:
     async def chunks(
         self, events: AsyncGenerator[QuestionEvent, None], include_usage: bool = False
     ) -> AsyncGenerator[Json, None]:
-        """The chunks of a stream, from the events of a question."""
+        """Yield the chunks of a stream, from the events of a question."""
         escaper = ImageEscaper()
         passages: Sequence[Json] = ()
         async with aclosing(events):
@@ -220,7 +220,7 @@ class Completion:
 
 
 def task_answer(text: str, tokens: Usage) -> dict[str, Any]:
-    """The answer to a task of a program, which no documents stand behind."""
+    """Make the answer to a program's task, which has no sources."""
     spent = {"input_tokens": tokens.input_tokens, "output_tokens": tokens.output_tokens}
     return {"answer": text, "citations": [], "complete": True, "usage": spent}
 

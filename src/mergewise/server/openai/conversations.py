@@ -1,7 +1,7 @@
-"""From the messages of a chat program to a question with its history, and the tasks that some programs send as questions.
+"""Conversion of the messages of a chat program to a question with its history, and detection of programs' tasks.
 
-The last message of the user is the question; what he and the assistant said before is the history. What programs ask for
-themselves (a title, tags, further questions) comes as one message, which begins with `### Task:` or holds `<chat_history>`.
+The user's last message is the question; earlier messages of the user and the assistant are the history. A program's own task (a
+title, tags, further questions) is a single message that begins with `### Task:` or contains `<chat_history>`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from mergewise.types import Message
 
 MOST_HISTORY = 50
 LONGEST_QUESTION = 8_000
-# a task carries the conversation in it
+# a task contains the conversation
 LONGEST_TASK = 100_000
 _TASK = "### Task:"
 _HISTORY = "<chat_history>"
@@ -27,7 +27,7 @@ _LONGEST_TITLE = 60
 
 @dataclass(frozen=True, slots=True)
 class ChatQuestion:
-    """A question, and what was said before it. `ignored` tells whether instructions of the client were left out."""
+    """A question and its history. `ignored` lists the kinds of messages that were left out."""
 
     question: str
     history: tuple[Message, ...]
@@ -39,11 +39,11 @@ class ChatQuestion:
 
 
 def chat_question(messages: Sequence[Any]) -> ChatQuestion:
-    """The conversation in messages of OpenAI's form, which have a `role` and a `content`.
+    """Convert messages of OpenAI's form, which have a `role` and a `content`.
 
-    Raises HTTPProblem 400 where the last message is not the user's, and for what is no text.
+    Raises HTTPProblem 400 if the last message is not the user's, or if a message is not text.
     """
-    said: list[Message] = []
+    turns: list[Message] = []
     ignored: list[str] = []
     for at, message in enumerate(messages):
         if message.role not in ("user", "assistant"):
@@ -51,14 +51,14 @@ def chat_question(messages: Sequence[Any]) -> ChatQuestion:
             continue
         text = _text_of(message.content, at)
         if text.strip():
-            said.append(Message(message.role, text))
-    if not said or said[-1].role != "user":
-        raise refused("the last message is not a question of the user", "messages")
-    question, before = said[-1].text, said[:-1][-MOST_HISTORY:]
+            turns.append(Message(message.role, text))
+    if not turns or turns[-1].role != "user":
+        raise refused("the last message must have the role user", "messages")
+    question, before = turns[-1].text, turns[:-1][-MOST_HISTORY:]
     found = ChatQuestion(question, tuple(before), tuple(dict.fromkeys(ignored)))
     longest = LONGEST_TASK if found.is_task else LONGEST_QUESTION
     if len(question) > longest:
-        raise refused(f"the question has {len(question):,} characters, at most {longest:,} are read", "messages")
+        raise refused(f"question too long: {len(question):,} characters (at most {longest:,})", "messages")
     return found
 
 
@@ -70,24 +70,24 @@ def _text_of(content: Any, at: int) -> str:
     texts = []
     for part in content:
         if part.type != "text" or part.text is None:
-            raise refused(f"a part of the message {at} is of the type {part.type!r}: only texts are read", "messages")
+            raise refused(f"unsupported type of content in message {at}: {part.type!r} (expected text)", "messages")
         texts.append(part.text)
     return "\n".join(texts)
 
 
 def refused(detail: str, parameter: str) -> HTTPProblem:
-    """400, as clients of OpenAI expect it: `param` names the parameter."""
+    """Make a problem 400 in OpenAI's form, where `param` names the parameter."""
     return HTTPProblem(400, "invalid-request", detail, fields=[{"pointer": f"/{parameter}", "detail": detail}])
 
 
 def unknown_model(name: str, hint: str) -> HTTPProblem:
-    """404, by OpenAI's own name for it."""
-    detail = f"there is no model {name[:100]!r} for this"
+    """Make a problem 404 with OpenAI's code."""
+    detail = f"unknown model: {name[:100]!r}"
     return HTTPProblem(404, "model_not_found", detail, hint, fields=[{"pointer": "/model", "detail": detail}])
 
 
 def task_by_rules(task: str) -> str:
-    """What a program asked for itself, without a model: the title is the first line of the conversation, all else is empty."""
+    """Answer a program's task without a model: a title is the conversation's first line, and other answers are empty."""
     if '"follow_ups"' in task:
         return json.dumps({"follow_ups": []})
     if '"tags"' in task:

@@ -1,8 +1,8 @@
-"""The folder of received files, which clients send once and then attach to collections.
+"""The folder of received files. Clients send a file once, and then attach it to collections.
 
-DATA/files/file-ID.json              its name, size and digest, and whose it is
-DATA/files/file-ID.COLLECTION.json   the document and the job that it became there
-DATA/files/ab/ab12..                 its bytes, by their sha256; those that were sent a day ago go
+DATA/files/file-ID.json              name, size, digest and owner of a file
+DATA/files/file-ID.COLLECTION.json   its document and job in a collection
+DATA/files/ab/ab12..                 its bytes by their sha256, deleted after a day
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Record = TypeVar("Record")
 
 @dataclass(frozen=True, slots=True)
 class ReceivedFile:
-    """A file that was received. `token` is the id of the token that sent it: others do not see it."""
+    """A received file. `token` is the id of the token that sent it; other tokens cannot see it."""
 
     id: str
     name: str
@@ -55,7 +55,7 @@ class ReceivedFile:
 
 @dataclass(frozen=True, slots=True)
 class Attachment:
-    """What a file became in a collection."""
+    """The document and the job of a file in a collection."""
 
     file: str
     document: str
@@ -68,14 +68,14 @@ class FileStore:
     folder: Path
 
     def get(self, id: str, token: Token) -> ReceivedFile:
-        """Raises HTTPProblem 404 for one that there is not, or that somebody else sent."""
+        """Return a file. Raises HTTPProblem 404 if it does not exist, or if the token may not see it."""
         found = _record_in(self.folder / f"{id}.json", ReceivedFile) if _ID.fullmatch(id) else None
         if found is None or not _is_shown(found, token):
             raise unknown("file")
         return found
 
     def files(self, token: Token) -> list[ReceivedFile]:
-        """The newest first."""
+        """List the files that the token may see, newest first."""
         shown = [one for one in self._all() if _is_shown(one, token)]
         return sorted(shown, key=lambda one: (-one.created, one.id))
 
@@ -88,19 +88,19 @@ class FileStore:
         self._write(file.id, asdict(file))
 
     def bytes_of(self, file: ReceivedFile) -> Path:
-        """Raises HTTPProblem 404 where they are gone."""
+        """Return the path of a file's bytes. Raises HTTPProblem 404 if they were deleted."""
         place = blob_path(self.folder, file.sha256)
         if not place.exists():
-            raise HTTPProblem(404, "gone", "the bytes of the file went after a day", "send it again")
+            raise HTTPProblem(404, "gone", "the file's bytes were deleted after a day", "send the file again")
         return place
 
     def upload(self, file: ReceivedFile, blobs: Path, attributes: Mapping[str, Any]) -> Upload:
-        """The file as a document to be indexed, with its bytes among the blobs of a collection."""
+        """Link the file's bytes into a collection's blobs, and return the document to index."""
         source, place = self.bytes_of(file), blob_path(blobs, file.sha256)
         place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         with suppress(FileExistsError):
             os.link(source, place)
-        # young again for the sweep
+        # protect the bytes from the next sweep
         os.utime(place)
         return Upload(file.name, file.sha256, file.name, file.bytes, metadata=dict(attributes))
 
@@ -111,17 +111,17 @@ class FileStore:
         self._write(f"{attachment.file}.{collection}", asdict(attachment))
 
     def detach(self, id: str, collection: str) -> None:
-        """The file is no more a document there."""
+        """Forget the document of a file in a collection."""
         if _ID.fullmatch(id):
             (self.folder / f"{id}.{collection}.json").unlink(missing_ok=True)
 
     def drop(self, file: ReceivedFile) -> None:
-        """The file is forgotten; documents that it became stay, and are known by their keys."""
+        """Forget a file. Its documents stay, and keep their keys."""
         for path in self.folder.glob(f"{file.id}*.json"):
             path.unlink(missing_ok=True)
 
     def sweep(self) -> None:
-        """Drop bytes that were sent a day ago: what was attached has them in its collection."""
+        """Delete bytes after a day. Attached files have their bytes in the collections."""
         last = time.time() - KEPT_SECONDS
         sweep_blobs(self.folder, {one.sha256 for one in self._all() if one.created > last})
 
@@ -134,7 +134,7 @@ def _is_shown(file: ReceivedFile, token: Token) -> bool:
 
 
 def _record_in(path: Path, kind: type[Record]) -> Record | None:
-    """The record in a file; None where there is none."""
+    """Load a record from a file. Return None if it is missing or invalid."""
     try:
         return kind(**json.loads(path.read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError):

@@ -1,8 +1,8 @@
-"""Files and their places in vector stores: attaching a file makes a job, and its status is that of the job.
+"""Routes for files and for the files of vector stores.
 
-A client sends a file (POST /files), attaches it, and asks for it until its status is no more `in_progress`. The id of the
-document is the name of the file, so that a file that is sent again takes the place of itself. What was not attached here is
-known by its key.
+A client sends a file (POST /files), attaches it to a store, which starts a job, and polls until its status, which is the job's,
+is not `in_progress`. The id of the document is the name of the file, so that a file that is sent again replaces the old one. A
+document that was not attached here has its key as its id.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from mergewise.text.printable import on_one_line
 router = APIRouter(route_class=ScopedRoute)
 
 Row: TypeAlias = Mapping[str, Any]
-"""A document as `list_documents` gives it."""
+"""A document as `list_documents` returns it."""
 
 _LONGEST_NAME = 255
 _STATUS = {"queued": "in_progress", "indexing": "in_progress", "indexed": "completed", "failed": "failed"}
@@ -51,7 +51,7 @@ def _file_store(service: Service) -> FileStore:
 async def send_file(
     service: Server, token: Caller, file: Annotated[UploadFile, File()], purpose: Annotated[str, Form()] = "assistants"
 ) -> dict[str, Any]:
-    """Keep a file, to be attached to a vector store within a day."""
+    """Receive a file. It must be attached to a vector store within a day."""
     store = _file_store(service)
     await in_thread(store.sweep)
     blob = await receive(service.config.spool, store.folder, chunks_of(file))
@@ -69,7 +69,7 @@ async def send_file(
 
 
 def label(name: str | None) -> str:
-    """The last part of a file's name, as the id of a document. It is no path."""
+    """Return the last part of a file's name as the id of a document. It is never a path."""
     last = on_one_line((name or "").replace("\\", "/").rstrip("/").rpartition("/")[2]).strip(" .")
     return last[-_LONGEST_NAME:] or "file"
 
@@ -78,7 +78,7 @@ def label(name: str | None) -> str:
 def list_files(
     service: Server, token: Caller, limit: Annotated[int, Query(ge=1, le=10_000)] = 1000, after: str | None = None
 ) -> dict[str, Any]:
-    """The files that the token sent, the newest first."""
+    """List the files that the token sent, newest first."""
     files = [one.as_dict() for one in _file_store(service).files(token)]
     begin = next((at for at, one in enumerate(files, 1) if one["id"] == after), 0)
     return list_form(files[begin : begin + limit], has_more=len(files) > begin + limit)
@@ -91,7 +91,7 @@ def get_file(id: str, service: Server, token: Caller) -> dict[str, Any]:
 
 @router.get("/files/{id}/content", openapi_extra=READ, response_class=FileResponse)
 def get_file_content(id: str, service: Server, token: Caller) -> FileResponse:
-    """The bytes of a file, for a day."""
+    """Return the bytes of a file, which are kept for a day."""
     store = _file_store(service)
     file = store.get(id, token)
     headers = {"X-Content-Type-Options": "nosniff", "Content-Security-Policy": "sandbox"}
@@ -102,7 +102,7 @@ def get_file_content(id: str, service: Server, token: Caller) -> FileResponse:
 
 @router.delete("/files/{id}", openapi_extra=WRITE)
 def delete_file(id: str, service: Server, token: Caller) -> dict[str, Any]:
-    """Forget a file. Documents that it became stay."""
+    """Delete a file. Its documents stay."""
     store = _file_store(service)
     store.drop(store.get(id, token))
     return {"id": id, "object": "file", "deleted": True}
@@ -113,20 +113,20 @@ def delete_file(id: str, service: Server, token: Caller) -> dict[str, Any]:
 
 @router.post("/vector_stores/{c}/files", openapi_extra=WRITE)
 def attach_file(c: str, form: AttachForm, service: Server, token: Caller) -> dict[str, Any]:
-    """Index a file. Its status tells when it is done."""
+    """Attach a file, and start a job that indexes it."""
     job = _attach(service, service.collections.get(c, token), token, [form])
     return _file_form(c, None, job) | {"id": form.file_id, "attributes": form.attributes or {}}
 
 
 def _attach(service: Service, collection: Collection, token: Token, forms: Sequence[AttachForm]) -> Job:
-    """The job that indexes the files."""
+    """Start the job that indexes the files."""
     store = _file_store(service)
     files = [store.get(form.file_id, token) for form in forms]
     if len({file.name for file in files}) < len(files):
-        raise refused("two files of one name would take each other's place", "file_ids")
+        raise refused("duplicate file names: one file would replace the other", "file_ids")
     blobs = collection.blobs
     uploads = [store.upload(file, blobs, form.attributes or {}) for file, form in zip(files, forms, strict=True)]
-    # uploads that are settled leave the job: a batch is asked about for longer
+    # a job drops its finished uploads, but clients may ask about the batch later
     request = {"on_conflict": "replace", "documents": [upload.id for upload in uploads]}
     job = service.state.enqueue("add", collection.name, request, uploads=uploads, token=token.id)
     for file in files:
@@ -143,7 +143,7 @@ def list_store_files(
     after: str | None = None,
     filter: Literal["in_progress", "completed", "failed", "cancelled"] | None = None,
 ) -> dict[str, Any]:
-    """The documents of a collection by their ids, those that wait or failed among them."""
+    """List the documents of a collection by id, including waiting and failed ones."""
     statuses: list[Any] | None = None
     if filter is not None:
         statuses = [status for status, shown in _STATUS.items() if shown == filter]
@@ -153,7 +153,7 @@ def list_store_files(
 
 @router.get("/vector_stores/{c}/files/{id}", openapi_extra=READ)
 def get_store_file(c: str, id: str, service: Server, token: Caller) -> dict[str, Any]:
-    """A document, by the id of the file that it was, or by its key."""
+    """Return a document, by the id of its file or by its key."""
     attachment = _file_store(service).attachment(id, c)
     row = _row(service, token, c, id)
     job = None if attachment is None else service.state.job(attachment.job)
@@ -164,10 +164,10 @@ def get_store_file(c: str, id: str, service: Server, token: Caller) -> dict[str,
 
 @router.get("/vector_stores/{c}/files/{id}/content", openapi_extra=READ)
 def get_store_file_content(c: str, id: str, service: Server, token: Caller) -> dict[str, Any]:
-    """The text of a document, as it was read from the file."""
+    """Return the text of a document, as read from the file."""
     row = _existing_row(service, token, c, id)
     if row["characters"] is None:
-        raise HTTPProblem(409, "not-indexed", "the document is not indexed yet", "ask for its status")
+        raise HTTPProblem(409, "not-indexed", "document not indexed yet", "check its status")
     text = service.collections.get(c, token).index.document(row["id"]).text
     page = {"object": "vector_store.file_content.page", "has_more": False, "next_page": None}
     return {**page, "data": [{"type": "text", "text": text}]}
@@ -175,7 +175,7 @@ def get_store_file_content(c: str, id: str, service: Server, token: Caller) -> d
 
 @router.delete("/vector_stores/{c}/files/{id}", openapi_extra=WRITE)
 def remove_store_file(c: str, id: str, service: Server, token: Caller) -> dict[str, Any]:
-    """Remove a document from the collection, soon."""
+    """Start a job that removes a document from the collection."""
     row = _existing_row(service, token, c, id)
     service.state.enqueue("remove", c, {"ids": [row["id"]]}, token=token.id)
     _file_store(service).detach(id, c)
@@ -183,7 +183,7 @@ def remove_store_file(c: str, id: str, service: Server, token: Caller) -> dict[s
 
 
 def _existing_row(service: Service, token: Token, c: str, id: str) -> Row:
-    """What `_row` finds. Raises HTTPProblem 404 where it finds nothing."""
+    """Return the row of a document. Raises HTTPProblem 404 if it does not exist."""
     row = _row(service, token, c, id)
     if row is None:
         raise unknown("file")
@@ -191,10 +191,7 @@ def _existing_row(service: Service, token: Token, c: str, id: str) -> Row:
 
 
 def _row(service: Service, token: Token, c: str, id: str) -> Row | None:
-    """What index and state know of a document, as far as the token may see it.
-
-    `id` is that of a file that was attached, or the key of a document.
-    """
+    """Look up a document that the token may see, by the id of an attached file or by the document's key."""
     attachment = _file_store(service).attachment(id, c)
     doc_id = id_of(id) if attachment is None else attachment.document
     rows = list_documents(c, service, token, prefix=doc_id, limit=1)["items"]
@@ -202,7 +199,7 @@ def _row(service: Service, token: Token, c: str, id: str) -> Row | None:
 
 
 def _file_form(c: str, row: Row | None, job: Job | None = None) -> dict[str, Any]:
-    """A document as a file of a vector store. Of a job that has not ended, the document may not be there yet."""
+    """Convert a document to a file of a vector store. While its job runs, the document may not exist yet."""
     is_waiting = job is not None and not job.has_ended
     status = "in_progress" if is_waiting else _STATUS[row["status"]] if row else _ENDED[job.state] if job else "failed"
     error = None if is_waiting else row["error"] if row else job.error if job else None
@@ -224,8 +221,8 @@ def _last_error(error: Mapping[str, Any] | None) -> dict[str, str] | None:
     if not error:
         return None
     code = "unsupported_file" if error.get("code") in _UNSUPPORTED else "invalid_file"
-    said = " ".join(str(error[part]) for part in ("detail", "hint") if error.get(part))
-    return {"code": code, "message": said}
+    message = " ".join(str(error[part]) for part in ("detail", "hint") if error.get(part))
+    return {"code": code, "message": message}
 
 
 # -- several files at once
@@ -233,10 +230,10 @@ def _last_error(error: Mapping[str, Any] | None) -> dict[str, str] | None:
 
 @router.post("/vector_stores/{c}/file_batches", openapi_extra=WRITE)
 def attach_files(c: str, form: BatchForm, service: Server, token: Caller) -> dict[str, Any]:
-    """Index several files as one job."""
+    """Attach several files, and start one job that indexes them."""
     forms = form.attached()
     if not forms:
-        raise refused("no files are named", "file_ids")
+        raise refused("missing files", "file_ids")
     return _batch_form(service, _attach(service, service.collections.get(c, token), token, forms))
 
 

@@ -1,4 +1,4 @@
-"""The bodies that OpenAI's surface takes. Fields that nobody here knows are accepted, and named in `mergewise.ignored`."""
+"""Request bodies of OpenAI's API. Unknown fields are accepted and listed in `mergewise.ignored`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class OpenForm(BaseModel):
     model_config = ConfigDict(extra="allow")
 
     def ignored(self) -> list[str]:
-        """The fields that were given and that nobody here knows."""
+        """Return the names of the unknown fields."""
         return sorted(name for name, value in (self.model_extra or {}).items() if value is not None)
 
 
@@ -34,7 +34,7 @@ class StreamOptions(OpenForm):
 
 
 class ChatExtras(AnswerFields):
-    """What `mergewise` in the body may hold: how the question is asked, as in the native API."""
+    """The field `mergewise` of a body: options of the question, as in the native API."""
 
     include: Includes = Field(default_factory=set)
     footer: bool | None = None
@@ -90,7 +90,7 @@ class AttachForm(OpenForm):
 
 
 class BatchForm(OpenForm):
-    """Files to be attached at once: by their ids with common attributes, or each with its own."""
+    """Files to attach together: ids with common attributes, or files with their own."""
 
     file_ids: Annotated[list[FileId], Field(min_length=1, max_length=200)] | None = None
     files: Annotated[list[AttachForm], Field(min_length=1, max_length=200)] | None = None

@@ -1,4 +1,4 @@
-"""POST /v1/embeddings, and Cohere's POST /v2/rerank: the models that score, for those who bring their own texts."""
+"""The routes POST /v1/embeddings and Cohere's POST /v2/rerank, which run the server's models on the client's texts."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _ELSEWHERE = frozenset({"openai", "http", "https"})
 
 @router.post("/embeddings", openapi_extra=READ)
 async def embed(form: EmbeddingsForm, request: Request, service: Server, token: Caller) -> dict[str, Any]:
-    """Vectors of texts, by the embedder of this name."""
+    """Embed texts with the embedder of this name."""
     texts = _texts(form.input)
     config = _model_named(form.model, {SHIPPED: ModelConfig(SHIPPED), **service.config.embedders})
     vectors = await until_disconnect(request, _admitted(service, config, partial(_vectors, config, form, texts)))
@@ -46,26 +46,26 @@ async def embed(form: EmbeddingsForm, request: Request, service: Server, token: 
 
 
 def _texts(given: str | Sequence[Any]) -> list[str]:
-    """Raises HTTPProblem 400 for what is no text, and for too many of them."""
+    """Return the input as a list of texts. Raises HTTPProblem 400 for tokens, and for too many or too long texts."""
     texts = [given] if isinstance(given, str) else list(given)
     if not all(isinstance(text, str) for text in texts):
-        raise refused("the input is tokens, and texts are embedded here", "input")
+        raise refused("unsupported input: tokens (expected texts)", "input")
     if not 0 < len(texts) <= MOST_INPUTS:
-        raise refused(f"the input is {len(texts)} texts: 1 to {MOST_INPUTS} are embedded at once", "input")
+        raise refused(f"invalid number of texts: {len(texts)} (expected 1 to {MOST_INPUTS})", "input")
     if any(not text.strip() or len(text) > LONGEST_INPUT for text in texts):
-        raise refused(f"a text of the input is empty, or longer than {LONGEST_INPUT:,} characters", "input")
+        raise refused(f"invalid text: empty, or longer than {LONGEST_INPUT:,} characters", "input")
     return texts
 
 
 def _vectors(config: ModelConfig, form: EmbeddingsForm, texts: Sequence[str]) -> FloatArray:
     embedder = _embedder(config)
     if form.dimensions not in (None, embedder.dimension):
-        raise refused(f"{form.model} gives vectors of {embedder.dimension} dimensions", "dimensions")
+        raise refused(f"invalid dimensions: {form.dimensions} ({form.model} has {embedder.dimension})", "dimensions")
     return embedder.embed_queries(texts) if form.input_type == "query" else embedder.embed_documents(texts)
 
 
 def _encoded(vector: FloatArray, encoding: str) -> list[float] | str:
-    """The numbers, or as base64 their bytes: float32, the lowest byte first."""
+    """Return the numbers as a list, or as base64 of little-endian float32."""
     if encoding == "base64":
         return base64.b64encode(np.asarray(vector, dtype="<f4").tobytes()).decode()
     return [float(number) for number in vector]
@@ -73,7 +73,7 @@ def _encoded(vector: FloatArray, encoding: str) -> list[float] | str:
 
 @rerank_router.post("/rerank", openapi_extra=READ)
 async def rerank(form: RerankForm, request: Request, service: Server, token: Caller) -> dict[str, Any]:
-    """How well texts answer a query, best first, by the reranker of this name."""
+    """Rank texts for a query with the reranker of this name, best first."""
     texts, config = form.texts, _model_named(form.model, service.config.rerankers)
     scores = await until_disconnect(request, _admitted(service, config, partial(_scores, config, form.query, texts)))
     ranked = sorted(range(len(texts)), key=lambda at: (-scores[at], at))[: form.top_n]
@@ -90,7 +90,7 @@ def _scores(config: ModelConfig, query: str, texts: Sequence[str]) -> FloatArray
 
 
 async def _admitted(service: Service, config: ModelConfig, work: Callable[[], FloatArray]) -> FloatArray:
-    """What the work gives: a model of this process takes a slot, as assembling does, and one elsewhere is waited for."""
+    """Run the work: with a slot for a model of this process, or waiting for a model on another server."""
     if config.spec.partition(":")[0] in _ELSEWHERE:
         with service.admission.place():
             return await service.admission.wait(work)
@@ -99,29 +99,27 @@ async def _admitted(service: Service, config: ModelConfig, work: Callable[[], Fl
 
 @cache
 def _embedder(config: ModelConfig) -> Embedder:
-    """The embedder, once a process."""
+    """Load an embedder once per process."""
     found = load_embedder(config.spec)
     if found is None:
-        raise UsageError(f"{config.spec} is no embedder", "name one in the configuration")
+        raise UsageError(f"invalid embedder: {config.spec}", "name an embedder in the configuration")
     return found
 
 
 @cache
 def _reranker(config: ModelConfig) -> Reranker:
-    """The reranker, once a process."""
+    """Load a reranker once per process."""
     kind, _, address = config.spec.partition(":")
     if kind in ("http", "https"):
         return mw.HTTPReranker(address if kind == "http" else config.spec, key=config.key())
     found = load_reranker(config.spec)
     if found is None:
-        raise UsageError(f"{config.spec} is no reranker", "name one in the configuration")
+        raise UsageError(f"invalid reranker: {config.spec}", "name a reranker in the configuration")
     return found
 
 
 def _model_named(name: str, models: Mapping[str, ModelConfig]) -> ModelConfig:
-    """Raises HTTPProblem 404 for a name that the configuration does not have."""
+    """Return the configuration of a model. Raises HTTPProblem 404 for an unknown name."""
     if name in models:
         return models[name]
-    raise unknown_model(
-        name, f"one of: {', '.join(models)}" if models else "the configuration of the server names none"
-    )
+    raise unknown_model(name, f"one of: {', '.join(models)}" if models else "add a model to the server's configuration")

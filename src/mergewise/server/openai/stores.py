@@ -1,4 +1,4 @@
-"""Vector stores: the collections, searched passage by passage."""
+"""Routes for vector stores: the collections, with a search for passages."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ router = APIRouter(route_class=ScopedRoute)
 async def list_stores(
     service: Server, token: Caller, limit: int = Query(20, ge=1, le=100), after: str | None = None
 ) -> dict[str, Any]:
-    """The collections that the token may read, by name."""
+    """List the collections that the token may read, by name."""
     visible = [one for one in service.collections.visible(token) if after is None or one.name > after]
     shown = await in_thread(lambda: [store_form(one) for one in visible[:limit]])
     return list_form(shown, has_more=len(visible) > limit)
@@ -37,7 +37,7 @@ async def get_store(c: str, service: Server, token: Caller) -> dict[str, Any]:
 async def search_store(
     c: str, form: StoreSearchForm, request: Request, service: Server, token: Caller
 ) -> dict[str, Any]:
-    """The best passages for a query, or for several, each once."""
+    """Search the best passages for one or more queries, without duplicates."""
     queries = [form.query] if isinstance(form.query, str) else form.query
     collection = service.collections.get(c, token)
     found: dict[tuple[str, int, int], dict[str, Any]] = {}
@@ -97,6 +97,6 @@ def store_form(collection: Collection) -> dict[str, Any]:
 
 
 def list_form(rows: Sequence[dict[str, Any]], *, has_more: bool) -> dict[str, Any]:
-    """A page of a list."""
+    """Make a page of a list."""
     ends = {"first_id": rows[0]["id"], "last_id": rows[-1]["id"]} if rows else {"first_id": None, "last_id": None}
     return {"object": "list", "data": list(rows), **ends, "has_more": has_more}
