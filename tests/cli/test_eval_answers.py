@@ -100,7 +100,7 @@ def test_what_does_not_go_together(tmp_path: Path, reader: Reader, monkeypatch: 
         ((), {"shard": "1/2"}, "shard goes with --out"),
         (("--workers", "2"), {}, "--workers goes with --out"),
         ((), {"ray": "local"}, "ray goes with --out"),
-        (("--out", "run"), {"shard": "3/2"}, "is no shard"),
+        (("--out", "run"), {"shard": "3/2"}, "invalid shard: '3/2'"),
         ((), {"reference": "dense"}, "no method is called 'dense'"),
         (("--table", "nothing"), {}, "unknown table"),
         (("--table", "aed-1", "--methods", "naive"), {}, "--table has its own methods"),

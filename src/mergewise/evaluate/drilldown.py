@@ -150,7 +150,7 @@ def _contexts(
     stages: dict[str, int],
     ranges: Ranges,
 ) -> dict[str, Any]:
-    """Return the contexts of these questions. Add what they refer to to `documents`, `stages` and `ranges`."""
+    """Return the contexts of these questions. `documents`, `stages` and `ranges` collect their references."""
 
     def pointer(set_name: str, document: str, start: int, end: int) -> list[int]:
         if (set_name, document) not in measured.texts:

@@ -132,7 +132,7 @@ class Evaluator:
     def method_rows(self, method: Method, budget: int, repeat: int = 0) -> MethodRows:
         """Return the known rows of a method. Raises UsageError if the method is invalid, or lacks a model or a view."""
         if needs := self.lacking(method):
-            raise UsageError(f"{method.name} {needs}", "leave the method out, or provide what it needs")
+            raise UsageError(f"{method.name} {needs}", "leave the method out, or provide the missing parts")
         mode = None
         if self.asking is not None:
             preferred = preferred_mode(method.strategy) if method.mode is None else ""

@@ -213,7 +213,7 @@ _BASELINES = (
         "tree-rag",
         "short",
         "none",
-        "Tree-RAG: sections and their leaves, top down and bottom up (Tao et al. 2025)",
+        "Tree-RAG: sections and leaves, top down and bottom up (Tao et al. 2025)",
     ),
     Method(
         "crag",

@@ -251,7 +251,7 @@ def _row(one: Mapping[str, Any]) -> PresetRow:
 
 
 def _method(one: Mapping[str, Any]) -> tuple[Method | None, str]:
-    """Return the method of a row, and what it needs if this version lacks it."""
+    """Return the method of a row, and an explanation if this version lacks it."""
     if "method" in one:
         name, mode = one["method"], one.get("mode")
         known = METHODS.get(name) or Method(name, name, None, "given", one["label"])
