@@ -75,7 +75,7 @@ def test_a_row_holds_scores_and_costs_of_an_answer(index: Index) -> None:
 
 def test_every_method_answers(index: Index) -> None:
     evaluator = Evaluator(index, TASK, Asking(24, together=4))
-    lacking = {name: needs for name, method in METHODS.items() if (needs := evaluator.lacking(method))}
+    lacking = {name: needs for name, method in METHODS.items() if (needs := evaluator.unmet_needs(method))}
     assert lacking["dense"].startswith("needs vectors") and lacking["bge-reranker"].startswith("needs a reranker")
     methods = [method for name, method in METHODS.items() if name not in lacking]
     assert len(methods) > 30
@@ -306,7 +306,7 @@ def test_a_method_gives_the_same_context_as_its_strategy(villages: Index, method
     models = villages._models if method.judge != "none" else replace(villages._models, reranker=None)
     question = Question("1", "Who built the tower of village 7?", ("Mason 7",), None)
     evaluator = Evaluator(villages, QuestionSet("villages", (), (question,)), Asking(24))
-    if needs := evaluator.lacking(method):
+    if needs := evaluator.unmet_needs(method):
         with pytest.raises(UsageError, match=f"{method.name} {re.escape(needs)}"):
             evaluator.method_rows(method, 4096)
         return

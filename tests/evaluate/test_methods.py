@@ -12,7 +12,7 @@ from mergewise.designs.aed.training.labels import LabelSettings
 from mergewise.designs.aed.triplets import TripletSettings
 from mergewise.designs.strategies import resolve
 from mergewise.errors import UsageError
-from mergewise.evaluate.methods import GROUPS, METHODS, Method, lacking, methods_of
+from mergewise.evaluate.methods import GROUPS, METHODS, Method, methods_of, unmet_needs
 from mergewise.models.record import Models
 from mergewise.models.tokens import count_tokens
 
@@ -35,14 +35,16 @@ def test_every_method_resolves_and_has_a_description() -> None:
 
 def test_the_needs_of_a_method_are_listed() -> None:
     bare, scored = Models(count_tokens), Models(count_tokens, reranker=Marks())
-    assert lacking(METHODS["bm25"], ["leaf"], bare, answers=False) == ""
-    assert lacking(METHODS["bm25"], ["leaf"], bare).startswith("needs a chat model (name one: ")
-    assert lacking(METHODS["bge-reranker"], [], bare, answers=False).startswith(
+    assert unmet_needs(METHODS["bm25"], ["leaf"], bare, answers=False) == ""
+    assert unmet_needs(METHODS["bm25"], ["leaf"], bare).startswith("needs a chat model (name one: ")
+    assert unmet_needs(METHODS["bge-reranker"], [], bare, answers=False).startswith(
         "needs a reranker (name one: --reranker"
     )
-    assert lacking(METHODS["bge-reranker"], [], scored, answers=False) == ""
-    assert lacking(METHODS["aed-2"], ["leaf"], bare, answers=False) == "needs the view triplet (--views leaf,triplet)"
-    assert lacking(Method("mine", "macrag"), ["leaf", "slice"], bare) == ""
+    assert unmet_needs(METHODS["bge-reranker"], [], scored, answers=False) == ""
+    assert (
+        unmet_needs(METHODS["aed-2"], ["leaf"], bare, answers=False) == "needs the view triplet (--views leaf,triplet)"
+    )
+    assert unmet_needs(Method("mine", "macrag"), ["leaf", "slice"], bare) == ""
 
 
 def test_all_methods_use_the_same_passage_length() -> None:

@@ -148,7 +148,7 @@ def test_failures_are_translated(serve: Connect, turn: Turn, requests: int, hint
 
 @pytest.mark.parametrize("turn", [Turn(status=401), Turn("what", fault="nonsense"), Turn("a b c d", fault="truncate")])
 def test_failures_of_streams_are_translated(serve: Connect, turn: Turn) -> None:
-    """After the first piece there are no retries, because the reader has seen it."""
+    """A stream is not retried after its first piece, because the reader has seen it."""
     server, chat = serve([turn])
     with pytest.raises(ModelError, match="openai:m"):
         streamed(chat)
@@ -211,7 +211,7 @@ def test_json_by_schema_and_its_fallbacks(serve: Connect) -> None:
         run(chat.complete(QUESTION, schema=SCHEMA))
     assert server.asked[0].options["response_format"] == {"type": "json_object"}
     assert json.dumps(SCHEMA) in server.asked[0].messages[0].text
-    assert server.requests == 3  # what was refused once is not tried again
+    assert server.requests == 3  # a refused option is not sent again
 
     server, chat = serve(['{"keep": true}'], ("response_format",))
     run(chat.complete(QUESTION, schema=SCHEMA))

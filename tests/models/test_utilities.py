@@ -62,9 +62,7 @@ def test_utilities_without_a_reranker() -> None:
         near, far = predictor.utilities("cats sleep", texts)
         assert near > far and 0 <= far <= near <= 1.001
         assert predictor.utilities("cats sleep", []) == []
-    assert (
-        isinstance(by_vectors, CountsCut) and by_vectors.count_cut("q", texts) == 0
-    )  # an embedder that does not count truncated texts
+    assert isinstance(by_vectors, CountsCut) and by_vectors.count_cut("q", texts) == 0  # the embedder cannot count them
     assert "cosines of hash" in by_vectors.spec and by_words.utilities("the", texts) == [0.0, 0.0]
 
 

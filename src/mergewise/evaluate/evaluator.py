@@ -26,7 +26,7 @@ from mergewise.errors import MissingExtra, UsageError
 from mergewise.evaluate.answers import prediction_of, score_answer
 from mergewise.evaluate.citing import score_citations
 from mergewise.evaluate.judged import ContextJudge
-from mergewise.evaluate.methods import Method, lacking, mode_of
+from mergewise.evaluate.methods import Method, mode_of, unmet_needs
 from mergewise.evaluate.question_sets import Question, QuestionSet
 from mergewise.evaluate.ranking import ranked_documents
 from mergewise.evaluate.runs.keys import digest, question_digest
@@ -118,20 +118,20 @@ class Evaluator:
         self.documents = cache(self._read_documents)
         self._judge = cache(partial(ContextJudge, index, task.questions))
 
-    def lacking(self, method: Method) -> str:
+    def unmet_needs(self, method: Method) -> str:
         """Describe what the method needs and lacks here. Return an empty text if it can run."""
         models = self._models(method, self.index.models)
         if self.asking is not None and method.mode not in (None, *MODES):
             # raises the error for an unknown mode
             modes.mode_for(method.mode, models)
         try:
-            return lacking(method, self.index.manifest.views, models, self.asking is not None)
+            return unmet_needs(method, self.index.manifest.views, models, self.asking is not None)
         except MissingExtra as error:
             return f"needs {error}"
 
     def method_rows(self, method: Method, budget: int, repeat: int = 0) -> MethodRows:
         """Return the known rows of a method. Raises UsageError if the method is invalid, or lacks a model or a view."""
-        if needs := self.lacking(method):
+        if needs := self.unmet_needs(method):
             raise UsageError(f"{method.name} {needs}", "leave the method out, or provide the missing parts")
         mode = None
         if self.asking is not None:

@@ -298,7 +298,7 @@ def mode_of(method: Method, models: Models) -> str | None:
     return method.mode if MODES[mode.otherwise].needs.of(models) is None else mode.otherwise
 
 
-def lacking(method: Method, views: Collection[str], models: Models, answers: bool = True) -> str:
+def unmet_needs(method: Method, views: Collection[str], models: Models, answers: bool = True) -> str:
     """Describe what the method needs and lacks, for a row of a table without figures. Return an empty text if it can run.
 
     `models` includes the method's judge, and `views` are those of the index. Needs of the mode count only with `answers`.

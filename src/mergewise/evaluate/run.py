@@ -66,27 +66,27 @@ def parse_shard(text: str) -> tuple[int, int]:
 
 def indexed_tasks(
     path: Path,
-    standing: Path,
+    existing: Path,
     folder: Path,
     views: Sequence[str],
     open_index: Callable[..., Index],
     progress: Callable[[str], AbstractContextManager[Progress]],
     form: str | None = None,
     is_strict: bool = False,
-    taken: Container[str] = (),
+    used_names: Container[str] = (),
 ) -> Iterator[tuple[Index, QuestionSet]]:
     """Yield the question sets of a path, each with its index.
 
     Args:
         path: a question set, or a folder of question sets.
-        standing: the index of sets without documents, or a folder with an index named after each of these sets.
+        existing: the index of sets without documents, or a folder with an index named after each of these sets.
         folder: the folder of the indexes that are made for sets with documents.
         views: the views of these indexes.
         open_index: `mergewise.open`, or a version of it with models.
         progress: returns a context manager that reports the progress of the task it is called with.
         form: as for `loaders.load_question_set`.
         is_strict: as for `loaders.load_question_set`.
-        taken: names in use. A set with such a name gets the name of its folder as a prefix.
+        used_names: names in use. A set with such a name gets the name of its folder as a prefix.
     """
 
     def with_index(task: QuestionSet) -> tuple[Index, QuestionSet]:
@@ -102,10 +102,10 @@ def indexed_tasks(
 
     for found in find_tasks(path, form):
         task = load_question_set(found, form, is_strict)
-        if task.name in taken:
+        if task.name in used_names:
             task = replace(task, name=f"{found.resolve().parent.name}-{task.name}")
-        own = standing / task.name
-        place = standing if (standing / NAME).exists() or not (own / NAME).exists() else own
+        own = existing / task.name
+        place = existing if (existing / NAME).exists() or not (own / NAME).exists() else own
         yield with_index(task) if task.documents else (open_index(place, create=False), task)
 
 

@@ -76,7 +76,7 @@ def estimated_costs(
     evaluator = Evaluator(counted, task, asking)
     found = []
     for method, budget in asked:
-        needs = evaluator.lacking(method)
+        needs = evaluator.unmet_needs(method)
         if needs:
             found.append(MethodEstimate(method.name, budget, 0, Usage(), 0.0, needs))
             continue

@@ -146,9 +146,9 @@ def logistic(sets: Sequence[tuple[Array, Array, float]], ridge: float = 1e-3, to
     return weights
 
 
-def fitted_weights(cases: Sequence[Case], pull: float, standing: Mapping[str, float] = WEIGHTS) -> dict[str, float]:
+def fitted_weights(cases: Sequence[Case], pull: float, present: Mapping[str, float] = WEIGHTS) -> dict[str, float]:
     """Fit weights, by the names of features."""
-    found = logistic([rows_of(cases)], pull, np.array([standing[name] for name in NAMES]))
+    found = logistic([rows_of(cases)], pull, np.array([present[name] for name in NAMES]))
     return dict(zip(NAMES, found.tolist(), strict=True))
 
 
@@ -159,12 +159,12 @@ class FittedModels(NamedTuple):
     calibration: Calibration | None = None
 
 
-def fitted_models(point: Point, cases: Sequence[Case], standing: Mapping[str, float]) -> FittedModels:
+def fitted_models(point: Point, cases: Sequence[Case], present: Mapping[str, float]) -> FittedModels:
     """Fit what the point asks for, on these questions."""
     wanted = point.changes.get("weights", {})
     scored = [case.scored for case in cases if case.scored is not None]
     return FittedModels(
-        fitted_weights(cases, float(wanted["pull"]), standing) if "pull" in wanted else None,
+        fitted_weights(cases, float(wanted["pull"]), present) if "pull" in wanted else None,
         calibrate(scored) if "calibrated" in wanted else None,
     )
 
@@ -238,15 +238,15 @@ def fit_weights(
         raise UsageError(f"strategy without weights: {strategy} (expected weave)", "leave out --strategy, or --fit")
     split = split_of(usable_questions([q for q in questions if q.evidence], metric, trust_made), seed)
     advance = progress or (lambda done, total, item: None)
-    standing = index.models.weights or WEIGHTS
+    present = index.models.weights or WEIGHTS
     contexts = ContextMeasure(index, metric, budget)
     cases = _cases(split.tuned, contexts.state, parameters, advance)
     folds = _folds(split.tuned)
     points = fitting_points(strategy, index.reranker)
-    fits = {(p.key, -1): fitted_models(p, cases, standing) for p in points}
+    fits = {(p.key, -1): fitted_models(p, cases, present) for p in points}
     for fold in set(folds.values()):
         others = [case for case in cases if folds[case.question.id] != fold]
-        fits |= {(p.key, fold): fitted_models(p, others, standing) for p in points}
+        fits |= {(p.key, fold): fitted_models(p, others, present) for p in points}
 
     def measure(points: Sequence[Point], question: Question) -> list[PointScore]:
         contexts.memory.forget()
