@@ -1,6 +1,6 @@
 """The evaluator: runs methods on one question set, and judges, times and stores each context and answer.
 
-Questions are asked in blocks of `together`:
+Questions are processed in blocks of `together`:
 
 1. Contexts are found one after another, by searches that all methods share.
 2. A mode that decodes batches answers a block in one batch. Any other mode answers its questions concurrently.
@@ -151,7 +151,7 @@ class Evaluator:
     ) -> None:
         """Compute the missing rows. A failed question has its error in `failures`, and the next call asks it again.
 
-        If several questions are asked together, methods of the same mode share batches.
+        In blocks of several questions, methods of the same mode share batches.
         """
         for one in asked:
             one.score_again(questions)

@@ -25,7 +25,7 @@ ANSWER_COSTS = ("input_tokens", "output_tokens", "seconds", "answer_seconds")
 class MethodMeans:
     """Mean scores of one method at one budget over the questions of a set. `query_ms` is a median.
 
-    `scores` omits scores that apply to no question. `intervals` are 95 % confidence intervals. `unanswerable` counts the
+    `scores` omits scores without a value. `intervals` are 95 % confidence intervals. `unanswerable` counts the
     questions without an answer in the documents, and `failed` those that raised an error. `mode` is None without answers.
     """
 

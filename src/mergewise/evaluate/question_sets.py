@@ -81,7 +81,7 @@ class SkippedRow:
 
 @dataclass(frozen=True, slots=True)
 class QuestionSet:
-    """A question set. A set without `documents` is asked of an existing index. `skipped` lists the rows that were left out."""
+    """A question set. A set without `documents` needs an existing index. `skipped` lists the rows that were left out."""
 
     name: str
     documents: tuple[Document, ...]

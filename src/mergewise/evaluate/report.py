@@ -213,7 +213,7 @@ def _remarks(measured: Measured, metric: str) -> Iterator[str]:
         )
     absent = dict.fromkeys(method for _, method in measured.needs)
     if absent:
-        yield f"Could not run: {', '.join(absent)}. The tables say what they need."
+        yield f"Could not run: {', '.join(absent)}. The tables list their needs."
     if measured.is_plumbing:
         yield "A scripted model gave the answers. Their scores show only that all parts work together."
 

@@ -1,7 +1,7 @@
 """Loaders of published question sets: recognise the form of a file or folder, and read it.
 
-A row that cannot be read is left out and listed in `QuestionSet.skipped` with its file, line and reason. In strict reading it is
-an error. If a set marks sentences of its documents, these are the evidence. If it marks only documents, these are `gold_docs`,
+An invalid row is left out and listed in `QuestionSet.skipped` with its file, line and reason. In strict reading it is an error.
+If a set marks sentences of its documents, these are the evidence. If it marks only documents, these are `gold_docs`,
 and evidence is not judged.
 """
 
@@ -81,7 +81,7 @@ def load_question_set(path: Path, form: str | None = None, is_strict: bool = Fal
     Args:
         path: the file or folder.
         form: the name of the form, one of `LOADERS`. By default the form is recognised.
-        is_strict: raise an error for the first row that cannot be read, instead of leaving it out.
+        is_strict: raise an error for the first invalid row, instead of leaving it out.
 
     Returns:
         The question set. `skipped` lists the rows that were left out.

@@ -83,7 +83,7 @@ def _squad_question(one: tuple[Document, int, Record]) -> Question:
 
 
 def load_qasper(path: Path, reader: SetReader) -> QuestionSet:
-    """Load QASPER (Dasigi et al. 2021): each question is asked of its own paper."""
+    """Load QASPER (Dasigi et al. 2021). The scope of each question is its own paper."""
     papers = read_json(path, "QASPER", lambda whole: whole.items())
     named = [(f"paper {own}", (own, paper)) for own, paper in papers]
     read = list(reader.converted(path, named, lambda one: (_qasper_document(*one), one[1]["qas"])))

@@ -206,8 +206,7 @@ def _supporting(row: Record) -> Iterator[tuple[str, str]]:
 def load_pairs(path: Path, reader: SetReader) -> QuestionSet:
     """Load `NAME.qa.csv` of DPR: questions and lists of answers, separated by tabs.
 
-    The documents are in `psgs*.tsv` in the same folder (id, text, title). Without that file the questions are asked of an
-    existing index.
+    The documents are in `psgs*.tsv` in the same folder (id, text, title). Without that file the questions need an existing index.
     """
     corpus = next(iter(sorted(path.parent.glob("psgs*.tsv*"))), None)
     documents = [] if corpus is None else reader.converted(corpus, _tab_rows(corpus, has_head=True), _pair_document)

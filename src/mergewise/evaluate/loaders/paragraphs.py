@@ -87,8 +87,8 @@ def _sentences_of(
 def load_musique(path: Path, reader: SetReader) -> QuestionSet:
     """Load MuSiQue (Trivedi et al. 2022).
 
-    MuSiQue-Full has each question twice, once unanswerable: without a paragraph that it needs. In such a file each question is
-    asked of its own paragraphs only, because the paragraphs of its twin would answer it. Both twins are in one cluster.
+    MuSiQue-Full has each question twice, once unanswerable: without a paragraph that it needs. In such a file the scope of each
+    question is its own paragraphs, because the paragraphs of its twin would answer it. Both twins are in one cluster.
     """
     pool, records = Pool(), list(reader.records(path))
     is_full = any(row.get("answerable") is False for _, row in records)
@@ -140,7 +140,7 @@ def _sentences_of_hops(row: Record, ids: dict[int, str], pool: Pool) -> Evidence
 
 
 def longbench_question(row: Record, pool: Pool, place: str) -> Question:
-    """Return a question of LongBench (Bai et al. 2024), to be asked of its own context.
+    """Return a question of LongBench (Bai et al. 2024). Its scope is its own context.
 
     Rows with the same context are one cluster. LongBench does not mark gold passages.
     """
@@ -167,7 +167,7 @@ def _passages_of(context: str) -> list[tuple[str, str]]:
 def flashrag_question(row: Record, pool: Pool, place: str) -> Question:
     """Return a question of FlashRAG (Jin et al. 2024).
 
-    Paragraphs of HotpotQA or 2Wiki in the metadata go to the pool. Without them the question is asked of an existing index.
+    Paragraphs of HotpotQA or 2Wiki in the metadata go to the pool. Without them the question needs an existing index.
     """
     own, answers = str(row.get("id") or place), texts(row["golden_answers"])
     known = row.get("metadata") or {}

@@ -1,4 +1,4 @@
-"""Hand-written question sets: a CSV table or JSON lines with questions and answers, asked of an existing index.
+"""Hand-written question sets: a CSV table or JSON lines with questions and answers about the documents of an existing index.
 
 Columns are found by name, in any case:
 

@@ -14,9 +14,9 @@ def digest(value: object) -> str:
 
 
 def question_digest(question: Question, with_gold: bool) -> str:
-    """Return the digest of a question as it is asked, and of its gold if `with_gold`.
+    """Return the digest of a question, and of its gold if `with_gold`.
 
-    Without the gold, a corrected gold answer does not cause the question to be asked again.
+    Without the gold, a corrected gold answer does not invalidate the model's answer.
     """
     evidence = question.evidence
     spans = None if evidence is None else [(span.doc_id, span.start, span.end, text) for span, text in evidence]

@@ -75,7 +75,7 @@ def _is_about(triplet: Triplet, section: SourceSection) -> bool:
 
 
 def _is_name(head: str) -> bool:
-    """Check that a text is a name that a question can stand on: neither "The summit" nor a sentence."""
+    """Check that a text is a name that a question can use without context: neither "The summit" nor a sentence."""
     said = head.split()
     if not 0 < len(said) <= 8 or not words(head) or set(words(head)) <= STOP_WORDS or _LEADING.match(head):
         return False
