@@ -137,7 +137,7 @@ def test_nan_logits_raise_a_model_error() -> None:
     broken = network("llama", words)
     with torch.no_grad():
         broken.lm_head.weight[3] = float("nan")
-    with pytest.raises(ModelError, match="no number"):
+    with pytest.raises(ModelError, match="NaN logit"):
         HFCausalModel("broken", model=broken, tokenizer=words, device="cpu").start([[1, 2]])
 
 

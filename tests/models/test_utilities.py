@@ -51,7 +51,7 @@ def test_shares_are_converted_to_logits() -> None:
 
 
 def test_non_finite_scores_are_refused() -> None:
-    with pytest.raises(ModelError, match="no number"):
+    with pytest.raises(ModelError, match="not finite"):
         utilities_of(Logits(), None).utilities("q", ["nan"])
 
 
