@@ -224,7 +224,7 @@ def test_an_endpoint_that_sends_too_much(
 ) -> None:
     before = memory_mb()
     error = fails(name, serve(floods(head_of(name) + more, piece)), retries=2)
-    assert "more than" in error.message and "MB" in error.message
+    assert "too large" in error.message and "MB" in error.message
     assert memory_mb() - before < 100 + 5 * small_answers
 
 
@@ -232,7 +232,7 @@ def test_an_endpoint_that_sends_too_much(
 def test_a_stream_without_end(serve: Callable[[Sends], Endpoint], small_answers: int) -> None:
     before = memory_mb()
     error = fails("stream", serve(floods(EVENTS + CHUNKED, chunk(EVENT * 20))))
-    assert "more than" in error.message
+    assert "too large" in error.message
     assert memory_mb() - before < 100 + 5 * small_answers
 
 
@@ -435,7 +435,7 @@ def test_an_echoed_key_is_masked(name: str, status: str, serve: Callable[[Sends]
 @every_call
 def test_a_key_in_the_name_of_a_packing_is_masked(name: str, serve: Callable[[Sends], Endpoint]) -> None:
     error = fails(name, serve(answers("200 OK", b"{}", JSON_TYPE, f"Content-Encoding: {'x' * 30}{KEY}")))
-    assert "packed" in error.message and KEY[:6] not in str(error)
+    assert "content encoding" in error.message and KEY[:6] not in str(error)
 
 
 def test_a_password_in_an_address_is_masked(monkeypatch: pytest.MonkeyPatch) -> None:
