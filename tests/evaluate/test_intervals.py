@@ -206,7 +206,7 @@ def test_holm_s_method_matches_its_definition(probabilities: list[float]) -> Non
 
 
 def test_correlated_questions_of_a_cluster_do_not_count_as_independent() -> None:
-    """Of 60 simulated runs without a difference, few are significant by documents. By questions most would be."""
+    """In 60 simulated runs without a difference, few are significant by documents. By questions most would be."""
     draw = np.random.default_rng(7)
     by_document = by_question = 0
     for _ in range(60):

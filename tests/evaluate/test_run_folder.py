@@ -1,4 +1,4 @@
-"""Run folders: reading back what was written, rows of older settings, and runs in progress."""
+"""Run folders: write and read back, rows of older settings, and runs in progress."""
 
 from __future__ import annotations
 

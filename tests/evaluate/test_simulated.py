@@ -117,7 +117,7 @@ def _holds(bounds: tuple[float, float] | None) -> bool:
 
 
 def test_holm_s_correction_keeps_the_family_error_rate() -> None:
-    """Of ten equally good methods, few runs find one that differs from the first."""
+    """Among ten equally good methods, few runs find a difference from the first method."""
     draw, clusters, told = np.random.default_rng(9), np.arange(60), 0
     runs = RUNS // 10
     for _ in range(runs):
