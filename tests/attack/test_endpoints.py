@@ -172,7 +172,7 @@ def test_an_endpoint_that_drips(name: str, part: str, serve: Callable[[Sends], E
         "answer": drips(head_of(name) + b"Content-Length: 100000\r\n\r\n", b" "),
         "never an answer": drips(b"", b"HTTP/1.1 102 Processing\r\n\r\n"),
     }
-    assert "still answering" in fails(name, serve(sends[part])).message
+    assert "not complete after" in fails(name, serve(sends[part])).message
 
 
 def floods(first: bytes, piece: bytes) -> Sends:
@@ -224,7 +224,7 @@ def test_an_endpoint_that_sends_too_much(
 ) -> None:
     before = memory_mb()
     error = fails(name, serve(floods(head_of(name) + more, piece)), retries=2)
-    assert "more than" in error.message and "MB" in error.message
+    assert "too large" in error.message and "MB" in error.message
     assert memory_mb() - before < 100 + 5 * small_answers
 
 
@@ -232,7 +232,7 @@ def test_an_endpoint_that_sends_too_much(
 def test_a_stream_without_end(serve: Callable[[Sends], Endpoint], small_answers: int) -> None:
     before = memory_mb()
     error = fails("stream", serve(floods(EVENTS + CHUNKED, chunk(EVENT * 20))))
-    assert "more than" in error.message
+    assert "too large" in error.message
     assert memory_mb() - before < 100 + 5 * small_answers
 
 
@@ -317,7 +317,7 @@ def test_an_endpoint_that_asks_for_a_long_pause(
     error = fails(name, serve(answers(status, b"{}", JSON_TYPE, f"Retry-After: {asked}")), retries=1)
     assert time.monotonic() - began < 50
     if asked == str(YEAR):
-        assert f"pause of {YEAR}" in error.hint
+        assert f"retry after {YEAR} seconds" in error.hint
 
 
 @every_call
@@ -403,7 +403,7 @@ def test_a_bill_that_cannot_be_is_named_once(
     for _ in range(3):
         run(chat.complete(QUESTION))
     assert [record.getMessage() for record in caplog.records if record.name == "mergewise"] == [
-        "openai:m sends numbers of tokens that cannot be: they are estimated instead"
+        "invalid token counts from openai:m, using estimates"
     ]
 
 
@@ -435,7 +435,7 @@ def test_an_echoed_key_is_masked(name: str, status: str, serve: Callable[[Sends]
 @every_call
 def test_a_key_in_the_name_of_a_packing_is_masked(name: str, serve: Callable[[Sends], Endpoint]) -> None:
     error = fails(name, serve(answers("200 OK", b"{}", JSON_TYPE, f"Content-Encoding: {'x' * 30}{KEY}")))
-    assert "packed" in error.message and KEY[:6] not in str(error)
+    assert "content encoding" in error.message and KEY[:6] not in str(error)
 
 
 def test_a_password_in_an_address_is_masked(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -604,4 +604,4 @@ def test_a_silent_endpoint_is_named(
     with caplog.at_level(logging.INFO, "mergewise.waiting"):
         fails(name, serve(lambda connection, over: void(over.wait())))
     told = [record.getMessage() for record in caplog.records if record.name == "mergewise.waiting"]
-    assert 1 <= len(told) <= 2 and all("has been silent for" in line for line in told)
+    assert 1 <= len(told) <= 2 and all(" silent for " in line for line in told)

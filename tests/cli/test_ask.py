@@ -141,7 +141,7 @@ def test_several_rounds_ask_the_model_what_is_missing(home: Path) -> None:
         ("--rounds 0", {}, "the number of rounds is 0"),
         ("--chat openai:m", {"MERGEWISE_WINDOW": "0"}, "window is 0"),
         ("--chat openai:m", {"MERGEWISE_WINDOW": "64"}, "window"),
-        ("--chat openai:m", {"MERGEWISE_CACHE": "docs/cats.md"}, "cannot hold a cache"),
+        ("--chat openai:m", {"MERGEWISE_CACHE": "docs/cats.md"}, "as a cache"),
     ],
 )
 def test_wrong_usage(home: Path, server: ChatServer, words: str, settings: dict[str, str], says: str) -> None:

@@ -101,7 +101,7 @@ def test_conflicting_options_are_refused(tmp_path: Path, reader: Reader, monkeyp
         ((), {"shard": "1/2"}, "shard requires --out"),
         (("--workers", "2"), {}, "--workers requires --out"),
         ((), {"ray": "local"}, "ray requires --out"),
-        (("--out", "run"), {"shard": "3/2"}, "is no shard"),
+        (("--out", "run"), {"shard": "3/2"}, "invalid shard: '3/2'"),
         ((), {"reference": "dense"}, "unknown reference method: 'dense'"),
         (("--table", "nothing"), {}, "unknown table"),
         (("--table", "aed-1", "--methods", "naive"), {}, "--table and --methods exclude each other"),

@@ -61,7 +61,7 @@ def test_tune_refuses_made_questions(folder: Path, monkeypatch: pytest.MonkeyPat
     out = json.loads(run("questions", "mine", "-n", "12", "--out", "made.jsonl", "--json"))
     assert out["questions"] == 12 and sum(out["kinds"].values()) == 12
     monkeypatch.setattr(sys.modules["mergewise.evaluate.tuning.tune"], "FEWEST", 12)
-    with pytest.raises(UsageError, match="12 of 12 questions are made ones") as caught:
+    with pytest.raises(UsageError, match="made questions: 12 of 12") as caught:
         run("tune", "made.jsonl", "-i", "mine")
     assert "--trust-made" in str(caught.value.hint)
     with pytest.raises(UsageError, match=r"file exists: .*made.jsonl"):
@@ -78,7 +78,7 @@ def test_tune_keeps_the_defaults_and_writes_nothing(folder: Path, monkeypatch: p
     report = json.loads(run(*words, "--json"))
     assert report["better"] is False and report["verdict"].startswith("keep the defaults")
     assert report["points"][0]["strategy"] == "topk"
-    with pytest.raises(UsageError, match="0 questions are too few to tune on"):
+    with pytest.raises(UsageError, match="too few questions to tune on: 0"):
         run("tune", "own.jsonl", "-i", "mine")
 
 

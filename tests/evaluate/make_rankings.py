@@ -1,9 +1,8 @@
-"""Writes rankings.json: random rankings with ties, and the values on which ranx and ir_measures (trec_eval) agree.
+"""Write rankings.json: random rankings with ties, and the metrics on which ranx and ir_measures (trec_eval) agree.
 
     pip install ranx ir_measures && python tests/evaluate/make_rankings.py
 
-Of documents with one score trec_eval puts the greater id first. ranx leaves that to its sorting, so it is given the same order by
-scores without ties.
+trec_eval breaks ties by the greater id. ranx depends on its sorting, so it gets scores without ties, in the same order.
 """
 
 import json
@@ -28,7 +27,7 @@ def main() -> None:
     values: dict[str, dict[str, float]] = {query: {} for query in runs}
     for one in ir_measures.iter_calc(list(measures.values()), gold, runs):
         values[one.query_id][names[str(one.measure)]] = one.value
-    theirs = ranx.Run({query: _untied(run) for query, run in runs.items()})
+    theirs = ranx.Run({query: without_ties(run) for query, run in runs.items()})
     ranx.evaluate(ranx.Qrels(gold), theirs, list(measures), make_comparable=True)
     for query, expected in values.items():
         for name, value in expected.items():
@@ -37,7 +36,7 @@ def main() -> None:
     Path(__file__).with_name("rankings.json").write_text("[\n" + ",\n".join(rows) + "\n]\n")
 
 
-def _untied(run: dict[str, float]) -> dict[str, float]:
+def without_ties(run: dict[str, float]) -> dict[str, float]:
     ranked = sorted(run, key=lambda one: (run[one], one), reverse=True)
     return {document: float(-rank) for rank, document in enumerate(ranked)}
 

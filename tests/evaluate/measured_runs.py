@@ -1,4 +1,4 @@
-"""Small runs worked out by hand: of any rows, and of two sets and four methods, with contexts, gold, and answers."""
+"""Small runs worked out by hand: runs of given rows, and a run of two sets and four methods with contexts, gold and answers."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ def small_run(
     questions: Mapping[str, Sequence[Question]],
     texts: Iterable[tuple[str, str, str, str]] = (),
 ) -> Run:
-    """A run folder of these rows, with the plan that they are of."""
+    """Write a run folder of these rows, with their plan."""
     run = memory_run(rows, questions, texts)
     return write_run(folder, run.plan, rows, questions, texts)
 
 
 def without_seconds(table: pa.Table) -> pa.Table:
-    """The same with no time taken, for comparison: two runs of the same plan are equal then."""
+    """Clear the seconds of rows, so that two runs of the same plan are equal."""
     for name in SECONDS:
         place = table.column_names.index(name)
         table = table.set_column(place, ROWS.field(name), pa.nulls(len(table), pa.float64()))
@@ -66,8 +66,11 @@ def question(number: int) -> Question:
     )
 
 
-def held(method: str, number: int, budget: int) -> bool:
-    """weave holds all but one, topk every second, auto-merge like topk, dos one of four; more with a larger budget."""
+def is_held(method: str, number: int, budget: int) -> bool:
+    """Decide whether a method's context holds the gold of a question.
+
+    weave misses one question in twenty, topk and auto-merge every second, dos all. Above 200 tokens all hold every fifth, too.
+    """
     step = {"weave": 20, "topk": 2, "auto-merge": 2, "dos": 1}[method]
     misses = number % step == 0
     return not misses or (budget > 200 and number % 5 == 0)
@@ -75,7 +78,7 @@ def held(method: str, number: int, budget: int) -> bool:
 
 def row(set_name: str, method: str, number: int, budget: int, repeat: int = 0, mode: str | None = None) -> RunRow:
     asked, text = question(number), document_text(number)
-    good = held(method.split()[0], number, budget)
+    good = is_held(method.split()[0], number, budget)
     (span, gold), *_ = asked.evidence or ()
     spans = (Span(f"d{number}", 0, 28), span) if good else (Span(f"d{number}", 0, 28),)
     passages = (RunPassage(0.5, spans), *([RunPassage(0.4, (), f"Written {gold}")] if method == "dos" else []))
@@ -125,7 +128,7 @@ def write_run(
     questions: Mapping[str, Sequence[Question]],
     texts: Iterable[tuple[str, str, str, str]] = (),
 ) -> Run:
-    """A finished run folder of rows in memory. `questions` are by set; `texts` are (set, document, title, text)."""
+    """Write a finished run folder. `questions` are by set, `texts` are (set, document, title, text)."""
     folder.mkdir(parents=True, exist_ok=True)
     write_table(folder / ROWS_FILE, planned_rows(rows_table([row.as_dict() for row in rows]), plan))
     write_table(folder / QUESTIONS_FILE, questions_table(questions))

@@ -1,4 +1,4 @@
-"""Metrics of answers against their definitions, written out slowly."""
+"""Metrics of answers against slow implementations of their definitions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PUNCTUATION = "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~"
 
 
 def squad(text: str) -> list[str]:
-    """The words of a text as SQuAD's script leaves them: lower case, no punctuation, no articles, no further white space."""
+    """Normalise a text like SQuAD's script: lower case, no punctuation, no articles, single blanks."""
     letters = [letter for letter in text.lower() if letter not in PUNCTUATION]
     return [word for word in "".join(letters).split() if word not in ("a", "an", "the")]
 
@@ -64,7 +64,7 @@ texts = words.map(" ".join)
 
 
 @given(texts, st.lists(texts, min_size=1, max_size=3))
-def test_every_metric_is_its_definition_and_the_best_gold_counts(said: str, golds: list[str]) -> None:
+def test_every_metric_matches_its_definition_for_the_best_gold_answer(said: str, golds: list[str]) -> None:
     found = score_answer(said, golds)
     expected = [literal(said, gold) for gold in golds]
     for name in expected[0].keys() - {"average"}:
@@ -74,14 +74,14 @@ def test_every_metric_is_its_definition_and_the_best_gold_counts(said: str, gold
     assert found.hotpot_f1 <= found.f1 and found.rouge_l <= found.f1 + 1e-12
 
 
-def test_articles_alone_and_no_gold_answer_at_all() -> None:
+def test_a_gold_answer_of_articles_and_no_gold_answer() -> None:
     for said, golds, value in (("no", ["the"], 0), ("", [], 1), ("Paris", [], 0)):
         found = score_answer(said, golds)
         assert (found.em, found.f1, found.relaxed_em, found.contains_words) == (value,) * 4
     assert normalise_answer(" The  Cat-Dog,\nan ox ") == "catdog ox"
 
 
-def test_marks_are_no_part_of_an_answer_and_what_was_not_found_is_none() -> None:
+def test_a_prediction_has_no_citation_marks_and_is_empty_if_nothing_was_found() -> None:
     context = Context("q", "s", 1, "", 0, ())
     assert prediction_of(Answer("q", "Delft [1][2], in 1984 [3].", (), context)) == "Delft, in 1984."
     assert prediction_of(Answer("q", "Nothing relevant was found.", (), context, found=False)) == ""
@@ -96,7 +96,7 @@ def test_intervals() -> None:
     values = [0.0, 1.0] * 50
     assert bootstrap(values) == bootstrap(values)
     low, high = bootstrap(values)
-    assert abs(low - 0.402) < 0.015 and abs(high - 0.598) < 0.015  # 0.5 less and more 1.96 times 0.05
+    assert abs(low - 0.402) < 0.015 and abs(high - 0.598) < 0.015  # 0.5 plus and minus 1.96 times 0.05
     assert bootstrap([0.25] * 9) == (0.25, 0.25)
-    ours, theirs = [0.6, 0.1, 0.9], [0.5, 0.0, 0.8]  # better by the same on every question, however much those differ
+    ours, theirs = [0.6, 0.1, 0.9], [0.5, 0.0, 0.8]  # the same gain on every question
     assert all(abs(bound - 0.1) < 1e-9 for bound in paired_interval(ours, theirs))

@@ -1,4 +1,4 @@
-"""Citations beside marked evidence and gold documents."""
+"""Scores of citations against marked evidence and gold documents."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def scores(
     return tuple(score_citations(citations, Question("1", "?", ("x",), evidence, gold_docs=gold_docs)).values())
 
 
-def test_by_place() -> None:
+def test_citations_match_by_place() -> None:
     first, second = (0, 27), (28, 46)
     assert scores([cite(0, 27), cite(47, 64)], gold(first, second)) == (1 / 2, 1 / 2)
     assert scores([cite(20, 35)], gold(first, second)) == (1, 1)  # a piece of both
@@ -31,18 +31,18 @@ def test_by_place() -> None:
     assert scores([cite(27, 28)], gold(first)) == (0, 0)
 
 
-def test_by_words_where_no_place_is_known() -> None:
+def test_citations_match_by_words_without_a_place() -> None:
     somewhere = ((Span("", 0, 17), "burned in 1700"),)
     assert scores([cite(28, 46)], somewhere) == (1, 1)
     assert scores([cite(0, 27)], somewhere) == (0, 0)
-    # a made-up place at the beginning of the named document is none
+    # a placeholder span at the beginning of the named document does not count as a place
     assert scores([cite(0, 27)], ((Span("d", 0, 17), "burned in 1700"),)) == (0, 0)
 
 
-def test_by_document() -> None:
+def test_citations_match_by_document() -> None:
     assert scores([cite(0, 27), cite(28, 46), cite(0, 5, "e")], None, ("d", "f")) == (2 / 3, 1 / 2)
 
 
-def test_what_cannot_be_judged_is_absent() -> None:
+def test_scores_without_gold_are_none() -> None:
     assert scores([cite(0, 27)], None) == (None, None)
     assert scores([], gold((0, 27))) == (None, 0)

@@ -1,4 +1,4 @@
-"""Methods answer a small set by a causal model that follows a rule: scored, kept, resumed."""
+"""The evaluator on a small set, with a causal model that follows a rule: scores, stored rows, and resumed runs."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def means(
     return list(method_means(run, measured_runs([run])))
 
 
-def test_a_row_says_what_answers_are_worth_and_cost(index: Index) -> None:
+def test_a_row_holds_scores_and_costs_of_an_answer(index: Index) -> None:
     evaluator = Evaluator(index, TASK, Asking(24))
     naive, short = means(evaluator, [METHODS["naive"], SHORT], [300], QUESTIONS)
     row = short.as_dict()
@@ -75,17 +75,17 @@ def test_a_row_says_what_answers_are_worth_and_cost(index: Index) -> None:
 
 def test_every_method_answers(index: Index) -> None:
     evaluator = Evaluator(index, TASK, Asking(24, together=4))
-    lacking = {name: needs for name, method in METHODS.items() if (needs := evaluator.lacking(method))}
+    lacking = {name: needs for name, method in METHODS.items() if (needs := evaluator.unmet_needs(method))}
     assert lacking["dense"].startswith("needs vectors") and lacking["bge-reranker"].startswith("needs a reranker")
     methods = [method for name, method in METHODS.items() if name not in lacking]
     assert len(methods) > 30
     for row in means(evaluator, methods, [2000], QUESTIONS):
         assert row.mode is not None and row.failed == 0
-        # passages that do not tell outvote the one that does in REPLUG, which weighs them much alike; the reader grades none
+        # REPLUG weighs passages almost equally, so those without the answer outvote the right one; Self-RAG's reader grades none
         assert row.scores["em"] == (0.25 if row.strategy in ("naive", "replug", "self-rag") else 1.0), row.strategy
 
 
-def test_rows_are_kept_and_a_run_goes_on_where_it_was(index: Index, tmp_path: Path) -> None:
+def test_rows_are_stored_and_a_stopped_run_resumes(index: Index, tmp_path: Path) -> None:
     first = Evaluator(index, TASK, Asking(24), open_store(tmp_path / "run", "towns"))
     first.complete([first.method_rows(SHORT, 300)], QUESTIONS[:3])
     (file,) = (tmp_path / "run" / "rows").iterdir()
@@ -94,7 +94,7 @@ def test_rows_are_kept_and_a_run_goes_on_where_it_was(index: Index, tmp_path: Pa
         (str(i), f"Mason {TOWNS[i]}y") for i in range(3)
     ]
     whole = file.read_bytes()
-    file.write_bytes(whole[:-20])  # a kill while the third was written
+    file.write_bytes(whole[:-20])  # as after a kill during the third write
     reader_of(index).started.clear()
     again = Evaluator(index, TASK, Asking(24), open_store(tmp_path / "run", "towns"))
     answered = again.method_rows(SHORT, 300)
@@ -105,7 +105,7 @@ def test_rows_are_kept_and_a_run_goes_on_where_it_was(index: Index, tmp_path: Pa
     third = Evaluator(index, TASK, Asking(24), open_store(tmp_path / "run", "towns"))
     (row,) = means(third, [SHORT], [300], QUESTIONS)
     assert row.scores["em"] == 1.0 and reader_of(index).started == []
-    # of the answers that are kept the scores are worked out beside the gold as it is now
+    # stored answers are scored against the current gold
     mended = [replace(question, answers=("Mason",)) for question in QUESTIONS]
     (row,) = means(third, [SHORT], [300], mended)
     assert (row.scores["em"], row.scores["contains_words"]) == (0.0, 1.0)
@@ -116,31 +116,31 @@ def test_other_settings_are_asked_anew(index: Index, tmp_path: Path, monkeypatch
     store = open_store(tmp_path / "run", "towns")
 
     def asked(asking: Asking | None, method: Method = SHORT, budget: int = 300) -> int:
-        """How many rows are known after a question was asked."""
+        """Ask a question, and return the number of known rows."""
         evaluator = Evaluator(index, TASK, asking, store)
         evaluator.complete([evaluator.method_rows(method, budget)], QUESTIONS[:1])
         return len(store.known)
 
     asking = Asking(24)
     assert asked(asking) == 1
-    assert asked(replace(asking, together=3)) == 1  # how many at a time changes no answer
+    assert asked(replace(asking, together=3)) == 1  # the batch size does not change answers
     assert asked(asking, budget=301) == 2
     assert asked(replace(asking, max_tokens=25)) == 3
     assert asked(asking, replace(SHORT, mode="naive")) == 4
     assert asked(asking, replace(SHORT, strategy="topk(k=2)")) == 5
     assert asked(asking, replace(SHORT, name="another name")) == 6
     assert asked(None) == 7
-    with monkeypatch.context() as patch:  # what a preset or a default stands for may change
+    with monkeypatch.context() as patch:  # a preset or a default may change its values
         changed = replace(STRATEGIES["topk"], parameters=replace(STRATEGIES["topk"].parameters, order="score"))
         patch.setitem(STRATEGIES, "topk", changed)
         assert asked(asking) == 8
     mergewise.open(tmp_path / "index", views=("leaf", "triplet", "slice"), embedder="none").close()
-    assert asked(asking) == 8  # a view that the method does not read changes nothing
+    assert asked(asking) == 8  # a view that the method does not use
     index.add(Document("more.md", "More of it.", "More"))
-    assert asked(asking) == 9  # other documents, other answers
+    assert asked(asking) == 9  # other documents may change answers
 
 
-def test_contexts_are_found_anew_where_the_gold_was_mended(index: Index) -> None:
+def test_contexts_are_judged_again_after_a_change_of_the_gold(index: Index) -> None:
     evaluator = Evaluator(index, TASK)
     one = evaluator.method_rows(SHORT, 300)
     evaluator.complete([one], QUESTIONS)
@@ -166,7 +166,7 @@ def test_searches_are_made_once_for_all_methods(index: Index, monkeypatch: pytes
         evaluator.complete(asked, QUESTIONS[1:])
     # the first question also loads the models
     _, *own = [made.count(text) for text in dict.fromkeys(made)]
-    # by both at the depths of topk and weave, and by words alone
+    # hybrid searches at the depths of topk and weave, and a full-text search
     assert own == [3, 3]
     for one in asked:
         rows = one.rows(QUESTIONS[1:])
@@ -176,7 +176,7 @@ def test_searches_are_made_once_for_all_methods(index: Index, monkeypatch: pytes
             assert row.passages == passages_of(found) and row.tokens == found.tokens
 
 
-def test_a_text_is_embedded_once_for_all_questions_while_there_is_room(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_text_is_embedded_once_for_all_questions(monkeypatch: pytest.MonkeyPatch) -> None:
     embedder, memory = HashEmbedder(), SearchMemory()
     sharing = memory.embedder(embedder)
     before = sharing.embed_documents(["a", "b", "a"])
@@ -186,7 +186,7 @@ def test_a_text_is_embedded_once_for_all_questions_while_there_is_room(monkeypat
     assert (after[[2, 0, 2]] == before).all()
     sharing.embed_queries(["a"])
     assert embedder.asked == ["a", "b", "a", "c", "a"]
-    # the question was embedded twice. What was embedded by another embedder is of no use
+    # the question was embedded twice, because vectors of another embedder are useless
     memory.embedder(other := HashEmbedder()).embed_documents(["a"])
     assert other.asked == ["a"]
     monkeypatch.setattr(searches, "VECTOR_BYTES", 0)
@@ -219,7 +219,7 @@ def test_a_question_that_fails_counts_as_wrong_and_is_asked_again(
     assert not any(row["error"] or row["missed"] for row in question_rows(run, measured_runs([run])))
 
 
-def test_where_nothing_is_answered_there_is_no_row(index: Index) -> None:
+def test_a_run_without_any_answer_raises_the_error(index: Index) -> None:
     with pytest.raises(UsageError, match="window"):
         reader_of(index).window = 10
         evaluated_run(Evaluator(index, TASK, Asking(24)), [SHORT], [300], QUESTIONS)
@@ -227,7 +227,7 @@ def test_where_nothing_is_answered_there_is_no_row(index: Index) -> None:
         evaluated_run(Evaluator(index, TASK, Asking(24)), [SHORT], [300], ())
 
 
-def test_methods_of_one_call_share_what_the_model_wrote(index: Index) -> None:
+def test_methods_of_one_call_share_background_passages(index: Index) -> None:
     betas = methods_of("beta-0,beta-0.5,beta-50")
     evaluator = Evaluator(index, TASK, Asking(24, together=2), backgrounds={})
     asked = [evaluator.method_rows(method, 2000) for method in betas]
@@ -237,12 +237,14 @@ def test_methods_of_one_call_share_what_the_model_wrote(index: Index) -> None:
     backgrounds = [text for text in reader_of(index).started if "hundred words" in text]
     assert len(backgrounds) == 2  # one a question, not one a method
     streams = [text for text in reader_of(index).started if "hundred words" not in text]
-    assert len(streams) == len(set(streams))  # and no prompt is read twice
+    assert len(streams) == len(set(streams))  # no prompt is read twice
     weights = [row.weights["memory"] for one in asked for row in one.rows(QUESTIONS[:1])]
-    assert weights == sorted(weights, reverse=True) and weights[0] > weights[-1]  # beta takes from the memory
+    assert (
+        weights == sorted(weights, reverse=True) and weights[0] > weights[-1]
+    )  # a larger beta lowers the weight of the memory
 
 
-def test_what_a_method_needs_is_said(tmp_path: Path) -> None:
+def test_the_needs_of_a_method_are_reported(tmp_path: Path) -> None:
     opened = mergewise.open(tmp_path / "plain", embedder="none", chat=CausalChat(Reader()))
     opened.add(DOCUMENTS)
     with pytest.raises(UsageError, match="needs the view triplet"):
@@ -254,7 +256,7 @@ def test_what_a_method_needs_is_said(tmp_path: Path) -> None:
         Evaluator(opened, TASK, Asking(24)).method_rows(Method("x", "nope", "short"), 300)
 
 
-def test_judges(index: Index) -> None:
+def test_methods_use_their_judge(index: Index) -> None:
     class Fixed:
         def __init__(self, spec: str) -> None:
             self.spec = spec
@@ -275,7 +277,7 @@ def test_judges(index: Index) -> None:
 
 
 class Contrary:
-    """A reranker with an order of its own: what it puts first has nothing to do with the search."""
+    """A reranker with an order unrelated to the search."""
 
     spec = "contrary"
 
@@ -286,7 +288,7 @@ class Contrary:
 
 @pytest.fixture(scope="module")
 def villages(tmp_path_factory: pytest.TempPathFactory) -> Index:
-    """More passages than any method retrieves."""
+    """Return an index with more passages than any method retrieves."""
     opened = mergewise.open(
         tmp_path_factory.mktemp("villages"),
         views=("leaf", "triplet"),
@@ -300,11 +302,11 @@ def villages(tmp_path_factory: pytest.TempPathFactory) -> Index:
 
 
 @pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
-def test_a_method_finds_what_its_strategy_finds_for_a_user(villages: Index, method: Method) -> None:
+def test_a_method_gives_the_same_context_as_its_strategy(villages: Index, method: Method) -> None:
     models = villages._models if method.judge != "none" else replace(villages._models, reranker=None)
     question = Question("1", "Who built the tower of village 7?", ("Mason 7",), None)
     evaluator = Evaluator(villages, QuestionSet("villages", (), (question,)), Asking(24))
-    if needs := evaluator.lacking(method):
+    if needs := evaluator.unmet_needs(method):
         with pytest.raises(UsageError, match=f"{method.name} {re.escape(needs)}"):
             evaluator.method_rows(method, 4096)
         return

@@ -39,7 +39,7 @@ def write_set(folder: Path) -> Path:
     return folder
 
 
-def test_a_set_is_read_as_it_is_written(tmp_path: Path) -> None:
+def test_a_set_in_our_own_form_is_loaded(tmp_path: Path) -> None:
     task = load_question_set(write_set(tmp_path / "towns"))
     assert task.name == "towns"
     assert [(document.id, document.title) for document in task.documents] == [("d", "Delft"), ("e", "")]
@@ -50,7 +50,7 @@ def test_a_set_is_read_as_it_is_written(tmp_path: Path) -> None:
     assert task.documents[0].text[span.start : span.end] == text
 
 
-def test_a_folder_is_a_set_or_holds_some_in_the_order_of_their_names(tmp_path: Path) -> None:
+def test_find_tasks_returns_a_set_or_the_sets_in_a_folder_by_name(tmp_path: Path) -> None:
     names = ["b", "a"]
     for name in names:
         write_set(tmp_path / name)
@@ -63,26 +63,26 @@ def test_a_folder_is_a_set_or_holds_some_in_the_order_of_their_names(tmp_path: P
 @pytest.mark.parametrize(
     "row", ["no JSON", "[]", {"question": "What?"}, {"id": 1, "question": "What?", "answers": [], "evidence": [{}]}]
 )
-def test_a_set_that_cannot_be_read_says_so(tmp_path: Path, row: dict[str, Any] | str) -> None:
+def test_an_invalid_set_raises_an_error(tmp_path: Path, row: dict[str, Any] | str) -> None:
     write_lines(write_set(tmp_path) / "questions.jsonl.gz", row)
-    with pytest.raises(UsageError, match=r"has no questions: .*questions.jsonl.gz, line 1 "):
+    with pytest.raises(UsageError, match=r"no questions in .*questions.jsonl.gz, line 1: "):
         load_question_set(tmp_path)
-    with pytest.raises(UsageError, match=r"questions.jsonl.gz, line 1 "):
+    with pytest.raises(UsageError, match=r"questions.jsonl.gz, line 1: "):
         load_question_set(tmp_path, is_strict=True)
 
 
 @pytest.mark.parametrize(
     "damage", [lambda packed: packed[:-12], lambda packed: packed[:23] + b"\xff" * 8 + packed[31:]]
 )
-def test_a_set_that_is_cut_off_or_damaged_says_so(tmp_path: Path, damage: Callable[[bytes], bytes]) -> None:
+def test_a_truncated_or_damaged_set_raises_an_error(tmp_path: Path, damage: Callable[[bytes], bytes]) -> None:
     corpus = write_set(tmp_path) / "corpus.jsonl.gz"
     corpus.write_bytes(damage(corpus.read_bytes()))
-    with pytest.raises(UsageError, match="cannot be read as a question set"):
+    with pytest.raises(UsageError, match="cannot read question set"):
         load_question_set(tmp_path)
 
 
 class FakeIndex:
-    """What is asked of an index here: it is opened with a folder and views, and told to add documents."""
+    """A fake index that records its views and the added documents."""
 
     def __init__(self, path: Path, *, views: Sequence[str], progress: Progress) -> None:
         self.path, self.views = path, views
@@ -127,17 +127,17 @@ def test_each_set_is_indexed_in_a_folder_of_its_name_before_the_next(tmp_path: P
 
 
 def test_sets_of_one_name_do_not_share_an_index(tmp_path: Path) -> None:
-    """Another set's documents would be found, too, and count as none of the gold."""
+    """Otherwise searches would return the other set's documents, which are never gold."""
     first, second = write_set(tmp_path / "bench" / "towns"), write_set(tmp_path / "pools" / "towns")
     write_lines(second / "corpus.jsonl.gz", {"id": "f", "text": "F."})
 
-    def opened(folder: Path, **options: Any) -> mergewise.Index:
+    def open_index(folder: Path, **options: Any) -> mergewise.Index:
         return mergewise.open(folder, embedder="none")
 
-    def indexed(folder: Path) -> list[Any]:
+    def index_sets(folder: Path) -> list[Any]:
         indexes, quiet = tmp_path / "indexes", cast(Any, lambda name: nullcontext(lambda *words: None))
-        return list(indexed_tasks(folder, tmp_path / "index", indexes, ["leaf"], cast(Any, opened), quiet))
+        return list(indexed_tasks(folder, tmp_path / "index", indexes, ["leaf"], cast(Any, open_index), quiet))
 
-    assert len(indexed(first)) == len(indexed(first)) == 1
-    with pytest.raises(UsageError, match="holds 2 documents that are none of towns"):
-        indexed(second)
+    assert len(index_sets(first)) == len(index_sets(first)) == 1
+    with pytest.raises(UsageError, match=r"2 documents in the index at .* do not belong to towns"):
+        index_sets(second)

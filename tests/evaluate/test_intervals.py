@@ -1,4 +1,4 @@
-"""Intervals against their definitions: Wilson's as the roots of an equation, the bootstrap draw by draw."""
+"""Intervals against slow implementations: Wilson's as the roots of an equation, the bootstrap draw by draw."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ VALUES = st.lists(st.floats(-5, 5), min_size=1, max_size=6)
 
 
 @given(st.integers(1, 400), st.floats(0, 1))
-def test_the_ends_of_wilson_s_interval_are_as_far_as_the_test_allows(count: int, share: float) -> None:
-    """A share p lies at the end where |share - p| is Z standard errors of p: the score test, turned around."""
+def test_wilson_s_interval_inverts_the_score_test(count: int, share: float) -> None:
+    """At both ends p of the interval, |share - p| is Z standard errors of p: the interval inverts the score test."""
     low, high = wilson(share, count)
     assert 0 <= low <= share + 1e-9 and share - 1e-9 <= high <= 1
     for end in (low, high):
@@ -41,7 +41,7 @@ def test_the_ends_of_wilson_s_interval_are_as_far_as_the_test_allows(count: int,
 
 
 @given(st.integers(1, 200), st.floats(0, 1))
-def test_more_questions_make_it_narrower_and_mirrored_shares_mirror_it(count: int, share: float) -> None:
+def test_wilson_s_interval_narrows_with_more_questions_and_is_symmetric(count: int, share: float) -> None:
     low, high = wilson(share, count)
     narrow_low, narrow_high = wilson(share, 4 * count)
     assert narrow_high - narrow_low < high - low
@@ -50,8 +50,8 @@ def test_more_questions_make_it_narrower_and_mirrored_shares_mirror_it(count: in
 
 @settings(max_examples=15)
 @given(VALUES, st.integers(0, 5))
-def test_the_bootstrap_is_the_middle_of_the_means_that_were_drawn(values: list[float], seed: int) -> None:
-    """The same draws one by one, and their quantiles read off the sorted means."""
+def test_the_bootstrap_matches_quantiles_of_the_drawn_means(values: list[float], seed: int) -> None:
+    """The test repeats the draws one by one, and reads the quantiles off the sorted means."""
     generator = np.random.default_rng(seed)
     draws = generator.integers(0, len(values), (intervals.DRAWS, len(values)))
     means = sorted(fmean(values[i] for i in draw) for draw in draws.tolist())
@@ -66,7 +66,7 @@ def test_the_bootstrap_is_the_middle_of_the_means_that_were_drawn(values: list[f
 
 @settings(max_examples=20)
 @given(VALUES)
-def test_an_interval_lies_among_the_values_and_moves_with_them(values: list[float]) -> None:
+def test_an_interval_lies_among_the_values_and_shifts_with_them(values: list[float]) -> None:
     low, high = bootstrap(values)
     assert min(values) - 1e-9 <= low <= high <= max(values) + 1e-9
     assert bootstrap([value + 1 for value in values]) == pytest.approx((low + 1, high + 1), abs=1e-9)
@@ -96,7 +96,7 @@ CLUSTERED = st.lists(st.tuples(st.floats(-5, 5), st.integers(0, 3)), min_size=1,
 @settings(max_examples=10)
 @given(CLUSTERED)
 def test_the_bootstrap_draws_whole_clusters(scored: list[tuple[float, int]]) -> None:
-    """The same draws one by one: all values of the clusters that were drawn, and their mean."""
+    """The test repeats the draws one by one: all values of the drawn clusters, and their mean."""
     names = list(dict.fromkeys(cluster for _, cluster in scored))
     groups = [[value for value, cluster in scored if cluster == name] for name in names]
     draws = np.random.default_rng(0).integers(0, len(groups), (intervals.DRAWS, len(groups)))
@@ -106,22 +106,22 @@ def test_the_bootstrap_draws_whole_clusters(scored: list[tuple[float, int]]) -> 
     assert high == pytest.approx(np.quantile(means, 0.975), abs=1e-9)
 
 
-def test_student_s_quantiles_leave_two_and_a_half_percent_above() -> None:
-    """The density, added up from the quantile on by the trapezoid rule."""
+def test_student_s_quantiles_leave_an_upper_tail_of_2_5_percent() -> None:
+    """The test integrates the density above the quantile by the trapezoid rule."""
     for freedom, quantile in enumerate(STUDENT, 1):
         scale = gamma((freedom + 1) / 2) / (sqrt(freedom * pi) * gamma(freedom / 2))
-        # t = quantile / s takes the tail into (0, 1]
+        # the substitution t = quantile / s maps the tail to (0, 1]
         s = np.linspace(1e-9, 1, 20_001)
         density = scale * (1 + (quantile / s) ** 2 / freedom) ** (-(freedom + 1) / 2) * quantile / s**2
         assert float(np.sum((density[1:] + density[:-1]) / 2 * np.diff(s))) == pytest.approx(0.025, abs=4e-5), freedom
 
 
 @given(CLUSTERED)
-def test_student_s_interval_is_its_definition(scored: list[tuple[float, int]]) -> None:
+def test_student_s_interval_matches_its_definition(scored: list[tuple[float, int]]) -> None:
     values, clusters = [value for value, _ in scored], [cluster for _, cluster in scored]
     names = set(clusters)
     if len(names) == 1:
-        with pytest.raises(ValueError, match="single cluster"):
+        with pytest.raises(ValueError, match="too few clusters: 1"):
             student(values, clusters)
         return
     middle = fmean(values)
@@ -135,15 +135,15 @@ def test_student_s_interval_is_its_definition(scored: list[tuple[float, int]]) -
     )
 
 
-def test_the_interval_fits_what_is_known() -> None:
+def test_the_kind_of_interval_depends_on_scores_and_clusters() -> None:
     halves = [0.0, 1.0] * 5
     assert mean_interval(halves, range(10)) == wilson(0.5, 10)
-    # questions of one document speak of it alone
+    # with a single document the interval uses its questions
     assert mean_interval(halves, [0] * 10) == wilson(0.5, 10)
-    # five documents, each half right: no spread between them, but between questions
+    # five documents, each half right: no spread between documents, but between questions
     low, high = mean_interval(halves, [0, 0, 1, 1, 2, 2, 3, 3, 4, 4])
     assert (low, high) == pytest.approx((0.5 - STUDENT[3] / 6, 0.5 + STUDENT[3] / 6))
-    # all right: as sure as the number of documents allows
+    # all right: Wilson's interval with the number of documents
     assert mean_interval([1.0] * 10, [0] * 5 + [1] * 5) == wilson(1.0, 2)
     assert mean_interval([0.0, 1.0], [0, 1]) == wilson(0.5, 2)
     low, high = mean_interval([0.1, 0.9, 0.5], [0, 1, 2])
@@ -156,7 +156,7 @@ def test_the_interval_fits_what_is_known() -> None:
 
 
 def sign_flips(differences: list[float], clusters: list[int]) -> float:
-    """All signs of all clusters, one by one; with a single cluster those of its questions."""
+    """Try all signs of all clusters one by one, or of the questions of a single cluster."""
     if len(set(clusters)) == 1:
         clusters = list(range(len(differences)))
     sums = [sum(d for d, own in zip(differences, clusters, strict=True) if own == name) for name in set(clusters)]
@@ -169,7 +169,7 @@ def sign_flips(differences: list[float], clusters: list[int]) -> float:
 
 @settings(max_examples=60)
 @given(st.lists(st.tuples(st.sampled_from([-1.0, -0.5, 0.0, 0.25, 1.0]), st.integers(0, 8)), min_size=1, max_size=9))
-def test_the_test_tries_all_signs(scored: list[tuple[float, int]]) -> None:
+def test_the_exact_test_tries_all_signs(scored: list[tuple[float, int]]) -> None:
     differences, clusters = [value for value, _ in scored], [cluster for _, cluster in scored]
     assert sign_flip(differences, clusters) == pytest.approx(sign_flips(differences, clusters), abs=1e-9)
     alone = sign_flips(differences, list(range(len(differences))))
@@ -180,11 +180,11 @@ def test_signs_worked_out_by_hand() -> None:
     assert sign_flip([1, 0, 0, 1, 0, 0, 1, 0, 0, 1]) == 0.125  # 2 of 16
     assert sign_flip([1] * 9 + [-1]) == pytest.approx(22 / 1024)  # McNemar's: 0 or 1 of 10, on both sides
     assert sign_flip([0, 0]) == 1.0 and sign_flip([1, -1]) == 1.0
-    # many of one size: no draw is needed
+    # many differences of the same size need no draws
     assert sign_flip([1.0] * 700 + [-1.0] * 500) < 1e-7
 
 
-def test_where_there_are_too_many_signs_some_are_drawn() -> None:
+def test_signs_are_sampled_if_there_are_too_many() -> None:
     differences = [0.1 * i - 0.55 for i in range(17)]
     signs = np.array(list(product((1, -1), repeat=17)))
     exact = float(np.mean(np.abs(signs @ differences) >= abs(sum(differences)) - 1e-7))
@@ -195,8 +195,8 @@ def test_where_there_are_too_many_signs_some_are_drawn() -> None:
 
 
 @given(st.lists(st.floats(0, 1), max_size=6))
-def test_holm_s_method_is_its_definition(probabilities: list[float]) -> None:
-    """The k-th smallest counts for as many as are not smaller, and none is below the one before."""
+def test_holm_s_method_matches_its_definition(probabilities: list[float]) -> None:
+    """Each p-value is multiplied by the number of p-values that are not smaller. Results never decrease."""
     corrected = holm(probabilities)
     for one, found in zip(probabilities, corrected, strict=True):
         smaller = sorted(other for other in probabilities if other <= one)
@@ -205,8 +205,8 @@ def test_holm_s_method_is_its_definition(probabilities: list[float]) -> None:
     assert holm([0.001, 0.01, 0.03, 0.04]) == pytest.approx([0.004, 0.03, 0.06, 0.06])
 
 
-def test_clusters_that_are_alike_within_are_not_taken_for_many_questions() -> None:
-    """Of 60 simulated runs without a difference, few are told apart by documents; by questions most would be."""
+def test_correlated_questions_of_a_cluster_do_not_count_as_independent() -> None:
+    """In 60 simulated runs without a difference, few are significant by documents. By questions most would be."""
     draw = np.random.default_rng(7)
     by_document = by_question = 0
     for _ in range(60):

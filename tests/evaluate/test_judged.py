@@ -1,4 +1,4 @@
-"""What a context lacks, at which stage it was lost, and what was found instead."""
+"""The judge of contexts: lost texts, the stage of their loss, and the texts found instead."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ SEARCH = Step("search", "", (CATS, DOGS, FISH))
         ([SEARCH, Step("take", "", (DOGS,)), Step("drop", "", (DOGS,))], LostStage.DROP),
     ],
 )
-def test_the_stage_is_what_the_trace_says_last(gold: Span | None, trace: list[Step], stage: LostStage) -> None:
-    """Whether the place of the gold text is known, is wrong, or there are answers alone."""
+def test_the_stage_is_the_last_one_in_the_trace(gold: Span | None, trace: list[Step], stage: LostStage) -> None:
+    """The place of the gold text may be known, wrong, or missing."""
     (lost,) = lost_texts(question(gold), context(CATS, trace=trace), lookup)
     assert lost.stage is stage
     assert lost.text == ("bark" if gold is None else "Dogs bark at night.")
@@ -59,7 +59,7 @@ def test_a_gold_text_may_be_held_in_part() -> None:
     assert lost.stage is LostStage.PART
 
 
-def test_nothing_is_lost_that_is_held() -> None:
+def test_held_texts_are_not_lost() -> None:
     assert lost_texts(question(DOGS), context(DOGS), lookup) == ()
     assert lost_texts(question(None, "purr", "bark"), context(DOGS), lookup) == ()
     assert lost_texts(question(None, "..."), context(CATS), lookup) == ()
@@ -69,7 +69,7 @@ def test_nothing_is_lost_that_is_held() -> None:
     ("trace", "stage"),
     [([], LostStage.UNFOUND), ([SEARCH], LostStage.OUTRANKED), ([SEARCH, Step("skip", "", (DOGS,))], LostStage.SKIP)],
 )
-def test_gold_documents_that_a_context_has_nothing_of(trace: list[Step], stage: LostStage) -> None:
+def test_lost_gold_documents(trace: list[Step], stage: LostStage) -> None:
     asked = Question("1", "?", ("bark",), None, gold_docs=("gone.txt", "d.txt"), grades=(1, 2))
     other = Context("?", "s", 9, "Dogs bark.", 5, (Passage("Dogs bark.", 1.0, (Span("e", 0, 9),)),), tuple(trace))
     lost = lost_texts(asked, other, lookup)
@@ -78,7 +78,7 @@ def test_gold_documents_that_a_context_has_nothing_of(trace: list[Step], stage: 
     assert lost_one.text == "gone.txt"
 
 
-def test_of_gold_documents_alone_nothing_else_is_judged(tmp_path: Path) -> None:
+def test_with_gold_documents_only_other_scores_are_none(tmp_path: Path) -> None:
     index = mergewise.open(tmp_path / "index", embedder="none")
     index.add([DOCUMENT])
     asked = Question("1", "?", (), None, gold_docs=("d.txt",))
@@ -87,7 +87,7 @@ def test_of_gold_documents_alone_nothing_else_is_judged(tmp_path: Path) -> None:
     assert judged.lost == ()
 
 
-def test_answers_that_no_document_holds(tmp_path: Path) -> None:
+def test_answers_in_no_document(tmp_path: Path) -> None:
     index = mergewise.open(tmp_path / "index", embedder="none")
     index.add([DOCUMENT, Document("e.txt", "A cow moos.")])
     asked = [
@@ -102,14 +102,14 @@ def test_answers_that_no_document_holds(tmp_path: Path) -> None:
     assert lost.stage is LostStage.NOWHERE
 
 
-def test_too_much_text_is_not_read_for_that(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_indexes_are_not_scanned_for_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     index = mergewise.open(tmp_path / "index", embedder="none")
     index.add(DOCUMENT)
     monkeypatch.setattr("mergewise.evaluate.judged.SCANNED", len(TEXT) - 1)
     assert unheld_questions([question(None, "purr")], index) == frozenset()
 
 
-def test_what_was_found_is_told_with_its_place() -> None:
+def test_found_texts_have_their_place() -> None:
     paged = Document("p.pdf", "One.\nTwo.", pages=(Page(1, 0, 5), Page(2, 5, 9)))
     long = Document("long.txt", "word " * 200)
     passages = [

@@ -1,4 +1,4 @@
-"""Reports of runs: tables of the papers and the default ones, what is marked, what is said, and what is exported."""
+"""Reports of runs: tables of the papers, default tables, marks, headline and remarks, and exports."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def report(measured: Measured) -> EvaluationReport:
     return evaluation_report(measured, [preset("mrag-2"), preset("mergerag-1")])
 
 
-def unpacked(report: EvaluationReport) -> dict[str, Any]:
+def decode_blocks(report: EvaluationReport) -> dict[str, Any]:
     return {name: json.loads(gzip.decompress(base64.b64decode(data))) for name, data in report.data}
 
 
@@ -67,8 +67,8 @@ def test_default_tables_hold_means_and_mark_the_best(report: EvaluationReport) -
     assert figures(tables["costs"])["128 tokens", "topk"][1] == pytest.approx(30.0)
 
 
-def test_milliseconds_are_the_median_as_the_terminal_says_it(tmp_path: Path) -> None:
-    """The mean of 10, 20 and 300 is 110: one slow question says nothing of the others."""
+def test_milliseconds_are_medians(tmp_path: Path) -> None:
+    """The mean of 10, 20 and 300 is 110, because of a single slow question."""
     taken = (0.010, 0.020, 0.300)
     rows = [
         replace(row("towns", "topk", number, 128), search_seconds=seconds, assembly_seconds=0.0)
@@ -82,24 +82,24 @@ def test_milliseconds_are_the_median_as_the_terminal_says_it(tmp_path: Path) -> 
     assert (cell := table.rows[0].cells[place]).value == pytest.approx(20.0) and cell.interval is None
 
 
-def test_the_headline_names_the_best_and_what_could_be_seen(report: EvaluationReport) -> None:
+def test_the_headline_names_the_best_methods_and_the_smallest_detectable_difference(report: EvaluationReport) -> None:
     assert report.headline[0].startswith("At 128 tokens **weave** has the highest evidence: 0.950 (")
     assert report.headline[0].endswith("All 3 others are worse.")
     assert "mean of 2 sets" in report.headline[0]
     (seen,) = report.remarks
-    assert "could see four times out of five: 0." in seen and "on towns" in seen
+    assert "detects with 80 % power: 0." in seen and "on towns" in seen
     assert report.facts == "40 questions of 2 sets · 4 methods · budgets of 128, 384 tokens · compared with topk"
     assert report.warning == ""
 
 
-def test_tokens_for_what_the_reference_holds(report: EvaluationReport) -> None:
+def test_tokens_needed_for_the_scores_of_the_reference(report: EvaluationReport) -> None:
     reach = tables_of(report)["reach"]
     assert [column.label for column in reach.columns] == ["0.500", "0.600"]
     points = (CurvePoint(100, 0.4, 0, 1, 100), CurvePoint(200, 0.6, 0, 1, 200), CurvePoint(300, 0.5, 0, 1, 300))
     assert [tokens_for(points, level) for level in (0.3, 0.4, 0.5, 0.6, 0.7)] == [100, 100, 150, 200, None]
 
 
-def test_pairs_are_all_pairs_with_their_differences(report: EvaluationReport) -> None:
+def test_the_report_lists_all_pairs_with_their_differences(report: EvaluationReport) -> None:
     first = report.pairs[0]
     assert first.title == "mean of all sets, 384 tokens: evidence" and first.names[0] == "weave"
     assert first.cells[0][0] is None
@@ -113,8 +113,8 @@ def test_pairs_are_all_pairs_with_their_differences(report: EvaluationReport) ->
     assert len(report.pairs) == 3 * 2
 
 
-def test_questions_come_with_contexts_gold_and_the_stage_that_lost_it(report: EvaluationReport) -> None:
-    data = unpacked(report)
+def test_questions_have_contexts_gold_and_the_stage_of_loss(report: EvaluationReport) -> None:
+    data = decode_blocks(report)
     head = data["head"]
     assert head["methods"] == list(METHODS) and head["stages"] == ["a candidate that did not fit"]
     assert len(head["questions"]) == 2 * COUNT and report.left_out == 0
@@ -134,16 +134,16 @@ def test_questions_come_with_contexts_gold_and_the_stage_that_lost_it(report: Ev
     assert found.startswith("Town 2 was founded")
 
 
-def test_a_page_without_room_keeps_the_questions_that_tell_most(measured: Measured) -> None:
+def test_a_small_page_keeps_the_questions_on_which_methods_differ_most(measured: Measured) -> None:
     small = evaluation_report(measured, limit=3000)
     assert 0 < small.left_out <= 2 * COUNT
     assert sum(len(data) for name, data in small.data if name != "head") < 6000
-    data = unpacked(evaluation_report(measured, limit=1))
+    data = decode_blocks(evaluation_report(measured, limit=1))
     assert data.keys() == {"head"} and {q["block"] for q in data["head"]["questions"]} == {-1}
     assert evaluation_report(measured, limit=0).data == ()
 
 
-def test_a_preset_without_answers_is_filled_by_what_contexts_hold(measured: Measured) -> None:
+def test_a_preset_without_answers_shows_scores_of_contexts(measured: Measured) -> None:
     first, own = layouts(measured, preset("mrag-2"))
     rows = figures(first)
     assert rows["", "DOS"] == [0.0, 0.2, None, 0.0, 0.2, None]
@@ -154,7 +154,7 @@ def test_a_preset_without_answers_is_filled_by_what_contexts_hold(measured: Meas
     assert notes["Fixed-Size"] == "not run" and notes["DOS"] == ""
 
 
-def test_a_preset_is_filled_by_answers_beside_what_is_published(tmp_path: Path) -> None:
+def test_a_preset_shows_measured_next_to_published_numbers(tmp_path: Path) -> None:
     names = ("topk short", "dos short", "weave r&b", "weave fil")
     measured = measured_runs([saved_run(tmp_path / "run", names, (128,), ("2wiki",), repeats=2, mode="short")])
     shape = {
@@ -175,7 +175,7 @@ def test_a_preset_is_filled_by_answers_beside_what_is_published(tmp_path: Path) 
     (table,) = preset_tables(measured, read_preset("own", shape))
     cells = {row.name: row.cells for row in table.rows}
     top = cells["Top"]
-    # f1 of the two repeats is 0.5 and 0.75 of what is held, and 0.25 of the others in the second
+    # held questions have an F1 of 0.5 in the first repeat and 0.75 in the second, others 0 and 0.25
     assert [round(cell.value or 0, 4) for cell in top[:3]] == [0.5, 0.375, 0.4375]
     assert top[1].spread == pytest.approx(0.25 / 2**0.5)
     assert [cell.published for cell in top] == [1.0, 2.0, 1.5, 3.0, 4.0, 3.5] and top[3].value is None
@@ -194,13 +194,13 @@ def test_runs_side_by_side(tmp_path: Path) -> None:
     assert [method.name for method in measured.methods] == ["topk", "weave (a/run)", "weave (b/run)", "dos"]
     assert measured.reference == "dos" and len(measured.sets[0].questions) == COUNT
     assert [label for label, _ in evaluation_report(measured).provenance] == ["a/run", "b/run"]
-    with pytest.raises(UsageError, match="no method is called 'nobody'"):
+    with pytest.raises(UsageError, match="unknown method: 'nobody'"):
         measured_runs([one], "nobody")
-    with pytest.raises(UsageError, match="named twice"):
+    with pytest.raises(UsageError, match="duplicate run folder"):
         measured_runs([one, one])
 
 
-def test_what_could_not_run_says_what_it_needs_and_plumbing_is_marked(tmp_path: Path) -> None:
+def test_methods_that_could_not_run_show_their_needs_and_scripted_models_are_marked(tmp_path: Path) -> None:
     run = saved_run(tmp_path / "run", ("topk", "weave"))
     plan = replace(
         run.plan,

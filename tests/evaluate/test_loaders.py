@@ -1,4 +1,4 @@
-"""Public forms of question sets, in samples written for this: sniffed, read, and what is wrong with a row named."""
+"""Loaders of public question sets, on small samples: recognition, reading, and reports of invalid rows."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ FOUND = {"id": "0", "question": "who", "answers": ["x"], "ctxs": [RETRIEVED]}
 
 
 def write(path: Path, *rows: Any) -> Path:
-    """JSON lines where the name says so, else one JSON value; packed where it says so."""
+    """Write JSON lines or one JSON value, compressed or plain, by the suffix of the name."""
     path.parent.mkdir(parents=True, exist_ok=True)
     is_lines = ".jsonl" in path.name
     text = "".join(json.dumps(row) + "\n" for row in rows) if is_lines else json.dumps(rows[0])
@@ -209,13 +209,13 @@ FORMS: dict[str, tuple[str, Callable[[Path], Path]]] = {
 
 
 @pytest.mark.parametrize("sample", FORMS)
-def test_the_form_is_told_by_the_file(sample: str, tmp_path: Path) -> None:
+def test_the_form_is_recognised(sample: str, tmp_path: Path) -> None:
     form, make = FORMS[sample]
     path = make(tmp_path)
     assert form_of(path) == form
     task = load_question_set(path)
     assert task == load_question_set(path, form, is_strict=True) and task.questions and not task.skipped
-    # what evidence points at is there, and so are gold documents and scopes
+    # documents of evidence, gold and scopes exist
     texts = {document.id: document.text for document in task.documents}
     assert len(texts) == len(task.documents)
     for question in task.questions:
@@ -224,7 +224,7 @@ def test_the_form_is_told_by_the_file(sample: str, tmp_path: Path) -> None:
             assert texts[span.doc_id][span.start : span.end] == text == text.strip() != ""
 
 
-def loaded(sample: str, folder: Path) -> QuestionSet:
+def load_sample(sample: str, folder: Path) -> QuestionSet:
     return load_question_set(FORMS[sample][1](folder))
 
 
@@ -234,7 +234,7 @@ def evidence(question: Question) -> list[str]:
 
 @pytest.mark.parametrize("sample", ["hotpotqa", "2wiki"])
 def test_supporting_sentences_are_evidence(sample: str, tmp_path: Path) -> None:
-    task = loaded(sample, tmp_path)
+    task = load_sample(sample, tmp_path)
     (question,) = task.questions
     assert [(one.title, one.text) for one in task.documents] == [("Arden", MILL), ("Brook", BRIDGE)]
     assert evidence(question) == ["The mill of Arden was built in 1612.", "Anna Berg built it."]
@@ -242,20 +242,20 @@ def test_supporting_sentences_are_evidence(sample: str, tmp_path: Path) -> None:
     assert own == (("Anna Berg",), "bridge", 2, ("0", "1"))
 
 
-def test_a_fact_that_is_not_there_leaves_documents_alone(tmp_path: Path) -> None:
+def test_a_missing_fact_leaves_only_gold_documents(tmp_path: Path) -> None:
     row = {**HOTPOT, "supporting_facts": {"title": ["Arden", "Brook"], "sent_id": [0, 9]}}
     row["context"] = {"title": ["Arden", "Brook"], "sentences": [pair[1] for pair in HOTPOT["context"]]}
     (question,) = load_question_set(write(tmp_path / "dev.json", [row])).questions
     assert question.evidence is None and question.gold_docs == ("0", "1")
 
 
-def test_paragraphs_stand_in_the_pool_once(tmp_path: Path) -> None:
+def test_paragraphs_are_in_the_pool_once(tmp_path: Path) -> None:
     task = load_question_set(write(tmp_path / "dev.json", [HOTPOT, {**HOTPOT, "_id": "h2"}]))
     assert len(task.documents) == 2 and [one.gold_docs for one in task.questions] == [("0", "1")] * 2
 
 
 def test_hops_of_musique(tmp_path: Path) -> None:
-    (question,) = loaded("musique", tmp_path).questions
+    (question,) = load_sample("musique", tmp_path).questions
     assert evidence(question) == ["The mill of Arden was built in 1612.", "Anna Berg built it."]
     assert (question.answers, question.gold_docs) == (("Anna Berg", "A. Berg"), ("0", "2"))
     assert (question.kind, question.hops, question.scope) == ("2hop", 2, ())
@@ -264,7 +264,7 @@ def test_hops_of_musique(tmp_path: Path) -> None:
     assert question.evidence is None and question.gold_docs == ("0", "2")
 
 
-def test_a_question_of_musique_that_cannot_be_answered_is_asked_of_its_own_paragraphs(tmp_path: Path) -> None:
+def test_unanswerable_questions_of_musique_have_a_scope(tmp_path: Path) -> None:
     twin = {**MUSIQUE, "answerable": False, "paragraphs": PARAGRAPHS[:2]}
     task = load_question_set(write(tmp_path / "full.jsonl", MUSIQUE, twin))
     yes, no = task.questions
@@ -273,21 +273,19 @@ def test_a_question_of_musique_that_cannot_be_answered_is_asked_of_its_own_parag
     assert no.id == "2hop__1_2#unanswerable"
 
 
-def test_gold_of_a_pool_is_found_by_text_or_by_a_title_of_one_passage(tmp_path: Path) -> None:
-    (question,) = loaded("hipporag", tmp_path).questions
+def test_gold_of_a_pool_is_found_by_text_or_by_a_unique_title(tmp_path: Path) -> None:
+    (question,) = load_sample("hipporag", tmp_path).questions
     assert question.gold_docs == ("0", "1") and question.evidence is None
     gone = {**WIKI, "_id": "w2", "context": [["Arden", ["Other words."]], ["Brook", ["Other words."]]]}
     write(tmp_path / "wiki.json", [WIKI, gone])
     task = load_question_set(tmp_path / "wiki.json")
     # Arden has one passage, Brook two
-    assert [str(one).split(", ", 1)[1] for one in task.skipped] == [
-        "line 1 has a gold passage that the corpus lacks: 'Brook'"
-    ]
+    assert [str(one).split(", ", 1)[1] for one in task.skipped] == ["line 1: gold passage not in the corpus: 'Brook'"]
     write(tmp_path / "wiki.json", [MUSIQUE])
     assert load_question_set(tmp_path / "wiki.json").questions[0].gold_docs == ("0", "1")
 
 
-def test_a_row_of_longbench_is_asked_of_its_own_passages(tmp_path: Path) -> None:
+def test_questions_of_longbench_have_a_scope(tmp_path: Path) -> None:
     second = {**LONGBENCH, "_id": "l2", "input": "When?"}
     third = {**LONGBENCH, "_id": "l3", "context": MILL}
     task = load_question_set(write(tmp_path / "x.jsonl", LONGBENCH, second, third))
@@ -298,7 +296,7 @@ def test_a_row_of_longbench_is_asked_of_its_own_passages(tmp_path: Path) -> None
 
 
 def test_answers_of_squad_in_their_sentences(tmp_path: Path) -> None:
-    task = loaded("squad", tmp_path)
+    task = load_sample("squad", tmp_path)
     when, impossible, who = task.questions
     assert [(one.title, one.text) for one in task.documents] == [("Old towns", f"{MILL}\n\n{BRIDGE}")]
     assert evidence(when) == ["The mill of Arden was built in 1612."] and when.answers == ("1612", "in 1612")
@@ -308,7 +306,7 @@ def test_answers_of_squad_in_their_sentences(tmp_path: Path) -> None:
 
 
 def test_papers_of_qasper_by_sections(tmp_path: Path) -> None:
-    task = loaded("qasper", tmp_path)
+    task = load_sample("qasper", tmp_path)
     (paper,) = task.documents
     assert paper.title == "On mills" and "\n\n## Grain\n\nWe use rye" in paper.text
     which, do, why = task.questions
@@ -320,16 +318,16 @@ def test_papers_of_qasper_by_sections(tmp_path: Path) -> None:
 
 
 def test_passages_of_dpr(tmp_path: Path) -> None:
-    task = loaded("dpr", tmp_path)
+    task = load_sample("dpr", tmp_path)
     assert [one.title for one in task.documents] == ["Brook", "Arden"] and task.questions[0].gold_docs == ("0",)
-    # whether a passage holds the answer is no judgement of it
-    assert loaded("found", tmp_path).questions[0].gold_docs == ()
-    task = loaded("pairs", tmp_path)
+    # a passage that contains the answer is not therefore gold
+    assert load_sample("found", tmp_path).questions[0].gold_docs == ()
+    task = load_sample("pairs", tmp_path)
     assert [(one.id, one.title, one.text) for one in task.documents] == [("7", "Brook", BRIDGE)]
     assert task.questions[0].answers == ("Anna Berg", "Anna's")
 
 
-def test_answers_that_are_no_list_are_named(tmp_path: Path) -> None:
+def test_an_invalid_list_of_answers_is_reported(tmp_path: Path) -> None:
     file = pairs(tmp_path)
     text = file.read_text()
     file.write_text(text + "what\t[call(\nwhy\t" + "[" * 5000 + "\nhow\tabout it\nwho\n" + text)
@@ -338,21 +336,23 @@ def test_answers_that_are_no_list_are_named(tmp_path: Path) -> None:
     assert [one.place for one in task.skipped] == ["line 2", "line 3", "line 4", "line 5"]
 
 
-def test_a_folder_has_its_own_name_wherever_one_stands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_set_is_named_after_its_folder_from_any_working_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(beir(tmp_path / "scifact"))
     assert load_question_set(Path()).name == "scifact"
 
 
-def test_flashrag_brings_its_paragraphs_or_is_asked_of_an_index(tmp_path: Path) -> None:
-    assert loaded("flashrag", tmp_path).documents == ()
+def test_flashrag_with_and_without_paragraphs(tmp_path: Path) -> None:
+    assert load_sample("flashrag", tmp_path).documents == ()
     row = {**FLASHRAG, "metadata": {key: HOTPOT[key] for key in ("type", "context", "supporting_facts")}}
     task = load_question_set(write(tmp_path / "dev.jsonl", row))
     assert len(task.documents) == 2 and evidence(task.questions[0])[1] == "Anna Berg built it."
 
 
 def test_judgements_of_beir(tmp_path: Path) -> None:
-    task = loaded("beir", tmp_path)
-    (question,) = task.questions  # of the test part, and judged
+    task = load_sample("beir", tmp_path)
+    (question,) = task.questions  # questions of the test part with judgements
     assert (question.id, question.gold_docs, question.grades) == ("q1", ("d1",), (2,))
     assert (question.answerable, question.has_answers, question.gains) == (True, False, {"d1": 2})
     assert task.documents[1].text == "Brook"  # a document of its title alone
@@ -373,7 +373,7 @@ def test_our_own_form_may_name_documents_instead_of_spans(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("packed", [False, True])
-def test_a_mark_at_the_beginning_and_the_ends_of_lines_do_not_matter(packed: bool, tmp_path: Path) -> None:
+def test_byte_order_marks_and_line_ends_do_not_matter(packed: bool, tmp_path: Path) -> None:
     plain = load_question_set(write(tmp_path / "plain.jsonl", MUSIQUE, {**MUSIQUE, "id": "3hop1__1"}))
     text = b"\xef\xbb\xbf" + (tmp_path / "plain.jsonl").read_bytes().replace(b"\n", b"\r\n\r\n")
     (tmp_path / "marked.jsonl").write_bytes(gzip.compress(text) if packed else text)
@@ -383,20 +383,20 @@ def test_a_mark_at_the_beginning_and_the_ends_of_lines_do_not_matter(packed: boo
 @pytest.mark.parametrize(
     ("sample", "broken", "reason"),
     [
-        ("hotpotqa", [HOTPOT, {"question": "?", "context": []}], "line 1 lacks 'id'"),
-        ("hotpotqa", [HOTPOT, {**HOTPOT, "_id": "x", "context": [["Arden"]]}], "line 1 has another form: "),
-        ("hotpotqa", [HOTPOT, [1]], "line 1 is no JSON object"),
-        ("hotpotqa", [HOTPOT, HOTPOT], "line 1 has the id 'h1' of another question"),
-        ("hotpotqa", [HOTPOT, {**HOTPOT, "_id": "x", "question": " "}], "line 1 has no question"),
-        ("musique", [MUSIQUE, {**MUSIQUE, "id": "x", "answer": None, "answer_aliases": []}], "line 2 has no answer"),
-        ("musique", [MUSIQUE, "text"], "line 2 is no JSON object"),
-        ("longbench", [LONGBENCH, {**LONGBENCH, "_id": "x", "context": ""}], "line 2 has an empty document"),
-        ("longbench", [LONGBENCH, {**LONGBENCH, "_id": "x", "context": None}], "line 2 has another form: "),
-        ("flashrag", [FLASHRAG, {**FLASHRAG, "id": "x", "question": None}], "line 2 has another form: "),
-        ("dpr", [DPR, {**DPR, "positive_ctxs": [{"title": "x"}]}], "line 1 lacks 'text'"),
+        ("hotpotqa", [HOTPOT, {"question": "?", "context": []}], "line 1: missing 'id'"),
+        ("hotpotqa", [HOTPOT, {**HOTPOT, "_id": "x", "context": [["Arden"]]}], "line 1: invalid row: "),
+        ("hotpotqa", [HOTPOT, [1]], "line 1: not a JSON object"),
+        ("hotpotqa", [HOTPOT, HOTPOT], "line 1: duplicate id of a question: 'h1'"),
+        ("hotpotqa", [HOTPOT, {**HOTPOT, "_id": "x", "question": " "}], "line 1: missing question"),
+        ("musique", [MUSIQUE, {**MUSIQUE, "id": "x", "answer": None, "answer_aliases": []}], "line 2: missing answer"),
+        ("musique", [MUSIQUE, "text"], "line 2: not a JSON object"),
+        ("longbench", [LONGBENCH, {**LONGBENCH, "_id": "x", "context": ""}], "line 2: empty document"),
+        ("longbench", [LONGBENCH, {**LONGBENCH, "_id": "x", "context": None}], "line 2: invalid row: "),
+        ("flashrag", [FLASHRAG, {**FLASHRAG, "id": "x", "question": None}], "line 2: invalid row: "),
+        ("dpr", [DPR, {**DPR, "positive_ctxs": [{"title": "x"}]}], "line 1: missing 'text'"),
     ],
 )
-def test_a_bad_row_is_named_and_left_out(sample: str, broken: list[Any], reason: str, tmp_path: Path) -> None:
+def test_an_invalid_row_is_reported_and_left_out(sample: str, broken: list[Any], reason: str, tmp_path: Path) -> None:
     form, make = FORMS[sample]
     path = make(tmp_path)
     write(path, *broken) if ".jsonl" in path.name else write(path, broken)
@@ -409,36 +409,36 @@ def test_a_bad_row_is_named_and_left_out(sample: str, broken: list[Any], reason:
     assert str(error.value).startswith(f"{path}, {reason}")
 
 
-def test_bad_places_in_nested_files_are_named(tmp_path: Path) -> None:
+def test_invalid_places_in_nested_files_are_reported(tmp_path: Path) -> None:
     squad: Any = json.loads(json.dumps(SQUAD))
     squad["data"][0]["paragraphs"][1]["qas"][0]["answers"][0]["answer_start"] = 3
     squad["data"].append({"title": "x"})
     task = load_question_set(write(tmp_path / "squad.json", squad))
     assert [(one.place, one.reason) for one in task.skipped] == [
-        ("article 2", "lacks 'paragraphs'"),
-        ("article 1, paragraph 2, question 1", "has its answer 'Anna Berg' elsewhere in the paragraph"),
+        ("article 2", "missing 'paragraphs'"),
+        ("article 1, paragraph 2, question 1", "answer not at its offset in the paragraph: 'Anna Berg'"),
     ]
     qasper: Any = json.loads(json.dumps(QASPER))
     qasper["1234.5"]["qas"][1]["answers"] = []
     task = load_question_set(write(tmp_path / "qasper.json", qasper))
-    assert [(one.place, one.reason) for one in task.skipped] == [("paper 1234.5, question 2", "has no annotation")]
+    assert [(one.place, one.reason) for one in task.skipped] == [("paper 1234.5, question 2", "missing annotation")]
     folder = beir(tmp_path / "beir")
     (folder / "qrels" / "test.tsv").write_text("q1\td1\t1\nq1\td2\n")
     assert [str(one) for one in load_question_set(folder).skipped] == [
-        f"{folder / 'qrels' / 'test.tsv'}, line 2 has another form: not enough values to unpack (expected 3, got 2)"
+        f"{folder / 'qrels' / 'test.tsv'}, line 2: invalid row: not enough values to unpack (expected 3, got 2)"
     ]
 
 
 @pytest.mark.parametrize(
     "content", ['[{"question": "a", "context": [], "supporting_facts": []', '[{"question": "a"}, {"b": nu']
 )
-def test_a_list_that_is_cut_off_is_told(content: str, tmp_path: Path) -> None:
+def test_a_truncated_list_raises_an_error(content: str, tmp_path: Path) -> None:
     (tmp_path / "dev.json").write_text(content)
-    with pytest.raises(UsageError, match="cut off"):
+    with pytest.raises(UsageError, match=r"truncated"):
         load_question_set(tmp_path / "dev.json", "hotpotqa")
 
 
-def test_other_files_are_no_question_sets(tmp_path: Path) -> None:
+def test_other_files_are_not_question_sets(tmp_path: Path) -> None:
     (tmp_path / "notes.md").write_text("# Notes\n")
     (tmp_path / "picture.json").write_bytes(bytes(range(128, 256)))
     write(tmp_path / "settings.json", {"a": 1})
@@ -456,7 +456,7 @@ def test_other_files_are_no_question_sets(tmp_path: Path) -> None:
     assert find_tasks(tmp_path / "notes.md") == [tmp_path / "notes.md"]
 
 
-def test_a_long_first_record_is_read_whole(tmp_path: Path) -> None:
+def test_a_long_first_record_is_read_completely(tmp_path: Path) -> None:
     filler = [["Filler", ["word " * HEAD]]]
     long = {**HOTPOT, "context": [*HOTPOT["context"], *filler]}
     assert form_of(write(tmp_path / "dev.json", [long])) == "hotpotqa"
@@ -465,14 +465,14 @@ def test_a_long_first_record_is_read_whole(tmp_path: Path) -> None:
     )
 
 
-def test_another_form_can_be_named(tmp_path: Path) -> None:
-    """FlashRAG's rows as a table: without the column that a table has, each row is left out."""
+def test_the_form_can_be_overridden(tmp_path: Path) -> None:
+    """FlashRAG's rows can be read as a table, which leaves out rows without its column `answer`."""
     path = write(tmp_path / "x.jsonl", {**FLASHRAG, "answer": "Anna"})
     assert load_question_set(path).questions[0].answers == ("Anna Berg",)
     assert load_question_set(path, "table").questions[0].answers == ("Anna",)
 
 
-def test_contexts_of_a_question_come_from_its_scope_alone(tmp_path: Path) -> None:
+def test_contexts_come_from_the_scope_of_the_question_only(tmp_path: Path) -> None:
     other = {**LONGBENCH, "_id": "l2", "context": "Anna Berg built the bridge of Delos, too."}
     task = load_question_set(write(tmp_path / "x.jsonl", LONGBENCH, other))
     index = mergewise.open(tmp_path / "index", embedder="none")
@@ -482,6 +482,6 @@ def test_contexts_of_a_question_come_from_its_scope_alone(tmp_path: Path) -> Non
     ranked = [{one.doc for one in row.ranking} for row in run.run_rows()]
     assert all(found <= set(one.scope) for found, one in zip(ranked, task.questions, strict=True))
     assert ranked[1] == {"2"}
-    # nothing is known of gold documents or evidence: they are absent, not 0
+    # without gold documents or evidence, their scores are missing, not 0
     (mean,) = method_means(run, measured_runs([run]))
     assert mean.scores.keys() == {"answer", "density", "tokens", "query_ms"} and mean.scores["answer"] == 1.0

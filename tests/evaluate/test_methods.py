@@ -12,7 +12,7 @@ from mergewise.designs.aed.training.labels import LabelSettings
 from mergewise.designs.aed.triplets import TripletSettings
 from mergewise.designs.strategies import resolve
 from mergewise.errors import UsageError
-from mergewise.evaluate.methods import GROUPS, METHODS, Method, lacking, methods_of
+from mergewise.evaluate.methods import GROUPS, METHODS, Method, methods_of, unmet_needs
 from mergewise.models.record import Models
 from mergewise.models.tokens import count_tokens
 
@@ -26,31 +26,33 @@ def changed(name: str, other: str = "aed-2") -> dict[str, Any]:
     return {key: value for key, value in ours.items() if theirs[key] != value}
 
 
-def test_every_method_can_be_asked_and_says_what_it_is() -> None:
+def test_every_method_resolves_and_has_a_description() -> None:
     for method in METHODS.values():
         assert resolve(method.strategy) and method.mode in MODES and method.about
         reads_triplets = method.strategy.startswith("aed") and parameters(method.name)["triplets"]
         assert method.views == (("triplet",) if reads_triplets else ())
 
 
-def test_a_row_says_what_it_needs_instead_of_figures() -> None:
+def test_the_needs_of_a_method_are_listed() -> None:
     bare, scored = Models(count_tokens), Models(count_tokens, reranker=Marks())
-    assert lacking(METHODS["bm25"], ["leaf"], bare, answers=False) == ""
-    assert lacking(METHODS["bm25"], ["leaf"], bare).startswith("needs a chat model (add --chat")
-    assert lacking(METHODS["bge-reranker"], [], bare, answers=False).startswith("needs a reranker (add --reranker")
-    assert lacking(METHODS["bge-reranker"], [], scored, answers=False) == ""
-    assert lacking(METHODS["aed-2"], ["leaf"], bare, answers=False) == "needs the view triplet (--views leaf,triplet)"
-    assert lacking(Method("mine", "macrag"), ["leaf", "slice"], bare) == ""
+    assert unmet_needs(METHODS["bm25"], ["leaf"], bare, answers=False) == ""
+    assert unmet_needs(METHODS["bm25"], ["leaf"], bare).startswith("needs a chat model (add --chat")
+    assert unmet_needs(METHODS["bge-reranker"], [], bare, answers=False).startswith("needs a reranker (add --reranker")
+    assert unmet_needs(METHODS["bge-reranker"], [], scored, answers=False) == ""
+    assert (
+        unmet_needs(METHODS["aed-2"], ["leaf"], bare, answers=False) == "needs the view triplet (--views leaf,triplet)"
+    )
+    assert unmet_needs(Method("mine", "macrag"), ["leaf", "slice"], bare) == ""
 
 
-def test_passages_are_of_one_length_wherever_they_are_asked_trained_and_compared() -> None:
+def test_all_methods_use_the_same_passage_length() -> None:
     lengths = [chosen["longest"] for name in METHODS if (chosen := parameters(name)).get("longest")]
     lengths += [resolve(spec)[1].longest for spec in ("aed", "aed(preset=paper)")]
     lengths += [LabelSettings().longest, TripletSettings().longest]
     assert set(lengths) == {PASSAGE_TOKENS}
 
 
-def test_methods_are_the_paper_s() -> None:
+def test_methods_match_the_paper() -> None:
     assert parameters("aed-2") == asdict(resolve("aed(preset=paper)")[1])
     assert changed("rag-5-triplets") == {
         "by": "search", "k": 5, "m": 5, "memory": False, "ensemble": False, "together": "triplets"
@@ -63,7 +65,7 @@ def test_methods_are_the_paper_s() -> None:
     assert judges == {"rag-5-both": "none", "rag-20": "none", "reranker-5-both": "reranker", "aed-2": "utility"}
 
 
-def test_ablations_change_one_thing_each() -> None:
+def test_each_ablation_changes_one_parameter() -> None:
     assert changed("aed-no-triplets") == {"triplets": False}
     assert changed("aed-no-memory") == {"memory": False}
     assert changed("aed-no-ensemble") == {"ensemble": False, "memory": False, "m": 5}
@@ -71,7 +73,7 @@ def test_ablations_change_one_thing_each() -> None:
     assert changed("gainrag-5", "aed-passages") == {"memory": True}
     assert changed("aed-1") == {"m": 1, "k": 5}
     assert changed("beta-0.5") == {} and changed("beta-50") == {"beta": 50.0}
-    assert METHODS["reranker-5"].strategy == METHODS["aed-passages"].strategy  # by another judge
+    assert METHODS["reranker-5"].strategy == METHODS["aed-passages"].strategy  # with different judges
     assert (METHODS["reranker-5"].judge, METHODS["aed-passages"].judge) == ("reranker", "utility")
 
 
@@ -81,7 +83,7 @@ def test_names_and_groups() -> None:
     assert [m.name for m in GROUPS["table-4"]] == [
         "rag-5", "rag-5-triplets", "rag-5-both", "reranker-5", "reranker-5-triplets", "reranker-5-both", "aed-2"
     ]  # fmt: skip
-    with pytest.raises(UsageError, match="unknown method 'rag-7'"):
+    with pytest.raises(UsageError, match="unknown method: 'rag-7'"):
         methods_of("rag-7")
-    with pytest.raises(UsageError, match="no method is named"):
+    with pytest.raises(UsageError, match="missing method name"):
         methods_of(" , ")

@@ -35,7 +35,7 @@ def test_scores_worked_out_by_hand() -> None:
     assert (whole.evidence, whole.all) == (1.0, 1.0)
 
 
-def test_words_count_whole() -> None:
+def test_answers_match_whole_words() -> None:
     assert score_context(QUESTION, "towers of irony", 5, count_tokens).answer == 0.0
     assert score_context(QUESTION, "towers of irony", 5, count_tokens).evidence == 0.0
     assert score_context(QUESTION, "", 0, count_tokens).density == 0.0
@@ -60,14 +60,14 @@ def test_a_run_over_a_set(tmp_path: Path) -> None:
     assert all(row.scores["tokens"] <= row.budget and 0 <= row.scores["density"] <= 1 for row in rows)
 
 
-def test_halves(tmp_path: Path) -> None:
+def test_splits_are_halves(tmp_path: Path) -> None:
     task = load_question_set(saved_task(tmp_path / "towns"))
     first, second = chosen_questions(task, "dev"), chosen_questions(task, "test")
     assert [*first, *second] == list(task.questions)
     assert len(chosen_questions(task, "test", 1)) == 1
 
 
-def test_a_row_as_json_is_flat() -> None:
+def test_a_row_for_json_is_flat() -> None:
     scores = {"answer": 0.1, "evidence": 0.2, "all": 0.3, "density": 0.4, "tokens": 100.0, "query_ms": 7.5}
     row = MethodMeans("squad", "topk", 128, scores, {})
     assert json.dumps(row.as_dict()) == (

@@ -1,4 +1,4 @@
-"""Paired tests of many methods at once, beside those of `statistics` and beside a slow transcription."""
+"""Paired tests of many methods, against `statistics` and a slow implementation."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def scored(values: list[float], name: str = "a") -> ScoreVector:
 
 @settings(max_examples=8, deadline=None)
 @given(st.integers(0, 10_000), st.integers(20, 60))
-def test_many_clusters_have_the_probability_that_single_tests_have(seed: int, count: int) -> None:
+def test_many_clusters_have_the_same_p_value_as_a_single_test(seed: int, count: int) -> None:
     draw = np.random.default_rng(seed)
     ours, theirs = draw.random(count), draw.random(count) + draw.normal(0, 0.1)
     clusters = draw.integers(0, count, count)
@@ -26,8 +26,8 @@ def test_many_clusters_have_the_probability_that_single_tests_have(seed: int, co
     assert found == pytest.approx(sign_flip(list(ours - theirs), list(clusters)), abs=0.02)
 
 
-def test_several_sets_are_weighed_alike_and_flipped_apart() -> None:
-    """Beside a literal transcription: the mean of the sets' means under all signs of all clusters."""
+def test_sets_have_equal_weight_and_independent_signs() -> None:
+    """The slow reference computes the mean of the sets' means under all signs of all clusters."""
     draw = np.random.default_rng(4)
     a, b = draw.normal(0.3, 1, 6), draw.normal(0.2, 1, 5)
     tests = PairedTests({"a": range(6), "b": range(5)})
@@ -39,7 +39,7 @@ def test_several_sets_are_weighed_alike_and_flipped_apart() -> None:
     assert tests.gains(ours, theirs).mean == pytest.approx((a.mean() + b.mean()) / 2)
 
 
-def test_questions_that_one_of_both_lacks_are_left_out() -> None:
+def test_questions_without_both_scores_are_left_out() -> None:
     tests = PairedTests({"a": range(40)})
     values = np.tile([1.0, 0.0], 20)
     ours, theirs = ScoreVector({"a": values.copy()}), ScoreVector({"a": values.copy()})
@@ -48,7 +48,7 @@ def test_questions_that_one_of_both_lacks_are_left_out() -> None:
     assert tests.probability(ours, scored([np.nan] * 40)) is None
 
 
-def test_marks_are_those_not_worse_than_the_best() -> None:
+def test_marks_include_methods_not_worse_than_the_best() -> None:
     best, alike = [1.0] * 30 + [0.0] * 10, [1.0] * 29 + [0.0] * 11
     worse, worst = [1.0] * 10 + [0.0] * 30, [0.0] * 40
     tests = PairedTests({"a": range(40)})
@@ -64,8 +64,8 @@ def test_marks_are_those_not_worse_than_the_best() -> None:
     assert pairs == dict(zip([(1, 0), (2, 0), (2, 1)], holm([1.0, 2**-29, 2**-28]), strict=True))
 
 
-def test_the_rate_of_false_marks_is_that_of_the_level() -> None:
-    """Of methods that do not differ, the best stands alone, or above another, in about one table in twenty."""
+def test_the_rate_of_false_marks_matches_the_level() -> None:
+    """For methods that do not differ, about one table in twenty marks some as worse than the best."""
     draw, false = np.random.default_rng(1), 0
     for _ in range(80):
         tests = PairedTests({"a": range(60)}, seed=int(draw.integers(1 << 30)))
@@ -74,8 +74,8 @@ def test_the_rate_of_false_marks_is_that_of_the_level() -> None:
     assert 1 <= false <= 10
 
 
-def test_intervals_go_by_clusters() -> None:
-    """Forty groups of five equal questions are forty questions: the interval is that of the groups."""
+def test_intervals_use_clusters() -> None:
+    """The interval of forty groups of five equal questions is that of forty questions."""
     draw = np.random.default_rng(2)
     groups = draw.random(40)
     tests = PairedTests({"a": np.repeat(np.arange(40), 5).tolist(), "b": range(40)})

@@ -12,7 +12,7 @@ from mergewise.evaluate.presets import preset, preset_names, presets_of, read_pr
 
 
 @pytest.mark.parametrize("name", preset_names())
-def test_presets_name_methods_that_can_be_run(name: str) -> None:
+def test_presets_name_existing_methods(name: str) -> None:
     table = preset(name)
     assert table.title and table.source and table.about and table.notes
     for method in table.methods():
@@ -32,7 +32,7 @@ def published(name: str, label: str, section: str = "") -> list[list[float | Non
     return [list(group) for group in row.published]
 
 
-def test_published_numbers_are_those_of_the_papers() -> None:
+def test_published_numbers_match_the_papers() -> None:
     assert published("mergerag-1", "MergeRAG-Asym")[:2] == [[44.0, 56.0, 61.0], [40.0, 55.0, 53.5]]
     assert published("mergerag-2", "Tree-RAG")[4] == [3.0, 5.0, 3.0]
     assert published("macrag-1", "MacRAG (GPT-4o)", "Extraction and filter (Full_E&F)")[3] == [63.93]
@@ -45,7 +45,7 @@ def test_published_numbers_are_those_of_the_papers() -> None:
     assert published("aed-costs", "standard RAG, k = 20")[1] == [None, None, 2624.17]
 
 
-def test_cells_of_modes_are_methods_of_their_own() -> None:
+def test_each_mode_of_a_cell_is_a_method() -> None:
     table = preset("macrag-ablation")
     whole = next(row for row in table.rows if row.label == "MacRAG")
     fil = next(column for column in table.columns if column.label == "Fil")
@@ -58,28 +58,28 @@ def test_cells_of_modes_are_methods_of_their_own() -> None:
     ]  # fmt: skip
 
 
-def test_what_a_preset_cannot_be() -> None:
-    with pytest.raises(UsageError, match="unknown table 'mergerag-9'"):
+def test_invalid_presets_are_rejected() -> None:
+    with pytest.raises(UsageError, match="unknown table: 'mergerag-9'"):
         preset("mergerag-9")
-    with pytest.raises(UsageError, match="no table is named"):
+    with pytest.raises(UsageError, match="missing table name"):
         presets_of(" , ")
     assert [one.name for one in presets_of("aed-1, mrag-2,aed-1")] == ["aed-1", "mrag-2"]
     table = tomllib.loads((files("mergewise.evaluate.presets") / "aed-2.toml").read_text(encoding="utf-8"))
     with pytest.raises(ValueError, match="unknown keys colour"):
         read_preset("own", {**table, "colour": "red"})
     table["rows"][0]["published"] = [[1.0]]
-    with pytest.raises(ValueError, match="'AED-RAG' are not those of its columns"):
+    with pytest.raises(ValueError, match="'AED-RAG' do not match its columns"):
         read_preset("own", table)
 
 
-def test_a_method_that_this_version_lacks_is_named() -> None:
+def test_a_method_missing_in_this_version_is_reported() -> None:
     columns, groups = [{"label": "F1", "metric": "f1"}], [{"label": "own", "sets": ["own"]}]
     rows = [{"label": "X", "method": "x-rag"}, {"label": "Y", "strategy": "y(k=2)", "mode": "short"}]
     table = read_preset(
         "own", {"title": "t", "source": "s", "about": "a", "groups": groups, "columns": columns, "rows": rows}
     )
     assert [row.needs for row in table.rows] == [
-        "needs the method x-rag, which this version does not have",
-        "needs the strategy y, which this version does not have",
+        "needs the method x-rag, missing in this version",
+        "needs the strategy y, missing in this version",
     ]
     assert table.methods() == ()

@@ -1,6 +1,6 @@
-"""Our metrics beside the rules of the public scripts, worked out by hand: (prediction, gold answers, value).
+"""Our metrics against the rules of the public scripts, worked out by hand: (prediction, gold answers, value).
 
-Where ours is another value by intent, it is the fourth.
+A fourth item is our value if it differs on purpose.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from mergewise.evaluate.ranking import ranking_score
 Row = tuple[str, list[str], float] | tuple[str, list[str], float, float]
 
 ROWS: dict[tuple[str, str], list[Row]] = {
-    # hotpot_evaluate_v1: one gold answer; yes, no and noanswer agree whole or not at all
-    # the script strips ASCII punctuation alone
+    # hotpot_evaluate_v1: one gold answer; yes, no and noanswer match completely or not at all
+    # the script strips only ASCII punctuation
     ("HotpotQA", "em"): [("Yes, both are.", ["yes"], 0), ("1939–1945", ["1939-1945"], 0, 1)],
     ("HotpotQA", "hotpot_f1"): [
         ("yes they are", ["yes"], 0),
         ("noanswer", ["no answer"], 0),
         ("Chief of Protocol", ["the chief of the protocol"], 1),
-        ("the", ["a"], 0, 1),  # nothing is left of either: the script finds no common word, SQuAD 2.0 agreement
+        ("the", ["a"], 0, 1),  # both texts become empty: the script finds no common word, SQuAD 2.0 counts a match
     ],
     ("HotpotQA", "precision"): [("Anna Berg of Brook", ["Anna Berg"], 1 / 2), ("", ["Anna"], 0)],
     ("HotpotQA", "recall"): [("Anna", ["Anna Berg"], 1 / 2), ("Berg Anna Berg", ["Anna Berg"], 1)],
@@ -35,7 +35,7 @@ ROWS: dict[tuple[str, str], list[Row]] = {
         ("gold helmet", ["a gold helmet", "helmet"], 1),
         ("the gold gold helmet", ["gold helmet of gold"], 6 / 7),
     ],
-    # evaluate-v2.0: no gold answer is the empty one; agreement on nothing is 1
+    # evaluate-v2.0: without gold answers the gold is empty; two empty texts match
     ("SQuAD 2.0", "em"): [("", [], 1), ("Brook", [], 0), ("", ["Brook"], 0), ("", ["The"], 1)],
     ("SQuAD 2.0", "f1"): [("", [], 1), ("Brook", [], 0), ("", ["Brook"], 0), ("an", ["the"], 1)],
     # MuSiQue's answer metric: SQuAD 2.0's, over the answer and its aliases
@@ -50,9 +50,9 @@ ROWS: dict[tuple[str, str], list[Row]] = {
     ("GainRAG", "relaxed_em"): [
         ("The Parisians did.", ["Paris"], 1),  # also within words
         ("anything", ["C++ (language)"], 0),
-        ("the language C (or so)", ["c++"], 1),  # signs are gone before the search
+        ("the language C (or so)", ["c++"], 1),  # punctuation is removed before the search
         ("a.b", ["a*b"], 1),
-        ("anything", ["The"], 1, 0),  # an empty pattern is found everywhere
+        ("anything", ["The"], 1, 0),  # an empty pattern matches everywhere
         ("", ["Paris"], 0),
     ],
     # Self-RAG's match: the raw gold answer in the raw prediction
@@ -67,7 +67,7 @@ ROWS: dict[tuple[str, str], list[Row]] = {
         ("The Parisians did.", ["Paris"], 0),
         ("in Paris, France", ["Paris"], 1),
     ],
-    # the F-measure of the longest common subsequence, both weighing the same
+    # the F-measure of the longest common subsequence, with equal weights
     ("ROUGE-L", "rouge_l"): [
         ("police killed gunman", ["police kill gunman"], 2 / 3),
         ("gunman kill police", ["police kill gunman"], 1 / 3),
@@ -78,13 +78,13 @@ ROWS: dict[tuple[str, str], list[Row]] = {
 
 
 @pytest.mark.parametrize(("script", "metric"), ROWS)
-def test_values_are_those_of_the_script(script: str, metric: str) -> None:
+def test_metrics_match_the_public_scripts(script: str, metric: str) -> None:
     for said, golds, value, *ours in ROWS[script, metric]:
         expected = ours[0] if ours else value
         assert getattr(score_answer(said, golds), metric) == pytest.approx(expected), (script, said, golds)
 
 
 def test_recall_of_hipporag() -> None:
-    """The share of the gold passages among the first k; what is retrieved twice counts once there, and is there once here."""
+    """Recall is the share of gold passages among the first k. Our rankings have no repeats, which HippoRAG counts once."""
     ranked = ["7", "4", "2", "5"]
     assert [ranking_score(f"recall@{k}", ranked, {"4": 1, "5": 1}) for k in (1, 2, 5)] == [0, 1 / 2, 1]

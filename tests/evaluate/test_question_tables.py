@@ -1,4 +1,4 @@
-"""Question sets that people write, and `eval` over them."""
+"""Hand-written question sets, and `eval` on them."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_questions_may_have_no_answer(tmp_path: Path, name: str, text: str) -> N
 
 
 def test_evidence_names_its_document(tmp_path: Path) -> None:
-    """Questions that share a document, also by others, are one cluster."""
+    """Questions that share a document, directly or through others, are one cluster."""
     named = [["a"], ["b"], ["a", "c"], [], ["c"], []]
     rows = [
         {"question": "?", "answer": "x", "evidence": [{"doc": doc, "text": "One."} for doc in docs]} for docs in named
@@ -87,8 +87,8 @@ def test_evidence_names_its_document(tmp_path: Path) -> None:
 
 
 @given(st.lists(st.frozensets(st.sampled_from("abcdef"), max_size=3), max_size=12))
-def test_clusters_are_what_shared_documents_connect(named: list[frozenset[str]]) -> None:
-    """Held to a slow reading: clusters are merged until none shares a document with another."""
+def test_clusters_are_connected_by_shared_documents(named: list[frozenset[str]]) -> None:
+    """The slow reference merges clusters until no two share a document."""
     questions = [
         Question(str(i), "?", ("x",), tuple((Span(d, 0, 1), "x") for d in sorted(docs))) for i, docs in enumerate(named)
     ]
@@ -104,26 +104,26 @@ def test_clusters_are_what_shared_documents_connect(named: list[frozenset[str]])
 @pytest.mark.parametrize(
     ("name", "text", "says"),
     [
-        ("q.csv", "frage,antwort\na,b\n", "lacks the columns question and answer"),
-        ("q.csv", "", "lacks the columns"),
-        ("q.csv", "question,answer\n", "has no questions"),
-        ("q.csv", "question,answer\na,b\nc\n", "line 3 has no answer"),
-        ("q.csv", "question,answer\n,b\n", "line 2 has no question"),
-        ("q.jsonl", '{"question": "a", "answer": "b"}\n[1]\n', "line 2 is no JSON object"),
+        ("q.csv", "frage,antwort\na,b\n", "missing columns question and answer"),
+        ("q.csv", "", "missing columns"),
+        ("q.csv", "question,answer\n", "no questions in "),
+        ("q.csv", "question,answer\na,b\nc\n", "line 3: missing answer"),
+        ("q.csv", "question,answer\n,b\n", "line 2: missing question"),
+        ("q.jsonl", '{"question": "a", "answer": "b"}\n[1]\n', "line 2: not a JSON object"),
         ("q.jsonl", "{broken\n", "line 1"),
-        ("q.jsonl", '{"question": "a"}\n', "line 1 has no answer"),
-        ("q.jsonl", '{"question": "a", "answer": [], "answerable": true}\n', "line 1 has no answer"),
-        ("q.csv", "question,answer,is_impossible\na,b,perhaps\n", "line 2 has 'perhaps' for is_impossible"),
+        ("q.jsonl", '{"question": "a"}\n', "line 1: missing answer"),
+        ("q.jsonl", '{"question": "a", "answer": [], "answerable": true}\n', "line 1: missing answer"),
+        ("q.csv", "question,answer,is_impossible\na,b,perhaps\n", "line 2: invalid is_impossible: 'perhaps'"),
     ],
 )
-def test_what_is_wrong_is_named(tmp_path: Path, name: str, text: str, says: str) -> None:
+def test_invalid_tables_are_reported(tmp_path: Path, name: str, text: str, says: str) -> None:
     with pytest.raises(UsageError, match=says):
         load_question_set(table(tmp_path, name, text), is_strict=True)
 
 
-def test_a_file_in_another_encoding_is_told(tmp_path: Path) -> None:
+def test_a_file_in_another_encoding_is_reported(tmp_path: Path) -> None:
     (tmp_path / "q.csv").write_bytes("question,answer\nWie heißt er?,Jörg\n".encode("latin-1"))
-    with pytest.raises(UsageError, match="cannot be read"):
+    with pytest.raises(UsageError, match="cannot read question set"):
         load_question_set(tmp_path / "q.csv")
 
 
@@ -141,5 +141,5 @@ def test_a_run_without_documents_or_evidence(tmp_path: Path) -> None:
     index.add(mergewise.Document(id="d", text="Cats sleep sixteen hours a day. They eat fish."))
     text = "question,answer,evidence\nHow long do cats sleep?,16 hours|sixteen hours,\nWhat do cats eat?,meat,They eat fish.\n"
     (row,) = evaluate(index, load_question_set(table(tmp_path, "q.csv", text)), ["topk"], [100])
-    # evidence: of the one question that has some
+    # only one question has evidence
     assert [row.scores[name] for name in ("answer", "evidence", "all")] == [0.5, 1.0, 1.0]

@@ -1,4 +1,4 @@
-"""Rows in memory, their means, and what a report says of them, on sets that are worked out by hand."""
+"""Rows in memory, their means, and their report, on sets worked out by hand."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def question(number: int, answerable: bool = True, cluster: str = "") -> Questio
     return Question(str(number), f"Q{number}?", ("gold",) if answerable else (), None, cluster=cluster)
 
 
-def held(strategy: str, scores: Scores, budget: int = 100) -> list[RunRow]:
-    """Rows of contexts; None is a question without an answer."""
+def context_rows(strategy: str, scores: Scores, budget: int = 100) -> list[RunRow]:
+    """Return rows of contexts with these scores. None is an unanswerable question."""
     return [
         RunRow(
             "set",
@@ -50,23 +50,25 @@ def held(strategy: str, scores: Scores, budget: int = 100) -> list[RunRow]:
 def report(
     rows: Sequence[RunRow], questions: Sequence[Question] = (), clusters: Sequence[int] = ()
 ) -> EvaluationReport:
-    return evaluation_report(measured_runs([memory_run(rows, {"set": questions or asked(rows, clusters)})]), limit=0)
+    return evaluation_report(
+        measured_runs([memory_run(rows, {"set": questions or question_set(rows, clusters)})]), limit=0
+    )
 
 
-def asked(rows: Sequence[RunRow], clusters: Sequence[int] = ()) -> list[Question]:
-    """The questions of these rows, in clusters of these numbers."""
+def question_set(rows: Sequence[RunRow], clusters: Sequence[int] = ()) -> list[Question]:
+    """Return the questions of these rows, in clusters with these numbers."""
     scored = {int(row.question): row.scores["answer"] is not None for row in rows}
     return [question(n, known, str(clusters[n]) if clusters else "") for n, known in scored.items()]
 
 
 def means(rows: Sequence[RunRow], questions: Sequence[Question] = ()) -> MethodMeans:
-    run = memory_run(rows, {"set": questions or asked(rows)})
+    run = memory_run(rows, {"set": questions or question_set(rows)})
     (found,) = method_means(run, measured_runs([run]))
     return found
 
 
 def pair(found: EvaluationReport) -> ReportPair:
-    """The pair of the second method and the first, which is the reference."""
+    """Return the pair of the second method and the first, which is the reference."""
     (pairs,) = found.pairs
     row, column = (pairs.names.index(name) for name in ("weave", "topk"))
     cell = pairs.cells[row][column]
@@ -74,17 +76,17 @@ def pair(found: EvaluationReport) -> ReportPair:
     return cell
 
 
-def test_questions_without_an_answer_are_no_part_of_what_contexts_hold() -> None:
-    row = means(held("topk", [1, 0, None, 1]))
+def test_scores_of_contexts_leave_out_unanswerable_questions() -> None:
+    row = means(context_rows("topk", [1, 0, None, 1]))
     assert (row.questions, row.unanswerable) == (4, 1) and row.scores["answer"] == pytest.approx(2 / 3)
     assert row.scores["tokens"] == 51.5 and row.scores["query_ms"] == pytest.approx(2.5)
     assert row.intervals["answer"] == wilson(2 / 3, 3)
-    alone = means(held("topk", [None, None]))
+    alone = means(context_rows("topk", [None, None]))
     assert alone.scores.keys() == {"tokens", "query_ms"} and (alone.questions, alone.unanswerable) == (2, 2)
     assert alone.intervals.keys() == {"tokens"} and alone.as_dict()["answer"] is None
 
 
-def test_refusals_are_told_apart() -> None:
+def test_refusals_are_counted_separately() -> None:
     def said(
         n: int,
         right: float = 0.0,
@@ -125,7 +127,7 @@ def test_refusals_are_told_apart() -> None:
     )
     found = means(rows, questions)
     assert (found.failed, found.mode) == (2, "mode") and found.scores["em"] == pytest.approx(1 / 3)
-    # a question that failed was not refused, nor was it sure; one that an older version kept may have been sure
+    # a failed question is neither refused nor sure, even if a row of an older version says so
     shares = [found.scores[name] for name in ("refused", "sure", "withheld")]
     assert shares == pytest.approx([1 / 5, 1 / 4, 1 / 3])
     missed = [is_missed(row, one) for one, row in zip(questions, rows, strict=True)]
@@ -135,7 +137,7 @@ def test_refusals_are_told_apart() -> None:
     assert broken["error"] == "it broke" and broken["tokens"] is None and "em" not in broken
 
 
-def test_where_evidence_alone_is_marked_answers_are_not_judged() -> None:
+def test_answers_are_not_judged_with_marked_evidence_only() -> None:
     marked = Question("1", "?", (), ((Span("d", 0, 1), "x"),))
     for lost, missed in (((), False), ((LostText("x", LostStage.LEFT),), True)):
         row = RunRow(
@@ -159,25 +161,31 @@ def test_where_evidence_alone_is_marked_answers_are_not_judged() -> None:
         assert found.scores["evidence"] == float(not missed)
 
 
-def test_several_differences_are_corrected_together() -> None:
-    rows = [*held("topk", [0] * 12), *held("weave", [1] * 12), *held("sentence", [1] * 6 + [0] * 6)]
+def test_p_values_of_several_methods_are_corrected() -> None:
+    rows = [
+        *context_rows("topk", [0] * 12),
+        *context_rows("weave", [1] * 12),
+        *context_rows("sentence", [1] * 6 + [0] * 6),
+    ]
     (pairs,) = report(rows).pairs
     assert pairs.names == ("weave", "sentence", "topk")
     cells = [pairs.cells[0][1], pairs.cells[0][2], pairs.cells[1][2]]
     expected = holm([2 / 2**6, 2 / 2**12, 2 / 2**6])
     assert [cell and cell.probability for cell in cells] == pytest.approx(expected)
     assert [cell and cell.is_apart for cell in cells] == [False, True, False]
-    # the same questions on two documents tell nothing apart
-    found = pair(report([*held("topk", [0] * 12), *held("weave", [1] * 12)], clusters=[0] * 6 + [1] * 6))
+    # for the same questions on two documents nothing is significant
+    found = pair(
+        report([*context_rows("topk", [0] * 12), *context_rows("weave", [1] * 12)], clusters=[0] * 6 + [1] * 6)
+    )
     assert not found.is_apart and found.probability == 0.5
 
 
 @given(st.lists(st.tuples(st.booleans(), st.booleans(), st.integers(0, 3)), min_size=1, max_size=9))
-def test_a_difference_is_the_mean_of_differences(scored: list[tuple[bool, bool, int]]) -> None:
-    """With a single cluster every figure falls back to questions."""
+def test_a_difference_is_the_mean_of_paired_differences(scored: list[tuple[bool, bool, int]]) -> None:
+    """With a single cluster every figure uses questions instead."""
     groups = [cluster for _, _, cluster in scored]
     ours, theirs = [float(a) for a, _, _ in scored], [float(b) for _, b, _ in scored]
-    found = pair(report([*held("topk", theirs), *held("weave", ours)], clusters=groups))
+    found = pair(report([*context_rows("topk", theirs), *context_rows("weave", ours)], clusters=groups))
     gains = [a - b for a, b in zip(ours, theirs, strict=True)]
     assert found.difference == pytest.approx(sum(gains) / len(gains))
     assert found.probability == sign_flip(gains, groups)
@@ -185,9 +193,9 @@ def test_a_difference_is_the_mean_of_differences(scored: list[tuple[bool, bool, 
     assert (found.better, found.worse) == (gains.count(1.0), gains.count(-1.0))
 
 
-def test_budgets_are_compared_apart() -> None:
-    first = [*held("topk", [0, 0], 100), *held("topk", [1, 1], 200)]
-    found = report([*first, *held("weave", [0, 1], 100), *held("weave", [1, 1], 200)])
+def test_budgets_are_compared_separately() -> None:
+    first = [*context_rows("topk", [0, 0], 100), *context_rows("topk", [1, 1], 200)]
+    found = report([*first, *context_rows("weave", [0, 1], 100), *context_rows("weave", [1, 1], 200)])
     assert [one.title for one in found.pairs] == ["set, 200 tokens: answer", "set, 100 tokens: answer"]
     assert [abs(one.cells[0][1].difference) for one in found.pairs if one.cells[0][1]] == [0.0, 0.5]
     assert report(first).pairs == ()
@@ -196,39 +204,39 @@ def test_budgets_are_compared_apart() -> None:
 @pytest.mark.parametrize(
     ("scores", "clusters", "told"),
     [
-        ([0, 1] * 5, (), "10 questions are few"),
-        ([0, 1] * 40, (), "differ by 0.14"),
-        ([0, 1] * 40, [n // 2 for n in range(80)], "by their 40 groups, not by 80 questions"),
-        ([0, 1] * 40, [n // 40 for n in range(80)], "2 groups are few"),
-        ([0, 1] * 40, [0] * 80, "All questions are about the same documents"),
-        ([0, None] * 5, (), "5 questions without an answer: --answers"),
+        ([0, 1] * 5, (), "Only 10 questions"),
+        ([0, 1] * 40, (), "a difference of 0.14"),
+        ([0, 1] * 40, [n // 2 for n in range(80)], "use their 40 groups, not 80 questions"),
+        ([0, 1] * 40, [n // 40 for n in range(80)], "Only 2 groups"),
+        ([0, 1] * 40, [0] * 80, "All questions share documents"),
+        ([0, None] * 5, (), "5 questions without an answer: use --answers"),
     ],
 )
-def test_remarks_say_what_figures_cannot(scores: Scores, clusters: Sequence[int], told: str) -> None:
-    found = report(held("topk", scores), clusters=clusters)
+def test_remarks_warn_of_the_limits_of_figures(scores: Scores, clusters: Sequence[int], told: str) -> None:
+    found = report(context_rows("topk", scores), clusters=clusters)
     assert told in " ".join([*found.remarks, *(note for part in found.parts for note in part.notes)])
 
 
-def test_a_run_says_which_differences_it_could_tell() -> None:
-    """Ten differences of 0 and ten of 1: their standard error is 0.1147, and 1.96 and 0.84 of it reach far enough."""
-    found = report([*held("topk", [0] * 40), *held("weave", [0, 1] * 20)])
+def test_a_report_names_the_smallest_detectable_difference() -> None:
+    """The smallest difference is 1.96 + 0.84 standard errors of the paired differences."""
+    found = report([*context_rows("topk", [0] * 40), *context_rows("weave", [0, 1] * 20)])
     error = (0.25 / 39) ** 0.5
-    assert found.remarks[0].endswith(f"four times out of five: {(1.959964 + 0.841621) * error:.2f} on set.")
+    assert found.remarks[0].endswith(f"80 % power: {(1.959964 + 0.841621) * error:.2f} on set.")
 
 
-def test_a_set_says_how_many_questions_no_document_answers() -> None:
+def test_a_report_counts_questions_answered_by_no_document() -> None:
     gold = ((Span("d", 0, 1), "x"), (Span("e", 0, 1), "y"))
     questions = [Question("1", "?", ("x",), gold), Question("2", "?", ("x",), gold), Question("3", "?", (), None)]
     lost = (LostText("gold", LostStage.NOWHERE),)
     rows = [RunRow("set", one.id, "", "topk", "spec", 9, lost=lost * (one.id == "2")) for one in questions]
     (note,) = report(rows, questions).parts[1].notes
     assert note.startswith("set: 3 questions, evidence in 2 documents, 1 without an answer.")
-    assert note.endswith("No document holds an answer of 1 question word for word: no context can.")
+    assert note.endswith("The answers of 1 question appear in no document word for word, so no context can hold them.")
 
 
-def test_a_row_of_a_question_is_flat() -> None:
-    rows = held("topk", [0])
-    run = memory_run(rows, {"set": asked(rows)})
+def test_the_row_of_a_question_is_flat() -> None:
+    rows = context_rows("topk", [0])
+    run = memory_run(rows, {"set": question_set(rows)})
     (values,) = question_rows(run, measured_runs([run]))
     assert values["gold"] == ["gold"] and values["missed"] is True and values["answer"] == 0
     assert values["lost"] == [{"text": "gold", "stage": LostStage.SKIP}] and "em" not in values

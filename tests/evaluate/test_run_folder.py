@@ -1,4 +1,4 @@
-"""Run folders: what is written is read again, of older settings nothing, of a run under way what stands."""
+"""Run folders: write and read back, rows of older settings, and runs in progress."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def made_run(folder: Path, *rows: RunRow) -> Run:
     return small_run(folder, rows, {"towns": QUESTIONS}, TEXT_ROWS)
 
 
-def test_what_is_written_is_read_again(tmp_path: Path) -> None:
+def test_a_run_folder_reads_back_as_written(tmp_path: Path) -> None:
     full = replace(
         row(1, "weave"),
         found=(FoundText("Arden.md", 3, None, "The tower"),),
@@ -68,11 +68,11 @@ def test_what_is_written_is_read_again(tmp_path: Path) -> None:
     assert run.texts().schema == TEXTS
     assert run.passage_text("towns", full.passages[0]) == f"# Brook{GAP}The tower"
     assert run.passage_text("towns", generated.passages[0]) == "What a model wrote."
-    with pytest.raises(UsageError, match="holds no text of none"):
+    with pytest.raises(UsageError, match="text of none of towns missing"):
         run.span_text("towns", Span("none", 0, 1))
 
 
-def test_a_plan_is_written_as_it_is_read() -> None:
+def test_a_plan_reads_back_as_written() -> None:
     plan = RunPlan(
         sets=(PlannedSet('a "b"\n\x7f', 3, 2, "c:\\d"),),
         budgets=(128, 384),
@@ -82,21 +82,21 @@ def test_a_plan_is_written_as_it_is_read() -> None:
     )
     assert read_plan(plan_text(plan), "run.toml") == plan
     for broken in ("no toml", "format = 2", plan_text(plan).replace("384", '"many"'), "format = 1\nsets = [1]"):
-        with pytest.raises(UsageError, match="is no plan of a run"):
+        with pytest.raises(UsageError, match="invalid plan of a run"):
             read_plan(broken, "run.toml")
 
 
-def test_a_run_under_way_shows_the_rows_that_stand(tmp_path: Path) -> None:
+def test_a_run_in_progress_has_its_rows_so_far(tmp_path: Path) -> None:
     run = made_run(tmp_path / "run", row(0), row(1))
     (run.folder / ROWS_FILE).unlink()
     lines = RowLines(run.folder / LINES / "towns.jsonl")
     lines.add([row(1).as_dict(), row(0).as_dict()])
-    # another method than those of the plan, and a question that failed before it succeeded
+    # a method outside the plan, and a question that failed before it succeeded
     lines.add([row(0, "other").as_dict(), replace(row(2), error="it broke").as_dict(), row(2).as_dict()])
     assert [(one.question, one.error) for one in open_run(run.folder).run_rows()] == [("0", ""), ("1", ""), ("2", "")]
 
 
-def test_a_line_that_a_kill_cut_off_is_passed_over(tmp_path: Path) -> None:
+def test_a_truncated_line_is_skipped(tmp_path: Path) -> None:
     run = made_run(tmp_path / "run", row(0))
     (run.folder / ROWS_FILE).unlink()
     path = run.folder / LINES / "towns.jsonl"
@@ -108,27 +108,27 @@ def test_a_line_that_a_kill_cut_off_is_passed_over(tmp_path: Path) -> None:
         assert {one.question for one in open_run(run.folder).run_rows()} == {"0", "1"}
 
 
-def test_what_is_no_run_is_said(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="is no run"):
+def test_invalid_run_folders_raise_errors(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no run in "):
         open_run(tmp_path)
     run = made_run(tmp_path / "run", row(0))
     (run.folder / ROWS_FILE).write_bytes(b"no table")
-    with pytest.raises(UsageError, match="cannot be read"):
+    with pytest.raises(UsageError, match="cannot read"):
         open_run(run.folder).rows()
     (run.folder / ROWS_FILE).unlink()
     lines = run.folder / LINES / "towns.jsonl"
     lines.parent.mkdir()
     for broken in ({"budget": "many"}, {"passages": 3}, {"scores": {"answer": "much"}}):
         lines.write_text(json.dumps({**row(0).as_dict(), **broken}) + "\n")
-        with pytest.raises(UsageError, match="holds what is no row"):
+        with pytest.raises(UsageError, match="invalid row in "):
             open_run(run.folder).rows()
     (run.folder / PLAN).unlink()
     (run.folder / PLAN).symlink_to(run.folder / "questions.parquet")
-    with pytest.raises(UsageError, match="is no run"):
+    with pytest.raises(UsageError, match="no run in "):
         open_run(run.folder)
 
 
-def test_the_same_rows_give_the_same_bytes_but_for_seconds(tmp_path: Path) -> None:
+def test_the_same_rows_give_the_same_bytes_except_for_seconds(tmp_path: Path) -> None:
     first = made_run(tmp_path / "one", row(0), row(1))
     second = made_run(tmp_path / "two", row(0), replace(row(1), search_seconds=3.0))
     assert (first.folder / "texts.parquet").read_bytes() == (second.folder / "texts.parquet").read_bytes()

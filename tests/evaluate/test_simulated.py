@@ -1,4 +1,4 @@
-"""Tests and intervals on runs whose truth is known: how often they err. `MERGEWISE_ATTACK=1` simulates thousands of runs."""
+"""Error rates of tests and intervals on simulated runs with known truth. `MERGEWISE_ATTACK=1` simulates thousands of runs."""
 
 from __future__ import annotations
 
@@ -19,14 +19,15 @@ from mergewise.evaluate.statistics import holm, interval, mean_interval, sign_fl
 LONG = bool(os.environ.get("MERGEWISE_ATTACK"))
 RUNS = 4000 if LONG else 200
 SLACK = 4.2 * sqrt(0.05 * 0.95 / RUNS)
-"""By how much so many runs may miss five percent, by chance: more than that three times in a hundred thousand."""
+"""Largest deviation from 5 % that may occur by chance. Larger ones occur three times in a hundred thousand."""
 ALLOWED = 0.01 if LONG else SLACK
 Scores: TypeAlias = Callable[[np.random.Generator, np.ndarray, float], np.ndarray]
 
 
 def rights(draw: np.random.Generator, clusters: np.ndarray, alike: float, mean: float = 0.6) -> np.ndarray:
-    """Right and wrong answers. The share of a cluster that is right is drawn by a beta distribution around `mean`; the less
-    `alike`, the narrower.
+    """Draw right and wrong answers. Each cluster's share of right answers has a beta distribution around `mean`.
+
+    The distribution is narrower for a smaller `alike`.
     """
     strength = 1 / alike - 1
     shares = draw.beta(mean * strength, (1 - mean) * strength, int(clusters.max()) + 1)
@@ -34,7 +35,7 @@ def rights(draw: np.random.Generator, clusters: np.ndarray, alike: float, mean: 
 
 
 def f1s(draw: np.random.Generator, clusters: np.ndarray, alike: float) -> np.ndarray:
-    """Scores between 0 and 1, some of them at either end."""
+    """Draw scores between 0 and 1, some of them exactly 0 or 1."""
     shared = draw.normal(0.5, sqrt(alike) / 2, int(clusters.max()) + 1)
     return np.clip(shared[clusters] + draw.normal(0, sqrt(1 - alike) / 2, len(clusters)), 0, 1)
 
@@ -49,21 +50,21 @@ CLUSTERS = {
 
 @pytest.mark.parametrize("scores", [rights, f1s])
 @pytest.mark.parametrize("kind", CLUSTERS)
-def test_of_runs_without_a_difference_one_in_twenty_is_told_apart(kind: str, scores: Scores) -> None:
+def test_five_percent_of_runs_without_a_difference_are_significant(kind: str, scores: Scores) -> None:
     draw, clusters = np.random.default_rng(26), CLUSTERS[kind]
     if kind == "alone" and scores is f1s:
-        # as many signs as can all be tried
+        # few enough differences to try all signs
         clusters = clusters[:12]
     runs = [(scores(draw, clusters, 0.3) - scores(draw, clusters, 0.3)).tolist() for _ in range(RUNS)]
     told = float(np.mean([sign_flip(one, clusters.tolist()) < 0.05 for one in runs]))
-    # right and wrong leave few different probabilities: the test errs less often then, and never more
+    # scores of 0 and 1 allow few distinct p-values, so the error rate is below the level
     least = 0.01 if scores is rights else 0.05 - ALLOWED
     assert least <= told <= 0.05 + ALLOWED
     if kind == "clusters" and scores is rights:
         assert np.mean([sign_flip(one) < 0.05 for one in runs[:200]]) > 0.12
 
 
-def test_drawn_signs_err_as_rarely(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sampled_signs_have_the_same_error_rate(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(statistics, "FLIPS", 1000)
     draw, clusters = np.random.default_rng(3), np.repeat(np.arange(25), 4)
     runs = (draw.normal(size=25)[clusters] + draw.normal(size=100) for _ in range(RUNS))
@@ -72,8 +73,8 @@ def test_drawn_signs_err_as_rarely(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("count", [12, 40])
-def test_intervals_by_clusters_hold_the_truth_and_others_do_not(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By Student's quantiles where clusters are few, else by the bootstrap."""
+def test_only_intervals_by_clusters_cover_the_truth(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Intervals use Student's quantiles for few clusters, else the bootstrap."""
     monkeypatch.setattr(statistics, "DRAWS", 2000 if LONG else 500)
     draw, clusters = np.random.default_rng(7), np.repeat(np.arange(count), 10)
     held = alone = 0
@@ -88,9 +89,10 @@ def test_intervals_by_clusters_hold_the_truth_and_others_do_not(count: int, monk
 
 
 @pytest.mark.parametrize("sets", [1, 2])
-def test_draws_that_all_columns_share_err_as_rarely(sets: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two methods that are equally good, on sets of documents with several questions each: how often they are told apart, and how
-    often the interval holds the truth. Questions that are taken for independent would fail both.
+def test_shared_draws_have_the_same_error_rate(sets: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two equally good methods, on documents with several questions each, are rarely significant, and intervals cover the truth.
+
+    Both would fail if questions counted as independent.
     """
     monkeypatch.setattr(pairs, "DRAWS", 4000 if LONG else 500)
     draw, names = np.random.default_rng(13), [f"set {i}" for i in range(sets)]
@@ -114,8 +116,8 @@ def _holds(bounds: tuple[float, float] | None) -> bool:
     return bounds is not None and bounds[0] <= 0.6 <= bounds[1]
 
 
-def test_one_false_difference_in_twenty_columns_after_holm() -> None:
-    """Ten methods that are equally good: in few runs is any told apart from the first."""
+def test_holm_s_correction_keeps_the_family_error_rate() -> None:
+    """Among ten equally good methods, few runs find a difference from the first method."""
     draw, clusters, told = np.random.default_rng(9), np.arange(60), 0
     runs = RUNS // 10
     for _ in range(runs):
@@ -125,7 +127,7 @@ def test_one_false_difference_in_twenty_columns_after_holm() -> None:
     assert told / runs <= 0.05 + 4.2 * sqrt(0.05 * 0.95 / runs)
 
 
-def test_the_smallest_difference_is_found_four_times_out_of_five() -> None:
+def test_the_smallest_difference_is_detected_with_80_percent_power() -> None:
     draw, found, runs = np.random.default_rng(5), 0, RUNS // 4
     spread = draw.normal(scale=0.5, size=200)
     smallest = smallest_difference((spread - spread.mean()).tolist(), range(200))
@@ -137,8 +139,8 @@ def test_the_smallest_difference_is_found_four_times_out_of_five() -> None:
 
 
 @given(st.integers(0, 40), st.integers(0, 40), st.integers(0, 20))
-def test_of_right_and_wrong_it_is_mcnemar_s_exact_test(better: int, worse: int, ties: int) -> None:
-    """Twice the lower tail of a fair coin, thrown once for each question on which both differ."""
+def test_for_scores_of_0_and_1_it_is_mcnemar_s_exact_test(better: int, worse: int, ties: int) -> None:
+    """The p-value is twice the lower tail of a fair coin, tossed once for each question on which the methods differ."""
     count = better + worse
     tail = sum(comb(count, i) for i in range(min(better, worse) + 1)) / 2**count
     assert sign_flip([1.0] * better + [0.0] * ties + [-1.0] * worse) == pytest.approx(min(1.0, 2 * tail))

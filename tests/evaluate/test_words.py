@@ -1,4 +1,4 @@
-"""Texts as words: whole ones, in every script."""
+"""Normalised texts, in all scripts."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def holds(context: str, answer: str) -> bool:
         ("서울은 대한민국의 수도이다.", "서울"),
     ],
 )
-def test_whole_words_are_held(context: str, answer: str) -> None:
+def test_whole_words_match(context: str, answer: str) -> None:
     assert holds(context, answer)
 
 
@@ -59,7 +59,7 @@ def test_whole_words_are_held(context: str, answer: str) -> None:
         ("", "x"),
     ],
 )
-def test_parts_of_words_are_not(context: str, answer: str) -> None:
+def test_parts_of_words_do_not_match(context: str, answer: str) -> None:
     assert not holds(context, answer)
 
 
@@ -77,8 +77,8 @@ SENTENCES = {
 
 @pytest.mark.parametrize("language", SENTENCES)
 @given(st.permutations(range(3)))
-def test_evidence_is_held_between_its_neighbours(language: str, order: list[int]) -> None:
-    """Sentences without blanks between them are held each; one that is not there is not."""
+def test_evidence_matches_between_its_neighbours(language: str, order: list[int]) -> None:
+    """In scripts without blanks, each sentence of a text matches, and a missing sentence does not."""
     sentences = SENTENCES[language]
     context = "".join(sentences[i] for i in order[:2])
     evidence = tuple((Span("d", 0, len(text)), text) for text in sentences)
@@ -90,8 +90,8 @@ words = st.sampled_from(["cat", "12", "2012", "分", "三百", "タワー", "Cat
 
 
 @given(st.lists(words, max_size=8), st.lists(words, min_size=1, max_size=3))
-def test_what_is_held_is_a_run_of_words(context: list[str], answer: list[str]) -> None:
-    """The definition, slowly: each character of Chinese and Japanese is a word, other words stand between blanks."""
+def test_matches_are_runs_of_words(context: list[str], answer: list[str]) -> None:
+    """The slow reference: each Chinese or Japanese character is a word, and blanks separate other words."""
 
     def slow(parts: list[str]) -> list[str]:
         plain = [part.lower().replace("３", "3") for part in parts]
@@ -104,12 +104,12 @@ def test_what_is_held_is_a_run_of_words(context: list[str], answer: list[str]) -
 
 @settings(max_examples=40)
 @given(st.text())
-def test_the_form_is_its_own_form(text: str) -> None:
+def test_normalising_is_idempotent(text: str) -> None:
     once = normalise(text)
     assert once.startswith(" ") and once.endswith(" ") and "  " not in once.strip()
 
 
-def test_answers_in_scripts_without_blanks() -> None:
+def test_answers_in_scripts_without_blanks_between_words() -> None:
     exact = score_answer("308分。", ["308分"])
     assert (exact.em, exact.f1, exact.relaxed_em) == (1, 1, 1)
     longer = score_answer("防守丢了308分", ["308分"])

@@ -1,4 +1,4 @@
-"""A small question set about towers, and a causal model that reads it: shared by what answers questions in bulk."""
+"""A small question set about towers, and a causal model that answers it. Shared by tests of batch answers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ALPHABET = "".join(map(chr, range(32, 127))) + "\n"
 
 
 class Reader(ScriptedCausal):
-    """Names the mason whom the prompt tells of, and knows by itself that of Arden."""
+    """A causal model that names the mason in the prompt, and knows the mason of Arden from memory."""
 
     def __init__(self) -> None:
         super().__init__(ALPHABET, self.rule, end="\n", window=8000, spec="reader")
@@ -40,7 +40,7 @@ class Reader(ScriptedCausal):
 
 
 def saved_task(folder: Path) -> Path:
-    """The set in the benchmark's format."""
+    """Write the set in the benchmark's format."""
     folder.mkdir(parents=True)
     corpus = [{"id": one.id, "title": one.title, "text": one.text} for one in DOCUMENTS]
     asked = [

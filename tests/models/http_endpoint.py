@@ -1,4 +1,4 @@
-"""An endpoint on loopback that answers by a script, and keeps what it was asked."""
+"""An endpoint on loopback that follows a script and records its requests."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Any, TypeAlias
 from mergewise.models.scripted import LoopbackServer
 
 Reply: TypeAlias = tuple[int, object, Mapping[str, str]]
-"""Status, content as bytes or as what becomes JSON, and headers. The status 0 closes the connection."""
+"""Status, content as bytes or as a JSON value, and headers. The status 0 closes the connection."""
 
 Script: TypeAlias = Callable[[dict[str, Any]], Reply]
 
 
 class HTTPEndpoint(LoopbackServer):
-    """Answers with the replies of `script` to request after request; the last one repeats. A context manager."""
+    """An endpoint that uses the replies of `script` in turn, the last one repeatedly. A context manager."""
 
     def __init__(self, *script: Script) -> None:
         super().__init__(_Handler)
@@ -50,4 +50,4 @@ class _Handler(BaseHTTPRequestHandler):
         self.do_POST()
 
     def log_message(self, *args: object) -> None:
-        """Say nothing."""
+        """Do not log."""

@@ -1,4 +1,4 @@
-"""Rows in groups of like lengths, against all partitions."""
+"""Groups of rows of similar lengths, against all partitions."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def cost(groups: Sequence[Sequence[int]], lengths: Sequence[int], price: int) ->
 
 
 @given(st.lists(st.integers(1, 30), min_size=1, max_size=7), st.integers(0, 40))
-def test_no_partition_costs_less(lengths: list[int], price: int) -> None:
+def test_the_partition_has_the_lowest_cost(lengths: list[int], price: int) -> None:
     groups = alike(lengths, price)
     assert sorted(place for group in groups for place in group) == list(range(len(lengths)))
     assert all(group == sorted(group) for group in groups)
@@ -34,10 +34,10 @@ def test_no_partition_costs_less(lengths: list[int], price: int) -> None:
 
 
 @given(st.lists(st.integers(1, 2000), min_size=1, max_size=60), st.integers(0, 500))
-def test_rows_of_a_length_stay_together(lengths: list[int], price: int) -> None:
+def test_rows_of_equal_length_stay_together(lengths: list[int], price: int) -> None:
     group_of = {place: number for number, group in enumerate(alike(lengths, price)) for place in group}
     assert len({(length, group_of[place]) for place, length in enumerate(lengths)}) == len(set(lengths))
 
 
-def test_many_rows_are_no_deep_recursion() -> None:
+def test_many_rows_do_not_recurse_deeply() -> None:
     assert len(alike([5] * 1000, 1)) == 1

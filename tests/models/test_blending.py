@@ -1,4 +1,4 @@
-"""The next token of several streams against the two formulas, written out in plain Python."""
+"""The next token of several streams, against both formulas in plain Python."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ rows_of_shares = st.lists(
 
 @st.composite
 def blends(draw: st.DrawFn) -> tuple[list[list[int]], list[list[float]]]:
-    """One to three questions, each of one to four streams."""
+    """Draw one to three questions with one to four streams each."""
     rows = draw(st.lists(st.lists(st.integers(0, 3), min_size=1, max_size=4, unique=True), min_size=1, max_size=3))
     weights = [normalised(draw(st.lists(st.floats(0.05, 1), min_size=len(own), max_size=len(own)))) for own in rows]
     return rows, weights
@@ -36,7 +36,7 @@ def blends(draw: st.DrawFn) -> tuple[list[list[int]], list[list[float]]]:
 def scores_of(
     shares: Sequence[Sequence[float]], rows: Sequence[int], weights: Sequence[float], mixture: bool
 ) -> list[float]:
-    """Eq. 14 or REPLUG's sum, for each token."""
+    """Compute Eq. 14 or REPLUG's sum for each token."""
     if mixture:
         return [log(sum(w * shares[row][v] for row, w in zip(rows, weights, strict=True))) for v in range(WORDS)]
     return [sum(w * log(shares[row][v]) for row, w in zip(rows, weights, strict=True)) for v in range(WORDS)]
@@ -44,7 +44,7 @@ def scores_of(
 
 @settings(max_examples=60)
 @given(rows_of_shares, blends(), st.booleans())
-def test_the_best_token_is_the_best_by_the_formula(
+def test_the_best_token_matches_the_formula(
     shares: list[list[float]], blend: tuple[list[list[int]], list[list[float]]], mixture: bool
 ) -> None:
     rows, weights = blend
@@ -64,10 +64,10 @@ def test_the_best_token_is_the_best_by_the_formula(
 
 @settings(max_examples=60)
 @given(rows_of_shares, blends(), st.booleans(), st.floats(0.2, 3), st.floats(0, 0.999))
-def test_a_drawn_token_is_where_the_number_falls(
+def test_a_sampled_token_matches_the_random_number(
     shares: list[list[float]], blend: tuple[list[list[int]], list[list[float]]], mixture: bool, heat: float, draw: float
 ) -> None:
-    """The shares at this temperature one after the other: the number in [0, 1) points at one of them."""
+    """The random number in [0, 1) selects one of the consecutive shares at this temperature."""
     rows, weights = blend
     chosen = choose(np.log(np.array(shares)), Blend(rows, weights, mixture, heat, [draw] * len(rows)))
     for number, (own, own_weights) in enumerate(zip(rows, weights, strict=True)):
@@ -78,7 +78,7 @@ def test_a_drawn_token_is_where_the_number_falls(
         assert before - 1e-9 <= draw <= after + 1e-9
 
 
-def test_a_stream_that_holds_a_token_for_impossible_forbids_it_in_the_product_alone() -> None:
+def test_an_impossible_token_of_a_stream_is_excluded_by_the_product_only() -> None:
     shares = np.array([[0.9, 0.1, 0.0], [0.0, 0.4, 0.6]])
     with np.errstate(divide="ignore"):
         log_probs = np.log(shares)
@@ -89,14 +89,14 @@ def test_a_stream_that_holds_a_token_for_impossible_forbids_it_in_the_product_al
     assert product.agreement == pytest.approx([(0.1 * 0.4) ** 0.5])
 
 
-def test_streams_that_exclude_every_token_of_each_other_do_not_agree_at_all() -> None:
+def test_streams_without_common_tokens_have_no_agreement() -> None:
     with np.errstate(divide="ignore"):
         log_probs = np.log(np.array([[1.0, 0.0], [0.0, 1.0]]))
     for mixture in (False, True):
         assert choose(log_probs, Blend([[0, 1]], [[0.5, 0.5]], mixture)).agreement == [0.0]
 
 
-def test_a_stream_without_weight_has_no_say_even_where_it_forbids_everything() -> None:
+def test_a_stream_of_weight_0_has_no_effect() -> None:
     with np.errstate(divide="ignore"):
         log_probs = np.log(np.array([[0.9, 0.1], [0.0, 1.0]]))
     for mixture in (False, True):
@@ -106,7 +106,7 @@ def test_a_stream_without_weight_has_no_say_even_where_it_forbids_everything() -
         assert chosen.first == [[0, 1]]
 
 
-def test_questions_with_fewer_streams_are_filled_up_without_weight() -> None:
+def test_missing_streams_get_weight_0() -> None:
     index, weights = row_tables(Blend([[2], [0, 1]], [[1.0], [0.25, 0.75]]))
     assert index.tolist() == [[2, 2], [0, 1]]
     assert weights.tolist() == [[1.0, 0.0], [0.25, 0.75]]

@@ -18,7 +18,7 @@ from mergewise.types import Message, Reply, Usage
 QUESTION = [Message("user", "What do cats eat?")]
 
 
-def test_the_second_call_is_answered_from_the_disk_and_costs_nothing(tmp_path: Path) -> None:
+def test_the_second_call_is_answered_from_the_cache(tmp_path: Path) -> None:
     chat = ScriptedChat(["fish", "milk"])
     cached = CachedChat(chat, tmp_path / "new" / "cache")
     first = run(cached.complete(QUESTION))
@@ -48,7 +48,7 @@ def test_everything_that_changes_the_answer_is_in_the_key(tmp_path: Path) -> Non
     assert run(cached.complete(QUESTION, schema={"type": "object"})).text == "6"
 
 
-def test_streams_are_kept_too_and_answer_plain_calls(tmp_path: Path) -> None:
+def test_streams_share_the_cache_with_plain_calls(tmp_path: Path) -> None:
     chat = ScriptedChat(["Cats eat fish."])
     cached = CachedChat(chat, tmp_path)
 
@@ -61,7 +61,7 @@ def test_streams_are_kept_too_and_answer_plain_calls(tmp_path: Path) -> None:
     assert len(chat.asked) == 1
 
 
-def test_a_failure_is_not_kept_and_a_limit_is_remembered(tmp_path: Path) -> None:
+def test_failures_are_not_cached_and_the_completeness_is(tmp_path: Path) -> None:
     cached = CachedChat(ScriptedChat([Turn(status=500), "one two three"]), tmp_path)
     with pytest.raises(ModelError):
         run(cached.complete(QUESTION, max_tokens=2))
@@ -71,7 +71,7 @@ def test_a_failure_is_not_kept_and_a_limit_is_remembered(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("nothing", ["", " \n"])
-def test_an_empty_answer_is_not_kept(tmp_path: Path, nothing: str) -> None:
+def test_an_empty_answer_is_not_cached(tmp_path: Path, nothing: str) -> None:
     chat = ScriptedChat([nothing, nothing, "fish", "milk"])
     cached = CachedChat(chat, tmp_path)
 
@@ -104,7 +104,7 @@ def start_writer(directory: Path, count: int) -> subprocess.Popen[str]:
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
-def test_processes_share_a_directory_and_a_kill_harms_nothing(tmp_path: Path) -> None:
+def test_processes_share_a_directory_and_survive_kills(tmp_path: Path) -> None:
     victim = start_writer(tmp_path, 1_000_000)
     assert victim.stdout is not None and victim.stdout.readline() == "ready\n"
     writers = [start_writer(tmp_path, 60) for _ in range(2)]
@@ -121,7 +121,7 @@ def test_processes_share_a_directory_and_a_kill_harms_nothing(tmp_path: Path) ->
     assert chat.asked == []
 
 
-def test_many_may_begin_at_the_same_moment(tmp_path: Path) -> None:
+def test_many_processes_can_start_at_the_same_time(tmp_path: Path) -> None:
     for number in range(3):
         writers = [start_writer(tmp_path / str(number), 5) for _ in range(3)]
         for writer in writers:
@@ -129,9 +129,9 @@ def test_many_may_begin_at_the_same_moment(tmp_path: Path) -> None:
             assert writer.returncode == 0, error
 
 
-def test_a_directory_that_cannot_be_used_says_so(tmp_path: Path) -> None:
+def test_an_invalid_directory_raises_an_error(tmp_path: Path) -> None:
     (tmp_path / FILE).write_bytes(b"no database" * 100)
     with pytest.raises(UsageError, match="delete it"):
         CachedChat(ScriptedChat(["x"]), tmp_path)
-    with pytest.raises(UsageError, match="cannot hold a cache"):
+    with pytest.raises(UsageError, match="as a cache"):
         CachedChat(ScriptedChat(["x"]), tmp_path / FILE)

@@ -1,4 +1,4 @@
-"""Evidence from a reranker's scores: against a slow transcription, and what useless, weak and strong rerankers add."""
+"""Evidence from a reranker's scores, against a slow reference, and for useless, weak and strong rerankers."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ TEXTS = 60
 
 
 def slow_evidence(prior: Sequence[float], scores: Sequence[float]) -> list[float]:
-    """The rule of the module, number by number."""
+    """Compute the rule of the module number by number."""
     before = [min(max(1 / (1 + exp(-z)), 1e-4), 1 - 1e-4) for z in prior]
     odds = [log(p / (1 - p)) for p in before]
     width = max(scores) - min(scores)
@@ -88,14 +88,14 @@ def posterior(looks: Sequence[float], scores: Sequence[float], mean: float, devi
 
 @settings(max_examples=30, deadline=None)
 @given(seed=st.integers(0, 10_000), gain=st.sampled_from([-3.0, 0.0, 2.0, 5.0]), texts=st.integers(FEWEST, 25))
-def test_it_is_the_rule_of_the_docstring(seed: int, gain: float, texts: int) -> None:
+def test_evidence_matches_the_slow_reference(seed: int, gain: float, texts: int) -> None:
     prior, scores, _ = question(seed, gain, texts)
     expected = slow_evidence(prior.tolist(), scores.tolist())
     assert separated_evidence(prior, scores) == pytest.approx(expected, abs=2e-3)
 
 
 def question(seed: int, gain: float, texts: int = TEXTS) -> tuple[FloatArray, FloatArray, np.ndarray]:
-    """Log-odds, logits and what is needed: a few texts that are likely, and many that are not."""
+    """Draw prior log-odds, logits and needed texts of a question: a few likely texts, and many unlikely ones."""
     draw = np.random.default_rng(seed)
     prior = np.where(np.arange(texts) < 6, draw.uniform(-2, 2, texts), draw.uniform(-7, -3, texts))
     needed = draw.random(texts) < 1 / (1 + np.exp(-prior))
@@ -103,10 +103,10 @@ def question(seed: int, gain: float, texts: int = TEXTS) -> tuple[FloatArray, Fl
     return prior.astype(np.float32), logits.astype(np.float32), needed
 
 
-def doubt(gain: float | None, echo: float = 0.0) -> float:
-    """Nats a question by which the log-odds miss what is needed, without a reranker, or with one of this gain.
+def log_loss(gain: float | None, echo: float = 0.0) -> float:
+    """Return the log-loss of the log-odds in nats per question, without a reranker or with a reranker of this gain.
 
-    It also says again, `echo` times, what is likely without it.
+    The reranker also repeats the prior, weighted by `echo`.
     """
     total = 0.0
     for seed in range(60):
@@ -116,16 +116,16 @@ def doubt(gain: float | None, echo: float = 0.0) -> float:
     return total / 60
 
 
-def test_the_better_a_reranker_the_more_it_adds_and_a_useless_one_takes_nothing() -> None:
-    without, useless, weak, fair, strong = (doubt(gain) for gain in (None, 0, 1, 3, 8))
+def test_better_rerankers_add_more_and_useless_ones_do_no_harm() -> None:
+    without, useless, weak, fair, strong = (log_loss(gain) for gain in (None, 0, 1, 3, 8))
     assert strong < 0.1 * without and strong < fair < weak < 1.01 * without
-    assert useless < 1.02 * without and doubt(-4) < 1.02 * without
+    assert useless < 1.02 * without and log_loss(-4) < 1.02 * without
 
 
-def test_what_a_reranker_says_again_hardly_counts() -> None:
-    without = doubt(None)
-    assert doubt(0, echo=0.5) < 1.2 * without and doubt(0, echo=1.0) < 1.4 * without
-    assert doubt(4, echo=1.0) < 0.9 * without
+def test_a_reranker_that_repeats_the_prior_adds_little() -> None:
+    without = log_loss(None)
+    assert log_loss(0, echo=0.5) < 1.2 * without and log_loss(0, echo=1.0) < 1.4 * without
+    assert log_loss(4, echo=1.0) < 0.9 * without
 
 
 @settings(max_examples=20, deadline=None)
@@ -136,7 +136,7 @@ def test_the_scale_of_scores_does_not_matter(seed: int, factor: float, shift: fl
     assert separated_evidence(prior, moved) == pytest.approx(separated_evidence(prior, logits), abs=0.02)
 
 
-def test_scores_that_tell_nothing_add_nothing() -> None:
+def test_scores_without_information_add_nothing() -> None:
     prior, logits, _ = question(1, 3)
     assert not separated_evidence(prior, np.full(TEXTS, 0.5, np.float32)).any()
     assert not separated_evidence(prior[: FEWEST - 1], logits[: FEWEST - 1]).any(), "too few to tell"
@@ -146,26 +146,26 @@ def test_scores_that_tell_nothing_add_nothing() -> None:
 # -- calibrations
 
 
-def scored(gain: float, questions: int = 80) -> list[ScoredTexts]:
+def score_texts(gain: float, questions: int = 80) -> list[ScoredTexts]:
     return [
         ScoredTexts(prior, logits, needed) for prior, logits, needed in (question(s, gain) for s in range(questions))
     ]
 
 
-def test_a_calibration_finds_the_slope_that_made_the_scores() -> None:
-    """Normal scores a gain apart: the log-odds are gain * score - gain ** 2 / 2."""
-    found = calibrate(scored(2))
+def test_a_calibration_recovers_the_slope() -> None:
+    """For normal scores a gain apart, the log-odds are gain * score - gain ** 2 / 2."""
+    found = calibrate(score_texts(2))
     assert found.slope == pytest.approx(2, rel=0.15) and found.bias == pytest.approx(-2, rel=0.2)
-    assert calibrate(scored(-2)) == Calibration(0.0, 0.0)
-    assert abs(calibrate(scored(0)).slope) < 0.2
+    assert calibrate(score_texts(-2)) == Calibration(0.0, 0.0)
+    assert abs(calibrate(score_texts(0)).slope) < 0.2
     assert Calibration(1, 0.5).evidence(np.array([-90, 1, 90], np.float32)).tolist() == [LEAST, 1.5, MOST]
 
 
 @pytest.mark.parametrize("needed", [True, False])
-def test_without_both_kinds_of_texts_there_is_nothing_to_fit(needed: bool) -> None:
+def test_a_calibration_needs_both_kinds_of_texts(needed: bool) -> None:
     one = ScoredTexts(np.zeros(3, np.float32), np.ones(3, np.float32), np.full(3, needed))
     for given_questions in ([one], []):
-        with pytest.raises(UsageError, match="cannot be calibrated"):
+        with pytest.raises(UsageError, match="no calibration possible"):
             calibrate(given_questions)
 
 
@@ -176,7 +176,7 @@ class Lengths:
         return np.array([len(text) / 10 for text in texts], np.float32)
 
 
-def test_a_calibrated_reranker_scores_as_the_other_and_is_asked_once() -> None:
+def test_a_calibrated_reranker_has_the_same_scores_and_one_call() -> None:
     calibration = Calibration(0.5, 1)
     reranker = Calibrated(Lengths(), calibration)
     assert reranker.spec == "calibrated:0.5,1:lengths"
@@ -191,7 +191,7 @@ def test_a_calibrated_reranker_scores_as_the_other_and_is_asked_once() -> None:
 @pytest.mark.parametrize(
     "spec", ["1:none", "1,2:none", "a,b:http:https://host", "-1,0:http:https://host", "nan,0:http:x"]
 )
-def test_a_spec_that_calibrates_nothing_is_refused(spec: str) -> None:
+def test_invalid_specs_are_refused(spec: str) -> None:
     with pytest.raises(UsageError):
         load_reranker(f"calibrated:{spec}")
     with pytest.raises(UsageError):

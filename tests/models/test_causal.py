@@ -1,4 +1,4 @@
-"""The causal model behind its protocol, against one row and one whole sequence at a time."""
+"""The causal model, against single rows and whole sequences."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ def causal(kind: str, share_caches: bool = True) -> HFCausalModel:
 
 
 def next_log_probs(model: HFCausalModel, ids: list[int]) -> np.ndarray:
-    """The definition: the whole row, by itself."""
+    """Compute by definition: the whole row, by itself."""
     with torch.inference_mode():
         return model.network(torch.tensor([ids])).logits[0, -1].float().log_softmax(-1).numpy()
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_rows_of_any_length_are_what_they_are_alone(kind: str) -> None:
+def test_rows_in_a_batch_equal_single_rows(kind: str) -> None:
     model = causal(kind)
     rows = [model.encode(text) for text in SPOKEN]
     state = model.start(rows)
@@ -61,7 +61,7 @@ def test_scores_are_sums_of_next_tokens(kind: str, share_caches: bool) -> None:
     assert model.score([], []) == []
 
 
-def test_texts_and_the_tokens_that_frame_them() -> None:
+def test_begin_and_end_tokens() -> None:
     model = causal("gpt2")
     assert model.decode(model.encode(TEXTS[1])) == TEXTS[1]
     assert (list(model.begin), model.window) == ([], 256)
@@ -69,15 +69,15 @@ def test_texts_and_the_tokens_that_frame_them() -> None:
     assert model.ends == {3, 5}
 
 
-def test_what_goes_wrong_in_the_model_is_a_model_error() -> None:
+def test_errors_of_the_network_become_model_errors() -> None:
     with pytest.raises(ModelError, match="hf:gpt2 failed") as error:
         causal("gpt2").start([[1] * 300])
     assert error.value.hint
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_rows_begin_with_is_read_once(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """And then they go on as any other rows: by a token, cut down to some, scored."""
+def test_a_common_beginning_is_read_once(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Afterwards the rows can be extended, selected and scored like any others."""
     monkeypatch.setattr("mergewise.models.causal.network.SAVED", 1)
     model, apart = causal(kind), causal(kind, share_caches=False)
     beginning = model.encode(SPOKEN[1])[:12]
@@ -86,7 +86,7 @@ def test_what_rows_begin_with_is_read_once(kind: str, monkeypatch: pytest.Monkey
     ]
     assert common_beginning(rows) == len(beginning)
     state, before = model.start(rows), model.tokens_run
-    if kind != "mistral":  # its caches cannot be taken apart
+    if kind != "mistral":  # caches of this model cannot be split
         assert before == len(beginning) + sum(len(row) - len(beginning) for row in rows)
     for _ in range(2):
         for row, found in zip(rows, state.log_probs, strict=True):
@@ -103,8 +103,8 @@ def test_what_rows_begin_with_is_read_once(kind: str, monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_rows_of_other_lengths_are_read_apart(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """And stand in their order, padded to the longest."""
+def test_rows_of_different_lengths_are_read_separately(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The state has the rows in their order, padded to the longest."""
     monkeypatch.setattr("mergewise.models.causal.network.PRICE", 0)
     model = causal(kind)
     words = list(range(5, 30))
@@ -112,14 +112,14 @@ def test_rows_of_other_lengths_are_read_apart(kind: str, monkeypatch: pytest.Mon
     ran: list[int] = []
     once = type(model)._start
 
-    def counted(self: HFCausalModel, given: Sequence[Sequence[int]]) -> HFState:
+    def count_runs(self: HFCausalModel, given: Sequence[Sequence[int]]) -> HFState:
         ran.append(len(given))
         return once(self, given)
 
-    monkeypatch.setattr(type(model), "_start", counted)
+    monkeypatch.setattr(type(model), "_start", count_runs)
     state = model.start(rows)
     assert ran[:3] == [2, 1, 2] and state.ids == [list(row) for row in rows]
-    assert len(ran) == (3 if kind != "mistral" else 4)  # its caches cannot be joined, which is found out once
+    assert len(ran) == (3 if kind != "mistral" else 4)  # caches of this model cannot be joined, which is tried once
     model.start(rows)
     assert len(ran) == (6 if kind != "mistral" else 5)
     assert state.mask.tolist() == [[0] * (20 - len(row)) + [1] * len(row) for row in rows]
@@ -130,8 +130,8 @@ def test_rows_of_other_lengths_are_read_apart(kind: str, monkeypatch: pytest.Mon
         rows = [[*row, 5] for row in rows]
 
 
-def test_how_much_rows_have_in_common() -> None:
+def test_the_common_beginning_of_rows() -> None:
     assert common_beginning([[1, 2, 3], [1, 2, 4]]) == 2
-    assert common_beginning([[1, 2], [1, 2, 4]]) == 1  # each keeps a token
+    assert common_beginning([[1, 2], [1, 2, 4]]) == 1  # each row keeps a token
     assert common_beginning([[1, 2, 3], [2, 2, 3], [1, 2, 3]]) == 0
     assert common_beginning([[7]]) == 0

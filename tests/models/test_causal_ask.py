@@ -1,4 +1,4 @@
-"""`ask --strategy aed` as a person types it, with a tiny random model from a folder."""
+"""`ask --strategy aed` on the command line, with a tiny random model from a folder."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def ask(home: Path, monkeypatch: pytest.MonkeyPatch, *words: str) -> int:
 
 
 @pytest.mark.parametrize("model", ["--chat", "--causal"])
-def test_json_has_the_streams(
+def test_json_lists_the_streams(
     home: Path, model: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert ask(home, monkeypatch, "--strategy", "aed", model, f"hf:{home / 'model'}", "--json") == 0
@@ -56,7 +56,9 @@ def test_json_has_the_streams(
     assert found["context"]["strategy"] == "aed"
 
 
-def test_other_modes_have_none(home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_other_modes_have_no_streams(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert ask(home, monkeypatch, "--chat", f"hf:{home / 'model'}", "--json") == 0
     found = json.loads(capsys.readouterr().out)
     assert found["mode"] == "r&b" and "streams" not in found
@@ -78,7 +80,7 @@ def test_replug_and_parameters_of_the_strategy(
     assert texts[0] == texts[1] != texts[2]
 
 
-def test_the_trace_says_which_stream_said_what(
+def test_the_trace_names_the_stream_of_each_piece(
     home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert ask(home, monkeypatch, "-s", "aed", "--chat", f"hf:{home / 'model'}", "--trace", "--stream") == 0
@@ -87,7 +89,7 @@ def test_the_trace_says_which_stream_said_what(
     assert "no triplets in this index" in out and "agreement of the streams: mean 0." in out
 
 
-def test_without_a_causal_model_it_says_what_it_needs(
+def test_a_missing_causal_model_raises_an_error(
     home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert ask(home, monkeypatch, "-s", "aed", "--mode", "aed") == 2

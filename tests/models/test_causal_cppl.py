@@ -1,4 +1,4 @@
-"""Contrastive perplexity against the two equations written down, in float64 and without a cache."""
+"""Contrastive perplexity against a literal form of both equations, in float64 and without a cache."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def causal(kind: str) -> HFCausalModel:
 def reference(
     model: HFCausalModel, question: Sequence[int], context: Sequence[int], answer: str, alpha: float
 ) -> float:
-    """Eq. 2 and 3, token by token, each from a run of its own."""
+    """Compute Eq. 2 and 3 token by token, each from a separate run."""
     ids = model.encode(answer)
     total = 0.0
     for j, token in enumerate(ids):
@@ -47,7 +47,7 @@ def rows(model: HFCausalModel) -> tuple[list[int], list[list[int]]]:
 @pytest.mark.parametrize("batch", [1, 3, 8])
 @pytest.mark.parametrize("kind", ["llama", "qwen3", "gpt2"])
 @pytest.mark.parametrize("alpha", [0.5, 0.0, 2.0])
-def test_it_is_equations_2_and_3(kind: str, batch: int, alpha: float) -> None:
+def test_cppl_matches_equations_2_and_3(kind: str, batch: int, alpha: float) -> None:
     model = causal(kind)
     question, contexts = rows(model)
     for answer in ANSWERS:
@@ -57,7 +57,7 @@ def test_it_is_equations_2_and_3(kind: str, batch: int, alpha: float) -> None:
         assert found.shape == (len(CONTEXTS),) and (found >= 1).all() and found.std() > 0.01
 
 
-def test_the_question_alone_is_run_once() -> None:
+def test_the_question_is_read_once() -> None:
     model = causal("llama")
     question, contexts = rows(model)
     answer = model.encode(ANSWERS[2])

@@ -1,4 +1,4 @@
-"""Decoding by streams, on tiny random models: against a reference in float64 over runs without a cache, and by rules."""
+"""Decoding with streams on tiny random models, against a reference in float64 without a cache, and by rules."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ MODELS = {
 VOCABULARY = len(WORDS)
 
 
-def alone(model: HFCausalModel, ids: Sequence[int]) -> np.ndarray:
-    """Log-probabilities of the next token, by a run over the whole row, in float64."""
+def single_row_log_probs(model: HFCausalModel, ids: Sequence[int]) -> np.ndarray:
+    """Compute log-probabilities of the next token by a run over the whole row, in float64."""
     with torch.inference_mode():
         return model.network(torch.tensor([list(ids)])).logits[0, -1].double().log_softmax(-1).numpy()
 
@@ -36,11 +36,11 @@ def alone(model: HFCausalModel, ids: Sequence[int]) -> np.ndarray:
 def reference(
     model: HFCausalModel, streams: StreamPrompts, steps: int, mixture: bool
 ) -> tuple[list[int], list[np.ndarray]]:
-    """Eq. 14, or the mixture, as it is written down."""
+    """Decode by the literal form of Eq. 14 or the mixture."""
     said: list[int] = []
     steps_taken = []
     for _ in range(steps):
-        rows = [alone(model, [*prompt, *said]) for prompt in streams.prompts]
+        rows = [single_row_log_probs(model, [*prompt, *said]) for prompt in streams.prompts]
         if mixture:
             scores = np.log(sum(w * np.exp(row) for w, row in zip(streams.weights, rows, strict=True)))
         else:
@@ -71,7 +71,7 @@ STREAMS = st.integers(1, 4).flatmap(
 @pytest.mark.parametrize("mixture", [False, True], ids=["product", "mixture"])
 @settings(max_examples=12, deadline=None)
 @given(kind=st.sampled_from(sorted(MODELS)), asked=st.lists(STREAMS, min_size=1, max_size=3))
-def test_many_questions_are_decoded_as_the_definition_says(
+def test_batches_match_the_reference(
     mixture: bool, kind: str, asked: list[tuple[list[list[int]], list[float]]]
 ) -> None:
     model = MODELS[kind]
@@ -88,7 +88,7 @@ def test_many_questions_are_decoded_as_the_definition_says(
 
 
 @pytest.mark.parametrize("kind", sorted(MODELS))
-def test_all_the_weight_on_one_stream_is_ordinary_greedy_decoding(kind: str) -> None:
+def test_a_single_weighted_stream_is_ordinary_greedy_decoding(kind: str) -> None:
     model = MODELS[kind]
     prompts = tuple(model.encode(text) for text in TEXTS if text)[:3]
     ids = torch.tensor([prompts[0]])
@@ -99,7 +99,7 @@ def test_all_the_weight_on_one_stream_is_ordinary_greedy_decoding(kind: str) -> 
     before = model.tokens_run
     (found,) = decode(model, [StreamPrompts(prompts, (1.0, 0.0, 0.0))], max_tokens=12)
     assert found.tokens == ordinary
-    assert model.tokens_run - before == len(prompts[0]) + 11  # what has no weight is not run
+    assert model.tokens_run - before == len(prompts[0]) + 11  # streams of weight 0 are not run
     assert all(row[1:] == [None, None] and row[0] is not None for row in found.log_probs)
     assert set(found.carried) == {0} and not found.complete
     assert found.agreement == pytest.approx([1.0] * 12)
@@ -107,8 +107,8 @@ def test_all_the_weight_on_one_stream_is_ordinary_greedy_decoding(kind: str) -> 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
 @pytest.mark.parametrize("attention", ["eager", "sdpa"])
-def test_half_precision_has_no_nan_for_padded_rows(dtype: object, attention: str) -> None:
-    """A row of one token beside one of sixty: 59 columns that may look at nothing."""
+def test_padding_gives_no_nan_in_half_precision(dtype: object, attention: str) -> None:
+    """In a batch of rows of 1 and 60 tokens, 59 columns of padding attend to nothing."""
     made = network("llama", WORDS)
     made.set_attn_implementation(attention)
     model = HFCausalModel("half", model=made.to(dtype), tokenizer=WORDS, device="cpu")
@@ -123,7 +123,7 @@ def test_half_precision_has_no_nan_for_padded_rows(dtype: object, attention: str
     np.testing.assert_allclose(state.log_probs[0], lonely.log_probs[0], atol=0.15)
 
 
-def test_the_padding_leaves_nothing_in_the_cache() -> None:
+def test_padding_is_zero_in_the_cache() -> None:
     state = MODELS["llama"].start([[5], [1, 2, 3, 4]])
     for layer in state.cache.layers:
         assert not layer.keys[0, :, :3].any() and not layer.values[0, :, :3].any()
@@ -131,15 +131,15 @@ def test_the_padding_leaves_nothing_in_the_cache() -> None:
 
 
 def test_positions_count_from_the_first_token_of_a_row() -> None:
-    """gpt2 adds a vector for each position: a row shifted by its padding would be another one."""
+    """gpt2 adds a vector for each position, so a row shifted by its padding would give other results."""
     model = MODELS["gpt2"]
     padded = model.start([[7, 8], list(range(40))]).log_probs[0]
-    np.testing.assert_allclose(padded, alone(model, [7, 8]), atol=1e-9)
+    np.testing.assert_allclose(padded, single_row_log_probs(model, [7, 8]), atol=1e-9)
     moved = model.network(input_ids=torch.tensor([[7, 8]]), position_ids=torch.tensor([[38, 39]])).logits[0, -1]
     assert np.abs(moved.detach().log_softmax(-1).numpy() - padded).max() > 1e-3
 
 
-def test_a_cache_grows_by_a_column_a_token_and_rows_that_end_leave_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cache_grows_by_one_column_per_token_and_drops_finished_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     model = HFCausalModel("qwen3", model=network("qwen3", WORDS), tokenizer=WORDS, device="cpu")
     seen: list[tuple[int, int]] = []
     extend = model.extend
@@ -153,18 +153,18 @@ def test_a_cache_grows_by_a_column_a_token_and_rows_that_end_leave_it(monkeypatc
     short, long = StreamPrompts(([1, 2], [3] * 9), (0.5, 0.5)), StreamPrompts(([4] * 5,), (1.0,))
     (first,) = decode(model, [short], max_tokens=3)
     assert seen == [(2, 10), (2, 11)]
-    # the second question goes on after the first has said its end
+    # the second question continues after the end of the first
     monkeypatch.setattr(HFCausalModel, "ends", frozenset({first.tokens[1]}))
     seen.clear()
     both = decode(model, [short, long], max_tokens=4)
     assert both[0].tokens == first.tokens[:1] and both[0].complete
     if len(both[1].tokens) == 4:
-        assert seen == [(3, 10), (1, 7), (1, 8)]  # and the padding that only the first needed is gone
+        assert seen == [(3, 10), (1, 7), (1, 8)]  # padding that only the first question needed is removed
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
 @pytest.mark.parametrize("kind", sorted(MODELS))
-def test_on_a_gpu_as_on_a_processor(kind: str) -> None:
+def test_a_gpu_gives_the_same_result_as_a_cpu(kind: str) -> None:
     there = HFCausalModel(kind, model=network(kind, WORDS).double(), tokenizer=WORDS, device="cuda")
     questions = [StreamPrompts(([1, 2, 3], [4] * 9), (0.6, 0.4)), StreamPrompts(([5] * 20,), (1.0,))]
     for options in ({}, {"mixture": True}, {"sampling": Sampling(1.0, 3)}):
@@ -172,7 +172,7 @@ def test_on_a_gpu_as_on_a_processor(kind: str) -> None:
         assert [one.tokens for one in found] == [one.tokens for one in wanted]
 
 
-def test_half_a_character_waits_for_its_other_half(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_partial_character_is_held_back(monkeypatch: pytest.MonkeyPatch) -> None:
     model = MODELS["llama"]
     halves = model.encode("\u00e9")
     assert len(halves) == 2  # two bytes, two tokens
@@ -191,7 +191,7 @@ def test_half_a_character_waits_for_its_other_half(monkeypatch: pytest.MonkeyPat
     assert shown == ["\u00e9"] and found.pieces == ["", "\u00e9"] and found.text == "\u00e9"
 
 
-def test_arrays_and_tensors_choose_alike() -> None:
+def test_arrays_and_tensors_choose_the_same_tokens() -> None:
     from mergewise.models import blending
     from mergewise.models.blending import choose_on_device as choose
     from mergewise.protocols import Blend

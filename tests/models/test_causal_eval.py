@@ -1,4 +1,4 @@
-"""`eval --answers` with a tiny random model from a folder: in batches as one by one."""
+"""`eval --answers` with a tiny random model from a folder, in batches and one by one."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ pytest.importorskip("transformers", reason="the extra `hf` is not installed")
 METHODS = "naive,recomp-abstractive,replug,aed-2,aed-no-memory"
 
 
-def test_methods_answer_in_batches_as_they_do_one_by_one(tmp_path: Path) -> None:
+def test_batches_give_the_same_answers_as_single_questions(tmp_path: Path) -> None:
     bench = saved_task(tmp_path / "towns")
     saved(tmp_path / "model", seed=8, max_position_embeddings=2048)
     answers = []

@@ -1,4 +1,4 @@
-"""Prompts by a chat template and the loading of a network, with stand-ins for tokenizer and packages: no model is loaded here."""
+"""Prompts by a chat template, and loading of networks, with fake tokenizers and packages instead of models."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ SYSTEM, FIRST, REPLY, LAST = (
     Message("assistant", "Ada."),
     Message("user", "Why <end>?"),
 )
-END = 1  # the token that ends a turn
+END = 1  # the token at the end of a turn
 
 
 class Tokenizer:
-    """Tokens are code points, but for `<end>` where special tokens are not split. Its template may refuse a system message."""
+    """A fake tokenizer with code points as tokens, and `<end>` as a special token. Its template may reject a system message."""
 
     chat_template: str | None = "by hand"
     bos_token_id: int | None = None
@@ -52,12 +52,12 @@ def text_of(ids: Sequence[int]) -> str:
     return "".join("|" if i == END else chr(i) for i in ids)
 
 
-def test_only_the_template_brings_special_tokens() -> None:
+def test_only_the_template_has_special_tokens() -> None:
     ids = prompt_ids(Tokenizer(), [SYSTEM, FIRST, REPLY, LAST])
     assert text_of(ids) == "[system]Be <end> brief.|[user]Who?|[assistant]Ada.|[user]Why <end>?|[assistant]"
 
 
-def test_a_template_without_system_messages_gets_it_with_the_first_question_and_the_rest_as_it_is() -> None:
+def test_a_system_message_is_joined_with_the_first_question_if_the_template_rejects_it() -> None:
     ids = prompt_ids(Tokenizer(knows_system=False), [SYSTEM, FIRST, REPLY, LAST])
     assert text_of(ids) == "[user]Be <end> brief.\n\nWho?|[assistant]Ada.|[user]Why <end>?|[assistant]"
     for messages in ([SYSTEM], [FIRST, LAST]):
@@ -65,26 +65,26 @@ def test_a_template_without_system_messages_gets_it_with_the_first_question_and_
             prompt_ids(Tokenizer(knows_system=False), messages)
 
 
-def test_the_template_is_asked_for_text_that_the_model_goes_on_with_and_for_no_thinking() -> None:
+def test_the_template_is_rendered_with_a_generation_prompt_and_without_thinking() -> None:
     tokenizer = Tokenizer()
     prompt_ids(tokenizer, [FIRST])
     assert tokenizer.options == [{"tokenize": False, "add_generation_prompt": True, "enable_thinking": False}]
 
 
 class BlankBefore(Tokenizer):
-    """Puts a blank before whatever a text begins with, as SentencePiece's tokenizers do."""
+    """A fake tokenizer that adds a blank before each text, like those of SentencePiece."""
 
     def __call__(self, text: str, add_special_tokens: bool, split_special_tokens: bool = False) -> dict[str, list[int]]:
         ids = super().__call__(text, add_special_tokens, split_special_tokens)["input_ids"]
         return {"input_ids": [ord(" "), *ids]}
 
 
-def test_no_blank_comes_between_the_template_and_what_a_message_says() -> None:
+def test_no_blank_is_added_before_a_message() -> None:
     ids = prompt_ids(BlankBefore(), [SYSTEM, FIRST])
     assert text_of(ids) == " [system]Be <end> brief.|[user]Who?|[assistant]"
 
 
-def test_a_text_whose_beginning_joins_with_what_stands_before_it_is_tokenised_alone() -> None:
+def test_a_text_that_merges_with_the_token_before_it_is_tokenised_alone() -> None:
     class Joining(Tokenizer):
         def __call__(self, text: str, add_special_tokens: bool, split_special_tokens: bool = False) -> dict[str, Any]:
             return super().__call__(text.replace("\n\n", "\v"), add_special_tokens, split_special_tokens)
@@ -93,7 +93,7 @@ def test_a_text_whose_beginning_joins_with_what_stands_before_it_is_tokenised_al
 
 
 @pytest.mark.parametrize("begin", [None, 7])
-def test_without_a_template_the_texts_stand_below_each_other(begin: int | None) -> None:
+def test_without_a_template_the_texts_are_joined_by_blank_lines(begin: int | None) -> None:
     tokenizer = Tokenizer()
     tokenizer.chat_template, tokenizer.bos_token_id = None, begin
     ids = prompt_ids(tokenizer, [SYSTEM, FIRST])
@@ -103,7 +103,7 @@ def test_without_a_template_the_texts_stand_below_each_other(begin: int | None) 
     assert text_of(ids[-len(text) :]) == text
 
 
-def test_the_format_of_a_network_is_that_of_its_device_and_a_gguf_file_has_none_of_its_own(
+def test_the_default_format_of_a_network_depends_on_device_and_file(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     formats = {name: f"torch.{name}" for name in loading.DTYPES}

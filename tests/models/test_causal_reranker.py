@@ -1,4 +1,4 @@
-"""A causal model as a reranker: by a scripted rule, and against the definition on a tiny random model made here."""
+"""The causal reranker, with a scripted rule, and against the definition on a tiny random model."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ QUESTION = "Where was Ada Brix born?"
 
 
 def judge(text: str) -> Mapping[str, float]:
-    """Yes by far to what stands behind `Passage:` and holds "Harn"."""
+    """Answer yes to passages that contain "Harn"."""
     passage = text.rpartition("Passage: ")[2]
     return {"Y": 50.0, "y": 30.0} if "Harn" in passage else {"n": 20.0}
 
@@ -32,7 +32,7 @@ def scripted(window: int = 512, alphabet: str = ALPHABET) -> ScriptedCausal:
     return ScriptedCausal(alphabet, judge, window=window)
 
 
-def test_the_logit_is_yes_against_no_in_both_spellings() -> None:
+def test_the_logit_compares_yes_and_no_in_both_spellings() -> None:
     reranker = CausalReranker(scripted())
     logits = reranker.logits(QUESTION, ["She came from Harn.", "Rice."])
     np.testing.assert_allclose(logits, [np.log(80 / 2), np.log(2 / 21)], rtol=1e-5)
@@ -40,7 +40,7 @@ def test_the_logit_is_yes_against_no_in_both_spellings() -> None:
     assert isinstance(reranker, LogitReranker) and isinstance(reranker, CountsCut)
 
 
-def test_texts_go_in_batches_and_none_is_read_twice() -> None:
+def test_texts_are_read_once_in_batches() -> None:
     model = scripted()
     reranker = CausalReranker(model)
     texts = [f"Text {n}{' of Harn' * (n % 3 == 0)}." for n in range(2 * BATCH_TEXTS + 1)]
@@ -49,7 +49,7 @@ def test_texts_go_in_batches_and_none_is_read_twice() -> None:
     assert reranker.logits(QUESTION, []).shape == (0,)
 
 
-def test_of_a_text_that_is_too_long_the_beginning_is_read() -> None:
+def test_a_long_text_is_truncated() -> None:
     model = scripted(window=200)
     reranker = CausalReranker(model)
     late, early = "x" * 500 + " Harn", "Harn " + "x" * 500
@@ -57,16 +57,16 @@ def test_of_a_text_that_is_too_long_the_beginning_is_read() -> None:
     assert logits[0] < 0 < logits[1]
     assert max(map(len, model.started)) < 200
     assert reranker.count_cut(QUESTION, [late, early, "Rice."]) == 2
-    with pytest.raises(ModelError, match="the question fills the window"):
+    with pytest.raises(ModelError, match="question fills the window"):
         reranker.logits("x" * 300, ["Rice."])
 
 
-def test_a_model_without_words_for_yes_and_no_is_refused() -> None:
-    with pytest.raises(UsageError, match="cannot tell yes from no"):
+def test_a_model_without_tokens_for_yes_and_no_is_refused() -> None:
+    with pytest.raises(UsageError, match="no distinct tokens for yes and no"):
         CausalReranker(scripted(alphabet="abc "))
 
 
-def test_it_joins_the_search(tmp_path: Path) -> None:
+def test_the_reranker_takes_part_in_the_search(tmp_path: Path) -> None:
     texts = [
         "Ada Brix was a painter.",
         "Ada Brix wrote of boats.",
@@ -87,7 +87,7 @@ def test_it_joins_the_search(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["gpt2", "llama", "mistral"])
-def test_batches_behind_a_common_beginning_give_what_each_prompt_gives_alone(kind: str) -> None:
+def test_batches_with_a_common_beginning_match_single_prompts(kind: str) -> None:
     torch = pytest.importorskip("torch", reason="the extra `hf` is not installed")
     pytest.importorskip("transformers", reason="the extra `hf` is not installed")
     from mergewise.models.causal import HFCausalModel

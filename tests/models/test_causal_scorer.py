@@ -1,4 +1,4 @@
-"""The causal scorer against the definition, on tiny random models made here."""
+"""The causal scorer against the definition, on tiny random models."""
 
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ def tokens_run(of: CausalScorer) -> int:
 
 @pytest.mark.parametrize("kind", ["gpt2", "llama", "qwen3", "mistral"])
 @pytest.mark.parametrize("batch_pairs", [1, 4, 32])
-def test_shared_caches_give_what_whole_pairs_give(kind: str, batch_pairs: int) -> None:
+def test_shared_caches_match_whole_pairs(kind: str, batch_pairs: int) -> None:
     shared, naive = scorer(kind, batch_pairs=batch_pairs), scorer(kind, share_caches=False)
     found, wanted = shared.nll(TEXTS, TEXTS), naive.nll(TEXTS, TEXTS)
     assert found.shape == (5, 5) and found.dtype == np.float32
     np.testing.assert_allclose(found, wanted, atol=1e-4)
     assert (wanted[3] == 0).all() and (wanted[[0, 1, 2, 4]] > 0).all()
     assert wanted.std() > 0.1
-    if kind != "mistral":  # which keeps a window, so that pairs are run whole
+    if kind != "mistral":  # its cache is a sliding window, so pairs are run as a whole
         assert tokens_run(shared) < tokens_run(naive) / 1.5
 
 
-def test_the_naive_form_is_the_definition() -> None:
-    """Equation of section 3.3, token by token: -1/l sum log P(x_t | anchor, x_<t)."""
+def test_the_reference_form_matches_the_definition() -> None:
+    """The definition is the equation of section 3.3, token by token: -1/l sum log P(x_t | anchor, x_<t)."""
     s = scorer("gpt2", share_caches=False)
     words, gpt2 = tokenizer(), network("gpt2", tokenizer()).eval()
     anchor = words(TEXTS[0] + "\n\n")["input_ids"]
@@ -58,7 +58,7 @@ def test_the_naive_form_is_the_definition() -> None:
     assert s.nll([TEXTS[1]], [TEXTS[0]])[0, 0] == pytest.approx(total / len(source), abs=1e-4)
 
 
-def test_an_anchor_is_run_once_and_a_pair_too() -> None:
+def test_anchors_and_pairs_are_run_once() -> None:
     s = scorer("llama")
     first = s.nll(TEXTS[:1], TEXTS[1:3])
     before = tokens_run(s)
@@ -68,7 +68,7 @@ def test_an_anchor_is_run_once_and_a_pair_too() -> None:
     assert tokens_run(s) - before == 2 * (len(tokenizer()(TEXTS[4])["input_ids"]) - 1)
 
 
-def test_what_is_longer_than_the_window_is_cut_to_halves() -> None:
+def test_long_texts_are_truncated_to_half_of_the_window() -> None:
     s, naive = scorer("gpt2"), scorer("gpt2", share_caches=False)
     long = " ".join(TEXTS * 6)
     found = s.nll([long, "Rice."], [long, "Rice."])

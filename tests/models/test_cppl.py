@@ -1,4 +1,4 @@
-"""Contrastive perplexity, on a causal model that follows a rule: its arithmetic, its bounds and what it refuses."""
+"""Contrastive perplexity on a causal model that follows a rule: arithmetic, limits and refused inputs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mergewise.models.scripted_causal import ScriptedCausal
 
 
 def model(window: int = 32) -> ScriptedCausal:
-    """After "a" comes "b" with weight 2 of 4, after anything else all three are alike."""
+    """Return a model that gives "b" the weight 2 of 4 after "a", and otherwise equal weights to all three characters."""
 
     def rule(text: str) -> Mapping[str, float]:
         return {"b": 2.0} if text.endswith("a") else {}
@@ -28,17 +28,17 @@ def of(*answers: str, window: int = 32, contexts: tuple[str, ...] = (".a", "..",
 
 
 def perplexity(weight: float, others: float) -> float:
-    """Of a token of this weight beside two others, where the question alone finds all three alike."""
+    """Return the CPPL of a token of this weight and two others of weight 1, all equal without the context."""
     with_context, total = np.array([weight, others, others]), weight + 2 * others
     raised = (with_context / total) ** 1.5
     return float(raised.sum() / raised[0])
 
 
-def test_it_is_the_formula_for_a_single_token() -> None:
+def test_cppl_of_a_single_token_matches_the_formula() -> None:
     assert of("b") == pytest.approx([perplexity(2, 1), 3.0, perplexity(2, 1)], rel=1e-5)
 
 
-def test_the_least_of_several_answers_counts_whatever_their_order_and_the_batch() -> None:
+def test_the_lowest_cppl_counts_for_any_order_and_batch_size() -> None:
     alone = [of("b"), of("..")]
     for batch in (1, 2, 8):
         assert of("b", "..", "", "b", batch=batch) == pytest.approx(np.min(alone, axis=0), rel=1e-5)
@@ -48,15 +48,15 @@ def test_the_least_of_several_answers_counts_whatever_their_order_and_the_batch(
 def test_the_longest_answer_must_fit_into_the_window() -> None:
     assert len(of("b", "....", window=7)) == 3
     for answers in (("b", "....."), (".....", "b")):
-        with pytest.raises(UsageError, match="a prompt of 3 tokens and an answer of 5 do not fit"):
+        with pytest.raises(UsageError, match="prompt of 3 tokens and answer of 5 exceed the window"):
             of(*answers, window=7)
 
 
 @pytest.mark.parametrize("answers", [(), ("",), ("?", "")])
-def test_without_a_token_to_measure_it_is_refused(answers: tuple[str, ...]) -> None:
-    with pytest.raises(UsageError, match="there is no answer to measure"):
+def test_empty_answers_are_refused(answers: tuple[str, ...]) -> None:
+    with pytest.raises(UsageError, match="missing gold answer"):
         of(*answers)
 
 
-def test_no_context_is_no_value() -> None:
+def test_no_contexts_give_no_values() -> None:
     assert of("b", contexts=()) == []

@@ -1,4 +1,4 @@
-"""Decoding by streams, by causal models that follow a rule: what is said is known beforehand."""
+"""Decoding with streams, on causal models that follow a rule, so that answers are known in advance."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from mergewise.models.scripted_causal import ScriptedCausal
 from mergewise.protocols import Blend
 
 
-def spelling(word: str, alphabet: str = "abcdef .", end: str = ".", **also: float) -> ScriptedCausal:
-    """Says the word and then its end, whatever the prompt is; `also` weighs other characters everywhere."""
+def spelling_model(word: str, alphabet: str = "abcdef .", end: str = ".", **also: float) -> ScriptedCausal:
+    """Return a model that spells the word and then ends, for any prompt. `also` gives weights to other characters."""
 
     def rule(text: str) -> dict[str, float]:
         said = text.rpartition(" ")[2]
@@ -32,13 +32,13 @@ def ask(model: ScriptedCausal, *prompts: str, weights: Sequence[float] = (1.0,),
     return decode(model, [streams], **{"max_tokens": 20, **options})[0]
 
 
-def test_an_end_ends_all_streams_of_a_question() -> None:
-    found = ask(spelling("abba"), "a ", "bbb ", "c ", weights=(0.2, 0.3, 0.5))
+def test_an_end_token_ends_all_streams_of_a_question() -> None:
+    found = ask(spelling_model("abba"), "a ", "bbb ", "c ", weights=(0.2, 0.3, 0.5))
     assert (found.text, found.complete, found.tokens) == ("abba", True, [0, 1, 1, 0])
 
 
 def test_the_limit_of_tokens_and_the_window() -> None:
-    found = ask(spelling("abcdef"), "a ", max_tokens=3)
+    found = ask(spelling_model("abcdef"), "a ", max_tokens=3)
     assert (found.text, found.complete) == ("abc", False)
     narrow = ScriptedCausal("ab ", lambda _: {"b": 9.0}, window=10)
     assert ask(narrow, "a" * 6, max_tokens=20).text == "bbbb"
@@ -46,9 +46,9 @@ def test_the_limit_of_tokens_and_the_window() -> None:
         ask(narrow, "a" * 10)
 
 
-def test_pieces_are_shown_as_they_are_certain() -> None:
+def test_pieces_are_shown_when_they_are_final() -> None:
     shown: list[tuple[int, str]] = []
-    model = spelling("ace")
+    model = spelling_model("ace")
     streams = [StreamPrompts((model.encode("b "),), (1.0,))] * 2
     found = decode(model, streams, max_tokens=9, show=lambda number, piece: shown.append((number, piece)))
     assert shown == [(0, "a"), (1, "a"), (0, "c"), (1, "c"), (0, "e"), (1, "e")]
@@ -64,8 +64,8 @@ def test_weights_that_do_not_add_up_to_one_are_refused(weights: tuple[float, ...
     assert error.value.hint
 
 
-def test_who_carries_a_token_and_how_far_the_streams_agree() -> None:
-    """Two streams, one sure of b and one of a: with 0.7 against 0.3 the first is heard."""
+def test_the_carrying_stream_and_the_agreement() -> None:
+    """One stream is sure of b, the other of a. With weights 0.7 and 0.3 the first one decides."""
     model = ScriptedCausal("ab.x", lambda text: {"b": 97.0} if text.startswith("x") else {"a": 97.0}, end=".")
     found = ask(model, "x", "a", weights=(0.7, 0.3), max_tokens=1)
     assert found.text == "b" and found.carried == [0]
@@ -77,7 +77,7 @@ def test_who_carries_a_token_and_how_far_the_streams_agree() -> None:
 
 
 def test_a_mixture_and_a_product_can_differ() -> None:
-    """REPLUG adds probabilities: two streams that are sure of different tokens outvote the token that both allow."""
+    """REPLUG adds probabilities, so a token that one stream is sure of wins against a token that both allow."""
     rules = {"x": {"a": 60.0, "b": 36.0, "c": 1e-3, ".": 1e-3}, "y": {"c": 60.0, "b": 36.0, "a": 1e-3, ".": 1e-3}}
     model = ScriptedCausal("abc.xy", lambda text: {"x": 1e-3, "y": 1e-3, **rules[text[0]]}, end=".")
     assert ask(model, "x", "y", weights=(0.55, 0.45), max_tokens=1).text == "b"
@@ -85,30 +85,30 @@ def test_a_mixture_and_a_product_can_differ() -> None:
     assert mixed.text == "a"
 
 
-def test_sampling_is_told_by_its_seed() -> None:
+def test_sampling_is_determined_by_its_seed() -> None:
     model = ScriptedCausal("abcdefgh ", lambda _: {})
     texts = [ask(model, "a", sampling=Sampling(1.0, seed)).text for seed in (1, 1, 2)]
     assert texts[0] == texts[1] != texts[2] and len(set(texts[0])) > 3
-    cold = ask(spelling("abba"), "a ", sampling=Sampling(0.05, 3))
+    cold = ask(spelling_model("abba"), "a ", sampling=Sampling(0.05, 3))
     assert cold.text == "abba"
     both = decode(model, [StreamPrompts(([0],), (1.0,))] * 2, max_tokens=20, sampling=Sampling(1.0, 1))
-    assert both[0].text == texts[0] != both[1].text  # questions side by side draw numbers of their own
+    assert both[0].text == texts[0] != both[1].text  # questions of a batch draw independent numbers
 
 
-def test_draws_follow_the_probabilities() -> None:
+def test_samples_follow_the_probabilities() -> None:
     model = ScriptedCausal("ab", lambda _: {"a": 3.0})
     (found,) = decode(model, [StreamPrompts(([0], [1]), (0.5, 0.5))], max_tokens=200, sampling=Sampling(1.0, 5))
     assert 0.65 < found.text.count("a") / 200 < 0.85
 
 
-def test_more_questions_than_rows_are_decoded_in_turn() -> None:
-    model = spelling("abe")
+def test_more_questions_than_rows_are_decoded_in_several_batches() -> None:
+    model = spelling_model("abe")
     questions = [StreamPrompts((model.encode("c "), model.encode("dd ")), (0.5, 0.5))] * 5
     assert [one.text for one in decode(model, questions, max_tokens=9, rows=4)] == ["abe"] * 5
     assert decode(model, [], max_tokens=9) == []
 
 
-def test_work_that_is_called_off_stops() -> None:
+def test_cancelled_work_stops() -> None:
     work = CancellableWork()
 
     def rule(text: str) -> dict[str, float]:
@@ -122,8 +122,8 @@ def test_work_that_is_called_off_stops() -> None:
     assert model.tokens_run < 20
 
 
-def test_without_a_temperature_the_best_token_is_taken() -> None:
-    model = spelling("a")
+def test_without_a_temperature_the_best_token_is_chosen() -> None:
+    model = spelling_model("a")
     state = model.start([model.encode("b "), model.encode("c ")])
     choice = model.choose(state, Blend([[0, 1], [1]], [[0.5, 0.5], [1.0]]))
     assert (choice.tokens, choice.first) == ([0, 0], [[0, 0], [0]])

@@ -8,7 +8,7 @@ from mergewise.errors import UsageError
 from mergewise.models.endpoint import Endpoint, key_for
 
 
-def test_a_key_is_wanted_for_the_public_endpoint_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_the_public_endpoint_needs_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
     with pytest.raises(UsageError, match="OPENAI_API_KEY"):
@@ -21,7 +21,7 @@ def test_a_key_is_wanted_for_the_public_endpoint_alone(monkeypatch: pytest.Monke
     assert key_for("http://host/v1") == "set"
 
 
-def test_without_an_address_it_is_the_public_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_default_address_is_the_public_endpoint(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
     endpoint = Endpoint("openai:m", "chat completions", api_key="k")
     assert endpoint.base_url == "https://api.openai.com/v1"

@@ -18,7 +18,7 @@ def test_by_name() -> None:
 
 
 @pytest.mark.parametrize("spec", ["", "bert", "minilm:", "minilm:x", "none:", "st", "st:", "openai", "openai:", ":x"])
-def test_an_unknown_spec_names_the_forms(spec: str) -> None:
+def test_the_error_for_an_unknown_spec_lists_the_forms(spec: str) -> None:
     with pytest.raises(UsageError) as caught:
         load_embedder(spec)
     assert all(form in caught.value.hint for form in EMBEDDERS)
@@ -28,7 +28,7 @@ def test_an_unknown_spec_names_the_forms(spec: str) -> None:
     ("load", "spec", "extra"),
     [(load_embedder, "openai:m", "openai"), (load_chat, "openai:m", "openai"), (load_embedder, "st:any", "st")],
 )
-def test_without_an_extra_the_command_to_install_it_is_named(
+def test_the_error_for_a_missing_extra_names_the_install_command(
     load: Callable[[str], object], spec: str, extra: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for package in ("openai", "sentence_transformers"):

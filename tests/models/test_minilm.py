@@ -32,7 +32,7 @@ def embedder() -> MiniLM:
     return MiniLM()
 
 
-def test_vectors_are_those_of_the_original_model(embedder: MiniLM) -> None:
+def test_vectors_match_the_original_model(embedder: MiniLM) -> None:
     reference = np.load(Path(__file__).parent / "minilm_reference.npz")
     texts = reference["texts"].tolist()
     cosines = (embedder.embed_documents(texts) * reference["vectors"]).sum(axis=1)
@@ -47,7 +47,7 @@ def test_rows_are_unit_float32(embedder: MiniLM) -> None:
     np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-6)
 
 
-def test_a_text_has_one_vector_whatever_stands_beside_it(embedder: MiniLM) -> None:
+def test_the_vector_of_a_text_does_not_depend_on_its_batch(embedder: MiniLM) -> None:
     alone = np.concatenate([embedder.embed_queries([text]) for text in MIXED])
     np.testing.assert_allclose(embedder.embed_documents(MIXED), alone, atol=1e-5)
     np.testing.assert_allclose(embedder.embed_documents(MIXED[::-1])[::-1], alone, atol=1e-5)
@@ -75,14 +75,14 @@ def test_odd_texts_have_finite_unit_vectors(embedder: MiniLM, text: str) -> None
     assert np.linalg.norm(vector) == pytest.approx(1, abs=1e-6)
 
 
-def test_a_long_text_is_cut(embedder: MiniLM) -> None:
+def test_a_long_text_is_truncated(embedder: MiniLM) -> None:
     start = "river " * (MAX_TOKENS - 2)
     np.testing.assert_array_equal(embedder.embed_documents([start]), embedder.embed_documents([start + "city"]))
     assert truncate([101, 5, 6, 7, 102], 4) == [101, 5, 6, 102]
     assert truncate([101, 5, 102], 3) == [101, 5, 102]
 
 
-def test_a_row_is_the_mean_of_the_vectors_of_its_word_pieces(embedder: MiniLM) -> None:
+def test_a_vector_is_the_mean_of_the_vectors_of_its_word_pieces(embedder: MiniLM) -> None:
     alone = [slow_mean(token_vectors(text)[0]) for text in MIXED]
     np.testing.assert_allclose(embedder.embed_documents(MIXED), alone, atol=1e-5)
     one_by_one = [embedder.embed_queries([text])[0] for text in MIXED]
@@ -94,13 +94,13 @@ PARTS = [
     [(0, 0), (0, 40)],
     [(0, 36), (36, 73), (5000, 6000), (0, 1480)],
     [],
-    [(4, 8)],  # the middle of a word
+    [(4, 8)],  # inside a word
     [(0, 180), (178, 180)],
 ]
 
 
 @pytest.mark.parametrize("slab", [1, 4, 2048])
-def test_parts_are_the_means_of_what_starts_in_them(
+def test_the_vector_of_a_part_is_the_mean_of_the_pieces_that_start_in_it(
     embedder: MiniLM, slab: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(minilm, "SLAB", slab)
@@ -145,7 +145,7 @@ def test_importing_loads_no_runtime() -> None:
     assert run.stdout.strip() == "set()"
 
 
-def test_texts_with_something_behind_the_cut_are_counted() -> None:
+def test_truncated_texts_are_counted() -> None:
     whole, longer = "rain " * (MAX_TOKENS - 2), "rain " * (MAX_TOKENS - 1)
     model = MiniLM()
     assert model.count_cut("q", [whole, longer, "rain", longer + "snow"]) == 2

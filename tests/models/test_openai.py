@@ -18,7 +18,7 @@ def vector(text: str) -> list[float]:
 
 
 def good(request: dict[str, Any]) -> Reply:
-    """In reverse, so that only the index tells which text a row belongs to."""
+    """Answer in reverse order, so that only the index shows the text of a row."""
     rows = [{"object": "embedding", "index": i, "embedding": vector(t)} for i, t in enumerate(request["input"])]
     return 200, {"object": "list", "model": "m", "data": rows[::-1]}, {}
 
@@ -65,13 +65,13 @@ def test_rows_are_unit_and_in_the_order_of_the_texts(server: HTTPEndpoint, embed
     assert embedder.spec == "openai:m"
 
 
-def test_the_dimension_is_asked_once(server: HTTPEndpoint, embedder: Any) -> None:
+def test_the_dimension_is_requested_once(server: HTTPEndpoint, embedder: Any) -> None:
     assert embedder.dimension == embedder.dimension == 3
     assert len(server.requests) == 1
     assert embedder.embed_queries([]).shape == (0, 3)
 
 
-def test_a_pause_that_the_server_asks_for_is_kept_and_the_request_repeated(server: HTTPEndpoint, embedder: Any) -> None:
+def test_a_request_is_retried_after_the_pause_that_the_server_asks_for(server: HTTPEndpoint, embedder: Any) -> None:
     server.script = [status(429), good]
     assert embedder.embed_queries(["text"]).shape == (1, 3)
     assert len(server.requests) == 2
@@ -84,7 +84,7 @@ def test_a_pause_that_the_server_asks_for_is_kept_and_the_request_repeated(serve
         (429, 3, "quota"),
         (401, 1, "OPENAI_API_KEY"),
         (404, 1, "serves"),
-        (400, 1, "longer"),
+        (400, 1, "shorten"),
     ],
 )
 def test_failures_are_translated(server: HTTPEndpoint, embedder: Any, code: int, requests: int, hint: str) -> None:
@@ -116,7 +116,7 @@ ROW = {"index": 0, "embedding": [1.0, 2.0, 3.0]}
         data(ROW, {"index": 1, "embedding": [0.0, 0.0, 0.0]}),
     ],
 )
-def test_nonsense_is_an_error_and_never_a_vector(server: HTTPEndpoint, embedder: Any, reply: Script) -> None:
+def test_an_invalid_answer_is_an_error_and_never_a_vector(server: HTTPEndpoint, embedder: Any, reply: Script) -> None:
     server.script = [reply]
     with pytest.raises(ModelError, match="openai:m"):
         embedder.embed_documents(["one", "two"])
@@ -126,6 +126,6 @@ def test_a_dimension_that_changes_is_an_error(server: HTTPEndpoint) -> None:
     from mergewise.models.openai import OpenAIEmbedder
 
     embedder = OpenAIEmbedder("m", dimension=4)
-    with pytest.raises(ModelError, match="3 dimensions instead of 4"):
+    with pytest.raises(ModelError, match=r"3 dimensions \(expected 4\)"):
         embedder.embed_documents(["text"])
     release(embedder)

@@ -1,4 +1,4 @@
-"""The chat adapter over real HTTP, against the scripted endpoint that ships."""
+"""The chat adapter over real HTTP, against the scripted endpoint that ships with the package."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_a_complete_answer(serve: Connect) -> None:
     assert chat.spec == "openai:m"
 
 
-def test_a_streamed_answer_is_the_same_answer(serve: Connect) -> None:
+def test_a_streamed_answer_equals_the_complete_answer(serve: Connect) -> None:
     _, chat = serve(["Cats eat fish, and “milk” — every day."])
     pieces, reply = streamed(chat)
     assert len(pieces) > 5 and "".join(pieces) == reply.text
@@ -68,19 +68,19 @@ def test_a_streamed_answer_is_the_same_answer(serve: Connect) -> None:
         ("It says <think>so</think>.", "It says <think>so</think>."),
     ],
 )
-def test_thoughts_before_the_answer_are_no_part_of_it(serve: Connect, said: str, answered: str) -> None:
+def test_thoughts_before_the_answer_are_removed(serve: Connect, said: str, answered: str) -> None:
     _, chat = serve([said])
     assert run(chat.complete(QUESTION)).text == answered
     pieces, reply = streamed(chat)
     assert "".join(pieces) == reply.text == answered
 
 
-def test_half_a_surrogate_pair_becomes_a_question_mark(serve: Connect) -> None:
+def test_a_lone_surrogate_becomes_a_question_mark(serve: Connect) -> None:
     _, chat = serve(["a\ud800b"])
     assert run(chat.complete(QUESTION)).text == streamed(chat)[1].text == "a?b"
 
 
-def test_an_answer_that_stops_at_its_limit_says_so(serve: Connect) -> None:
+def test_an_answer_at_the_limit_of_tokens_is_incomplete(serve: Connect) -> None:
     _, chat = serve(["one two three four five"])
     reply = run(chat.complete(QUESTION, max_tokens=2))
     assert (reply.text, reply.complete, reply.usage.output_tokens) == ("one two ", False, 2)
@@ -89,7 +89,7 @@ def test_an_answer_that_stops_at_its_limit_says_so(serve: Connect) -> None:
 @pytest.mark.parametrize(
     "turn", [Turn(status=429), Turn(status=500), Turn(status=503), Turn(fault="truncate", text="x")]
 )
-def test_what_may_pass_is_tried_again(serve: Connect, turn: Turn) -> None:
+def test_temporary_failures_are_retried(serve: Connect, turn: Turn) -> None:
     turn = Turn(turn.text, turn.status, AT_ONCE, turn.fault)
     server, chat = serve([turn, "good"])
     assert run(chat.complete(QUESTION)).text == "good"
@@ -97,7 +97,7 @@ def test_what_may_pass_is_tried_again(serve: Connect, turn: Turn) -> None:
     assert run(chat.complete(QUESTION)).text == "good"
 
 
-def test_a_lost_connection_is_tried_again(serve: Connect) -> None:
+def test_a_lost_connection_is_retried(serve: Connect) -> None:
     for ask in (lambda chat: run(chat.complete(QUESTION)).text, lambda chat: streamed(chat)[1].text):
         server, chat = serve([Turn(fault="disconnect"), "good"])
         assert ask(chat) == "good"
@@ -107,16 +107,16 @@ def test_a_lost_connection_is_tried_again(serve: Connect) -> None:
 @pytest.mark.parametrize(
     ("after", "told"), [(LONGEST_PAUSE, False), (LONGEST_PAUSE + 1, True), ("soon", False), ("9" * 20, False)]
 )
-def test_a_pause_that_the_client_would_not_wait_for_is_told(after: object, told: bool) -> None:
+def test_the_hint_names_a_long_pause(after: object, told: bool) -> None:
     openai = pytest.importorskip("openai")
     error = openai.OpenAIError("busy")
     error.response = SimpleNamespace(headers={"retry-after": str(after)})
     hint = failure("openai:m", "http://127.0.0.1:9", "chat completions", error).hint
-    assert (f"a pause of {after} seconds, which is not waited for" in hint) is told
+    assert (f"retry after {after} seconds" in hint) is told
 
 
 @pytest.mark.parametrize("form", ["seconds", "date"])
-def test_the_pause_that_the_endpoint_asks_for_is_kept(serve: Connect, form: str) -> None:
+def test_the_client_waits_for_the_pause_that_the_endpoint_asks_for(serve: Connect, form: str) -> None:
     after = "1" if form == "seconds" else formatdate(time.time() + 2, usegmt=True)
     _, chat = serve([Turn(status=429, headers={"Retry-After": after}), "good"])
     started = time.monotonic()
@@ -132,8 +132,8 @@ def test_the_pause_that_the_endpoint_asks_for_is_kept(serve: Connect, form: str)
         (Turn(status=401), 1, "OPENAI_API_KEY"),
         (Turn(status=403), 1, "OPENAI_API_KEY"),
         (Turn(status=404), 1, "name"),
-        (Turn(status=400), 1, "longer"),
-        (Turn(status=422), 1, "longer"),
+        (Turn(status=400), 1, "shorten"),
+        (Turn(status=422), 1, "shorten"),
         (Turn("what", fault="nonsense"), 1, "serves chat completions"),
         (Turn("one two three four", fault="truncate"), 3, "OPENAI_BASE_URL"),
     ],
@@ -148,14 +148,14 @@ def test_failures_are_translated(serve: Connect, turn: Turn, requests: int, hint
 
 @pytest.mark.parametrize("turn", [Turn(status=401), Turn("what", fault="nonsense"), Turn("a b c d", fault="truncate")])
 def test_failures_of_streams_are_translated(serve: Connect, turn: Turn) -> None:
-    """After the first piece nothing is tried again: the reader has seen it."""
+    """A stream is not retried after its first piece, because the reader has seen it."""
     server, chat = serve([turn])
     with pytest.raises(ModelError, match="openai:m"):
         streamed(chat)
     assert server.requests == 1
 
 
-def test_a_stream_that_breaks_before_its_first_piece_is_begun_again(serve: Connect) -> None:
+def test_a_stream_that_breaks_before_its_first_piece_is_retried(serve: Connect) -> None:
     server, chat = serve([Turn("one", fault="truncate"), "good"])
     assert streamed(chat)[1].text == "good"
     assert server.requests == 2
@@ -165,7 +165,7 @@ def test_a_stream_that_breaks_before_its_first_piece_is_begun_again(serve: Conne
     assert server.requests == 2
 
 
-def test_a_stream_that_was_cut_hands_out_what_came(serve: Connect) -> None:
+def test_a_broken_stream_yields_the_pieces_before_the_error(serve: Connect) -> None:
     _, chat = serve([Turn("one two three four", fault="truncate")])
     seen: list[str | Reply] = []
 
@@ -178,7 +178,7 @@ def test_a_stream_that_was_cut_hands_out_what_came(serve: Connect) -> None:
     assert seen == ["one ", "two "]
 
 
-def test_nonsense_is_an_error(serve: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_invalid_answer_is_an_error(serve: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
     from mergewise.models import scripted
 
     without_choices: list[Any] = [{}, [], {"choices": []}, {"choices": None}, {"choices": [{"message": None}]}]
@@ -189,7 +189,7 @@ def test_nonsense_is_an_error(serve: Connect, monkeypatch: pytest.MonkeyPatch) -
             "_complete",
             lambda handler, *rest, answer=answer: handler._send(200, json.dumps(answer).encode(), {}),
         )
-        with pytest.raises(ModelError, match="answered with"):
+        with pytest.raises(ModelError, match="invalid answer from openai:m"):
             run(chat.complete(QUESTION))
         assert server.requests == 1
 
@@ -201,7 +201,7 @@ def test_a_slow_endpoint_runs_into_the_timeout(serve: Connect) -> None:
     assert "in time" in caught.value.hint
 
 
-def test_json_by_schema_and_what_stands_in_for_it(serve: Connect) -> None:
+def test_json_by_schema_and_its_fallbacks(serve: Connect) -> None:
     server, chat = serve(['{"keep": true}'])
     assert run(chat.complete(QUESTION, schema=SCHEMA)).text == '{"keep": true}'
     assert server.asked[0].schema == SCHEMA and server.asked[0].messages == tuple(QUESTION)
@@ -211,7 +211,7 @@ def test_json_by_schema_and_what_stands_in_for_it(serve: Connect) -> None:
         run(chat.complete(QUESTION, schema=SCHEMA))
     assert server.asked[0].options["response_format"] == {"type": "json_object"}
     assert json.dumps(SCHEMA) in server.asked[0].messages[0].text
-    assert server.requests == 3  # what was refused once is not tried again
+    assert server.requests == 3  # a refused option is not sent again
 
     server, chat = serve(['{"keep": true}'], ("response_format",))
     run(chat.complete(QUESTION, schema=SCHEMA))
@@ -222,7 +222,7 @@ def test_json_by_schema_and_what_stands_in_for_it(serve: Connect) -> None:
     assert server.asked[1].messages == tuple(QUESTION)
 
 
-def test_options_that_an_endpoint_refuses_are_left_out(serve: Connect) -> None:
+def test_refused_options_are_left_out(serve: Connect) -> None:
     server, chat = serve(["good"], ("temperature", "max_tokens", "stream_options"))
     assert streamed(chat)[1].text == "good"
     options = server.asked[0].options
@@ -231,8 +231,8 @@ def test_options_that_an_endpoint_refuses_are_left_out(serve: Connect) -> None:
     assert server.requests == 4
 
 
-def test_a_server_that_falls_over_a_schema_is_asked_in_words(serve: Connect) -> None:
-    """llama-cpp-python answers 500, with a message that names `response_format`."""
+def test_a_server_that_fails_on_a_schema_is_asked_in_words(serve: Connect) -> None:
+    """llama-cpp-python returns status 500 with a message that names `response_format`."""
     server, chat = serve(["{}"], ("response_format",), retries=0)
     server.refusal = 500
     for _ in range(2):
@@ -241,8 +241,8 @@ def test_a_server_that_falls_over_a_schema_is_asked_in_words(serve: Connect) -> 
     assert server.requests == 4
 
 
-def test_a_refused_question_teaches_nothing(serve: Connect) -> None:
-    """A text that is too long is no reason to stop asking for JSON."""
+def test_a_refused_question_does_not_change_the_options(serve: Connect) -> None:
+    """A text that is too long does not turn off JSON mode."""
     server, chat = serve([Turn(status=400), Turn(status=400), Turn(status=400), "{}"])
     with pytest.raises(ModelError):
         run(chat.complete(QUESTION, schema=SCHEMA))
@@ -250,7 +250,7 @@ def test_a_refused_question_teaches_nothing(serve: Connect) -> None:
     assert server.asked[-1].schema == SCHEMA
 
 
-def test_calls_run_together_up_to_the_limit(serve: Connect) -> None:
+def test_calls_run_concurrently_up_to_the_limit(serve: Connect) -> None:
     async def ask(chat: ChatModel) -> list[Reply]:
         return await asyncio.gather(*(chat.complete([Message("user", str(i))]) for i in range(6)))
 
@@ -264,7 +264,7 @@ def test_calls_run_together_up_to_the_limit(serve: Connect) -> None:
         assert server.most_at_once == limit
 
 
-def test_cancelling_frees_the_place_at_once(serve: Connect) -> None:
+def test_cancelling_frees_the_slot_at_once(serve: Connect) -> None:
     server, chat = serve([Turn("late", pause=3), "good"], concurrency=1)
 
     async def give_up() -> tuple[str, float]:
@@ -293,7 +293,7 @@ def test_the_same_model_in_several_event_loops(serve: Connect) -> None:
     assert asyncio.run(ask()) == asyncio.run(ask()) == run(ask()) == "good"
 
 
-def test_nobody_listens() -> None:
+def test_an_unreachable_endpoint_raises_an_error() -> None:
     chat = openai_chat.OpenAIChat("m", base_url="http://127.0.0.1:9/v1", retries=1)
     with pytest.raises(ModelError, match="openai:m") as caught:
         run(chat.complete(QUESTION))
@@ -323,7 +323,7 @@ def test_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
         load_chat("openai:m")
 
 
-def test_the_identity_names_what_changes_the_answer() -> None:
+def test_the_identity_holds_everything_that_changes_the_answer() -> None:
     def identity(model: str = "m", **options: Any) -> str:
         return str(openai_chat.OpenAIChat(model, **{"base_url": "http://a/v1", **options}).identity)
 

@@ -1,4 +1,4 @@
-"""The endpoint scorer over real HTTP, against endpoints that answer as vLLM, OpenAI and llama.cpp do."""
+"""The endpoint scorer over real HTTP, against endpoints that answer like vLLM, OpenAI and llama.cpp."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def tokens(text: str) -> list[str]:
 
 
 def logprob(prompt: str, at: int) -> float:
-    """Of the token that begins at `at`: anything that depends on all that stands before it."""
+    """Return a made-up log-probability of the token at `at`, which depends on the text before it."""
     return -(sum(prompt[:at].encode()) % 97 + 1) / 10
 
 
@@ -46,7 +46,7 @@ def positions(prompt: str) -> Iterator[tuple[str, int, float | None]]:
 
 
 def choices(request: dict[str, Any], make: Callable[[str], dict[str, Any]]) -> Reply:
-    """In reverse, so that only the index tells which prompt a choice belongs to."""
+    """Return choices in reverse order, so that only the index shows the prompt of a choice."""
     rows = [{"index": i, "text": "!", "finish_reason": "length", **make(p)} for i, p in enumerate(request["prompt"])]
     return 200, {"id": "x", "object": "text_completion", "created": 0, "model": "m", "choices": rows[::-1]}, {}
 
@@ -56,7 +56,7 @@ def echo(request: dict[str, Any]) -> Reply:
         return choices(request, lambda p: {"logprobs": None})
 
     def make(prompt: str) -> dict[str, Any]:
-        rows = [*positions(prompt), ("!", len(prompt), -3.0)]  # the generated token comes last
+        rows = [*positions(prompt), ("!", len(prompt), -3.0)]  # the generated token is last
         texts, offsets, values = ([row[i] for row in rows] for i in range(3))
         return {"logprobs": {"tokens": texts, "token_logprobs": values, "text_offset": offsets, "top_logprobs": None}}
 
@@ -86,7 +86,7 @@ def vllm(request: dict[str, Any]) -> Reply:
 
 
 def llama_cpp(request: dict[str, Any]) -> Reply:
-    """Says nothing of `echo`, and gives the generated token's alone."""
+    """Ignore `echo`, and return only the log-probability of the generated token."""
     return choices(request, lambda p: {"logprobs": {"tokens": ["!"], "token_logprobs": [-3.0], "text_offset": [0]}})
 
 
@@ -108,7 +108,7 @@ def scorer(server: HTTPEndpoint) -> Any:
 
 
 @pytest.mark.parametrize("answer", [echo, without_offsets, vllm])
-def test_the_mean_over_the_sources_tokens(server: HTTPEndpoint, scorer: Any, answer: Script) -> None:
+def test_the_score_is_the_mean_over_the_tokens_of_the_source(server: HTTPEndpoint, scorer: Any, answer: Script) -> None:
     server.script = [answer]
     assert scorer.spec == "openai:m"
     found = scorer.nll(SOURCES, ANCHORS)
@@ -117,17 +117,17 @@ def test_the_mean_over_the_sources_tokens(server: HTTPEndpoint, scorer: Any, ans
     assert {*server.paths} == {"/v1/completions"}
 
 
-def test_the_form_that_worked_is_kept_and_pairs_are_asked_for_once(server: HTTPEndpoint, scorer: Any) -> None:
+def test_the_accepted_form_is_remembered_and_pairs_are_requested_once(server: HTTPEndpoint, scorer: Any) -> None:
     server.script = [vllm]
     scorer.nll(SOURCES[:1], ANCHORS)
-    assert len(server.requests) == 2  # the form that was refused, and the one that was not
+    assert len(server.requests) == 2  # the refused form and the accepted form
     scorer.nll(SOURCES[:1], ANCHORS[::-1])
     assert len(server.requests) == 2
     scorer.nll(SOURCES, ANCHORS)
     assert len(server.requests) == 3 and len(server.requests[-1]["prompt"]) == len(ANCHORS)
 
 
-def test_an_empty_source_is_no_surprise(server: HTTPEndpoint, scorer: Any) -> None:
+def test_an_empty_source_scores_0(server: HTTPEndpoint, scorer: Any) -> None:
     assert (scorer.nll(["", " "], ANCHORS) == 0).all() and server.requests == []
 
 
@@ -138,10 +138,10 @@ def test_an_endpoint_without_prompt_log_probabilities_is_refused(
     server.script = [answer]
     with pytest.raises(ModelError) as error:
         scorer.nll(SOURCES, ANCHORS)
-    assert "no log-probabilities of its prompt" in error.value.message and "--scorer lm" in error.value.hint
+    assert "no log-probabilities of the prompt" in error.value.message and "--scorer lm" in error.value.hint
 
 
-def test_one_prompt_without_log_probabilities_is_enough(server: HTTPEndpoint, scorer: Any) -> None:
+def test_a_single_prompt_without_log_probabilities_raises_an_error(server: HTTPEndpoint, scorer: Any) -> None:
     def forgetful(request: dict[str, Any]) -> Reply:
         status, answer, _ = echo(request)
         assert isinstance(answer, dict)
@@ -149,11 +149,11 @@ def test_one_prompt_without_log_probabilities_is_enough(server: HTTPEndpoint, sc
         return status, answer, {}
 
     server.script = [forgetful]
-    with pytest.raises(ModelError, match="no log-probabilities of its prompt"):
+    with pytest.raises(ModelError, match="no log-probabilities of the prompt"):
         scorer.nll(SOURCES, ANCHORS[:2])
 
 
-def test_missing_choices_are_told(server: HTTPEndpoint, scorer: Any) -> None:
+def test_missing_choices_raise_an_error(server: HTTPEndpoint, scorer: Any) -> None:
     server.script = [lambda request: (200, {"id": "x", "object": "text_completion", "choices": []}, {})]
     with pytest.raises(ModelError, match="0 choices for 1 prompts"):
         scorer.nll(SOURCES[:1], ANCHORS[:1])

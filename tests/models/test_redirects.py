@@ -1,4 +1,4 @@
-"""An endpoint that leads to another address: neither the key nor a text goes there."""
+"""Redirects of endpoints: neither the key nor a text is sent to the other address."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def elsewhere() -> Iterator[HTTPEndpoint]:
 def test_no_redirect_is_followed(
     name: str, status: int, elsewhere: HTTPEndpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # another port is another origin; the name of the host differs too
+    # another port is another origin, and so is another host name
     led = elsewhere.url.replace("127.0.0.1", "localhost") + "/taken"
     monkeypatch.setenv("OPENAI_API_KEY", "key")
     monkeypatch.setenv("RERANK_API_KEY", "key")

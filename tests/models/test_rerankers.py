@@ -1,4 +1,4 @@
-"""Rerankers: an endpoint over real HTTP in both of its shapes, tiny random cross-encoders, and a memory for a question."""
+"""Rerankers: an endpoint over real HTTP in both shapes, and tiny random cross-encoders."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def serve() -> Iterator[Serve]:
         yield start
 
 
-def test_scores_in_the_order_of_the_texts_in_batches(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_batches_give_scores_in_the_order_of_the_texts(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RERANK_API_KEY", "secret")
     endpoint, reranker = serve(cohere, suffix="#small", batch_texts=2)
     assert reranker.score(QUESTION, TEXTS) == pytest.approx([0.0, 0.1, 0.2, 0.3, 0.4])
@@ -69,7 +69,7 @@ def test_scores_in_the_order_of_the_texts_in_batches(serve: Serve, monkeypatch: 
     assert reranker.score(QUESTION, []).shape == (0,)
 
 
-def test_the_other_shape_is_found_out_and_kept(serve: Serve) -> None:
+def test_the_other_shape_is_tried_and_remembered(serve: Serve) -> None:
     endpoint, reranker = serve(tei, batch_texts=3)
     assert reranker.score(QUESTION, TEXTS) == pytest.approx([0.0, 0.1, 0.2, 0.3, 0.4])
     assert ["texts" in body for body in endpoint.requests] == [False, True, True]
@@ -83,7 +83,7 @@ def test_logits_become_shares_in_the_same_order(serve: Serve) -> None:
 
 
 class Judge:
-    """An endpoint that knows the answer to the probe, and of other texts the score that their second word is."""
+    """An endpoint with fixed scores of the probe. The score of another text is its second word."""
 
     def __init__(self, fits: float, does_not: float) -> None:
         self.fits, self.does_not = fits, does_not
@@ -103,8 +103,8 @@ def sigmoid(x: float) -> float:
     ("judge", "expected"),
     [(Judge(8.1, -11.2), [sigmoid(0.2), sigmoid(0.9), sigmoid(3)]), (Judge(0.9, 1e-5), [0.2, 0.9])],
 )
-def test_the_scale_is_the_endpoint_s_and_not_the_call_s(serve: Serve, judge: Judge, expected: list[float]) -> None:
-    """0.2 and 0.9 alone look like shares; where 3 is a score too, they are not, and they are worth the same beside it."""
+def test_the_scale_is_a_property_of_the_endpoint(serve: Serve, judge: Judge, expected: list[float]) -> None:
+    """0.2 and 0.9 alone look like shares. At an endpoint that also returns 3 they are logits, in any call."""
     endpoint, reranker = serve(judge, scale=None)
     texts = ["is 0.2", "is 0.9", "is 3"][: len(expected)]
     alone = [float(reranker.score(QUESTION, [text])[0]) for text in texts]
@@ -116,14 +116,14 @@ def test_the_scale_is_the_endpoint_s_and_not_the_call_s(serve: Serve, judge: Jud
 
 def test_an_endpoint_that_changes_its_scale_is_refused(serve: Serve) -> None:
     _, reranker = serve(Judge(0.9, 1e-5), scale=None)
-    with pytest.raises(ModelError, match="outside of") as caught:
+    with pytest.raises(ModelError, match="outside") as caught:
         reranker.score(QUESTION, ["is 0.5", "is 3"])
-    assert "normalised" in caught.value.hint
+    assert "normalise" in caught.value.hint
     assert reranker.score(QUESTION, ["is 1.0001"]) == pytest.approx([1.0], abs=1e-9)
 
 
 @pytest.mark.parametrize("status", [429, 503, 0])
-def test_what_passes_is_tried_again(serve: Serve, status: int) -> None:
+def test_temporary_failures_are_retried(serve: Serve, status: int) -> None:
     def fail(body: dict[str, Any]) -> Reply:
         return status, {}, {"Retry-After": "0"}
 
@@ -139,14 +139,14 @@ def test_what_passes_is_tried_again(serve: Serve, status: int) -> None:
         ((400, {}, {}), "is a rerank endpoint"),
         ((401, {}, {}), "RERANK_API_KEY"),
         ((404, {}, {}), "path"),
-        ((0, {}, {}), "up?"),
+        ((0, {}, {}), "is running"),
         ((200, b"<html>", {}), "rerank endpoint"),
         ((200, {"results": [{"index": 0}]}, {}), "rerank endpoint"),
         ((200, {"results": [{"index": 0, "relevance_score": 1}]}, {}), "rerank endpoint"),
         ((422, {"error": "no"}, {}), "rerank endpoint"),
     ],
 )
-def test_what_does_not_pass_is_a_model_error_with_a_hint(serve: Serve, answer: Reply, hint: str) -> None:
+def test_other_failures_are_model_errors_with_a_hint(serve: Serve, answer: Reply, hint: str) -> None:
     _, reranker = serve(lambda body: answer)
     with pytest.raises(ModelError) as caught:
         reranker.score(QUESTION, TEXTS)
@@ -163,7 +163,7 @@ def test_specs(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
         assert endpoint.requests[-2]["query"] == PROBE[0]
         reranker.close()
     assert load_reranker("none") is None
-    with pytest.raises(UsageError, match="not an address"):
+    with pytest.raises(UsageError, match="invalid address of a reranker"):
         load_reranker("http:host/rerank")
     with pytest.raises(UsageError, match="cross-encoder:PATH_OR_NAME"):
         load_reranker("nonsense")
@@ -189,7 +189,7 @@ def write_tokenizer(folder: Path) -> None:
 
 @pytest.mark.parametrize("labels", [1, 2])
 def test_an_onnx_model_from_a_folder(tmp_path: Path, labels: int) -> None:
-    """The model counts the word "fish" of the second text: logit = 2 * count - 1, of the second label where there are two."""
+    """The model counts the word "fish" in the second text: logit = 2 * count - 1, for the second label if there are two."""
     onnx = pytest.importorskip("onnx")
     from onnx import TensorProto, helper
 
@@ -222,16 +222,16 @@ def test_an_onnx_model_from_a_folder(tmp_path: Path, labels: int) -> None:
     assert reranker.score("q", []).shape == (0,)
     (tmp_path / "tokenizer_config.json").write_text(json.dumps({"model_max_length": 8}))
     predictor = utilities_of(load_reranker(f"cross-encoder:{tmp_path}"), None)
-    assert isinstance(predictor, CountsCut)  # three marks leave five words
+    assert isinstance(predictor, CountsCut)  # after three marks there is room for five words
     assert predictor.count_cut("what do", ["cats eat fish", "cats eat fish fish", "fish"]) == 1
     assert predictor.count_cut("q", []) == 0
     (tmp_path / "model.onnx").write_bytes(b"nonsense")
-    with pytest.raises(ModelError, match="cannot be loaded"):
+    with pytest.raises(ModelError, match="cannot load"):
         load_reranker(f"cross-encoder:{tmp_path}")
 
 
 class Predicting:
-    """A stand-in for a CrossEncoder whose own activation function is the identity, as that of MS MARCO's models is."""
+    """A fake CrossEncoder whose own activation function is the identity, as for models of MS MARCO."""
 
     logits: ClassVar = {"little": 0.2, "some": 0.9, "much": 4.0}
 
@@ -242,7 +242,7 @@ class Predicting:
 
 
 class PredictingBefore(Predicting):
-    """One of an earlier version, with two labels, and a softmax where nothing else is asked for."""
+    """A fake CrossEncoder of an earlier version, with two labels, and a softmax by default."""
 
     def predict(
         self, pairs: Any, batch_size: int = 1, show_progress_bar: bool = True, activation_fct: Any = None
@@ -254,7 +254,7 @@ class PredictingBefore(Predicting):
 
 
 @pytest.mark.parametrize("model", [Predicting(), PredictingBefore()])
-def test_a_cross_encoder_s_scores_do_not_depend_on_their_neighbours(
+def test_scores_of_a_cross_encoder_do_not_depend_on_the_batch(
     model: Predicting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mergewise.models.cross_encoder.load", lambda name, kind, max_length: model)
@@ -291,7 +291,7 @@ def test_a_model_of_sentence_transformers(tmp_path: Path) -> None:
     assert reranker.score("q", []).shape == (0,)
 
 
-def test_a_cross_encoder_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_cross_encoder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     if "sentence_transformers" in sys.modules or find_spec("sentence_transformers") is not None:
         with pytest.raises(ModelError, match="cannot load"):

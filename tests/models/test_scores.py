@@ -20,7 +20,7 @@ from mergewise.protocols import FloatArray
 
 
 class Lengths:
-    """A reranker by the length of the text, which records what it was asked."""
+    """A reranker by the length of texts, which records its calls."""
 
     spec = "lengths"
 
@@ -42,7 +42,7 @@ class Lengths:
         ([-0.1, 0.5], "logits"),
     ],
 )
-def test_a_scale_is_told_by_scores_of_what_fits_and_what_does_not(scores: list[float], scale: str) -> None:
+def test_the_scale_is_guessed_from_fitting_and_unrelated_texts(scores: list[float], scale: str) -> None:
     assert scale_of(scores) == scale
 
 
@@ -53,26 +53,26 @@ def test_logits_become_shares_by_the_logistic_function(logits: list[float]) -> N
     assert unit_interval(logits, "logits").tolist() == pytest.approx(expected, rel=1e-6)
 
 
-def test_huge_logits_overflow_nowhere() -> None:
+def test_huge_logits_do_not_overflow() -> None:
     low, high = unit_interval([-1e300, 1e300], "logits").tolist()
     assert (low < 1e-20, high) == (True, 1.0)
 
 
-def test_shares_that_are_rounded_are_cut_and_others_are_refused() -> None:
+def test_rounding_errors_of_shares_are_clipped_and_others_refused() -> None:
     assert unit_interval([-0.0005, 0.25, 1.0005], "shares").tolist() == [0.0, 0.25, 1.0]
-    with pytest.raises(ModelError, match="outside of"):
+    with pytest.raises(ModelError, match="outside"):
         unit_interval([0.5, 1.5], "shares")
 
 
 @pytest.mark.parametrize("bad", [nan, inf, -inf])
-def test_what_is_no_number_is_refused_on_either_scale(bad: float) -> None:
+def test_non_finite_scores_are_refused_on_both_scales(bad: float) -> None:
     for scale in ("shares", "logits"):
-        with pytest.raises(ModelError, match="no number"):
+        with pytest.raises(ModelError, match="not finite"):
             unit_interval([0.5, bad], scale)
 
 
 @given(st.lists(st.sampled_from("abc"), max_size=3), st.lists(st.sampled_from("xyz"), max_size=3))
-def test_a_table_has_a_row_a_source_and_a_column_an_anchor(sources: list[str], anchors: list[str]) -> None:
+def test_a_table_has_a_row_per_source_and_a_column_per_anchor(sources: list[str], anchors: list[str]) -> None:
     places = {pair: number for number, pair in enumerate((a, b) for a in "abc" for b in "xyz")}
     table = PairMemory(lambda pairs: [places[pair] for pair in pairs]).table(sources, anchors)
     assert table.shape == (len(sources), len(anchors))
@@ -81,7 +81,7 @@ def test_a_table_has_a_row_a_source_and_a_column_an_anchor(sources: list[str], a
             assert table[i, j] == places[source, anchor]
 
 
-def test_a_failure_is_not_remembered() -> None:
+def test_a_failure_is_not_cached() -> None:
     answers: list[list[float] | Exception] = [ModelError("down", ""), [0.5]]
 
     def score(pairs: Sequence[tuple[str, str]]) -> list[float]:
@@ -104,7 +104,7 @@ def test_too_few_scores_are_an_error() -> None:
 # -- the models of one question
 
 
-def test_within_a_question_no_text_is_scored_twice() -> None:
+def test_each_text_of_a_question_is_scored_once() -> None:
     reranker = Lengths()
     models = Models(count_tokens, reranker=reranker).for_question()
     assert isinstance(models.reranker, RememberingReranker)
@@ -116,7 +116,7 @@ def test_within_a_question_no_text_is_scored_twice() -> None:
     assert models.reranker.spec == "lengths"
 
 
-def test_another_question_asks_anew() -> None:
+def test_another_question_asks_again() -> None:
     reranker = Lengths()
     models = Models(count_tokens, reranker=reranker)
     for _ in range(2):
@@ -134,19 +134,19 @@ def test_another_question_asks_anew() -> None:
         (Models(count_tokens, HashEmbedder(), reranker=Lengths()), RerankerUtilities),
     ],
 )
-def test_utilities_are_told_by_the_best_model_at_hand(models: Models, kind: type) -> None:
+def test_utilities_use_the_best_available_model(models: Models, kind: type) -> None:
     assert isinstance(models.utilities, kind)
     assert isinstance(models.for_question().predictor, kind)
 
 
-def test_a_predictor_that_is_given_stays() -> None:
+def test_a_given_predictor_is_kept() -> None:
     given_one = WordUtilities()
     models = Models(count_tokens, HashEmbedder(), reranker=Lengths(), predictor=given_one)
     assert models.utilities is given_one
     assert models.for_question().predictor is given_one
 
 
-def test_what_is_not_for_one_question_is_passed_on_as_it_is() -> None:
+def test_other_models_are_passed_on_unchanged() -> None:
     embedder = HashEmbedder()
     models = Models(count_tokens, embedder, stored_tokens=True).for_question()
     assert (models.embedder, models.reranker, models.stored_tokens) == (embedder, None, True)

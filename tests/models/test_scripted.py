@@ -1,4 +1,4 @@
-"""The model that follows a script, in the process. Over HTTP the adapter's own tests use it in every form."""
+"""The scripted chat model in the process. The tests of the chat adapter cover it over HTTP."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_answers_come_in_turn_and_the_last_repeats() -> None:
     assert [asked.text for asked in chat.asked] == ["a", "b", "c"]
 
 
-def test_answers_may_depend_on_what_was_asked() -> None:
+def test_answers_may_depend_on_the_messages() -> None:
     def shout(messages: Sequence[Message]) -> str:
         return messages[-1].text.upper()
 
@@ -32,7 +32,7 @@ def test_answers_may_depend_on_what_was_asked() -> None:
     assert ask(chat, "cats eat fish", max_tokens=2) == Reply("CATS EAT ", Usage(1, 3, 2), complete=False)
 
 
-def test_a_stream_brings_the_pieces_and_then_all_of_it() -> None:
+def test_a_stream_yields_the_pieces_and_then_the_whole_reply() -> None:
     async def collect() -> list[str | Reply]:
         return [piece async for piece in ScriptedChat(["Cats eat “fish”."]).stream([Message("user", "q")])]
 
@@ -42,7 +42,7 @@ def test_a_stream_brings_the_pieces_and_then_all_of_it() -> None:
 
 
 @pytest.mark.parametrize("text", ["", " ", "  a b ", "語は日本語 \n x", "a\ud800b", "\n"])
-def test_pieces_make_up_the_text(text: str) -> None:
+def test_pieces_join_to_the_text(text: str) -> None:
     assert "".join(pieces(text)) == text
 
 

@@ -1,4 +1,4 @@
-"""The causal model that follows a rule, and the scorer over it: what it reads, how often, and how it is cut."""
+"""The scripted causal model, and the scorer on it: probabilities, cached anchors, and truncation."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from mergewise.models.scripted_causal import ScriptedCausal
 
 
 def rule(text: str) -> dict[str, float]:
-    """After "a" comes "b" with weight 2 of 5; else all four characters are alike."""
+    """Give "b" the weight 2 of 5 after "a", and otherwise equal weights to all four characters."""
     return {"b": 2.0} if text.endswith("a") else {}
 
 
@@ -27,9 +27,9 @@ def test_the_rule_gives_the_probabilities() -> None:
     assert (m.started, m.tokens_run, {*m.ends}, m.decode(m.encode("a!b."))) == (["a", "b.b"], 6, {2}, "ab.")
 
 
-def test_nll_is_the_mean_over_the_source_behind_its_anchor() -> None:
+def test_nll_is_the_mean_over_the_source_after_its_anchor() -> None:
     scorer = CausalScorer(model())
-    # "ab" after "..\n\n": log 4 and log 5/2; "b" after "a\n\n": log 4, since the blank line stands between them
+    # "ab" after "..\n\n": log 4 and log 5/2; "b" after "a\n\n": log 4, because of the blank line between them
     expected = [[(np.log(4) + np.log(2.5)) / 2] * 2, [np.log(4)] * 2, [0.0, 0.0]]
     np.testing.assert_allclose(scorer.nll(["ab", "b", ""], ["..", "a"]), expected, rtol=1e-6)
 

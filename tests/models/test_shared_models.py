@@ -1,4 +1,4 @@
-"""What a process holds once, however many indexes are open: the network of MiniLM, and the vectors of questions."""
+"""Objects that open indexes share in a process: the network of MiniLM, and the vectors of questions."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Counting(HashEmbedder):
         return super().embed_queries(texts)
 
 
-def test_all_open_indexes_share_one_network_and_let_it_go_with_the_last(
+def test_open_indexes_share_one_network_and_release_it_with_the_last(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # other tests of this process may have indexes open
@@ -75,20 +75,20 @@ def test_a_question_is_embedded_once_for_all_indexes_and_contexts_stay_identical
     again = index.context(QUESTION)
     assert again == first and [passage.score for passage in again.passages] == [p.score for p in first.passages]
     assert embedder.calls == [[QUESTION]]
-    # another object is asked itself, whatever its name
+    # another object has its own cache, even with the same spec
     other = Counting()
     reader = HybridReader(index.store.reader(), other, VIEWS)
     assert reader.question_vector(QUESTION) is reader.question_vector(QUESTION) and other.calls == [[QUESTION]]
 
 
-def test_the_questions_asked_last_are_remembered() -> None:
+def test_recent_questions_are_cached() -> None:
     memory, embedder = QuestionMemory(3), Counting()
     for question in "abcadbe":
         vector = memory.vector(embedder, question)
         assert (vector == HashEmbedder().embed_queries([question])[0]).all()
         with pytest.raises(ValueError, match="read-only"):
             vector[0] = 1
-    # a stays since it was asked again; c and then b go
+    # a stays because it was asked again, c and then b are dropped
     assert [call[0] for call in embedder.calls] == list("abcdbe")
     with ThreadPoolExecutor(8) as pool:
         vectors = list(pool.map(memory.vector, [embedder] * 400, [str(n % 5) for n in range(400)]))
@@ -99,7 +99,7 @@ def test_the_questions_asked_last_are_remembered() -> None:
     assert not memory._known and QUESTIONS._most == 4096
 
 
-def test_threads_wait_for_what_another_one_makes(tmp_path: Path) -> None:
+def test_threads_wait_for_a_value_in_progress(tmp_path: Path) -> None:
     index = mw.open(tmp_path / "index", embedder="none")
     reader, barrier = index.store.reader(), Barrier(8)
     made: list[None] = []
@@ -123,7 +123,7 @@ def test_threads_wait_for_what_another_one_makes(tmp_path: Path) -> None:
     assert reader.once("nothing", lambda: None) is None is reader.once("nothing", fail)
 
 
-def test_what_goes_with_conditions_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cached_conditions_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kept, "CONDITIONS", 4)
     index = mw.open(tmp_path / "index", embedder="none")
     index.add(mw.Document(str(n), "Cats eat fish.", metadata={"n": n}) for n in range(3))

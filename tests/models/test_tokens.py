@@ -21,12 +21,12 @@ WORDS: set[str] = set(json.loads(VOCABULARY.read_text(encoding="utf-8"))["model"
 
 
 def plain_count(text: str) -> int:
-    """By the tokenizer, the whole text at once, nothing remembered."""
+    """Count with the tokenizer, the whole text at once, without a cache."""
     return len(encode([text], marks=False, offsets=False)[0].ids)
 
 
 def literal_words(text: str) -> Iterator[str]:
-    """Splits as BERT's basic tokenizer does: lower case, no accents, punctuation and Chinese characters stand alone."""
+    """Split like BERT's basic tokenizer: lower case, no accents, punctuation and Chinese characters separate."""
     word = ""
     for character in text:
         category = unicodedata.category(character)
@@ -46,7 +46,7 @@ def literal_words(text: str) -> Iterator[str]:
 
 
 def literal_count(text: str) -> int:
-    """Greedy longest match first, one word at a time; a word that cannot be spelled counts as one unknown."""
+    """Count greedy longest matches word by word. A word outside the vocabulary counts as one unknown token."""
     return sum(pieces_of(word) for word in literal_words(text) if word)
 
 
@@ -71,12 +71,12 @@ english = st.lists(st.sampled_from([*sorted(WORDS)[5000:9000:40], ".", ",", "'s"
 
 
 @given(st.lists(plain_text | english, max_size=5))
-def test_counts_are_those_of_the_literal_algorithm(texts: list[str]) -> None:
+def test_counts_match_the_literal_algorithm(texts: list[str]) -> None:
     assert count_tokens(texts) == [literal_count(text) for text in texts]
 
 
 @given(st.text(max_size=60))
-def test_offsets_agree_with_counts_and_rise(text: str) -> None:
+def test_offsets_match_counts_and_increase(text: str) -> None:
     offsets = token_offsets(text)
     assert [len(offsets)] == count_tokens([text])
     assert np.all(offsets[:, 0] <= offsets[:, 1])
@@ -84,13 +84,13 @@ def test_offsets_agree_with_counts_and_rise(text: str) -> None:
     assert not len(offsets) or offsets.max() <= len(text)
 
 
-def test_offsets_are_in_characters_of_the_text_as_it_stands() -> None:
+def test_offsets_are_in_characters_of_the_original_text() -> None:
     text = "Ünïted 🚀 Köln 東京 tokenizers"
     words = [text[start:end] for start, end in token_offsets(text)]
     assert words == ["Ünïted", "🚀", "Köln", "東", "京", "token", "izer", "s"]
 
 
-def test_nothing_is_cut_added_or_padded() -> None:
+def test_texts_are_not_truncated_marked_or_padded() -> None:
     assert count_tokens(["river " * 5000, "", " \n", "river"]) == [5000, 0, 0, 1]
     assert count_tokens([]) == []
     assert token_offsets("").shape == (0, 2)
@@ -100,12 +100,12 @@ def test_special_tokens_in_a_text_are_plain_text() -> None:
     assert count_tokens(["[SEP]", "[PAD]"]) == [literal_count("[sep]"), literal_count("[pad]")]
 
 
-def test_half_a_surrogate_pair_is_no_error_and_moves_no_offset() -> None:
+def test_a_lone_surrogate_does_not_shift_offsets() -> None:
     assert count_tokens(["a\ud800b", "river"]) == [1, 1]
     assert token_offsets("\udfff a river").tolist() == [[2, 3], [4, 9]]
 
 
-def test_the_embedder_leaves_no_truncation_behind() -> None:
+def test_the_embedder_does_not_turn_on_truncation() -> None:
     from mergewise.models.minilm import MiniLM
 
     MiniLM().embed_documents(["river " * 400])
@@ -113,7 +113,7 @@ def test_the_embedder_leaves_no_truncation_behind() -> None:
     assert count_tokens(["river " * 400]) == [400]
 
 
-# any character, and more often those that bound, vanish, combine, stand alone or change when they are lowered
+# any character, and more often separators, combining and vanishing characters, and those that change in lower case
 bounds = " \t\n\r.,'#[]\0\x01\x0b\x0c\x1c\x7f\x85\xa0\xad\u200b\u200d\u2028\u3000\ufeff\ufffd"
 combining = "\u0301\u0316\u0338\u0345\u05b0\u0f71\U0001d165\u302a\u20dd\U000e0001"
 letters = "éİıßΣςŉΐǅﬁ\u037e\u1fef\u212a\u2126\u2260\u226e한각가東京、。\U00020000🚀\ud800\udfff"
@@ -124,7 +124,7 @@ any_text = st.lists(odd | st.characters() | st.sampled_from([" ", ". "]), max_si
 
 @given(st.lists(any_text, max_size=6), st.booleans())
 @settings(max_examples=400)
-def test_counts_are_those_of_the_whole_text(texts: list[str], cold: bool) -> None:
+def test_counts_match_the_whole_text(texts: list[str], cold: bool) -> None:
     if cold:
         tokens._memory().clear()
     expected = [plain_count(text) for text in texts]
@@ -133,7 +133,7 @@ def test_counts_are_those_of_the_whole_text(texts: list[str], cold: bool) -> Non
 
 
 @given(any_text, st.integers(1, 20))
-def test_counts_are_those_of_the_whole_text_for_pieces_of_it(text: str, size: int) -> None:
+def test_counts_match_the_whole_text_for_pieces_of_it(text: str, size: int) -> None:
     for piece in (text[i : i + size] for i in range(0, len(text), size)):
         assert count_tokens([piece]) == [plain_count(piece)]
 
@@ -148,7 +148,7 @@ def test_every_character_counts_as_in_a_whole_text() -> None:
 
 
 def test_no_other_character_becomes_the_full_stop_that_separates_words() -> None:
-    """`_count_parts` tells the words apart by it."""
+    """`_count_parts` separates words by full stops."""
     stop = wordpiece().token_to_id(tokens._STOP)
     text = " ".join(chr(code) for code in range(sys.maxunicode + 1) if chr(code) != tokens._STOP)
     assert stop not in encode([text], marks=False, offsets=False)[0].ids
@@ -164,7 +164,7 @@ def test_counts_on_real_texts(bench: Path, name: str) -> None:
     assert [count_tokens([part])[0] for part in paragraphs] == [plain_count(part) for part in paragraphs]
 
 
-def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_cache_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tokens, "MOST_REMEMBERED", 50)
     for start in range(0, 1000, 20):
         texts = [f"word{i} and {'é' * i}" for i in range(start, start + 20)]
@@ -173,7 +173,7 @@ def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         assert all(len(word) <= tokens.LONGEST_REMEMBERED for word in tokens._memory())
 
 
-def test_threads_share_what_is_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_threads_share_the_cache(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tokens, "MOST_REMEMBERED", 30)
     texts = [f"thread{i % 97} zürich{i % 89}, ham-{i % 83}" for i in range(4000)]
     expected = [plain_count(text) for text in texts]

@@ -33,7 +33,7 @@ class Logits(Shares):
         return np.array([float(text) for text in texts], np.float32)
 
 
-def test_a_cross_encoder_tells_its_logits_and_each_pair_once() -> None:
+def test_utilities_of_a_cross_encoder_are_its_logits_computed_once() -> None:
     reranker = Logits()
     predictor = utilities_of(reranker, HashEmbedder())
     assert predictor.spec == "logits"
@@ -43,31 +43,31 @@ def test_a_cross_encoder_tells_its_logits_and_each_pair_once() -> None:
     assert predictor.utilities("q", []) == []
 
 
-def test_shares_are_turned_back_into_logits() -> None:
+def test_shares_are_converted_to_logits() -> None:
     predictor = utilities_of(RememberingReranker(Shares()), None)
     low, even, high, certain = predictor.utilities("q", ["0.1", "0.5", "0.9", "1"])
     assert (low, even, high) == pytest.approx((-np.log(9), 0, np.log(9)), abs=1e-5)
-    assert high < certain < 20  # and not infinite
+    assert high < certain < 20  # clipped, not infinite
 
 
-def test_what_is_no_number_is_refused() -> None:
-    with pytest.raises(ModelError, match="no number"):
+def test_non_finite_scores_are_refused() -> None:
+    with pytest.raises(ModelError, match="not finite"):
         utilities_of(Logits(), None).utilities("q", ["nan"])
 
 
-def test_for_want_of_a_reranker() -> None:
+def test_utilities_without_a_reranker() -> None:
     by_vectors, by_words = utilities_of(None, HashEmbedder()), utilities_of(None, None)
     texts = ["cats sleep all day", "a stone lies there"]
     for predictor in (by_vectors, by_words):
         near, far = predictor.utilities("cats sleep", texts)
         assert near > far and 0 <= far <= near <= 1.001
         assert predictor.utilities("cats sleep", []) == []
-    assert isinstance(by_vectors, CountsCut) and by_vectors.count_cut("q", texts) == 0  # an embedder that does not tell
+    assert isinstance(by_vectors, CountsCut) and by_vectors.count_cut("q", texts) == 0  # the embedder cannot count them
     assert "cosines of hash" in by_vectors.spec and by_words.utilities("the", texts) == [0.0, 0.0]
 
 
 @given(st.lists(st.tuples(st.sampled_from("ab"), st.sampled_from("xyz")), max_size=12), st.integers(1, 4))
-def test_a_memory_of_pairs_asks_for_each_once_in_batches(pairs: list[tuple[str, str]], batch: int) -> None:
+def test_a_cache_of_pairs_computes_each_once_in_batches(pairs: list[tuple[str, str]], batch: int) -> None:
     asked: list[list[tuple[str, str]]] = []
 
     def score(some: Sequence[tuple[str, str]]) -> list[float]:
@@ -81,7 +81,7 @@ def test_a_memory_of_pairs_asks_for_each_once_in_batches(pairs: list[tuple[str, 
     assert all(0 < len(some) <= batch for some in asked)
 
 
-def test_a_memory_of_pairs_forgets_the_oldest(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cache_of_pairs_drops_the_oldest(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mergewise.models.scores.REMEMBERED_PAIRS", 2)
     asked: list[str] = []
 

@@ -188,7 +188,7 @@ class Evaluation:
         """
         ready, again, planned = [], [], dict[str, PlannedRows]()
         for method, budget in self.asked_methods:
-            if needs := evaluator.lacking(method):
+            if needs := evaluator.unmet_needs(method):
                 planned[method.name] = PlannedRows(evaluator.task.name, method.name, "", needs)
                 if self.options.strict:
                     raise UsageError(f"{method.name} {needs}", "leave the method out, or provide its requirements")
@@ -333,7 +333,7 @@ class Evaluation:
         known = self.evaluator(evaluator.index, evaluator.task, options.run_folder)
         missing = {}
         for method, budget in self.asked_methods:
-            if not known.lacking(method):
+            if not known.unmet_needs(method):
                 one = known.method_rows(method, budget)
                 times = self.repeats if known.repeats(one) else 1
                 rows = [one, *(known.method_rows(method, budget, repeat) for repeat in range(1, times))]

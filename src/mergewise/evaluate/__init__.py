@@ -1,4 +1,4 @@
-"""The lab in Python: question sets read, questions made, parameters and weights tuned, and runs opened."""
+"""The lab in Python: load question sets, make questions, tune parameters and weights, and open runs."""
 
 from __future__ import annotations
 

@@ -1,25 +1,25 @@
-"""What an answer is worth beside the gold answers, of which the best counts for each metric.
+"""Scores of an answer against the gold answers. Each metric takes the best gold answer.
 
-    em               it is the gold answer (SQuAD, HotpotQA, MuSiQue)
-    f1               the harmonic mean of `precision` and `recall`, of the words that both have
-    precision        the share of its words that the gold answer has
-    recall           the share of the gold answer's words that it has
-    relaxed_em       the gold answer is a substring of it, also within words: what AED-RAG reports as EM, after GainRAG
-    contains_words   it contains the gold answer as whole words
-    accuracy         the same as `relaxed_em`, under the name that MergeRAG (section 4.1) has for it
+    em               1 if the answer equals the gold answer (SQuAD, HotpotQA, MuSiQue)
+    f1               the harmonic mean of `precision` and `recall`
+    precision        the share of the answer's words that are in the gold answer
+    recall           the share of the gold answer's words that are in the answer
+    relaxed_em       1 if the answer contains the gold answer, also within words: EM in AED-RAG, after GainRAG
+    contains_words   1 if the answer contains the gold answer as whole words
+    accuracy         the same as `relaxed_em`, by its name in MergeRAG (section 4.1)
     average          the mean of `relaxed_em` and `f1`: the column Avg of AED-RAG
     rouge_l          the F1 of the longest common subsequence of words (Lin 2004)
-    hotpot_f1        `f1`, but 0 where yes, no or noanswer stands against anything else (HotpotQA's script)
+    hotpot_f1        `f1`, but 0 if the texts differ and one of them is yes, no or noanswer (HotpotQA's script)
 
-All are of texts normalised as SQuAD does: lower case, without punctuation and articles. Where we differ from the public scripts:
+Texts are normalised as in SQuAD: lower case, without punctuation and articles. Differences from the public scripts:
 
-- Punctuation of any script goes, theirs is ASCII alone: a dash of a range (1939–1945) tells nothing, as its hyphen does not.
-- A character of a script without blanks between words is a word.
-- A gold answer of articles alone is contained in no answer. GainRAG's search finds the empty text everywhere.
-- Self-RAG looks for the gold answer in the raw texts, so that upper and lower case count there.
-- LongBench gives `f1` without the rule of yes and no, as `f1` here.
+- Punctuation of any script is removed, not only ASCII. So a dash in a range (1939–1945) counts like a hyphen.
+- In scripts without blanks between words each character is a word.
+- No answer contains a gold answer that consists of articles only. GainRAG finds this empty text in every answer.
+- Self-RAG searches the raw texts for the gold answer, so its match is case-sensitive.
+- LongBench's F1 has no rule for yes and no. It is `f1` here.
 
-Marks of citations are no part of an answer, and where nothing was found there is no answer.
+Citation marks are removed from an answer. An answer that was not found is an empty text.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _VERDICTS = {"yes", "no", "noanswer"}
 
 @dataclass(frozen=True, slots=True)
 class AnswerScore:
-    """Each in [0, 1]; `em`, `relaxed_em`, `contains_words` and `accuracy` are 0 or 1."""
+    """The scores of an answer, each in [0, 1]. `em`, `relaxed_em`, `contains_words` and `accuracy` are 0 or 1."""
 
     em: float
     f1: float
@@ -53,18 +53,18 @@ class AnswerScore:
 
 ANSWER_SCORES = tuple(field.name for field in fields(AnswerScore))
 REFUSALS = ("refused", "sure")
-"""Known of questions without an answer alone."""
+"""Metrics of unanswerable questions only."""
 WITHHELD = "withheld"
-"""The same as `refused`, of questions that have an answer."""
+"""The same as `refused`, for answerable questions."""
 
 
 def prediction_of(answer: Answer) -> str:
-    """What the answer says."""
+    """Return the answer's text without citation marks, or an empty text if nothing was found."""
     return without_unknown(answer.text, ())[0].strip() if answer.found else ""
 
 
 def score_answer(said: str, golds: Sequence[str]) -> AnswerScore:
-    """Each metric's best over the gold answers. Where there are none, no answer is the right one."""
+    """Score an answer by each metric's best gold answer. Without gold answers, the empty answer is right."""
     normalised = normalise_answer(said)
     known = [normalise_answer(gold) for gold in golds or ("",)]
 
@@ -92,12 +92,12 @@ def _may_overlap(said: str, gold: str) -> bool:
 
 
 def _overlap(said: str, gold: str) -> tuple[float, float, float]:
-    """Precision, recall and their harmonic mean, of the words that both have."""
+    """Return precision, recall and F1 of the words of two texts."""
     return _harmonic(sum((Counter(said.split()) & Counter(gold.split())).values()), said, gold)
 
 
 def _harmonic(shared: int, said: str, gold: str) -> tuple[float, float, float]:
-    """Precision, recall and F1 of so many shared words. An empty text has something in common with an empty one alone."""
+    """Return precision, recall and F1 for a number of shared words. An empty text matches only an empty text."""
     words, wanted = len(said.split()), len(gold.split())
     if not words or not wanted:
         return (float(words == wanted),) * 3
@@ -105,7 +105,7 @@ def _harmonic(shared: int, said: str, gold: str) -> tuple[float, float, float]:
 
 
 def _longest_common(words: Sequence[str], others: Sequence[str]) -> int:
-    """The length of the longest common subsequence."""
+    """Return the length of the longest common subsequence."""
     row = [0] * (len(others) + 1)
     for word in words:
         before = row

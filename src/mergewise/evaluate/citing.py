@@ -1,10 +1,9 @@
-"""How well an answer cites: beside the marked evidence, else beside the gold documents.
+"""Scores of an answer's citations against the marked evidence, or else against the gold documents.
 
-    citation_precision   the share of the citations that overlap gold
-    citation_recall      the share of the gold that some citation overlaps
+    citation_precision   the share of citations that overlap gold
+    citation_recall      the share of gold that a citation overlaps
 
-A citation overlaps evidence where both stand in the same place of a document, or one holds the words of the other: question sets
-that people write name no places.
+A citation overlaps evidence if their spans overlap, or if one text contains the other: hand-written question sets have no spans.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ CITATION_SCORES = ("citation_precision", "citation_recall")
 
 
 def score_citations(citations: Sequence[Citation], question: Question) -> Mapping[str, float | None]:
-    """Both scores by name. None where nothing is gold, and the precision of no citations."""
+    """Return both scores by name. They are None without gold. The precision is None without citations, too."""
     if question.evidence:
         hits = [[_overlaps(citation, *piece) for piece in question.evidence] for citation in citations]
         count = len(question.evidence)
@@ -38,11 +37,12 @@ def _overlaps(citation: Citation, gold: Span, text: str) -> bool:
     ours, theirs = normalise(citation.text), normalise(text)
     if ours.strip() and theirs.strip() and (ours in theirs or theirs in ours):
         return True
-    shared = _stretch(citation.text, citation.span, gold)
-    return bool(shared) and shared == _stretch(text, gold, citation.span)
+    shared = _overlap_text(citation.text, citation.span, gold)
+    # equal texts show that both spans are of the same document, as gold may lack its document
+    return bool(shared) and shared == _overlap_text(text, gold, citation.span)
 
 
-def _stretch(text: str, own: Span, other: Span) -> str:
-    """What a text has of the stretch that both spans share. It is the same for both where both places are of one document."""
+def _overlap_text(text: str, own: Span, other: Span) -> str:
+    """Return the part of a text, whose span is `own`, that lies within the other span."""
     start, end = max(own.start, other.start), min(own.end, other.end)
     return normalise(text[start - own.start : max(0, end - own.start)]).strip()

@@ -1,8 +1,12 @@
-"""The questions of a page as data: scores of all, and of as many as there is room for what each context held.
+"""The questions of a page as data: the scores of all questions, and contexts as far as they fit.
 
-All are JSON, compressed and written as base64, which a page unpacks when it needs them. `head` has the questions and their
-scores. A block `q0`, `q1`, ... has the contexts of some questions, as spans; a block `t0`, `t1`, ... the stretches of some
-documents that any of them points into, each once. Where there is no room, the questions on which methods differ most come first.
+Each block is compressed JSON in base64. A page unpacks a block when it needs it:
+
+- `head` holds the questions and their scores.
+- `q0`, `q1`, ... hold the contexts of some questions, as spans.
+- `t0`, `t1`, ... hold the parts of documents that these spans refer to, each part once.
+
+If the contexts do not all fit, the questions on which methods differ most come first.
 """
 
 from __future__ import annotations
@@ -22,15 +26,15 @@ from mergewise.page import shorten
 from mergewise.text.printable import printable
 
 LIMIT = 5_500_000
-"""Bytes of all blocks."""
+"""Maximum of bytes of all blocks."""
 TOGETHER = 40
-"""Questions of a block."""
+"""Questions per block."""
 TEXT_BLOCK = 250_000
-"""Characters of the documents of a block, about."""
+"""Approximate number of characters in a block of documents."""
 PER_CHARACTER = 0.55
-"""Bytes that a character of a document takes, compressed and written, about."""
+"""Approximate number of bytes per character of a document, compressed and encoded."""
 LONGEST = 2000
-"""Characters of a question, an answer, or a gold text."""
+"""Maximum of characters of a question, an answer or a gold text."""
 
 Ranges = dict[tuple[str, str], list[tuple[int, int]]]
 
@@ -38,8 +42,9 @@ Ranges = dict[tuple[str, str], list[tuple[int, int]]]
 def question_blocks(
     measured: Measured, metrics: Sequence[str], main: str, held: str, limit: int = LIMIT
 ) -> tuple[list[tuple[str, str]], int]:
-    """The blocks by name, and how many questions are in them without contexts. `held` is the score of a context that holds all
-    of the gold.
+    """Return the blocks by name, and the number of questions whose contexts were left out.
+
+    `main` is the score that methods are compared by. `held` is the score that is 1 for a context that holds all gold.
     """
     asked = [(own, at) for own in measured.sets for at in range(len(own.questions))]
     order = sorted(range(len(asked)), key=lambda place: (-_interest(measured, main, *asked[place]), place))
@@ -55,13 +60,13 @@ def question_blocks(
         places = order[first : first + TOGETHER]
         wanted: Ranges = {}
         content = _contexts(measured, [(place, *asked[place]) for place in places], numbers, documents, stages, wanted)
-        block = packed(content)
-        united = {key: _united([*ranges.get(key, []), *spans]) for key, spans in wanted.items()}
-        more = sum(_length(spans) - _length(ranges.get(key, [])) for key, spans in united.items())
+        block = compressed_json(content)
+        merged = {key: _merge_spans([*ranges.get(key, []), *spans]) for key, spans in wanted.items()}
+        more = sum(_length(spans) - _length(ranges.get(key, [])) for key, spans in merged.items())
         room -= len(block) + PER_CHARACTER * more
         if room < 0:
             break
-        ranges.update(united)
+        ranges.update(merged)
         kept.update(dict.fromkeys(places, len(blocks)))
         blocks.append((f"q{len(blocks)}", block))
     texts, where = _text_blocks(measured, ranges, documents)
@@ -80,17 +85,17 @@ def question_blocks(
         ],
         "scores": {metric: _scores(measured, metric, columns) for metric in metrics},
     }
-    return [("head", packed(head)), *blocks, *texts], len(asked) - len(kept)
+    return [("head", compressed_json(head)), *blocks, *texts], len(asked) - len(kept)
 
 
-def packed(value: object) -> str:
-    """JSON, compressed, as base64; the same value gives the same text."""
+def compressed_json(value: object) -> str:
+    """Encode a value as compressed JSON in base64. The same value gives the same text."""
     data = json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
     return base64.b64encode(gzip.compress(data, 9, mtime=0)).decode()
 
 
 def _interest(measured: Measured, metric: str, own: MeasuredSet, at: int) -> float:
-    """How far methods are apart on a question; those that all miss come before those that all hold."""
+    """Return how far methods differ on a question. On ties, questions with lower scores are more interesting."""
     apart, lowest = 0.0, 1.0
     for budget in measured.budgets:
         columns = (measured.scored(own.name, method.name, budget, metric) for method in measured.methods)
@@ -119,7 +124,7 @@ def _line(text: str) -> str:
 
 
 def _scores(measured: Measured, metric: str, columns: Iterable[tuple[str, int]]) -> list[list[int | None] | None]:
-    """For each method and budget the scores of all questions, in thousandths; None where there are none."""
+    """Return the scores of all questions in thousandths for each method and budget, or None without any score."""
     found: list[list[int | None] | None] = []
     for method, budget in columns:
         own = [measured.scored(one.name, method, budget, metric) for one in measured.sets]
@@ -145,9 +150,9 @@ def _contexts(
     stages: dict[str, int],
     ranges: Ranges,
 ) -> dict[str, Any]:
-    """The contexts of these questions; what they point into is added to `documents`, `stages` and `ranges`."""
+    """Return the contexts of these questions. `documents`, `stages` and `ranges` collect their references."""
 
-    def pointed(set_name: str, document: str, start: int, end: int) -> list[int]:
+    def pointer(set_name: str, document: str, start: int, end: int) -> list[int]:
         if (set_name, document) not in measured.texts:
             return [-1, start, end]
         ranges.setdefault((set_name, document), []).append((start, end))
@@ -157,7 +162,7 @@ def _contexts(
         passages = [
             [
                 round(passage.score, 3),
-                [n for span in passage.spans for n in pointed(name, span.doc_id, span.start, span.end)]
+                [n for span in passage.spans for n in pointer(name, span.doc_id, span.start, span.end)]
                 if passage.text is None
                 else [],
                 *([] if passage.text is None else [printable(passage.text)]),
@@ -178,7 +183,7 @@ def _contexts(
         for (place, own, at), found in zip(several, measured.outcomes(name, [at for _, _, at in several]), strict=True):
             evidence = own.questions[at].evidence or ()
             gold = [
-                [*(pointed(name, span.doc_id, span.start, span.end) if span.doc_id else [-1, 0, 0]), _line(text)]
+                [*(pointer(name, span.doc_id, span.start, span.end) if span.doc_id else [-1, 0, 0]), _line(text)]
                 for span, text in evidence
             ]
             rows = {columns[key]: outcome(name, one) for key, one in found.items() if key in columns}
@@ -189,8 +194,8 @@ def _contexts(
 # -- documents
 
 
-def _united(spans: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """The same stretches, none of them touching another."""
+def _merge_spans(spans: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Merge spans that overlap or touch."""
     found: list[tuple[int, int]] = []
     for start, end in sorted(spans):
         if found and start <= found[-1][1]:
@@ -207,7 +212,7 @@ def _length(spans: Sequence[tuple[int, int]]) -> int:
 def _text_blocks(
     measured: Measured, ranges: Ranges, documents: Mapping[tuple[str, str], int]
 ) -> tuple[list[tuple[str, str]], list[list[Any]]]:
-    """The blocks of the documents, and for each document its id, its title and its block (-1: no text of it is needed)."""
+    """Return the blocks of documents, and the id, title and block number of each document (-1 if none of its text is needed)."""
     where: list[list[Any]] = [[doc, "", -1] for _, doc in documents]
     blocks: list[tuple[str, str]] = []
     content: dict[str, list[list[Any]]] = {}
@@ -215,7 +220,7 @@ def _text_blocks(
 
     def close() -> None:
         if content:
-            blocks.append((f"t{len(blocks)}", packed(content)))
+            blocks.append((f"t{len(blocks)}", compressed_json(content)))
             content.clear()
 
     for key, spans in ranges.items():

@@ -1,8 +1,11 @@
-"""Methods on one question set: their contexts and answers, found, judged, timed and kept, question by question.
+"""The evaluator: runs methods on one question set, and judges, times and stores each context and answer.
 
-Questions are asked in blocks of `together`. Contexts are found one after the other, by searches that all methods share; then a
-mode that decodes many questions at once answers those of a block in one go, and any other mode several at the same time. The
-seconds of such answers are shared among them: for those of one question alone ask one at a time.
+Questions are processed in blocks of `together`:
+
+1. Contexts are found one after another, by searches that all methods share.
+2. A mode that decodes batches answers a block in one batch. Any other mode answers its questions concurrently.
+
+The seconds of a batch are divided evenly among its answers. For the latency of a single question use `together=1`.
 """
 
 from __future__ import annotations
@@ -23,7 +26,7 @@ from mergewise.errors import MissingExtra, UsageError
 from mergewise.evaluate.answers import prediction_of, score_answer
 from mergewise.evaluate.citing import score_citations
 from mergewise.evaluate.judged import ContextJudge
-from mergewise.evaluate.methods import Method, lacking, mode_of
+from mergewise.evaluate.methods import Method, mode_of, unmet_needs
 from mergewise.evaluate.question_sets import Question, QuestionSet
 from mergewise.evaluate.ranking import ranked_documents
 from mergewise.evaluate.runs.keys import digest, question_digest
@@ -40,8 +43,10 @@ from mergewise.types import Answer, Context
 
 @dataclass(frozen=True, slots=True)
 class Asking:
-    """How answers are asked for. `reranker` and `utility` are what methods are judged by (`methods.Judge`); where one of them is
-    None, the index's own reranker is, or what stands in for one. `temperature` None: what the model does by itself.
+    """Options of answering.
+
+    `reranker` and `utility` are the judges of methods (`methods.Judge`). If one is None, the index's own reranker or its fallback
+    judges instead. A `temperature` of None keeps the model's default.
     """
 
     max_tokens: int
@@ -53,9 +58,7 @@ class Asking:
 
 @dataclass(slots=True)
 class MethodRows:
-    """One method at one budget: its rows as far as they are known, and why a question has none. `mode` is None where contexts
-    alone are judged.
-    """
+    """The known rows of one method at one budget, and the errors of failed questions. `mode` is None for contexts only."""
 
     task: QuestionSet
     method: Method
@@ -74,28 +77,28 @@ class MethodRows:
         return [question for question in questions if self.key(question) not in self.store]
 
     def rows(self, questions: Sequence[Question]) -> list[RunRow]:
-        """Return the rows of these questions that are known, those that failed among them."""
+        """Return the known rows of these questions, including failed ones."""
         keys = map(self.key, questions)
         return [self.store.known[key] for key in keys if key in self.store.known]
 
     def score_again(self, questions: Sequence[Question]) -> None:
-        """Score known answers beside the gold as it is now."""
+        """Score the known answers against the current gold."""
         known = [(question, self.store.known.get(self.key(question))) for question in questions]
         scored = [(row, _scores(row, question)) for question, row in known if row and row.prediction is not None]
         self.store.add([replace(row, scores=scores) for row, scores in scored if scores != row.scores])
 
 
 def _scores(row: RunRow, question: Question) -> Mapping[str, float | None]:
-    """Those of the context, and those of the answer beside the gold as it is now."""
+    """Return the row's context scores, and its answer scores against the current gold."""
     scores: Mapping[str, float | None] = asdict(score_answer(row.prediction or "", question.answers))
     return {**row.scores, **(scores if question.has_answers else dict.fromkeys(scores))}
 
 
 class Evaluator:
-    """One index and its questions. Without `asking` contexts alone are judged.
+    """An evaluation of methods on one index and its questions. Without `asking` only contexts are judged.
 
-    What the causal model wrote by itself is kept in `backgrounds`, if that is given: then it is written once for all methods, and
-    the seconds of those that come later are too few.
+    `backgrounds` caches the passages that the causal model writes from memory, so that all methods share them. The seconds of
+    later methods then exclude the writing.
     """
 
     def __init__(
@@ -115,21 +118,21 @@ class Evaluator:
         self.documents = cache(self._read_documents)
         self._judge = cache(partial(ContextJudge, index, task.questions))
 
-    def lacking(self, method: Method) -> str:
-        """What the method needs and cannot have here; empty where it can be run."""
+    def unmet_needs(self, method: Method) -> str:
+        """Describe what the method needs and lacks here. Return an empty text if it can run."""
         models = self._models(method, self.index.models)
         if self.asking is not None and method.mode not in (None, *MODES):
-            # which says so
+            # raises the error for an unknown mode
             modes.mode_for(method.mode, models)
         try:
-            return lacking(method, self.index.manifest.views, models, self.asking is not None)
+            return unmet_needs(method, self.index.manifest.views, models, self.asking is not None)
         except MissingExtra as error:
             return f"needs {error}"
 
     def method_rows(self, method: Method, budget: int, repeat: int = 0) -> MethodRows:
-        """What is known of a method's rows. Raises UsageError where the method cannot be, or lacks a model or a view."""
-        if needs := self.lacking(method):
-            raise UsageError(f"{method.name} {needs}", "leave it out, or give what it needs")
+        """Return the known rows of a method. Raises UsageError if the method is invalid, or lacks a model or a view."""
+        if needs := self.unmet_needs(method):
+            raise UsageError(f"{method.name} {needs}", "leave the method out, or provide the missing parts")
         mode = None
         if self.asking is not None:
             preferred = preferred_mode(method.strategy) if method.mode is None else ""
@@ -138,17 +141,17 @@ class Evaluator:
         return MethodRows(self.task, method, budget, repeat, mode, spec, self.store)
 
     def repeats(self, one: MethodRows) -> bool:
-        """Whether asking again may give another answer: where a chat model that draws its answers is asked."""
+        """Check whether repeats may differ: the mode asks a chat model, and the chat model samples its answers."""
         if one.mode is None or MODES[one.mode].needs is NO_MODEL:
             return False
-        return _drawing(self.index.models.chat) is not None
+        return _sampling_model(self.index.models.chat) is not None
 
     def complete(
         self, asked: Sequence[MethodRows], questions: Sequence[Question], progress: Progress | None = None
     ) -> None:
-        """Compute what is missing. A question that fails has its error in `failures`, and the next call asks it again.
+        """Compute the missing rows. A failed question has its error in `failures`, and the next call asks it again.
 
-        Where several questions are asked together, methods of one mode are answered in the same batches.
+        In blocks of several questions, methods of the same mode share batches.
         """
         for one in asked:
             one.score_again(questions)
@@ -156,7 +159,7 @@ class Evaluator:
         done, total = len(questions) * len(asked) - sum(map(len, missing.values())), len(questions) * len(asked)
         size = 1 if self.asking is None else self.asking.together
         if done < total:
-            # a first question loads the models, so that no method is timed with that
+            # load the models with a first question, so that no method's time includes the loading
             self.index.context(questions[0].text, strategy=STRATEGY, budget=1)
         groups: dict[object, list[MethodRows]] = {}
         for one in asked:
@@ -172,7 +175,7 @@ class Evaluator:
                 rows = self._context_rows(batch, state) if group[0].mode is None else self._answer_rows(batch, state)
                 unwritten += rows
                 if any(row.calls for row in rows):
-                    # what was paid for is on the disk before more is
+                    # store paid answers before the next paid call
                     self.store.add(unwritten)
                     unwritten = []
                 done += len(batch)
@@ -195,7 +198,7 @@ class Evaluator:
         return rows
 
     def _answer_rows(self, batch: Sequence[tuple[MethodRows, Question]], state: SharedState) -> list[RunRow]:
-        """Of methods of one mode."""
+        """Answer a batch of questions, by methods of the same mode."""
         mode = batch[0][0].mode
         assert mode is not None
         requests, spent = [], []
@@ -213,7 +216,7 @@ class Evaluator:
                 rows.append(_failed_row(one, question, answer))
                 continue
             row = self._row(one, question, answer.context, seconds)
-            is_kept = self._has_kept_answers and MODES[mode].needs is not NO_MODEL and not answer.usage.calls
+            is_cached = self._has_answer_cache and MODES[mode].needs is not NO_MODEL and not answer.usage.calls
             row = replace(
                 row,
                 mode=mode,
@@ -225,15 +228,15 @@ class Evaluator:
                 input_tokens=answer.usage.input_tokens,
                 output_tokens=answer.usage.output_tokens,
                 together=len(batch),
-                answer_seconds=None if is_kept else round(share, 6),
+                answer_seconds=None if is_cached else round(share, 6),
             )
             cited = score_citations(answer.citations, question)
             rows.append(replace(row, scores={**_scores(row, question), **cited}))
         return rows
 
     @property
-    def _has_kept_answers(self) -> bool:
-        """Whether the chat model's answers may come from the disk, in no time."""
+    def _has_answer_cache(self) -> bool:
+        """True if the chat model's answers may come from the cache on disk, which takes no time."""
         return isinstance(self.index.models.chat, CachedChat)
 
     def _row(self, one: MethodRows, question: Question, found: Context, seconds: tuple[float, float]) -> RunRow:
@@ -272,12 +275,12 @@ class Evaluator:
         return [request if isinstance(request, Exception) else next(answers) for request in requests]
 
     def _state(self, one: MethodRows, state: SharedState) -> SharedState:
-        """The state with the method's models, and its settings of the search."""
+        """Return the state with the method's models and search settings."""
         settings = search_settings(one.method.search, standing=state.settings)
         return replace(state, models=self._models(one.method, state.models, one.repeat), settings=settings)
 
     def _models(self, method: Method, models: Models, repeat: int = 0) -> Models:
-        """The models of the method, as if its judge had been named by --reranker: what is scored is what a user gets."""
+        """Return the method's models, with its judge as the reranker. So the scores are those a user of --reranker gets."""
         asking = self.asking
         models = replace(models, weights=method.weights or models.weights)
         if asking is not None and (repeat or asking.temperature is not None):
@@ -290,12 +293,12 @@ class Evaluator:
         return replace(models, reranker=judge or own)
 
     def settings(self, method: Method, mode: str | None) -> Mapping[str, Any]:
-        """All that a row depends on but its question, its budget and its repeat."""
+        """Return everything that a row depends on except its question, budget and repeat."""
         models = self._models(method, self.index.models)
         causal, chat = models.causal, models.chat
         strategy, parameters = resolve(method.strategy)
         manifest = self.index.manifest
-        # the views that it needs, and those that a parameter of their name switches on
+        # a parameter named after a view, such as `triplets`, switches that view on
         views = [*strategy.views, *method.views]
         views += [view for view in manifest.views if getattr(parameters, f"{view}s", False)]
         return {
@@ -330,14 +333,14 @@ def _failed_row(one: MethodRows, question: Question, error: Exception) -> RunRow
 
 
 class _Timer:
-    """Measures the seconds of a context: of its searches, as if no other method had made them, and of the rest."""
+    """A timer of contexts. It charges a method for each search as if no other method had made it before."""
 
     def __init__(self, searches: SearchMemory) -> None:
         self._searches = searches
         self._began, self._spent, self._charged = perf_counter(), searches.spent, searches.charged
 
     def seconds(self) -> tuple[float, float]:
-        """Return the seconds of searches, and of assembly, until now."""
+        """Return the seconds of searches and the seconds of assembly so far."""
         took = perf_counter() - self._began
         spent = self._searches.spent - self._spent
         return self._searches.charged - self._charged, max(0.0, took - spent)
@@ -347,16 +350,16 @@ def _options(one: MethodRows, question: Question) -> dict[str, Any]:
     return {"strategy": one.method.strategy, "budget": one.budget, "where": question.where}
 
 
-def _drawing(chat: ChatModel | None) -> Any:
-    """The model within that can draw its answers; None where there is none."""
+def _sampling_model(chat: ChatModel | None) -> Any:
+    """Return the model, without its cache, if it can sample its answers."""
     inner = chat.chat if isinstance(chat, CachedChat) else chat
     return inner if hasattr(inner, "drawing") else None
 
 
 def _sampled(chat: ChatModel | None, temperature: float | None, repeat: int) -> ChatModel | None:
-    """The model at this temperature, with the number of the repeat for its seed; another one than it can draw, as it is."""
-    drawing = _drawing(chat)
-    if drawing is None:
+    """Return the model at this temperature, seeded by the repeat. A model that cannot sample is returned unchanged."""
+    model = _sampling_model(chat)
+    if model is None:
         return chat
-    drawn: ChatModel = drawing.drawing(temperature, repeat)
-    return CachedChat(drawn, chat.directory) if isinstance(chat, CachedChat) else drawn
+    sampled: ChatModel = model.drawing(temperature, repeat)
+    return CachedChat(sampled, chat.directory) if isinstance(chat, CachedChat) else sampled

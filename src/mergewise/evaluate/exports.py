@@ -1,4 +1,4 @@
-"""Reports as files for elsewhere: Markdown, CSV, and curves as SVG."""
+"""Reports as files for other programs: Markdown, CSV, and curves as SVG."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from mergewise.page import (
 )
 
 SIGNS = ("=", "+", "-", "@", "\t", "\r")
-"""What a cell begins with that spreadsheets take for a formula."""
+"""Characters that make a spreadsheet take a cell for a formula."""
 
 
 def markdown(report: EvaluationReport) -> str:
-    """Headline, tables and where they come from; without curves, pairs and questions."""
+    """Return the report as Markdown: headline, tables, the first table of pairs, and provenance. Omit curves and questions."""
     parts = [f"# {in_markdown(report.title)}", report.facts]
     if report.warning:
         parts.append(f"> **{report.warning}**")
@@ -56,7 +56,7 @@ def _markdown_pairs(pairs: ReportPairs) -> str:
 
 
 def markdown_table(table: ReportTable) -> str:
-    """A table with its title and notes."""
+    """Return a table as Markdown, with its title and notes."""
     head = ["method", *(f"{column.group} {column.label}".strip() for column in table.columns)]
     lines = [list(map(in_markdown, head)), ["---"] * len(head)]
     for section, rows in _sections(table):
@@ -84,7 +84,7 @@ def _markdown_cell(column: ReportColumn, cell: ReportCell) -> str:
 
 
 def in_markdown(text: str) -> str:
-    """A text for a cell: on one line, without mark-up of its own."""
+    """Put a text on one line and escape its mark-up."""
     line = " ".join(text.split())
     for sign in "\\|<*_`[":
         line = line.replace(sign, f"\\{sign}")
@@ -92,7 +92,7 @@ def in_markdown(text: str) -> str:
 
 
 def _sections(table: ReportTable) -> list[tuple[str, list[tuple[str, Sequence[ReportCell]]]]]:
-    """The rows by section; what a row needs stands in its name."""
+    """Group the rows by section. The note of a row is appended to its name."""
     found: dict[str, list[tuple[str, Sequence[ReportCell]]]] = {}
     for row in table.rows:
         name = f"{row.name} ({row.note})" if row.note else row.name
@@ -101,7 +101,7 @@ def _sections(table: ReportTable) -> list[tuple[str, list[tuple[str, Sequence[Re
 
 
 def csv_table(report: EvaluationReport) -> str:
-    """A line for each cell of each table: figures as they are, no share as a percentage but published numbers as printed."""
+    """Return a line for each cell of each table. Measured shares are fractions. Published numbers are as printed."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     measures = ("value", "low", "high", "mark", "spread", "published", "published_spread", "note")
@@ -113,12 +113,12 @@ def csv_table(report: EvaluationReport) -> str:
                     low, high = cell.interval or (None, None)
                     texts = [table.title, row.section, row.name, column.group, column.label]
                     numbers = [cell.value, low, high, cell.mark, cell.spread, cell.published, cell.published_spread]
-                    writer.writerow([*map(harmless, texts), *numbers, harmless(row.note or cell.note)])
+                    writer.writerow([*map(escape_formula, texts), *numbers, escape_formula(row.note or cell.note)])
     return out.getvalue()
 
 
 def csv_rows(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Return rows as a table: an interval in two columns, lists as JSON. No text is taken for a formula."""
+    """Return rows as CSV: an interval in two columns, lists as JSON, formulas escaped."""
     flat = [dict(_flat(row)) for row in rows]
     out = io.StringIO()
     table = csv.DictWriter(out, list(dict.fromkeys(name for row in flat for name in row)), lineterminator="\n")
@@ -135,16 +135,16 @@ def _flat(row: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
         elif isinstance(value, list | tuple | dict):
             yield name, json.dumps(value, ensure_ascii=False)
         else:
-            yield name, harmless(value) if isinstance(value, str) else value
+            yield name, escape_formula(value) if isinstance(value, str) else value
 
 
-def harmless(text: str) -> str:
-    """A text that no spreadsheet takes for a formula."""
+def escape_formula(text: str) -> str:
+    """Escape a text that a spreadsheet would take for a formula."""
     return f"'{text}" if text.startswith(SIGNS) else text
 
 
 def svg_files(report: EvaluationReport) -> dict[str, str]:
-    """Each curve as a file of its own, by name."""
+    """Return each figure as an SVG file, by file name."""
     found: dict[str, str] = {}
     for part in report.parts:
         for figure in part.figures:

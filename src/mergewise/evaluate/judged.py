@@ -1,4 +1,4 @@
-"""A context judged: its scores, and where it lacks something what it holds instead, and at which stage the gold text was lost."""
+"""The judge of contexts: scores, lost gold texts with the stage where each was lost, and the passages found instead."""
 
 from __future__ import annotations
 
@@ -18,18 +18,19 @@ from mergewise.page import shorten
 from mergewise.types import Cause, Context, Span
 
 PASSAGES = 3
+"""Maximum of found passages in a row."""
 CHARACTERS = 160
-"""Of each passage that is told of."""
+"""Maximum of characters of a found passage."""
 DOCUMENTS = 200
-"""That are held in memory to look up what was found and lost."""
+"""Number of documents cached in memory."""
 LISTED = 20
-"""Gold documents that are named where they were lost, at most."""
+"""Maximum of lost gold documents in a row."""
 SCANNED = 30_000_000
-"""Characters of the documents up to which all of them are searched for gold answers."""
+"""Maximum of characters of an index whose documents are searched for gold answers."""
 
 
 class LostStage(StrEnum):
-    """Where a gold text was lost, as far as the trace tells."""
+    """The stage at which a gold text was lost, according to the trace."""
 
     NOWHERE = "in no document of the index, word for word"
     UNFOUND = "not among the candidates that the trace names"
@@ -51,7 +52,7 @@ _STAGES = {
 
 @dataclass(frozen=True, slots=True)
 class FoundText:
-    """Where a passage begins, and its first words. `line` and `page` are None where the document has none."""
+    """The place and the first words of a passage. `line` and `page` are None if the document has none."""
 
     doc: str
     line: int | None
@@ -60,7 +61,7 @@ class FoundText:
 
     @property
     def place(self) -> str:
-        """As people write it: `docs/cats.md:7`, `report.pdf p. 3`, or the document alone."""
+        """The place for people: `docs/cats.md:7`, `report.pdf p. 3`, or the document's id."""
         if self.page is not None:
             return f"{self.doc} p. {self.page}"
         return self.doc if self.line is None else f"{self.doc}:{self.line}"
@@ -68,7 +69,7 @@ class FoundText:
 
 @dataclass(frozen=True, slots=True)
 class LostText:
-    """A gold text that a context lacks, and where it was lost."""
+    """A gold text that a context lacks, and the stage at which it was lost."""
 
     text: str
     stage: LostStage
@@ -76,10 +77,10 @@ class LostText:
 
 @dataclass(frozen=True, slots=True)
 class JudgedContext:
-    """The scores of a context by name, what it lacks of the gold texts, and what it holds instead.
+    """The scores of a context, the gold texts that it lacks, and the passages that it holds instead.
 
-    Scores are None if the documents have no answer; `answer` if evidence alone is marked, and `density` if documents alone are.
-    `lost` and `found` are empty if it lacks nothing; if the documents have no answer, there is only `found`.
+    All scores are None for an unanswerable question. `answer` is None if only evidence is marked, and `density` if only gold
+    documents are. `lost` and `found` are empty for a complete context. An unanswerable question has only `found`.
     """
 
     scores: Mapping[str, float | None]
@@ -88,7 +89,7 @@ class JudgedContext:
 
 
 class ContextJudge:
-    """Judges the contexts of one index for these questions."""
+    """A judge of the contexts of one index for these questions."""
 
     def __init__(self, index: Index, questions: Sequence[Question]) -> None:
         self.unheld = unheld_questions(questions, index)
@@ -109,7 +110,7 @@ class ContextJudge:
 
 
 def found_texts(context: Context, document: DocumentLookup) -> tuple[FoundText, ...]:
-    """The passages of the highest scores."""
+    """Return the passages with the highest scores."""
     locator = Locator(document)
     best = sorted((passage for passage in context.passages if passage.spans), key=lambda passage: -passage.score)
     places = [locator.citation(0, passage.text, passage.spans[0]) for passage in best[:PASSAGES]]
@@ -119,10 +120,13 @@ def found_texts(context: Context, document: DocumentLookup) -> tuple[FoundText, 
 def lost_texts(
     question: Question, context: Context, document: DocumentLookup, is_nowhere: bool = False
 ) -> tuple[LostText, ...]:
-    """The pieces of the evidence that the context lacks; where none are marked, the titles of the gold documents of which it has
-    nothing; where there are none of these either, the first answer, if it holds no answer.
+    """Return the gold texts that a context lacks. With `is_nowhere` no document holds an answer.
 
-    `is_nowhere` says that no document holds an answer.
+    The gold texts are the first of these that the question has:
+
+    1. The pieces of the marked evidence.
+    2. The titles of the gold documents, if the context has nothing of them.
+    3. The first answer, if the context holds no answer.
     """
     if question.evidence is None and question.gold_docs:
         return _lost_documents(question, context, document)
@@ -141,7 +145,7 @@ def lost_texts(
 
 
 def _lost_documents(question: Question, context: Context, document: DocumentLookup) -> tuple[LostText, ...]:
-    """Those that are worth most come first."""
+    """Return the gold documents that the context has nothing of, most relevant first."""
     held = {span.doc_id for passage in context.passages for span in passage.spans}
     lost = sorted((one for one in question.gold_docs if one not in held), key=lambda one: -question.gains[one])
     return tuple(_lost_document(one, context, document) for one in lost[:LISTED])
@@ -154,7 +158,7 @@ def _lost_document(doc_id: str, context: Context, document: DocumentLookup) -> L
 
 
 def _stage(text: str, gold: Span | None, context: Context, document: DocumentLookup) -> LostStage:
-    """The last that the trace says of the gold text. Where its place is not known, it is looked for in the texts of steps."""
+    """Return the last stage of a gold text in the trace. If its place is unknown, search the texts of the steps for it."""
     wanted = normalise(text)
     known = gold if gold is not None and gold.doc_id and normalise(_text_at(gold, document)) == wanted else None
 
@@ -168,7 +172,7 @@ def _stage(text: str, gold: Span | None, context: Context, document: DocumentLoo
 
 
 def _last_stage(has: Callable[[Span], bool], context: Context) -> LostStage:
-    """The last that the trace says of spans that have what was lost."""
+    """Return the last stage in the trace of spans for which `has` is true."""
     for step in reversed(context.trace):
         if step.cause in _STAGES and any(map(has, step.covers)):
             return _STAGES[step.cause]
@@ -182,9 +186,10 @@ def _text_at(span: Span, document: DocumentLookup) -> str:
 
 
 def unheld_questions(questions: Sequence[Question], index: Index) -> frozenset[str]:
-    """The ids of the questions of whose answers no document holds one, word for word; none where there is too much to read.
+    """Return the ids of questions with no answer in any document, word for word.
 
-    Questions with marked evidence or gold documents are passed over: these are judged instead.
+    Skip questions with marked evidence or gold documents. Skip all questions if the documents have more than `SCANNED`
+    characters.
     """
     unmarked = [one for one in questions if one.has_answers and one.evidence is None and not one.gold_docs]
     wanted = {one.id: list(map(normalise, one.answers)) for one in unmarked}

@@ -1,7 +1,7 @@
-"""Tables and figures of what was measured: a preset in the layout of its paper, or the default ones.
+"""Tables and figures of measured scores, in the layout of a paper or in the default layout.
 
-In each column **bold** are the best method and all that are not worse than it (paired test, corrected for the column, 0.05); the
-next one is underlined. What is published stands beside what was measured, as it was printed.
+In each column the best method and all methods that are not significantly worse are **bold** (paired test, corrected for the
+column, 0.05). The next best is underlined. Published numbers appear next to measured ones, as printed.
 """
 
 from __future__ import annotations
@@ -19,29 +19,29 @@ from mergewise.page import Curve, CurveFigure, CurvePoint, ReportCell, ReportCol
 OVER_SETS = "sets"
 """Key of the table over all sets."""
 MEDIANS = ("query_ms",)
-"""Metrics whose figure is the median over the questions. They have no interval, and no deviation between repeats."""
+"""Metrics shown as the median over the questions. They have no interval and no deviation between repeats."""
 
 
 # -- cells
 
 
 @dataclass(frozen=True, slots=True)
-class _Filled:
-    """What fills a cell: scores, the deviation of their mean between repeats, and whether their median is shown."""
+class _CellData:
+    """The content of a cell: scores, the deviation of their mean between repeats, and whether to show their median."""
 
     scored: ScoreVector | None
     deviation: float | None = None
     is_median: bool = False
 
 
-def _filled(scored: ScoreVector | None, metric: str, deviation: float | None = None) -> _Filled:
-    return _Filled(scored, is_median=True) if metric in MEDIANS else _Filled(scored, deviation)
+def _cell_data(scored: ScoreVector | None, metric: str, deviation: float | None = None) -> _CellData:
+    return _CellData(scored, is_median=True) if metric in MEDIANS else _CellData(scored, deviation)
 
 
 def _cells(
-    measured: Measured, columns: Sequence[ReportColumn], rows: Sequence[Sequence[_Filled]]
+    measured: Measured, columns: Sequence[ReportColumn], rows: Sequence[Sequence[_CellData]]
 ) -> list[list[ReportCell]]:
-    """Return the cells of rows that are compared with each other; columns of shares have marks."""
+    """Return the cells of rows that are compared with each other. Only columns of shares are marked."""
     cells: list[list[ReportCell]] = [[] for _ in rows]
     for place, column in enumerate(columns):
         filled = [row[place] for row in rows]
@@ -62,7 +62,7 @@ def _cells(
 
 
 def default_tables(measured: Measured, metrics: Sequence[str], main: str) -> list[ReportTable]:
-    """A table over all sets by the main metric, and one for each set by all."""
+    """Return a table over all sets with the main metric, and a table for each set with all metrics."""
     tables = [_table_over_sets(measured, main)] if len(measured.sets) > 1 and main else []
     return [*tables, *(_table_of_set(measured, one.name, metrics) for one in measured.sets)]
 
@@ -73,9 +73,9 @@ def _table_over_sets(measured: Measured, metric: str) -> ReportTable:
     columns = [replace(known, label=name) for name in sets]
     columns.append(replace(known, label="mean", about="the mean of the sets"))
 
-    def row(method: str, budget: int) -> list[_Filled]:
-        own = [_filled(measured.scored(name, method, budget, metric), metric) for name in sets]
-        return [*own, _filled(measured.over_sets(method, budget, metric), metric)]
+    def row(method: str, budget: int) -> list[_CellData]:
+        own = [_cell_data(measured.scored(name, method, budget, metric), metric) for name in sets]
+        return [*own, _cell_data(measured.over_sets(method, budget, metric), metric)]
 
     about = f"{known.label}: {known.about}."
     return ReportTable(
@@ -88,9 +88,9 @@ def _table_of_set(measured: Measured, name: str, metrics: Sequence[str]) -> Repo
     present = [metric for metric in (*metrics, *costs) if measured.is_scored(name, metric)]
     columns = [column_of(metric) for metric in present]
 
-    def row(method: str, budget: int) -> list[_Filled]:
+    def row(method: str, budget: int) -> list[_CellData]:
         return [
-            _filled(
+            _cell_data(
                 measured.scored(name, method, budget, metric), metric, measured.deviation(name, method, budget, metric)
             )
             for metric in present
@@ -103,10 +103,10 @@ def _table_of_set(measured: Measured, name: str, metrics: Sequence[str]) -> Repo
 def _sections(
     measured: Measured,
     columns: Sequence[ReportColumn],
-    row: Callable[[str, int], list[_Filled]],
+    row: Callable[[str, int], list[_CellData]],
     set_name: str | None = None,
 ) -> Iterator[ReportRow]:
-    """The rows of all methods, a section for each budget; those that could not run stand in a section of their own."""
+    """Yield the rows of all methods, a section for each budget, and a last section of methods that could not run."""
     for budget in measured.budgets:
         filled = {method.name: row(method.name, budget) for method in measured.methods}
         methods = [method for method in measured.methods if any(one.scored for one in filled[method.name])]
@@ -121,13 +121,16 @@ def _sections(
 
 
 def preset_tables(measured: Measured, preset: Preset) -> list[ReportTable]:
-    """A preset as its paper prints it. A figure over budgets has a table for each metric, with a column for each budget."""
+    """Return the tables of a preset, as its paper prints them.
+
+    A figure over budgets becomes a table for each metric, with a column for each budget.
+    """
     if preset.shape != "curve":
         return [_preset_table(measured, preset, preset.columns, preset.title, preset.name)]
     found = []
     for place, column in enumerate(preset.columns):
         over = tuple(replace(column, label=f"{budget:,}", budget=budget) for budget in preset.budgets)
-        rows = tuple(replace(row, published=_at_last(row, place, len(over)), spread=()) for row in preset.rows)
+        rows = tuple(replace(row, published=_curve_numbers(row, place, len(over)), spread=()) for row in preset.rows)
         curve = replace(preset, columns=over, rows=rows)
         found.append(
             _preset_table(measured, curve, over, f"{preset.title}: {column.label}", f"{preset.name}-{column.metric}")
@@ -135,8 +138,8 @@ def preset_tables(measured: Measured, preset: Preset) -> list[ReportTable]:
     return found
 
 
-def _at_last(row: PresetRow, place: int, count: int) -> tuple[tuple[float | None, ...], ...]:
-    """The published numbers of a column of a curve, which stand at its largest budget."""
+def _curve_numbers(row: PresetRow, place: int, count: int) -> tuple[tuple[float | None, ...], ...]:
+    """Return the published numbers of a metric of a curve. They belong to the largest of `count` budgets."""
     return tuple((*[None] * (count - 1), numbers[place]) for numbers in row.published)
 
 
@@ -144,7 +147,7 @@ def _preset_table(
     measured: Measured, preset: Preset, over: Sequence[PresetColumn], title: str, key: str
 ) -> ReportTable:
     known = {one.name for one in measured.sets}
-    # what neither is published nor was measured has no place
+    # leave out groups without published or measured numbers
     named = [g for g in preset.groups if any(row.published for row in preset.rows) or known & set(g.sets)]
     groups = [*named, *_further_groups(measured, preset)] or list(preset.groups)
     variants = [
@@ -176,7 +179,7 @@ def _preset_table(
 def _preset_column(preset: Preset, column: PresetColumn, group: str) -> ReportColumn:
     decimals = preset.decimals if column.decimals is None else column.decimals
     if column.is_mean:
-        return ReportColumn(column.label, "mean of the columns before it", decimals, True, group, preset.percent)
+        return ReportColumn(column.label, "mean of the preceding columns", decimals, True, group, preset.percent)
     known = column_of(column.metric)
     label, percent = column.label or known.label, preset.percent and known.is_share
     return replace(known, label=label, decimals=decimals, group=group, percent=percent)
@@ -189,13 +192,13 @@ def _block(
     over: Sequence[PresetColumn],
     variants: Sequence[tuple[PresetRow, int | None, str]],
 ) -> list[list[ReportCell]]:
-    """The cells of one group of columns, for all rows."""
+    """Return the cells of one group of columns, for all rows."""
     filled = [[_fill(measured, preset, group, row, run, column) for column in over] for row, run, _ in variants]
     for line in filled:
         for place, column in enumerate(over):
             if column.is_mean:
                 rest = [one.scored for other, one in zip(over, line, strict=True) if not other.is_mean]
-                line[place] = _Filled(mean_of([one for one in rest if one] if all(rest) else []))
+                line[place] = _CellData(mean_of([one for one in rest if one] if all(rest) else []))
     columns = [_preset_column(preset, column, group.label) for column in over]
     cells: list[list[ReportCell]] = [[] for _ in variants]
     for places in _rows_to_compare(preset, variants):
@@ -220,9 +223,9 @@ def _rows_to_compare(preset: Preset, variants: Sequence[tuple[PresetRow, int | N
 
 def _fill(
     measured: Measured, preset: Preset, group: PresetGroup, row: PresetRow, run: int | None, column: PresetColumn
-) -> _Filled:
+) -> _CellData:
     if run is None or column.is_mean:
-        return _Filled(None)
+        return _CellData(None)
     names = [_shown_name(measured, method.name, run) for method in preset.methods_of(row, column)]
     (budget, *_) = preset.budgets_of(column) or (0,)
     known = {one.name for one in measured.sets}
@@ -235,11 +238,11 @@ def _fill(
         own = [measured.scored(set_name, name, budget, column.metric) for name in names if name] if set_name else []
         whole = mean_of([one for one in own if one]) if own and len(own) == len(names) and all(own) else None
         if whole is None:
-            return _Filled(None)
+            return _CellData(None)
         parts.append(whole)
     alone = len(names) == len(sets) == 1 and names[0] is not None and sets[0] is not None
     deviation = measured.deviation(sets[0] or "", names[0] or "", budget, column.metric) if alone else None
-    return _filled(over_sets(parts), column.metric, deviation)
+    return _cell_data(over_sets(parts), column.metric, deviation)
 
 
 def _shown_name(measured: Measured, method: str, run: int) -> str | None:
@@ -255,7 +258,7 @@ def _with_published(cell: ReportCell, row: PresetRow, group: int | None, place: 
 
 
 def _further_groups(measured: Measured, preset: Preset) -> list[PresetGroup]:
-    """Sets that were measured and have no place in the preset."""
+    """Return groups for the measured sets that are not in the preset."""
     taken = {
         next((name for name in group.sets if name in {one.name for one in measured.sets}), None)
         for group in preset.groups
@@ -270,7 +273,7 @@ def _further_groups(measured: Measured, preset: Preset) -> list[PresetGroup]:
 
 
 def _filling_runs(measured: Measured, row: PresetRow) -> list[int | None]:
-    """The runs that may fill a row; None alone where there is none."""
+    """Return the numbers of the runs that can fill a row, or a list with None if no run can."""
     if row.method is None or row.needs:
         return [None]
     stem = row.method.name
@@ -297,7 +300,7 @@ def _plain(text: str) -> str:
 
 
 def _row_note(measured: Measured, preset: Preset, row: PresetRow, run: int | None) -> str:
-    """Why a row is empty."""
+    """Explain why a row is empty."""
     if row.method is None:
         return row.needs
     names = {method.name for column in preset.columns for method in preset.methods_of(row, column)} | {row.method.name}
@@ -307,7 +310,7 @@ def _row_note(measured: Measured, preset: Preset, row: PresetRow, run: int | Non
     if row.needs or run is not None:
         return row.needs
     if row.method.mode and not measured.answered:
-        return "needs a model that answers (--chat)"
+        return "needs a chat model (--chat)"
     if row.only and any(one.method in names for one in measured.methods):
         name, value = next(iter(row.only.items()))
         return f"needs a run with {name} {value or 'of its own'}"
@@ -315,7 +318,7 @@ def _row_note(measured: Measured, preset: Preset, row: PresetRow, run: int | Non
 
 
 def preset_figures(measured: Measured, preset: Preset) -> list[CurveFigure]:
-    """The curves of a preset over its budgets, for the sets that were measured, by its first metric."""
+    """Return the curves of a preset over its budgets, for the measured sets, by its first metric."""
     if preset.shape != "curve":
         return []
     metric = preset.columns[0].metric if preset.columns[0].metric in measured.metrics else main_metric(measured)
@@ -332,7 +335,7 @@ def preset_figures(measured: Measured, preset: Preset) -> list[CurveFigure]:
 def figures(
     measured: Measured, metric: str, methods: Sequence[MeasuredMethod] = (), sets: Sequence[str] | None = None
 ) -> list[CurveFigure]:
-    """A metric over the tokens of contexts, a figure for the mean over sets and one for each set."""
+    """Return figures of a metric over the tokens of contexts: one for the mean of all sets, and one for each set."""
     known = column_of(metric)
     chosen = [one.name for one in measured.sets] if sets is None else list(sets)
     drawn: list[tuple[str, str | None]] = [(name, name) for name in chosen]
@@ -343,9 +346,7 @@ def figures(
         curves = [_curve(measured, method, metric, set_name) for method in methods or measured.methods]
         curves = [curve for curve in curves if curve.points]
         if curves:
-            found.append(
-                CurveFigure(title, "tokens of a context, mean", known.label, tuple(curves), measured.reference)
-            )
+            found.append(CurveFigure(title, "mean tokens per context", known.label, tuple(curves), measured.reference))
     return found
 
 
@@ -362,14 +363,14 @@ def _curve(measured: Measured, method: MeasuredMethod, metric: str, set_name: st
 
 
 def column(measured: Measured, set_name: str | None, method: str, budget: int, metric: str) -> ScoreVector | None:
-    """One column of one set, or of all sets where none is named."""
+    """Return the scores of a method on one set, or on all sets if `set_name` is None."""
     if set_name is None:
         return measured.over_sets(method, budget, metric)
     return measured.scored(set_name, method, budget, metric)
 
 
 def reach_table(measured: Measured, metric: str) -> ReportTable | None:
-    """The tokens that each method needs to hold what the reference holds at each budget."""
+    """Return the tokens that each method needs to reach the reference's score at each budget."""
     if metric not in measured.metrics or len(measured.budgets) < 2:
         return None
     curves = {
@@ -381,7 +382,7 @@ def reach_table(measured: Measured, metric: str) -> ReportTable | None:
         return None
     label = column_of(metric).label
     columns = tuple(
-        ReportColumn(f"{point.y:.3f}", f"what {measured.reference} has at {point.budget:,} tokens", 0, False)
+        ReportColumn(f"{point.y:.3f}", f"score of {measured.reference} at {point.budget:,} tokens", 0, False)
         for point in wanted
     )
     rows = []
@@ -392,14 +393,17 @@ def reach_table(measured: Measured, metric: str) -> ReportTable | None:
                 needed = point.x if name == measured.reference else tokens_for(curve.points, point.y)
                 cells.append(ReportCell(needed, note="" if needed is not None else f"over {curve.points[-1].x:,.0f}"))
             rows.append(ReportRow(name, "", "", tuple(cells)))
-    title = f"Tokens for the {label} of {measured.reference}"
+    title = f"Tokens needed for the {label} of {measured.reference}"
     return ReportTable(
-        "reach", title, "Fewer is better. Between two budgets the curve is taken as straight.", columns, tuple(rows)
+        "reach", title, "Fewer is better. Curves are interpolated linearly between budgets.", columns, tuple(rows)
     )
 
 
 def tokens_for(points: Sequence[CurvePoint], level: float) -> float | None:
-    """The tokens at which a curve reaches a level first; None where it stays below. Below its first point that one counts."""
+    """Return the tokens at which a curve first reaches a level, or None if it stays below.
+
+    If the first point is above the level already, its tokens are returned.
+    """
     before: CurvePoint | None = None
     for point in points:
         if point.y >= level:
@@ -411,12 +415,12 @@ def tokens_for(points: Sequence[CurvePoint], level: float) -> float | None:
 
 
 def cost_table(measured: Measured) -> ReportTable:
-    """What a question costs with each method, over all sets: means of the sets' means, of milliseconds of their medians."""
+    """Return the costs of a question for each method: means of the sets' means, or of their medians for milliseconds."""
     present = [cost for cost in COSTS if cost in measured.metrics]
     columns = [column_of(cost) for cost in present]
 
-    def row(method: str, budget: int) -> list[_Filled]:
-        return [_filled(measured.over_sets(method, budget, cost), cost) for cost in present]
+    def row(method: str, budget: int) -> list[_CellData]:
+        return [_cell_data(measured.over_sets(method, budget, cost), cost) for cost in present]
 
     rows = [line for line in _sections(measured, columns, row) if not line.note]
-    return ReportTable("costs", "Costs of a question", "", tuple(columns), tuple(rows), is_explained=True)
+    return ReportTable("costs", "Costs per question", "", tuple(columns), tuple(rows), is_explained=True)

@@ -1,4 +1,4 @@
-"""Rows for files: each question by a method at a budget, and the means over the questions of a set."""
+"""Rows for files: a row for each question, method and budget, and the means over the questions of a set."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ ANSWER_COSTS = ("input_tokens", "output_tokens", "seconds", "answer_seconds")
 
 @dataclass(frozen=True, slots=True)
 class MethodMeans:
-    """Means of one method at one budget over the questions of a set, by score; of `query_ms` the median.
+    """Mean scores of one method at one budget over the questions of a set. `query_ms` is a median.
 
-    A score that says nothing of any question is missing. `intervals` are those of 95 percent. `unanswerable` of the `questions`
-    have no answer in the documents, `failed` got none. `mode` is None if no answers were asked for.
+    `scores` omits scores without a value. `intervals` are 95 % confidence intervals. `unanswerable` counts the
+    questions without an answer in the documents, and `failed` those that raised an error. `mode` is None without answers.
     """
 
     dataset: str
@@ -40,7 +40,7 @@ class MethodMeans:
     failed: int = 0
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the means as one flat dictionary; each interval is named `NAME_interval`."""
+        """Return the means as a flat dictionary. Keys of intervals are `NAME_interval`."""
         scores = self.scores
         values: dict[str, Any] = {"dataset": self.dataset, "strategy": self.strategy, "budget": self.budget}
         values |= {name: scores.get(name) for name in CONTEXT_SCORES}
@@ -77,7 +77,7 @@ def method_means(run: Run, measured: Measured) -> Iterator[MethodMeans]:
 
 
 def question_rows(run: Run, measured: Measured) -> Iterator[dict[str, Any]]:
-    """Yield a flat dictionary for each question by each method at each budget; of repeats the first."""
+    """Yield a flat dictionary for each question, method and budget. Only the first repeat counts."""
     asked = {
         (one.name, question.id): (question, cluster)
         for one in measured.sets
@@ -109,7 +109,11 @@ def _question_row(row: RunRow, question: Question, cluster: int) -> dict[str, An
 
 
 def is_missed(row: RunRow, question: Question) -> bool:
-    """Tell if the answer lacks the gold one, or claims one that no document has; of a context alone, if it lacks gold texts."""
+    """Check whether a row missed its question.
+
+    An answer misses if it lacks the gold answer, or if the question has no answer and the model gave one anyway. A context
+    misses if it lacks gold texts.
+    """
     if row.error:
         return True
     if row.mode is not None and question.has_answers:

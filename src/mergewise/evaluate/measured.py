@@ -1,7 +1,7 @@
-"""The scores of runs as arrays: of run folders, several side by side, or of an evaluation in memory.
+"""The scores of runs as arrays. Runs are folders, several side by side, or an evaluation in memory.
 
-Scores are arrays, a number for each question of a set (nan where a row is missing or the score says nothing of the question), by
-set, method, budget and metric. Repeats are averaged. What a context held is read row by row, when it is shown.
+There is an array for each set, method, budget and metric, with a number for each question of the set. It is nan if the row is
+missing or the metric does not apply to the question. Repeats are averaged. Contexts are read row by row when they are shown.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Flags: TypeAlias = npt.NDArray[np.bool_]
 OF_ANSWERS = (*ANSWER_SCORES, *CITATION_SCORES, *REFUSALS, WITHHELD)
 ANSWER_COUNTS = ("calls", "input_tokens", "output_tokens")
 SCRIPTED = "scripted"
-"""Stands in the name of a model that only plays its part."""
+"""Part of the name of every scripted model."""
 
 
 class CellKey(NamedTuple):
@@ -45,7 +45,7 @@ class CellKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class MeasuredMethod:
-    """A method as it is shown, under a name of its own; `method` is its name in the run of this number."""
+    """A method with its displayed name, which is unique. `method` is its name in run number `run`."""
 
     name: str
     method: str
@@ -62,7 +62,7 @@ class MeasuredSet:
 
 @dataclass(frozen=True, slots=True)
 class MeasuredRun:
-    """Where the rows come from: a label, facts to be shown, models by role, and settings of views, to match presets with."""
+    """The origin of rows: a label, facts to show, and the models by role and view settings that presets are matched with."""
 
     label: str
     facts: tuple[tuple[str, str], ...] = ()
@@ -71,8 +71,10 @@ class MeasuredRun:
 
 @dataclass(frozen=True, eq=False)
 class Measured:
-    """The rows of one or more runs. `deviations` are standard deviations of the mean between repeats, where there are repeats;
-    `needs` says why a method has no rows of a set. `unheld` counts the questions of a set that no document answers.
+    """The scores of one or more runs.
+
+    `deviations` holds the standard deviations of means between repeats. `needs` explains why a method has no rows for a set.
+    `unheld` counts the questions of a set whose answers are in no document.
     """
 
     runs: tuple[MeasuredRun, ...]
@@ -102,11 +104,11 @@ class Measured:
         }
 
     def scored(self, set_name: str, method: str, budget: int, metric: str) -> ScoreVector | None:
-        """One column of one set; None where no question has this score."""
+        """Return the scores of a method on one set, or None if no question has this score."""
         return self._columns.get((CellKey(set_name, method, budget), metric))
 
     def over_sets(self, method: str, budget: int, metric: str) -> ScoreVector | None:
-        """One column over all sets; None where a set lacks it that has it for another method."""
+        """Return the scores over all sets, or None if they are missing for a set that another method has them for."""
         return self._over_sets.get((method, budget, metric))
 
     @cached_property
@@ -119,16 +121,16 @@ class Measured:
         return {key: over_sets(columns) for key, columns in found.items() if len(columns) == len(judged[key[2]])}
 
     def deviation(self, set_name: str, method: str, budget: int, metric: str) -> float | None:
-        """The standard deviation of a mean between repeats; None without repeats."""
+        """Return the standard deviation of a mean between repeats, or None without repeats."""
         return self.deviations.get(CellKey(set_name, method, budget), {}).get(metric)
 
     @cached_property
     def metrics(self) -> tuple[str, ...]:
-        """The names of all scores that say something of a question, as they come."""
+        """The names of all scores that at least one question has."""
         return tuple(dict.fromkeys(metric for _, metric in self._columns))
 
     def is_scored(self, set_name: str, metric: str) -> bool:
-        """Whether any question of the set has this score."""
+        """Check that at least one question of the set has this score."""
         return (set_name, metric) in self._scored
 
     @cached_property
@@ -141,12 +143,12 @@ class Measured:
 
     @property
     def is_plumbing(self) -> bool:
-        """Whether a model that only plays its part filled rows."""
+        """True if a scripted model filled rows."""
         return any(SCRIPTED in model.lower() for run in self.runs for model in run.models.values())
 
 
 def measured_runs(runs: Sequence[Run], reference: str | None = None) -> Measured:
-    """Run folders, one beside the other. A method that two of them have on one set stands there once for each."""
+    """Combine runs. A method that two runs have on the same set appears once for each run."""
     labels = _labels([run.folder for run in runs])
     keys = [_row_keys(run) for run in runs]
     twice = _names_of_several(keys)
@@ -197,16 +199,16 @@ def measured_runs(runs: Sequence[Run], reference: str | None = None) -> Measured
 
 
 def _labels(folders: Sequence[Path]) -> list[str]:
-    """The names of the folders, with as many folders above as it takes to tell them apart."""
+    """Return the names of the folders, with as many parent folders as it takes to tell them apart."""
     for depth in range(1, 9):
         labels = ["/".join(folder.absolute().parts[-depth:]) for folder in folders]
         if len(set(labels)) == len(labels):
             return labels
-    raise UsageError("one run is named twice", "name each folder once")
+    raise UsageError("duplicate run folder", "name each folder once")
 
 
 def _row_keys(run: Run) -> dict[CellKey, list[tuple[str, int, int]]]:
-    """For each set, method and budget the question, the repeat and the place of each row."""
+    """Map each set, method and budget to the question, repeat and row number of its rows."""
     table = run.rows()
     names = ("set", "method", "budget", "question", "repeat")
     found: dict[CellKey, list[tuple[str, int, int]]] = {}
@@ -218,7 +220,7 @@ def _row_keys(run: Run) -> dict[CellKey, list[tuple[str, int, int]]]:
 
 
 def _names_of_several(keys: Sequence[Mapping[CellKey, object]]) -> set[str]:
-    """Methods of which two runs have rows of one set."""
+    """Return the methods that two runs have rows of for the same set."""
     seen: dict[tuple[str, str], int] = {}
     for own in keys:
         for pair in {(key.set, key.method) for key in own}:
@@ -227,7 +229,7 @@ def _names_of_several(keys: Sequence[Mapping[CellKey, object]]) -> set[str]:
 
 
 def _united_sets(runs: Sequence[Run], asked: Container[tuple[str, str]]) -> list[MeasuredSet]:
-    """Each set once, with the questions that any run has rows of; clusters are those of the whole set."""
+    """Return each set once, with the questions that any run has rows of. Clusters are computed from the whole set."""
     found: dict[str, dict[str, Question]] = {}
     for run in runs:
         for planned in run.plan.sets:
@@ -241,12 +243,12 @@ def _united_sets(runs: Sequence[Run], asked: Container[tuple[str, str]]) -> list
         if kept:
             sets.append(MeasuredSet(name, *map(tuple, zip(*kept, strict=True))))
     if not sets:
-        raise UsageError("the runs hold no questions", "let mergewise eval finish: it writes them at its end")
+        raise UsageError("runs without questions", "let `mergewise eval` finish: it writes the questions last")
     return sets
 
 
 def _score_columns(run: Run) -> dict[str, Numbers]:
-    """Return all numbers of the rows by name, nan where a row has none."""
+    """Return all numbers of the rows by name. A missing number is nan."""
     table = run.rows()
     answered = _flags(table["mode"].is_valid()) & _flags(pc.equal(table["error"], ""))
 
@@ -286,7 +288,7 @@ def _averaged(
 ) -> tuple[dict[str, Numbers], dict[str, float]]:
     """Return the scores of each question, averaged over repeats, and the deviation of their mean between repeats.
 
-    A row that failed has the scores of no answer.
+    A failed row scores 0 in every metric of answers.
     """
     questions, repeats, places = (np.asarray(column, np.intp) for column in zip(*rows, strict=True))
     several = np.unique(repeats)
@@ -328,18 +330,18 @@ def _about(method: str) -> str:
 
 
 def _reference(wanted: str | None, planned: Sequence[str], methods: Sequence[MeasuredMethod]) -> str:
-    """The name, as it is shown, of the method that others are compared with: the wanted one, else that of a plan, else the first.
+    """Return the displayed name of the reference method: the wanted one, else a plan's, else the first method.
 
-    Raises UsageError where no method has the wanted name.
+    Raises UsageError if the wanted method is unknown.
     """
     if not methods:
-        raise UsageError("the runs hold no rows", "mergewise eval SETS... --out RUN")
+        raise UsageError("runs without rows", "run `mergewise eval SETS... --out RUN` first")
     for name in planned if wanted is None else [wanted]:
         for one in methods:
             if name in (one.name, one.method):
                 return one.name
     if wanted is not None:
-        raise UsageError(f"no method is called {wanted!r}", f"one of: {', '.join(one.name for one in methods)}")
+        raise UsageError(f"unknown method: {wanted!r}", f"one of: {', '.join(one.name for one in methods)}")
     return methods[0].name
 
 
@@ -364,7 +366,7 @@ def _run_facts(run: Run, label: str) -> MeasuredRun:
 def _outcomes(
     runs: Sequence[Run], asked: Sequence[Mapping[tuple[str, int], tuple[int, int]]]
 ) -> list[dict[tuple[str, int], RunRow]]:
-    """Return the rows of each question by method and budget; `asked` says in which place of which run each stands."""
+    """Return the rows of each question by method and budget. `asked` holds the run number and row number of each."""
     wanted: dict[int, list[int]] = {}
     for own in asked:
         for number, place in own.values():
@@ -377,7 +379,7 @@ def _outcomes(
 
 
 def _unheld(runs: Sequence[Run], set_name: str) -> int:
-    """Count the questions of a set whose answers no document holds."""
+    """Count the questions of a set whose answers are in no document."""
     questions: set[str] = set()
     for run in runs:
         rows = run.rows().filter(pc.equal(run.rows()["set"], set_name)).select(["question", "lost"]).combine_chunks()

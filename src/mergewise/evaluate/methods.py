@@ -1,10 +1,12 @@
-"""The methods that the papers compare, each as a strategy, a mode, and what judges.
+"""The methods that the papers compare. Each is a strategy, a mode and a judge.
 
-Those that AED-RAG is compared with stand in groups by its tables (1, 2, 4 and 8, Figure 3). All answer by the same prompt (Table
-6), and by the same model. A passage is for all of them what it is for `aed`; the paper's have 100 words. It retrieves by
-Contriever, we by the index's own search. The forms of `aed` are those of its preset `paper`.
+The methods of AED-RAG are grouped by its tables (1, 2, 4, 8 and Figure 3). All use the same prompt (Table 6) and the same model.
+The variants of `aed` start from its preset `paper`. Differences from the paper:
 
-The group `baselines` are those of the other papers. Their contexts are made by strategies of the same names.
+- Passages are those of `aed`. The paper's have 100 words.
+- Retrieval is the index's own search. The paper's is Contriever.
+
+The group `baselines` holds the baselines of the other papers. Their contexts come from the strategies of the same names.
 """
 
 from __future__ import annotations
@@ -21,13 +23,12 @@ from mergewise.errors import UsageError
 from mergewise.models import Models
 
 Judge = Literal["given", "none", "reranker", "utility"]
-"""What is named by --reranker for this method: what the index has ("given", as with any strategy), none, the reranker of the
-tables, or the trained utility predictor."""
+"""The reranker of a method: the index's own ("given"), none, the reranker of the tables, or the trained utility predictor."""
 
 ALL = "all"
-"""In place of the names of strategies: every one."""
+"""The spec that stands for all strategies."""
 OF_SEARCH = "search."
-"""Before the name of a setting of the search, among the parameters of a strategy."""
+"""Prefix of a search setting among the parameters of a strategy."""
 
 _STANDARD = f"topk(k={{k}}, order=score, longest={PASSAGE_TOKENS})"
 BETAS = (0.0, 0.1, 0.25, 0.5, 0.75, 1.0, 2.0, 50.0)
@@ -35,9 +36,11 @@ BETAS = (0.0, 0.1, 0.25, 0.5, 0.75, 1.0, 2.0, 50.0)
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """`strategy` is a spec, `mode` a name in `MODES` or None: what the strategy prefers. `views` are what it needs
-    beyond those of its strategy. One that `reads_one_prompt` needs no next-token probabilities, whatever its mode says.
-    `search` are settings as `--search` takes them, `weights` those of weave's features; where they say nothing, the index's own.
+    """A method: a strategy spec, a mode and a judge.
+
+    `mode` is a name in `MODES`, or None for the strategy's preferred mode. `views` lists the views it needs besides those of its
+    strategy. A method that `reads_one_prompt` needs no next-token probabilities, even if its mode does. `search` holds settings
+    in the form of `--search`, and `weights` the weights of weave's features. Both default to the index's own.
     """
 
     name: str
@@ -51,7 +54,7 @@ class Method:
     weights: Mapping[str, float] | None = None
 
     def with_settings(self, search: str | None, weights: Path | None) -> Method:
-        """The same with these where it has none of its own. Raises UsageError for settings, or a file, that cannot be."""
+        """Return a copy with these defaults for its own settings. Raises UsageError for invalid settings or an invalid file."""
         given = {**assignments(search or "", "--search"), **assignments(self.search, self.name)}
         own = _assigned(given)
         search_settings(own)
@@ -59,14 +62,14 @@ class Method:
 
 
 def _aed_method(name: str, about: str, judge: Judge = "utility", **choices: object) -> Method:
-    """A choice of the strategy `aed`: what it has otherwise than the paper's defaults."""
+    """Return a variant of the strategy `aed`. `choices` are the parameters that differ from the paper's defaults."""
     written = (f"{key}={str(value).lower()}" for key, value in choices.items())
     views = ("triplet",) if choices.get("triplets", True) else ()
     return Method(name, f"aed({', '.join(('preset=paper', *written))})", "aed", judge, about, views)
 
 
 def _one_prompt_method(name: str, about: str, n: int, judge: Judge = "utility", **choices: object) -> Method:
-    """The n most useful of ten in one prompt; of five where one is kept, as in Table 1."""
+    """Return a method that puts the n most useful passages of ten into one prompt. For n = 1 they are of five, as in Table 1."""
     given = {"k": 5 if n == 1 else 10, "m": n, "ensemble": False, "memory": False, **choices}
     return replace(_aed_method(name, about, judge, **given), reads_one_prompt=True)
 
@@ -92,7 +95,7 @@ _TABLE_1 = (
         "recomp(k=10)",
         "short",
         "none",
-        "RECOMP: the two sentences of ten leaves that are most like the question, or none (Xu et al. 2023; the paper trains "
+        "RECOMP: the two sentences of ten leaves most similar to the question, or none (Xu et al. 2023; the paper trains "
         "an encoder to choose them)",
     ),
     Method(
@@ -100,15 +103,15 @@ _TABLE_1 = (
         _STANDARD.format(k=5),
         "recomp",
         "none",
-        "RECOMP: a summary of five passages, or none (Xu et al. 2023; the paper trains a model to write it, here the one that "
-        "answers does)",
+        "RECOMP: a summary of five passages, or none (Xu et al. 2023; written by the answering model, in the paper by a trained "
+        "one)",
     ),
     Method(
         "replug",
         _STANDARD.format(k=5),
         "replug",
         "none",
-        "REPLUG: five passages apart, their probabilities added up, weighed by the search (Shi et al. 2024)",
+        "REPLUG: five passages in separate prompts, their probabilities weighted by search score (Shi et al. 2024)",
     ),
     _one_prompt_method(
         "reranker-1", "a reranker: the best of five passages (Xiao et al. 2024)", 1, "reranker", triplets=False
@@ -119,18 +122,18 @@ _TABLE_1 = (
         "sentence(by=utility, among=24, n=12)",
         "short",
         "reranker",
-        "a reranker over sentences: the best twelve of 24 (Table 7), shown in the order of their documents",
+        "a reranker over sentences: the best twelve of 24 (Table 7), in document order",
     ),
     _one_prompt_method(
         "gainrag-1",
-        "GainRAG: the most useful of five passages and one that the model writes (Jiang et al. 2025)",
+        "GainRAG: the most useful of five passages and one written by the model (Jiang et al. 2025)",
         1,
         memory=True,
         triplets=False,
     ),
     _one_prompt_method(
         "gainrag-5",
-        "GainRAG: the five most useful of ten passages and one that the model writes (Jiang et al. 2025)",
+        "GainRAG: the five most useful of ten passages and one written by the model (Jiang et al. 2025)",
         5,
         memory=True,
         triplets=False,
@@ -141,10 +144,10 @@ _TABLE_1 = (
 
 _TABLE_2 = (
     _aed_method("aed-no-triplets", "w/o AED (triplets): no stream of triplets", triplets=False),
-    _aed_method("aed-no-memory", "w/o AED (ssp): no stream of the model's own", memory=False),
+    _aed_method("aed-no-memory", "w/o AED (ssp): no stream of a passage written by the model", memory=False),
     _one_prompt_method(
         "aed-no-ensemble",
-        "w/o AED (full): the five most useful of ten in one prompt, each as passage or as triplets, whichever is more useful",
+        "w/o AED (full): the five most useful of ten in one prompt, each as a passage or as triplets",
         5,
     ),
     _one_prompt_method(
@@ -183,11 +186,15 @@ _FIGURE_3 = tuple(_aed_method(f"beta-{beta:g}", f"AED-RAG with beta = {beta:g}",
 
 _BASELINES = (
     Method(
-        "full", "full", "short", "none", "LC: all documents in order, cut in the middle to the budget, as in LongBench"
+        "full",
+        "full",
+        "short",
+        "none",
+        "LC: all documents in order, cut in the middle to fit the budget, as in LongBench",
     ),
-    Method("bm25", "bm25", "short", "none", "the best leaves by full text alone"),
-    Method("dense", "dense", "short", "none", "the best leaves by vectors alone"),
-    Method("hybrid", "hybrid", "short", "none", "the best leaves by full text and vectors"),
+    Method("bm25", "bm25", "short", "none", "the best leaves by full-text search"),
+    Method("dense", "dense", "short", "none", "the best leaves by vector search"),
+    Method("hybrid", "hybrid", "short", "none", "the best leaves by full-text and vector search"),
     Method(
         "bge-reranker", "reranker", "short", "reranker", "the best leaves in the order of a reranker (BGE; here any)"
     ),
@@ -196,26 +203,32 @@ _BASELINES = (
         "raptor(k=10)",
         "short",
         "none",
-        "RAPTOR: the ten nearest nodes of a tree of summaries (Sarthi et al. 2024; the summariser is that of the view)",
+        "RAPTOR: the ten nearest nodes of a tree of summaries (Sarthi et al. 2024; with the view's summariser)",
     ),
     Method(
-        "raptor-traverse", "raptor(tree=traverse, k=5)", "short", "none", "RAPTOR: five nodes of each layer, downward"
+        "raptor-traverse", "raptor(tree=traverse, k=5)", "short", "none", "RAPTOR: five nodes of each layer, top down"
     ),
-    Method("tree-rag", "tree-rag", "short", "none", "Tree-RAG: sections and their leaves, both ways (Tao et al. 2025)"),
+    Method(
+        "tree-rag",
+        "tree-rag",
+        "short",
+        "none",
+        "Tree-RAG: sections and leaves, top down and bottom up (Tao et al. 2025)",
+    ),
     Method(
         "crag",
         "crag",
         "short",
         "utility",
-        "CRAG: strips of judged passages (Yan et al. 2024; the second search is of the same index by keywords, not of the web)",
+        "CRAG: strips of judged passages (Yan et al. 2024; the second search is a keyword search of the index, not of the web)",
     ),
     Method(
         "self-rag",
         "self-rag",
         "self-rag",
         "none",
-        "Self-RAG: an answer a passage, graded (Asai et al. 2024; the paper trains a model for it, here any is asked); "
-        "contexts alone are those of a plain search",
+        "Self-RAG: a graded answer for each passage (Asai et al. 2024; with any model, in the paper with a trained one); "
+        "its contexts are those of a plain search",
     ),
 )
 
@@ -231,27 +244,31 @@ METHODS: Mapping[str, Method] = {method.name: method for group in GROUPS.values(
 
 
 def methods_of(names: str) -> list[Method]:
-    """Methods by their names or those of their groups, separated by commas; each once."""
+    """Return the methods of these names or groups, separated by commas. Raises UsageError for an unknown name."""
     chosen: dict[str, Method] = {}
     for name in filter(None, (part.strip() for part in names.split(","))):
         found = GROUPS.get(name) or ((METHODS[name],) if name in METHODS else ())
         if not found:
             known = ", ".join([*GROUPS, *METHODS])
-            raise UsageError(f"unknown method {name!r}", f"one of: {known}")
+            raise UsageError(f"unknown method: {name!r}", f"one of: {known}")
         chosen.update((method.name, method) for method in found)
     if not chosen:
-        raise UsageError("no method is named", f"one of: {', '.join([*GROUPS, *METHODS])}")
+        raise UsageError("missing method name", f"one of: {', '.join([*GROUPS, *METHODS])}")
     return list(chosen.values())
 
 
 def strategy_methods(specs: str, mode: str | None = None) -> list[Method]:
-    """Strategies as methods, by their specs, separated by commas, or all of them, `topk` first. `mode` answers from all
-    their contexts.
+    """Return strategies as methods that answer in this mode.
 
-    Beside the strategy's own parameters a spec may have what `mergewise tune` finds: `search.NAME=VALUE` of the search, and
-    `weights=FILE` of weave. Raises UsageError for a file that holds no weights.
+    Args:
+        specs: specs of strategies, separated by commas, or "all". Besides its own parameters a strategy takes `search.NAME=VALUE`
+            for a search setting, and weave takes `weights=FILE`, as `mergewise tune` prints them.
+        mode: the mode of all of them, or None for their preferred modes.
+
+    Raises:
+        UsageError: if a spec or a file of weights is invalid.
     """
-    # the first one is what others are compared with
+    # the first method is the default reference
     every = sorted(STRATEGIES, key=lambda name: name != "topk")
     names = every if specs.strip() == ALL else split_specs(specs)
     return [_strategy_method(spec, mode) for spec in names]
@@ -274,23 +291,23 @@ def _assigned(given: Mapping[str, object]) -> str:
 
 
 def mode_of(method: Method, models: Models) -> str | None:
-    """Its mode; of one prompt, where nobody's probabilities can be read, the mode that asks any chat model."""
+    """Return the method's mode, or a mode for any chat model if it reads one prompt and no model gives probabilities."""
     mode = None if method.mode is None else MODES.get(method.mode)
     if mode is None or not (method.reads_one_prompt and mode.otherwise) or mode.needs.of(models) is not None:
         return method.mode
     return method.mode if MODES[mode.otherwise].needs.of(models) is None else mode.otherwise
 
 
-def lacking(method: Method, views: Collection[str], models: Models, answers: bool = True) -> str:
-    """What the method needs that is not there, a row of a table instead of figures; empty where it can be run.
+def unmet_needs(method: Method, views: Collection[str], models: Models, answers: bool = True) -> str:
+    """Describe what the method needs and lacks, for a row of a table without figures. Return an empty text if it can run.
 
-    `models` are those that its judge left, `views` those of the index. The mode counts where `answers` are asked for.
+    `models` includes the method's judge, and `views` are those of the index. Needs of the mode count only with `answers`.
     """
     strategy = resolve(method.strategy)[0]
     missing = [view for view in (*strategy.views, *method.views) if view not in views]
     needs = [strategy.needs] if strategy.needs is not None else []
     if answers:
-        # without a mode of its own, what the strategy prefers has another one in its place
+        # a method without a mode never lacks one: its strategy's preferred mode has a fallback
         mode = mode_of(method, models)
         needs += [MODES[mode].needs] if mode else []
     absent = {need.what: need.hint for need in needs if need.of(models) is None}
@@ -302,6 +319,6 @@ def lacking(method: Method, views: Collection[str], models: Models, answers: boo
 
 
 def needed_views(methods: Sequence[Method]) -> list[str]:
-    """The views that an index needs for these methods, each once."""
+    """Return the views that an index needs for these methods."""
     views = [view for method in methods for view in (*resolve(method.strategy)[0].views, *method.views)]
     return list(dict.fromkeys(("leaf", *views)))

@@ -1,4 +1,4 @@
-"""What a context holds, judged by its text alone, so that the contexts of other systems are judged by the same code."""
+"""Scores of a context. They use its text only, so the same code can score the contexts of other systems."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ CONTEXT_SCORES = ("answer", "evidence", "all", "density")
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """One context: `answer` and `all` are 0 or 1, `evidence` and `density` shares. None where nobody marked the evidence."""
+    """Scores of one context: `answer` and `all` are 0 or 1, `evidence` and `density` are shares.
+
+    `evidence` and `all` are None if the question has no marked evidence.
+    """
 
     answer: float
     evidence: float | None
@@ -23,11 +26,14 @@ class Score:
 
 
 def score_context(question: Question, context: str, context_tokens: int, count_tokens: TokenCounter) -> Score:
-    """`answer`: whether the context holds a gold answer as whole words. `evidence`: the share of the gold pieces whose whole
-    text it holds. `all`: whether it holds every piece. `density`: the tokens of the pieces it holds per token of the context.
+    """Score a context by the gold of its question.
 
-    A question without marked evidence has no `evidence` and `all`; its pieces are then the longest answer that the context
-    holds, so that `density` still says which of two contexts says it in fewer tokens.
+    - `answer`: 1 if the context holds a gold answer as whole words.
+    - `evidence`: the share of gold pieces that the context holds completely.
+    - `all`: 1 if it holds every piece.
+    - `density`: tokens of the held pieces per token of the context.
+
+    Without marked evidence, `density` uses the longest gold answer that the context holds.
     """
     text = normalise(context)
     answers = [answer for answer in question.answers if normalise(answer).strip() and normalise(answer) in text]
@@ -47,6 +53,6 @@ def mean(values: Sequence[float]) -> float:
 
 
 def mean_of_known(values: Sequence[float | None]) -> float | None:
-    """The mean of those that there are; None where there is none of any."""
+    """Return the mean of the values that are not None, or None without any."""
     known = [value for value in values if value is not None]
     return mean(known) if known else None

@@ -1,8 +1,8 @@
-"""Many methods on the same questions: intervals, paired tests of all pairs, and the methods that are not worse than the best.
+"""Comparisons of many methods on the same questions: intervals, paired tests, and marks of the best methods.
 
-The draws of a set are made once and serve all its columns: a sign for each cluster (paired tests) and how often each cluster is
-drawn (intervals). What `statistics` gives exactly, or at little cost, is asked there.
-Over several sets a mean is the mean of the sets' means; draws of different sets are independent.
+The random draws of a set are made once and shared by all its columns: a sign for each cluster (paired tests) and a count for each
+cluster (intervals). Exact or cheap figures come from `statistics`. Over several sets a mean is the mean of the sets' means, and
+the draws of different sets are independent.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ Numbers = npt.NDArray[np.float64]
 
 DRAWS = 10_000
 _CELLS = 1 << 25
-"""Numbers of a matrix of draws; of very large sets fewer are made."""
+"""Maximum of numbers in a matrix of draws. Very large sets get fewer draws."""
 _FEWEST = 1000
 _SAME = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
 class ScoreVector:
-    """The scores of one method in one column, by set: a number for each question, nan where there is none."""
+    """The scores of one method by one metric: for each set an array of shape (questions,), with nan for a missing score."""
 
     by_set: Mapping[str, Numbers]
 
@@ -48,12 +48,12 @@ class ScoreVector:
 
     @cached_property
     def mean(self) -> float | None:
-        """The mean of the sets' means; None where a set has no score at all."""
+        """The mean of the sets' means, or None if a set has no score."""
         return float(np.mean([np.nanmean(values) for values in self.by_set.values()])) if self._is_known else None
 
     @property
     def median(self) -> float | None:
-        """The mean of the sets' medians; None where a set has no score at all."""
+        """The mean of the sets' medians, or None if a set has no score."""
         return float(np.mean([np.nanmedian(values) for values in self.by_set.values()])) if self._is_known else None
 
     @property
@@ -62,7 +62,7 @@ class ScoreVector:
 
 
 def mean_of(columns: Sequence[ScoreVector]) -> ScoreVector | None:
-    """Question by question, of columns of the same sets; None where a column is missing."""
+    """Average score vectors question by question. Return None for no vectors, or for vectors of different sets."""
     if not columns:
         return None
     sets = columns[0].by_set.keys()
@@ -72,12 +72,12 @@ def mean_of(columns: Sequence[ScoreVector]) -> ScoreVector | None:
 
 
 def over_sets(columns: Sequence[ScoreVector]) -> ScoreVector:
-    """The same column of several sets as one."""
+    """Combine the score vectors of several sets."""
     return ScoreVector({name: values for column in columns for name, values in column.by_set.items()})
 
 
 class PairedTests:
-    """Tests and intervals of scores on these sets. `clusters` are those of each set's questions. The seed is fixed."""
+    """Tests and intervals of scores. `clusters` maps each set to the cluster numbers of its questions."""
 
     def __init__(self, clusters: Mapping[str, Sequence[int]], seed: int = 0) -> None:
         self._clusters = {name: np.unique(np.asarray(own), return_inverse=True)[1] for name, own in clusters.items()}
@@ -86,11 +86,11 @@ class PairedTests:
         self._drawn: dict[str, npt.NDArray[np.float32]] = {}
         self._flipped: dict[tuple[int, str], npt.NDArray[np.float32]] = {}
         self._resampled: dict[tuple[int, str], npt.NDArray[np.float32]] = {}
-        # what the keys of the two above belong to, so that no other object gets their ids
+        # keep the arrays alive: the caches above use their ids as keys
         self._kept: list[Numbers] = []
 
     def probability(self, ours: ScoreVector, theirs: ScoreVector) -> float | None:
-        """Of a difference at least as large, were there none; None where no question has both scores."""
+        """Return the p-value of the paired sign-flip test, or None if no question has both scores."""
         pairs = self.gains(ours, theirs).by_set
         if any(np.isnan(gains).all() for gains in pairs.values()) or not pairs:
             return None
@@ -113,7 +113,7 @@ class PairedTests:
         return float((1 + hits) / (1 + len(moved)))
 
     def interval(self, scored: ScoreVector) -> Interval | None:
-        """Of the mean, of 95 percent."""
+        """Return the 95 % interval of the mean, or None without scores."""
         if scored.mean is None:
             return None
         if len(scored.by_set) == 1:
@@ -123,12 +123,12 @@ class PairedTests:
         low, high = map(float, np.nanquantile(self._means(scored), (0.025, 0.975)))
         if high - low > _SAME:
             return low, high
-        # nothing spreads: what such scores leave open in each set
+        # scores without spread: average the exact intervals of the sets
         bounds = [self._exact_interval(name, values) or (low, high) for name, values in scored.by_set.items()]
         return float(np.mean([one[0] for one in bounds])), float(np.mean([one[1] for one in bounds]))
 
     def _exact_interval(self, name: str, values: Numbers) -> Interval | None:
-        """That of `statistics` where it needs no draws."""
+        """Return the interval from `statistics`, or None if the set needs bootstrap draws."""
         known = ~np.isnan(values)
         clusters, scores = self._clusters[name][known], values[known]
         alike, count = len(np.unique(scores)), len(np.unique(clusters))
@@ -138,11 +138,11 @@ class PairedTests:
         return None
 
     def gains(self, ours: ScoreVector, theirs: ScoreVector) -> ScoreVector:
-        """Return the differences, question by question, on the sets that both have."""
+        """Return the differences, question by question, on the sets that both vectors cover."""
         return ScoreVector({n: ours.by_set[n] - theirs.by_set[n] for n in ours.by_set.keys() & theirs.by_set.keys()})
 
     def gain_interval(self, ours: ScoreVector, theirs: ScoreVector) -> Interval:
-        """Return the interval of the mean difference, of 95 percent."""
+        """Return the 95 % interval of the mean difference."""
         gains = self.gains(ours, theirs).by_set
         if len(gains) == 1:
             ((name, values),) = gains.items()
@@ -156,16 +156,17 @@ class PairedTests:
         return low, high
 
     def smallest(self, ours: ScoreVector, theirs: ScoreVector) -> float | None:
-        """The smallest true difference on one set that these questions tell from zero four times out of five."""
+        """Return the smallest true difference on one set that these questions detect with 80 % power."""
         ((name, values),) = ours.by_set.items()
         gains = values - theirs.by_set[name]
         known = ~np.isnan(gains)
         return smallest_difference(list(gains[known]), list(self._clusters[name][known])) if known.any() else None
 
     def marks(self, rows: Sequence[ScoreVector | None]) -> list[str]:
-        """For each row "best" (the best, and all that are not worse than it at adjusted 0.05), "second" or an empty text.
+        """Return a mark for each row: "best", "second" or an empty text.
 
-        The second is the next mean below those that are marked, in no table of fewer than three.
+        "best" marks the highest mean and all rows that are not significantly worse (adjusted 0.05). "second" marks the highest
+        mean of the other rows.
         """
         means = [None if row is None else row.mean for row in rows]
         known = [place for place, mean in enumerate(means) if mean is not None]
@@ -190,7 +191,7 @@ class PairedTests:
         return 1.0 if probability is None else probability
 
     def adjusted(self, rows: Sequence[ScoreVector]) -> dict[tuple[int, int], float]:
-        """The probability of each pair of rows, corrected by Holm's method for all pairs of them."""
+        """Return the p-value of each pair of rows, corrected by Holm's method for the number of pairs."""
         pairs = [(a, b) for a in range(len(rows)) for b in range(a)]
         raw = [self._against(rows[a], rows[b]) for a, b in pairs]
         return dict(zip(pairs, holm(raw), strict=True))
@@ -201,11 +202,11 @@ class PairedTests:
         )
 
     def _on_common(self, scored: ScoreVector, pairs: Mapping[str, Numbers]) -> ScoreVector:
-        """The scores of those questions alone that both have."""
+        """Return the scores with nan for questions that only one of the two vectors has."""
         return ScoreVector({n: np.where(np.isnan(gains), np.nan, scored.by_set[n]) for n, gains in pairs.items()})
 
     def _flips(self, name: str, scored: ScoreVector) -> npt.NDArray[np.float32]:
-        """The means of a set's scores under each draw of signs."""
+        """Return the mean of a set's scores under each draw of signs."""
         values = scored.by_set[name]
         key = (id(values), name)
         if key not in self._flipped:
@@ -215,7 +216,7 @@ class PairedTests:
         return self._flipped[key]
 
     def _means(self, scored: ScoreVector) -> Numbers:
-        """Return the mean over sets under each draw of clusters; nan where a draw has no score."""
+        """Return the mean over sets under each draw of clusters, with nan for a draw without scores."""
         found = []
         for name in sorted(scored.by_set):
             values = scored.by_set[name]
@@ -233,14 +234,14 @@ class PairedTests:
         return over
 
     def _sums(self, name: str, values: Numbers) -> tuple[Numbers, Numbers]:
-        """The sum of each cluster, and how many scores it has."""
+        """Return the sum and the number of scores of each cluster."""
         clusters, count = self._resampled_clusters(name)
         known = ~np.isnan(values)
         sums = np.bincount(clusters[known], values[known], count)
         return sums.astype(np.float64), np.bincount(clusters[known], minlength=count).astype(np.float64)
 
     def _resampled_clusters(self, name: str) -> tuple[npt.NDArray[np.intp], int]:
-        """The cluster of each question, and their number. Where there is one alone, questions stand for themselves."""
+        """Return the cluster of each question, and the number of clusters. A single cluster is split into its questions."""
         own = self._clusters[name]
         if len(own) and own.max() == 0:
             own = np.arange(len(own))

@@ -1,4 +1,4 @@
-"""Question sets: questions with what a right answer needs, and the documents that they are asked of.
+"""Question sets: questions with their gold answers and evidence, and the documents to answer from.
 
 `mergewise.evaluate.loaders` reads them from files.
 """
@@ -17,13 +17,19 @@ Evidence: TypeAlias = tuple[tuple[Span, str], ...]
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """`evidence` is what a context must hold to answer; None where nobody marked it, so that it cannot be judged. Where there are
-    neither answers, evidence nor gold documents, the documents have no answer.
+    """A question with its gold. A question without answers, evidence and gold documents is unanswerable.
 
-    `gold_docs` are the ids of the documents that answer, where a set names whole documents; `grades` says how much each is worth,
-    and is empty where all are worth the same. `scope` holds the ids of the documents that the question is asked of; it is empty
-    where it is asked of all. `kind` and `hops` are what the set calls the question, and the number of facts that it needs.
-    Questions of one `cluster` are not independent, whatever their documents are.
+    Attributes:
+        id: the id of the question, unique in its set.
+        text: the question.
+        answers: the gold answers.
+        evidence: the texts that a context must hold, or None if the set marks none, so that evidence is not judged.
+        kind: the set's own category of the question.
+        hops: the number of facts that an answer needs, or None if unknown.
+        gold_docs: ids of the documents with an answer, if the set names whole documents.
+        grades: the relevance of each gold document. Empty if all are equally relevant.
+        scope: ids of the documents to search. Empty for all documents.
+        cluster: questions of the same cluster are not independent, even without shared documents. Empty for none.
     """
 
     id: str
@@ -47,35 +53,35 @@ class Question:
 
     @property
     def documents(self) -> frozenset[str]:
-        """The gold documents: those that are named, else those of the marked evidence."""
+        """The ids of the gold documents, or else of the documents with marked evidence."""
         return frozenset(self.gold_docs) or frozenset(span.doc_id for span, _ in self.evidence or () if span.doc_id)
 
     @property
     def gains(self) -> Mapping[str, int]:
-        """How much each gold document is worth."""
+        """The relevance of each gold document."""
         return dict(zip(self.gold_docs, self.grades, strict=True)) if self.grades else dict.fromkeys(self.documents, 1)
 
     @property
     def where(self) -> Mapping[str, Any] | None:
-        """The condition by which the question is asked of its scope alone; None where it is asked of all documents."""
+        """The condition that restricts the search to the question's scope, or None without a scope."""
         return {"type": "in", "key": "id", "value": list(self.scope)} if self.scope else None
 
 
 @dataclass(frozen=True, slots=True)
 class SkippedRow:
-    """A row of a file that could not be read: its `place` ("line 3"), and the reason."""
+    """A row of a file that was left out: its `place`, such as "line 3", and the reason."""
 
     file: str
     place: str
     reason: str
 
     def __str__(self) -> str:
-        return f"{self.file}, {self.place} {self.reason}"
+        return f"{self.file}, {self.place}: {self.reason}"
 
 
 @dataclass(frozen=True, slots=True)
 class QuestionSet:
-    """A question set. Without `documents` it is asked of an index that stands. `skipped` are the rows that were left out."""
+    """A question set. A set without `documents` needs an existing index. `skipped` lists the rows that were left out."""
 
     name: str
     documents: tuple[Document, ...]
@@ -84,10 +90,10 @@ class QuestionSet:
 
 
 def clusters(questions: Sequence[Question]) -> list[int]:
-    """For each question the number of its cluster: questions that share a gold document are not independent.
+    """Return the cluster number of each question. Questions of different clusters are independent.
 
-    Questions are in one cluster where gold documents, or clusters that the set names, lead from one to the other. A question
-    without either is a cluster of its own.
+    Clusters are the connected components of questions that share a gold document or a `cluster`. A question without either is a
+    cluster of its own.
     """
     leaders: dict[str, str] = {}
 

@@ -1,12 +1,12 @@
-"""How well documents are ranked: the metrics of public retrieval benchmarks, as trec_eval has them.
+"""Metrics of ranked documents, as in public retrieval benchmarks and trec_eval.
 
     recall@k     the share of the gold documents among the first k
-    all@k        1 where all gold documents are among the first k
-    ndcg@10      the sum of gain / log2(rank + 1) over the first 10, beside that of the best ranking (Järvelin, Kekäläinen 2002)
+    all@k        1 if all gold documents are among the first k
+    ndcg@10      the sum of gain / log2(rank + 1) over the first 10, relative to the best ranking (Järvelin, Kekäläinen 2002)
     mrr          1 / the rank of the first gold document
 
-A document's rank is that of its best passage: contexts stand in document order, so that the place in a context says nothing. Of
-documents of the same score the one with the greater id comes first, as trec_eval has it.
+A document is ranked by the score of its best passage, because the passages of a context are in document order. Ties are broken
+by the greater id, as in trec_eval.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ RANKING_SCORES = (*(f"recall@{k}" for k in RECALLED), *(f"all@{k}" for k in RECA
 
 
 def ranked_documents(context: Context) -> list[tuple[str, float]]:
-    """The documents of a context with the scores of their best passages, best first."""
+    """Return the documents of a context with the scores of their best passages, best first."""
     scores: dict[str, float] = {}
     for passage in context.passages:
         for span in passage.spans:
@@ -31,7 +31,16 @@ def ranked_documents(context: Context) -> list[tuple[str, float]]:
 
 
 def ranking_score(name: str, ranked: Sequence[str], gains: Mapping[str, int]) -> float | None:
-    """A metric by its name; `gains` says how much each gold document is worth. None where nothing is."""
+    """Compute a metric of a ranking.
+
+    Args:
+        name: the metric, such as "recall@5".
+        ranked: document ids, best first.
+        gains: the relevance of each gold document.
+
+    Returns:
+        The metric, or None if no document has a gain above 0.
+    """
     gold = {document for document, gain in gains.items() if gain > 0}
     if not gold:
         return None
@@ -48,7 +57,7 @@ def ranking_score(name: str, ranked: Sequence[str], gains: Mapping[str, int]) ->
             return _gain([gains.get(document, 0) for document in first]) / _gain(best[: int(depth)])
         case "mrr":
             return next((1 / rank for rank, document in enumerate(ranked, 1) if document in gold), 0.0)
-    raise ValueError(f"there is no metric {name!r} of rankings")
+    raise ValueError(f"unknown metric of rankings: {name!r}")
 
 
 def _gain(gains: Sequence[int]) -> float:

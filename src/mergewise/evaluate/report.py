@@ -1,6 +1,6 @@
-"""The report of an evaluation: the outcome, tables of papers or the default ones, curves, pairs, costs, questions.
+"""The report of an evaluation: headline, tables in the layout of papers, default tables, curves, pairs, costs and questions.
 
-The terminal, the page, the server and the files all show this one record.
+The terminal, the page, the server and the exported files all show this record.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from mergewise.page import PAIRS, EvaluationReport, ReportPair, ReportPairs, Rep
 
 PLUMBING = "plumbing, not quality"
 HELD = ("all", "answer", "accuracy", "relaxed_em")
-"""Scores that are 1 where nothing is missing, the first that there is."""
+"""Scores that are 1 for a complete context or answer. The first measured one is used."""
 LISTED = 5
-"""Budgets, and methods that do not differ, that are named at the top."""
+"""Maximum of budgets in the headline, and of methods named as not worse than the best."""
 FEW = 30
-"""Independent questions below which a report says that they are few."""
+"""Number of independent questions below which a report warns that they are few."""
 DISCORDANCE = 0.2
-"""Share of the questions on which two methods are assumed to differ if only one was asked."""
+"""Assumed share of questions on which two methods differ, if only one was measured."""
 
 
 def evaluation_report(
@@ -47,8 +47,8 @@ def evaluation_report(
     Args:
         measured: the scores.
         presets: the tables of papers to fill.
-        metrics: "all", or names of scores, separated by commas, in place of the default ones.
-        limit: bytes of the questions at most; 0 leaves them out.
+        metrics: "all", or names of scores, separated by commas; empty for the default ones.
+        limit: maximum of bytes for the questions; 0 leaves them out.
     """
     main, shown = main_metric(measured), chosen_metrics(measured, metrics)
     held = next((name for name in HELD if name in measured.metrics), main)
@@ -77,25 +77,25 @@ def _parts(measured: Measured, presets: Sequence[Preset], main: str, shown: Sequ
     drawn = [figure for one in presets for figure in preset_figures(measured, one)]
     yield ReportPart("papers", "Tables of the papers", tuple(papers), tuple(drawn))
     own = default_tables(measured, shown, main)
-    yield ReportPart("tables", "What was measured", tuple(own), notes=tuple(_set_notes(measured)))
+    yield ReportPart("tables", "Measurements", tuple(own), notes=tuple(_set_notes(measured)))
     if main and len(measured.budgets) > 1:
         reach = reach_table(measured, main)
         label = column_of(main).label
         yield ReportPart(
             "curves", f"{label.capitalize()} over tokens", (reach,) if reach else (), tuple(figures(measured, main))
         )
-    # of contexts on one set, the table of the set has the costs
+    # for contexts on a single set, the set's own table shows the costs
     if measured.answered or len(measured.sets) > 1:
         yield ReportPart("costs", "Costs", (cost_table(measured),))
 
 
 def layouts(measured: Measured, preset: Preset) -> list[ReportTable]:
-    """Return the tables of a preset: by answers, or without any by what contexts hold."""
+    """Return the tables of a preset: scores of answers, or scores of contexts if nothing was answered."""
     tables = preset_tables(measured, preset)
     if measured.answered or not any(metric in measured.metrics for metric in CONTEXT_METRICS):
         return tables
     contexts = [one for one in preset_tables(measured, preset.without_answers()) if one.has_figures]
-    # of the paper's own layout, which stays empty, one table is enough
+    # the paper's own layout stays empty, so one table of it is enough
     return [*contexts, *tables[: 0 if preset.shape == "curve" and contexts else 1]]
 
 
@@ -114,18 +114,18 @@ def _count(number: int, noun: str) -> str:
 
 
 def _about(measured: Measured, metric: str) -> str:
-    """Say what the figures are, for somebody who sees such a page for the first time."""
+    """Explain the figures to a first-time reader."""
     if not metric:
         return ""
     known = column_of(metric)
-    asked = "Each method finds a context for each question: passages for a language model to read, within a budget of tokens."
-    answered = " A model answers from it." if measured.answered else ""
+    asked = "For each question each method finds a context: passages for a language model, within a budget of tokens."
+    answered = " A model answers from the context." if measured.answered else ""
     by = f" Methods are compared by {known.label}" + (f", the {known.about}." if known.about else ".")
     return f"{asked}{answered}{by}"
 
 
 def set_facts(questions: Sequence[Question]) -> str:
-    """Say how many questions a set has, on how many documents, and how many have no answer."""
+    """Return the number of questions of a set, of documents with evidence, and of questions without an answer."""
     documents = {document for question in questions for document in question.documents}
     without = sum(not question.answerable for question in questions)
     parts = [_count(len(questions), "question")]
@@ -135,39 +135,39 @@ def set_facts(questions: Sequence[Question]) -> str:
 
 
 def _set_notes(measured: Measured) -> Iterator[str]:
-    """Say for each set how many questions it has, and what its figures cannot tell."""
+    """Yield for each set its size and the limits of its figures."""
     for one in measured.sets:
         sentences = [set_facts(one.questions), *_cluster_notes(one)]
         without = sum(not question.answerable for question in one.questions)
         if without and not measured.answered:
             sentences.append(
-                f"{_count(without, 'question')} without an answer: --answers tells whether they are refused"
+                f"{_count(without, 'question')} without an answer: use --answers to see whether they are refused"
             )
         if unheld := measured.unheld(one.name):
             sentences.append(
-                f"No document holds an answer of {_count(unheld, 'question')} word for word: no context can"
+                f"The answers of {_count(unheld, 'question')} appear in no document word for word, so no context can hold them"
             )
         yield f"{one.name}: {'. '.join(sentences)}."
 
 
 def _cluster_notes(one: MeasuredSet) -> list[str]:
-    """Say what so many questions, of so many clusters, cannot tell."""
+    """Warn of few questions, and of questions that share documents."""
     questions, independent = len(one.questions), len(set(one.clusters))
     notes = []
     if questions > 1 == independent:
-        notes.append("All questions are about the same documents: intervals and tests speak of these documents alone")
+        notes.append("All questions share documents: intervals and tests hold for these documents only")
     elif independent < questions:
         notes.append(
-            f"Questions share documents: intervals and tests go by their {independent} groups, not by {questions:,} questions"
+            f"Questions share documents: intervals and tests use their {independent} groups, not {questions:,} questions"
         )
     if (few := questions if independent == 1 else independent) < FEW:
         what = _count(few, "question") if independent in (1, questions) else _count(few, "group")
-        notes.append(f"{what} are few: the intervals are wide, and uncertain themselves")
+        notes.append(f"Only {what}: the intervals are wide and uncertain")
     return notes
 
 
 def _headline(measured: Measured, metric: str) -> Iterator[str]:
-    """Name the best methods at each budget; names stand between asterisks."""
+    """Name the best methods at each budget, with their names between asterisks."""
     if not metric:
         return
     label = column_of(metric).label
@@ -184,14 +184,14 @@ def _headline(measured: Measured, metric: str) -> Iterator[str]:
         tied = [name for name, mark in marks.items() if mark == "best" and name != top]
         more = f" and {len(tied) - LISTED} more" if len(tied) > LISTED else ""
         named = ", ".join(f"**{name}**" for name in tied[:LISTED]) + more
-        worse = "The other one is worse." if len(known) == 2 else f"All {len(known) - 1} others are worse."
-        rest = f"Not told apart from it: {named}." if tied else worse
+        worse = "The other method is worse." if len(known) == 2 else f"All {len(known) - 1} others are worse."
+        rest = f"Not significantly worse: {named}." if tied else worse
         figure = f"{known[top].mean:.3f} ({low:.2f} to {high:.2f}{where})"
         yield f"At {budget:,} tokens **{top}** has the highest {label}: {figure}. {rest}"
 
 
 def _remarks(measured: Measured, metric: str) -> Iterator[str]:
-    """Say which differences the run could see, and what could not run."""
+    """Yield the smallest differences that the run could detect, the methods that could not run, and warnings."""
     seen: dict[str, float] = {}
     for own in measured.sets:
         for budget in measured.budgets:
@@ -203,20 +203,23 @@ def _remarks(measured: Measured, metric: str) -> Iterator[str]:
                     seen[own.name] = max(seen.get(own.name, 0.0), smallest or 0.0)
     spelled = [f"{size:.2f} on {name}" if size < 1 else f"none on {name}" for name, size in seen.items() if size > 0]
     if spelled:
-        what = f"Differences in {column_of(metric).label} that this run could see four times out of five"
+        what = f"Smallest difference in {column_of(metric).label} that this run detects with 80 % power"
         yield f"{what}: {', '.join(spelled)}."
     elif len(measured.methods) == 1:
         size = max((Z + POWER) * sqrt(DISCORDANCE / len(set(one.clusters))) for one in measured.sets)
-        yield f"Such a set tells two strategies apart that differ by {min(1.0, size):.2f} (on every fifth question)."
+        yield (
+            f"A set of this size detects a difference of {min(1.0, size):.2f} between two strategies with 80 % power, "
+            f"if their scores differ on {DISCORDANCE:.0%} of the questions."
+        )
     absent = dict.fromkeys(method for _, method in measured.needs)
     if absent:
-        yield f"Could not run: {', '.join(absent)}; the tables say what they need."
+        yield f"Could not run: {', '.join(absent)}. The tables list their needs."
     if measured.is_plumbing:
-        yield "A scripted model gave the answers: their scores show that all parts work together, and nothing else."
+        yield "A scripted model gave the answers. Their scores show only that all parts work together."
 
 
 def _pair_tables(measured: Measured, metric: str) -> Iterator[ReportPairs]:
-    """Compare all methods at each budget, over all sets and on each one."""
+    """Compare all methods at each budget, over all sets and on each set."""
     names = [one.name for one in measured.sets]
     for where in (None, *names) if len(names) > 1 else names:
         for budget in reversed(measured.budgets):

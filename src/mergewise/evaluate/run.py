@@ -1,4 +1,4 @@
-"""Question sets with their indexes, and strategies side by side: every question at every budget, scored and timed."""
+"""The evaluation of question sets: index their documents, choose questions, and compare methods at each budget."""
 
 from __future__ import annotations
 
@@ -26,55 +26,67 @@ SPLITS: tuple[Split, ...] = get_args(Split)
 
 
 def parse_split(text: str) -> Split:
-    """The split of this name. Raises UsageError where there is none."""
+    """Return the split of this name. Raises UsageError for an unknown name."""
     for split in SPLITS:
         if split == text:
             return split
-    raise UsageError(f"unknown split {text!r}", f"one of: {', '.join(SPLITS)}")
+    raise UsageError(f"unknown split: {text!r}", f"one of: {', '.join(SPLITS)}")
 
 
 def chosen_questions(
     task: QuestionSet, split: Split = "all", limit: int | None = None, sample: int | None = None, seed: int = 0
 ) -> Sequence[Question]:
-    """The first half of a set (`dev`) is for tuning, the second (`test`) for reporting; `limit` takes the first of what is left.
+    """Choose questions of a set, in its order.
 
-    `sample` draws so many of that, which stay in their order.
+    Args:
+        task: the question set.
+        split: the first half of the set ("dev", for tuning), the second half ("test", for reporting), or "all".
+        limit: number of questions of the split to take, from its beginning.
+        sample: number of these to draw at random.
+        seed: random seed of the sample.
     """
     middle = len(task.questions) // 2
     questions = {"dev": task.questions[:middle], "test": task.questions[middle:], "all": task.questions}[split]
     questions = questions[:limit]
     if sample is None:
         return questions
-    # a larger sample holds the smaller one
+    # drawn by digest, so that a larger sample contains every smaller one
     drawn = sorted(questions, key=lambda question: digest([seed, task.name, question.id, question.text]))[:sample]
     chosen = {id(question) for question in drawn}
     return [question for question in questions if id(question) in chosen]
 
 
 def parse_shard(text: str) -> tuple[int, int]:
-    """The number of a shard, from 1, and how many there are. Raises UsageError for what is none."""
+    """Parse a shard such as "1/4" into its number, from 1, and the number of shards. Raises UsageError for an invalid shard."""
     number, slash, count = text.partition("/")
     if not (slash and number.isdecimal() and count.isdecimal() and 1 <= int(number) <= int(count)):
-        raise UsageError(f"{text!r} is no shard", "write its number and how many there are: 1/4")
+        raise UsageError(f"invalid shard: {text!r} (expected NUMBER/COUNT)", "write, for example, 1/4")
     return int(number), int(count)
 
 
 def indexed_tasks(
     path: Path,
-    standing: Path,
+    existing: Path,
     folder: Path,
     views: Sequence[str],
     open_index: Callable[..., Index],
     progress: Callable[[str], AbstractContextManager[Progress]],
     form: str | None = None,
     is_strict: bool = False,
-    taken: Container[str] = (),
+    used_names: Container[str] = (),
 ) -> Iterator[tuple[Index, QuestionSet]]:
-    """The question sets of `path`, each with an index of its documents in `folder`; a set without documents with the `standing`
-    one, or one of its name in there. `form` and `is_strict` are those of `loaders.load_question_set`. A set whose name is
-    `taken` is also named by the folder that it stands in.
+    """Yield the question sets of a path, each with its index.
 
-    `open_index` is `mergewise.open` or a version of it with models. `progress` is entered with what is done.
+    Args:
+        path: a question set, or a folder of question sets.
+        existing: the index of sets without documents, or a folder with an index named after each of these sets.
+        folder: the folder of the indexes that are made for sets with documents.
+        views: the views of these indexes.
+        open_index: `mergewise.open`, or a version of it with models.
+        progress: returns a context manager that reports the progress of the task it is called with.
+        form: as for `loaders.load_question_set`.
+        is_strict: as for `loaders.load_question_set`.
+        used_names: names in use. A set with such a name gets the name of its folder as a prefix.
     """
 
     def with_index(task: QuestionSet) -> tuple[Index, QuestionSet]:
@@ -82,7 +94,7 @@ def indexed_tasks(
             index = open_index(folder / task.name, views=views, progress=advance)
             if others := {one.id for one in index.documents()} - {one.id for one in task.documents}:
                 raise UsageError(
-                    f"the index at {folder / task.name} holds {len(others):,} documents that are none of {task.name}",
+                    f"{len(others):,} documents in the index at {folder / task.name} do not belong to {task.name}",
                     "name another folder of indexes (--index)",
                 )
             index.add(task.documents, progress=advance)
@@ -90,10 +102,10 @@ def indexed_tasks(
 
     for found in find_tasks(path, form):
         task = load_question_set(found, form, is_strict)
-        if task.name in taken:
+        if task.name in used_names:
             task = replace(task, name=f"{found.resolve().parent.name}-{task.name}")
-        own = standing / task.name
-        place = standing if (standing / NAME).exists() or not (own / NAME).exists() else own
+        own = existing / task.name
+        place = existing if (existing / NAME).exists() or not (own / NAME).exists() else own
         yield with_index(task) if task.documents else (open_index(place, create=False), task)
 
 
@@ -120,15 +132,15 @@ def evaluated_run(
     progress: Progress | None = None,
     has_texts: bool = False,
 ) -> Run:
-    """Ask all questions by each method at each budget; the run holds the documents of contexts if it `has_texts`.
+    """Ask all questions by each method at each budget. With `has_texts` the run includes the documents of contexts.
 
     Raises:
-        UsageError: without questions.
-        Exception: the error of the first question, if all questions of all methods failed.
+        UsageError: if there are no questions.
+        Exception: the error of the first question, if every question of every method failed.
     """
     task = evaluator.task
     if not questions:
-        raise UsageError(f"{task.name} has no questions to be asked", "use --split all")
+        raise UsageError(f"no questions of {task.name} chosen", "use --split all")
     asked = [evaluator.method_rows(method, budget) for method in methods for budget in budgets]
     evaluator.complete(asked, questions, progress)
     if all(len(one.failures) == len(questions) for one in asked):

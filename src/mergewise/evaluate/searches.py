@@ -1,7 +1,9 @@
-"""Searches shared by all that is asked about one question: a ranking is made once and a row read once, whatever strategy wants
-it. A text is embedded once for all questions, since the passages of one are those of many.
+"""Searches shared by all methods that answer one question.
 
-What is at hand is charged with the seconds that it first took: so what a method's search costs does not depend on the methods
+Each ranking is computed once and each row is read once. Each text is embedded once for all questions, because questions share
+passages.
+
+A cached result is charged with the seconds that it first took. So the search time of a method does not depend on the methods
 before it.
 """
 
@@ -26,7 +28,7 @@ Result = TypeVar("Result")
 Row = TypeVar("Row")
 Id = TypeVar("Id", bound=Hashable)
 VECTOR_BYTES = 64_000_000
-"""Of vectors of texts that questions to come may want, too."""
+"""Maximum of bytes of text vectors that are kept for later questions."""
 _TEXTS = "documents"
 
 _Given: TypeAlias = tuple[StoreReader, Embedder | None, Registry, str | None, SearchSettings, Reranker | None]
@@ -34,8 +36,9 @@ _Given: TypeAlias = tuple[StoreReader, Embedder | None, Registry, str | None, Se
 
 @dataclass(slots=True)
 class SearchMemory:
-    """Rankings and rows by all that they depend on in one state of an index. `spent` are the seconds of those that were made,
-    `charged` those of all that were asked for.
+    """A cache of rankings and rows of one state of an index.
+
+    `spent` is the time of all computed results, in seconds. `charged` is the time of all requested results.
     """
 
     spent: float = 0.0
@@ -50,14 +53,14 @@ class SearchMemory:
             result = search()
             took = perf_counter() - began
             self._known[key] = result, took
-            # what the search itself asked for is a part of it
+            # a search's own requests are part of its time
             self.spent, self.charged = spent + took, charged
         known, took = self._known[key]
         self.charged += took
         return known  # type: ignore[no-any-return]
 
     def read(self, key: Hashable, ids: Sequence[Id], rows: Callable[[Sequence[Id]], dict[Id, Row]]) -> dict[Id, Row]:
-        """Those of the rows that there are. Each is charged with its share of the reading that brought it."""
+        """Return the existing rows by id. Each row is charged with its share of the time of its read."""
         known = self._rows.setdefault(key, {})
         new = [row for row in ids if row not in known]
         if new:
@@ -70,14 +73,14 @@ class SearchMemory:
         return {row: known[row][0] for row in ids if known[row][0] is not None}
 
     def embedder(self, embedder: Embedder) -> SharingEmbedder:
-        """The embedder, sharing its vectors. The same one each time: what knows questions by their embedder keeps them."""
+        """Return the embedder with shared vectors. Each call returns the same object, because caches use it as a key."""
         if self._embedder is None or self._embedder.embedder is not embedder:
             self._rows.pop(_TEXTS, None)
             self._embedder = SharingEmbedder(self, embedder)
         return self._embedder
 
     def forget(self) -> None:
-        """Before other questions are asked, or the index is another one. Vectors of texts stay while there is room for them."""
+        """Clear the cache, before other questions or another index. Vectors of texts stay up to `VECTOR_BYTES`."""
         texts = self._rows.pop(_TEXTS, {})
         self._known.clear()
         self._rows.clear()
@@ -86,9 +89,7 @@ class SearchMemory:
 
 
 class SharingEmbedder:
-    """An `Embedder` that embeds each question once for all that is asked about it, and each text once for all questions. In all
-    else it is the `embedder`.
-    """
+    """An `Embedder` that embeds each question and each text once. Everything else is delegated to `embedder`."""
 
     def __init__(self, memory: SearchMemory, embedder: Embedder) -> None:
         self._memory, self.embedder = memory, embedder
@@ -116,14 +117,14 @@ class SharingEmbedder:
 
 
 class SharingReader(HybridReader):
-    """A reader whose searches are made once in the `memory`. `given` is what a `HybridReader` is made from, without its kind."""
+    """A reader that caches its searches in `memory`. `given` holds the arguments of `HybridReader` except the kind."""
 
     def __init__(self, memory: SearchMemory, given: _Given, kind: SearchKind = "hybrid") -> None:
         super().__init__(*given, kind)
         self._memory, self._given = memory, given
 
     def searching_by(self, kind: SearchKind) -> HybridReader:
-        # where it cannot
+        # raises the error for a kind that this index lacks
         super().searching_by(kind)
         return self if kind == self._kind else SharingReader(self._memory, self._given, kind)
 

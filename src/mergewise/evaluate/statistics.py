@@ -1,14 +1,13 @@
-"""How sure means and differences are.
+"""Confidence intervals and significance tests.
 
-Questions that share a document are not independent: where `clusters` are given, whole clusters are drawn, and whole clusters
-change their sign. Intervals are of 95 percent. Everything random has a fixed seed: the same scores give the same figures.
+Questions that share a document are not independent: with `clusters`, the bootstrap draws whole clusters and the sign-flip test
+flips whole clusters. Intervals are at 95 %. Random draws have a fixed seed, so the same scores give the same figures.
 
-- Shares of independent questions have Wilson's interval; other means have the percentile bootstrap. Of few clusters, or few
-  questions, that is too narrow (two clusters have three different draws): then it is Student's, by the variance between
-  clusters, or between questions where that is larger.
-- Two methods on the same questions are told apart by a paired sign-flip test: were there no difference, each difference would be
-  as likely to have the other sign. Where all differences are of one size, as with scores of 0 and 1, this is McNemar's exact
-  test.
+- Shares of independent questions have Wilson's interval. Other means have the percentile bootstrap.
+- For few clusters or questions the bootstrap is too narrow (two clusters have only three distinct draws). They have Student's
+  interval instead, with the variance between clusters or between questions, whichever is larger.
+- Two methods on the same questions are compared by a paired sign-flip test: under the null hypothesis each difference is equally
+  likely to have the other sign. If all differences have the same size, as for scores of 0 and 1, this is McNemar's exact test.
 - Several tests are corrected by Holm's method.
 """
 
@@ -23,11 +22,11 @@ import numpy.typing as npt
 Interval = tuple[float, float]
 _Numbers = npt.NDArray[np.float64]
 
-# the quantile of the normal distribution for 95 percent
+# quantile of the normal distribution for 95 % confidence
 Z = 1.959963984540054
-# the quantile for a power of 80 percent
+# quantile of the normal distribution for 80 % power
 POWER = 0.8416212335729143
-# Student's quantiles for 95 percent, from one degree of freedom on
+# Student's quantiles for 95 % confidence, for 1, 2, ... degrees of freedom
 STUDENT = (
     12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131,
     2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045,
@@ -35,16 +34,16 @@ STUDENT = (
 DRAWS = 10_000
 FLIPS = 100_000
 EXACT = 16
-"""Differences up to which all their signs are tried."""
+"""Number of differences up to which the test tries every combination of signs."""
 _CELLS = 1 << 21
-"""Numbers that are drawn at once."""
+"""Numbers drawn at once."""
 _SAME = 1e-9
 
 
 def wilson(share: float, count: int) -> Interval:
-    """Of a share of `count` questions. Raises ValueError without any."""
+    """Return Wilson's interval of a share of `count` questions. Raises ValueError if `count` is below 1."""
     if count < 1:
-        raise ValueError("an interval of no questions")
+        raise ValueError("no questions")
     middle = share + Z * Z / (2 * count)
     reach = Z * sqrt(share * (1 - share) / count + Z * Z / (4 * count * count))
     whole = 1 + Z * Z / count
@@ -52,9 +51,9 @@ def wilson(share: float, count: int) -> Interval:
 
 
 def bootstrap(values: Sequence[float], clusters: Sequence[int] | None = None, seed: int = 0) -> Interval:
-    """Of the mean of these values: as many clusters are drawn as there are. Raises ValueError without any."""
+    """Return the percentile bootstrap interval of the mean, resampling clusters. Raises ValueError without values."""
     if not values:
-        raise ValueError("an interval of no questions")
+        raise ValueError("no questions")
     sums, sizes = _cluster_sums(values, clusters)
     draw, means = np.random.default_rng(seed), []
     for count in _portions(DRAWS, len(sums)):
@@ -65,7 +64,7 @@ def bootstrap(values: Sequence[float], clusters: Sequence[int] | None = None, se
 
 
 def student(values: Sequence[float], clusters: Sequence[int]) -> Interval:
-    """Of the mean of these values, by the spread between clusters. Raises ValueError with fewer than two."""
+    """Return Student's interval of the mean, by the spread between clusters. Raises ValueError for fewer than two clusters."""
     error, count = standard_error(values, clusters)
     reach = _quantile(count - 1) * error
     middle = sum(values) / len(values)
@@ -73,7 +72,10 @@ def student(values: Sequence[float], clusters: Sequence[int]) -> Interval:
 
 
 def interval(values: Sequence[float], clusters: Sequence[int]) -> Interval:
-    """Of the mean of these values. Where there is one cluster alone, it speaks of the questions of that cluster."""
+    """Return the interval of the mean: Student's for few clusters, else the bootstrap's.
+
+    With a single cluster it holds for the questions of that cluster only.
+    """
     if len(set(clusters)) == 1:
         clusters = range(len(values))
     if len(values) == 1:
@@ -82,10 +84,10 @@ def interval(values: Sequence[float], clusters: Sequence[int]) -> Interval:
 
 
 def mean_interval(values: Sequence[float], clusters: Sequence[int]) -> Interval:
-    """Of the mean of scores: Wilson's where they are 0 or 1 of independent questions, else `interval`, between the least and
-    the highest score that there can be.
+    """Return the interval of a mean score.
 
-    Where all scores are 0, or all are 1, nothing spreads: then it is Wilson's, of as many as there are clusters.
+    It is Wilson's for scores of 0 and 1 of independent questions. For other scores it is `interval`, clipped to the range of
+    scores. If all scores are 0 or all are 1, they have no spread: then it is Wilson's with the number of clusters.
     """
     known, count = set(values), len(set(clusters))
     if known <= {0.0, 1.0} and (len(known) == 1 or count in (1, len(values))):
@@ -95,15 +97,15 @@ def mean_interval(values: Sequence[float], clusters: Sequence[int]) -> Interval:
 
 
 def paired_interval(ours: Sequence[float], theirs: Sequence[float], clusters: Sequence[int] | None = None) -> Interval:
-    """Of the mean difference of two methods, question by question."""
+    """Return the interval of the mean difference of two methods, paired by question."""
     differences = [a - b for a, b in zip(ours, theirs, strict=True)]
     return bootstrap(differences) if clusters is None else interval(differences, clusters)
 
 
 def sign_flip(differences: Sequence[float], clusters: Sequence[int] | None = None, seed: int = 0) -> float:
-    """The probability of a mean at least as far from zero, were each cluster's sum as likely to have the other sign.
+    """Return the p-value of the paired sign-flip test: the probability of a mean at least as far from zero under random signs.
 
-    Where there is one cluster alone, its questions change their sign.
+    The signs of whole clusters are flipped. With a single cluster the signs of its questions are flipped.
     """
     if clusters is not None and len(set(clusters)) == 1:
         clusters = None
@@ -129,7 +131,7 @@ def sign_flip(differences: Sequence[float], clusters: Sequence[int] | None = Non
 
 
 def holm(probabilities: Sequence[float]) -> list[float]:
-    """Each probability, corrected for there being several tests."""
+    """Return the p-values of several tests, corrected by Holm's method."""
     order = sorted(range(len(probabilities)), key=lambda i: probabilities[i])
     corrected, highest = [0.0] * len(probabilities), 0.0
     for rank, i in enumerate(order):
@@ -139,7 +141,7 @@ def holm(probabilities: Sequence[float]) -> list[float]:
 
 
 def smallest_difference(differences: Sequence[float], clusters: Sequence[int]) -> float | None:
-    """The smallest true difference that such questions tell from zero four times out of five; None of a single question."""
+    """Return the smallest true difference that these questions detect with 80 % power, or None for a single question."""
     if len(set(clusters)) == 1:
         clusters = range(len(differences))
     if len(differences) < 2:
@@ -149,15 +151,18 @@ def smallest_difference(differences: Sequence[float], clusters: Sequence[int]) -
 
 
 def standard_error(values: Sequence[float], clusters: Sequence[int]) -> tuple[float, int]:
-    """Of the mean, and the number of clusters. Few clusters may be alike by chance: it is at least that of independent values."""
+    """Return the standard error of the mean, and the number of clusters.
+
+    It is at least the standard error of independent values, because few clusters may be alike by chance.
+    """
     by_cluster, count = _spread(*_cluster_sums(values, clusters))
     if count < 2:
-        raise ValueError("the spread of a single cluster")
+        raise ValueError("too few clusters: 1 (expected 2 or more)")
     return max(by_cluster, _spread(*_cluster_sums(values, None))[0]), count
 
 
 def _spread(sums: _Numbers, sizes: _Numbers) -> tuple[float, int]:
-    """The standard error of the mean by the spread of these groups, and their number."""
+    """Return the standard error of the mean by the spread between groups, and the number of groups."""
     count = len(sums)
     rest = sums - sizes * (sums.sum() / sizes.sum())
     return sqrt(count / max(1, count - 1) * float(rest @ rest)) / float(sizes.sum()), count
@@ -168,18 +173,18 @@ def _quantile(freedom: int) -> float:
 
 
 def _cluster_sums(values: Sequence[float], clusters: Sequence[int] | None) -> tuple[_Numbers, _Numbers]:
-    """The sum of each cluster, and how many values it has; in the order in which clusters come."""
+    """Return the sum and the number of values of each cluster, in order of first appearance."""
     if clusters is None:
         return np.asarray(values, np.float64), np.ones(len(values))
     first: dict[int, int] = {}
     places = [first.setdefault(cluster, len(first)) for cluster in clusters]
     if len(places) != len(values):
-        raise ValueError("a value without a cluster, or a cluster without a value")
+        raise ValueError(f"invalid clusters: {len(places)} (expected one for each of {len(values)} values)")
     sums = np.bincount(places, np.asarray(values, np.float64)).astype(np.float64)
     return sums, np.bincount(places).astype(np.float64)
 
 
 def _portions(total: int, width: int) -> list[int]:
-    """Rows of so many numbers, in portions that the memory holds."""
+    """Split `total` rows of `width` numbers into portions that fit in memory."""
     most = max(1, _CELLS // width)
     return [min(most, total - start) for start in range(0, total, most)]

@@ -1,4 +1,4 @@
-"""Models behind the protocols, one file an adapter. The loaders import the one that a spec names."""
+"""Models behind the protocols, with one file per adapter. The loaders import the adapter that a spec names."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Model = TypeVar("Model")
 
 
 def _lazy(module: str, kind: str, of_name: Callable[[str], Any] = str) -> Callable[..., Any]:
-    """A loader that imports the adapter when it is called, and calls it with what it makes `of_name`, if there is one."""
+    """Return a loader that imports the adapter on first use, and calls it with `of_name(name)` for a name that is not empty."""
 
     def load(name: str, **options: object) -> Any:
         return getattr(import_module(f"{__name__}.{module}"), kind)(*([of_name(name)] if name else ()), **options)
@@ -43,7 +43,7 @@ def _nothing(name: str, **options: object) -> None:
 
 
 def _shared(load: Callable[[str], Model]) -> Callable[[str], Model]:
-    """The loader, which gives the model of a name that somebody loaded and still uses: it is let go with its last user."""
+    """Return a loader that shares models by name. A model is released with its last user."""
     in_use: WeakValueDictionary[str, Any] = WeakValueDictionary()
     loading = Lock()
 
@@ -57,18 +57,18 @@ def _shared(load: Callable[[str], Model]) -> Callable[[str], Model]:
     return model_in_use
 
 
-# chat model, reranker and scorer share one
+# chat model, reranker and scorer share one causal model
 _causal: Callable[[str], HFCausalModel] = _shared(_lazy("causal", "HFCausalModel"))
 
 
-# The forms of a spec, with their loaders. A loader is given what stands after the colon.
+# The forms of a spec, with their loaders. A loader gets the part after the colon.
 EMBEDDERS: dict[str, Callable[[str], Embedder | None]] = {
     "minilm": _shared(_lazy("minilm", "MiniLM")),
     "none": _nothing,
     "openai:MODEL": _lazy("openai", "OpenAIEmbedder"),
     "st:NAME_OR_PATH": _lazy("sentence_transformers", "SentenceTransformersEmbedder"),
 }
-# A chat model's loader also gets the window that the user gave, in tokens; None: what the model knows of itself.
+# A chat model's loader also gets the user's window in tokens, or None for the model's own window.
 CHATS: dict[str, Callable[..., ChatModel | None]] = {
     "extractive": _nothing,
     "hf:PATH": _lazy("causal_chat", "CausalChat", _causal),
@@ -90,30 +90,32 @@ SCORERS: dict[str, Callable[[str], NLLScorer | None]] = {
 
 
 def knows_embedder(spec: str) -> bool:
-    """Whether an embedder can be loaded by this spec; one that was given as an object mostly cannot."""
+    """Check whether an embedder can be loaded by this spec. Embedders given as objects usually cannot."""
     return _form_of(spec, EMBEDDERS) is not None
 
 
 def load_embedder(spec: str) -> Embedder | None:
-    """The embedder that `spec` names, or None for `none`: text search alone.
+    """Load the embedder of a spec, or None for `none`: full-text search only.
 
-    Raises UsageError for any other spec, and MissingExtra where an optional dependency is not installed.
+    Raises:
+        UsageError: for an unknown spec.
+        MissingExtra: if an optional dependency is not installed.
     """
     return _load(spec, EMBEDDERS, "embedder")
 
 
 def load_chat(spec: str, window: int | None = None) -> ChatModel | None:
-    """The chat model that `spec` names, or None for `extractive`: sentences instead of a model."""
+    """Load the chat model of a spec, or None for `extractive`: answers are quoted sentences."""
     return _load(spec, CHATS, "chat model", window=window)
 
 
 def load_causal(spec: str) -> CausalModel[Any] | None:
-    """The causal model that `spec` names, or None for `none`."""
+    """Load the causal model of a spec, or None for `none`."""
     return _load(spec, CAUSALS, "causal model")
 
 
 def causal_of(chat: object) -> CausalModel[Any] | None:
-    """The causal model inside a chat model, also of one whose answers are kept; None where no probabilities are shown."""
+    """Return the causal model inside a chat model, cached or not, or None if the chat model gives no probabilities."""
     from mergewise.models.cache import CachedChat
 
     inner = chat.chat if isinstance(chat, CachedChat) else chat
@@ -122,32 +124,32 @@ def causal_of(chat: object) -> CausalModel[Any] | None:
 
 
 def load_reranker(spec: str) -> Reranker | None:
-    """The reranker that `spec` names, or None for `none`: the order of the search."""
+    """Load the reranker of a spec, or None for `none`: the order of the search."""
     spec = f"http:{spec}" if spec.startswith(("http://", "https://")) else spec
     return _load(spec, RERANKERS, "reranker")
 
 
 def load_scorer(spec: str) -> NLLScorer | None:
-    """The scorer that `spec` names, or None for `lm`: counts of words, which the index provides."""
+    """Load the scorer of a spec, or None for `lm`: word counts of the index."""
     return _load(spec, SCORERS, "scorer")
 
 
 def _load(spec: str, forms: Mapping[str, Callable[..., Model]], what: str, **options: object) -> Model:
     form = _form_of(spec, forms)
     if form is None:
-        raise UsageError(f"unknown {what} {spec!r}", "use " + ", ".join(forms))
+        raise UsageError(f"unknown {what}: {spec!r}", "use " + ", ".join(forms))
     return forms[form](spec.partition(":")[2], **options)
 
 
 def _form_of(spec: str, forms: Iterable[str]) -> str | None:
-    """The first of these forms that the spec has."""
+    """Return the first form that fits the spec, or None."""
     kind, colon, name = spec.partition(":")
     fitting = (form for form in forms if form.partition(":")[:2] == (kind, colon) and bool(name) == bool(colon))
     return next(fitting, None)
 
 
 def release(model: object) -> None:
-    """Close the connections that a model keeps, where it keeps some."""
+    """Close the connections of a model, if it has any."""
     aclose, close = getattr(model, "aclose", None), getattr(model, "close", None)
     if aclose is not None:
         run(aclose())

@@ -1,11 +1,10 @@
-"""The next token of each question from the log-probabilities of its streams, on arrays.
+"""The choice of each question's next token from the log-probabilities of its streams, on arrays.
 
     product   argmax over v of  sum over z of w_z log P(v | q, z, y_<t)        Eq. 14 of AED-RAG
     mixture   argmax over v of  log sum over z of w_z P(v | q, z, y_<t)        REPLUG
 
-How far the streams agree is  sum over v of  prod over z of P(v | z)^w_z : 1 where all say the same, towards 0 where one takes for
-impossible what another one is sure of. With a temperature the token is drawn instead, by the number in [0, 1) that comes with
-the question.
+The agreement of streams is  sum over v of  prod over z of P(v | z)^w_z : 1 for equal distributions, near 0 if one stream rules
+out what another is sure of. With a temperature the token is sampled instead, by the question's random number in [0, 1).
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from mergewise.protocols import Blend, FloatArray, NextTokens
 def choose(log_probs: FloatArray, blend: Blend) -> NextTokens:
     index, shares = row_tables(blend)
     rows, weights = log_probs[index], shares.astype(log_probs.dtype)[..., None]
-    # what one stream takes for impossible stands at minus infinity, also in a stream without weight
+    # impossible tokens have a log-probability of minus infinity, even in a stream of weight 0
     with np.errstate(divide="ignore", invalid="ignore"):
         product = np.where(weights > 0, weights * rows, 0).sum(1)
         scores = np.logaddexp.reduce(np.log(weights) + rows, 1) if blend.mixture else product
@@ -31,7 +30,7 @@ def choose(log_probs: FloatArray, blend: Blend) -> NextTokens:
 
 
 def row_tables(blend: Blend) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
-    """The rows and weights of the questions as tables: (questions, streams). What a question lacks has the weight 0."""
+    """Return the rows and weights of questions as tables of shape (questions, streams). Missing streams have weight 0."""
     most = max(map(len, blend.rows))
     index = [[*rows, *[rows[0]] * (most - len(rows))] for rows in blend.rows]
     weights = [[*shares, *[0.0] * (most - len(shares))] for shares in blend.weights]
@@ -51,7 +50,7 @@ def _draw_tokens(scores: FloatArray, blend: Blend) -> npt.NDArray[np.int64]:
 
 
 def choose_on_device(logits: Any, blend: Blend) -> NextTokens:
-    """`choose` from logits in torch, where these are: nothing but the choice leaves the device."""
+    """Choose like `choose`, but from logits in torch on their device. Only the choice leaves the device."""
     import torch
 
     index, shares = row_tables(blend)

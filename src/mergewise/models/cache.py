@@ -1,10 +1,11 @@
-"""Chat models around others: one whose answers are kept on disk, and one that streams for a model that cannot.
+"""Wrappers of chat models: a cache of answers on disk, and a stream for models without one.
 
-Kept answers are paid for once. The key is a hash of everything that changes the answer: the model's identity (name, endpoint,
-temperature, seed ...), all messages, the limit of tokens and the schema. Only the hash and the answer are written. SQLite from
-the standard library does the work: a kill loses at most the answer that was being written, and any number of processes may share
-a directory. (`diskcache`, the usual package, stores pickles, which run code when they are read.) Whoever may write to the
-directory answers for the model: an answer from the disk is judged as one from an endpoint, and no link is followed.
+- Key: a hash of everything that changes the answer: the model's identity (name, endpoint, temperature, seed ...), all messages,
+  the limit of tokens and the schema. Only the hash and the answer are written.
+- Storage: SQLite from the standard library. A kill loses at most the answer being written, and processes can share a directory.
+  (`diskcache`, the usual package, stores pickles, which run code when they are read.)
+- Trust: anyone who can write to the directory can change answers. So a cached answer is checked like one from an endpoint, and
+  links are not followed.
 """
 
 from __future__ import annotations
@@ -28,25 +29,25 @@ from mergewise.types import Message, Reply, Usage
 Inner = TypeVar("Inner", bound=CompletingModel)
 
 FILE = "replies.sqlite3"
-# seconds for another process that is writing
+# seconds to wait for another process that is writing
 _WAIT = 30.0
 _COLUMNS = "replies (key BLOB PRIMARY KEY, text TEXT NOT NULL, complete INTEGER NOT NULL)"
-# of an answer, as of one that an endpoint sends
+# maximum of bytes of an answer, as for answers from endpoints
 _LONGEST_BYTES = 64_000_000
 
 
-class _ChatAround(Generic[Inner]):
-    """What does not change where one chat model stands around another."""
+class _ChatWrapper(Generic[Inner]):
+    """The common part of wrappers of chat models."""
 
     def __init__(self, chat: Inner) -> None:
         self.chat = chat
         self.spec, self.identity, self.window = chat.spec, chat.identity, chat.window
 
 
-class CachedChat(_ChatAround[ChatModel]):
-    """A `ChatModel` that asks `chat` only what `chat` has not answered yet. An answer from the disk has a usage of zero.
+class CachedChat(_ChatWrapper[ChatModel]):
+    """A `ChatModel` that caches the answers of `chat` on disk. A cached answer has a usage of zero.
 
-    Failures and empty answers are not kept. The directory grows with every new answer; deleting it forgets them all.
+    Failures and empty answers are not cached. The directory grows with every new answer. Delete it to clear the cache.
     """
 
     def __init__(self, chat: ChatModel, directory: str | os.PathLike[str]) -> None:
@@ -57,10 +58,10 @@ class CachedChat(_ChatAround[ChatModel]):
             strange = find_untrusted_entry(self.directory)
         except OSError as error:
             raise UsageError(
-                f"{self.directory} cannot hold a cache: {error.strerror}", "name another directory"
+                f"cannot use {self.directory} as a cache: {error.strerror}", "name another directory"
             ) from None
         if strange is not None:
-            raise UsageError(f"{strange} is no regular file, which no cache holds", "name another directory")
+            raise UsageError(f"invalid file in a cache: {strange} (expected a regular file)", "name another directory")
         with self._database() as database:
             database.execute(f"CREATE TABLE IF NOT EXISTS {_COLUMNS}")
 
@@ -75,12 +76,12 @@ class CachedChat(_ChatAround[ChatModel]):
         return reply
 
     async def stream(self, messages: Sequence[Message], *, max_tokens: int = 1024) -> AsyncIterator[str | Reply]:
-        """A kept answer comes in one piece."""
+        """Stream an answer. A cached answer is a single piece."""
         key = self._key(messages, max_tokens, None)
-        kept = await asyncio.to_thread(self._find, key)
-        if kept is not None:
-            yield kept.text
-            yield kept
+        cached = await asyncio.to_thread(self._find, key)
+        if cached is not None:
+            yield cached.text
+            yield cached
             return
         async for piece in self.chat.stream(messages, max_tokens=max_tokens):
             if isinstance(piece, Reply):
@@ -90,7 +91,7 @@ class CachedChat(_ChatAround[ChatModel]):
     def has(
         self, messages: Sequence[Message], *, max_tokens: int = 1024, schema: Mapping[str, object] | None = None
     ) -> bool:
-        """Whether the answer is on the disk."""
+        """Check whether the answer is cached."""
         return self._find(self._key(messages, max_tokens, schema)) is not None
 
     def _key(self, messages: Sequence[Message], max_tokens: int, schema: Mapping[str, object] | None) -> bytes:
@@ -100,7 +101,7 @@ class CachedChat(_ChatAround[ChatModel]):
     def _find(self, key: bytes) -> Reply | None:
         with self._database() as database:
             row = database.execute("SELECT text, complete FROM replies WHERE key = ?", (key,)).fetchone()
-        # others may have written it: what is no answer is asked for again
+        # other programs may have written the row, so an invalid answer counts as missing
         if row is None or not isinstance(row[0], str) or not row[0].strip() or row[1] not in (0, 1):
             return None
         return Reply(row[0], Usage(), bool(row[1]))
@@ -113,10 +114,10 @@ class CachedChat(_ChatAround[ChatModel]):
 
     @contextmanager
     def _database(self) -> Iterator[sqlite3.Connection]:
-        """Opened for each use, which takes a fraction of a millisecond and is safe across threads and forks.
+        """Open the database for one use, which takes a fraction of a millisecond and is safe across threads and forks.
 
-        Each statement commits by itself. The journal is SQLite's default, a rollback journal: processes that turn on the
-        write-ahead log of a new file at the same moment find the file locked.
+        Each statement commits. The journal is SQLite's default rollback journal, because processes that enable the write-ahead
+        log of a new file at the same time find the file locked.
         """
         self._check_plain_files()
         try:
@@ -126,27 +127,29 @@ class CachedChat(_ChatAround[ChatModel]):
                 yield database
         except sqlite3.Error as error:
             raise UsageError(
-                f"{self.directory} does not work as a cache of model calls: {error}", "delete it, or name another one"
+                f"invalid cache of model calls in {self.directory}: {error}", "delete it, or name another one"
             ) from error
 
     def _check_plain_files(self) -> None:
-        """A link, a pipe or a device in the place of the file or its journal leads elsewhere."""
+        """Check that the file and its journal are not a link, a pipe or a device."""
         for path in (self.directory / FILE, self.directory / f"{FILE}-journal"):
             with suppress(FileNotFoundError):
-                # looked at once: another process may end its journal at any moment
+                # a single call, because another process may delete its journal at any moment
                 if not S_ISREG(path.lstat().st_mode):
-                    raise UsageError(f"{path} is no plain file", "delete it, or name another cache")
+                    raise UsageError(
+                        f"invalid cache file: {path} (expected a regular file)", "delete it, or name another cache"
+                    )
 
 
 def _check_own_table(database: sqlite3.Connection) -> None:
-    """A view or a trigger in a file of others would run what they wrote. Raises sqlite3.DatabaseError."""
+    """Check that the file holds only our table, because views and triggers run code. Raises sqlite3.DatabaseError."""
     schema = database.execute("SELECT name, sql FROM sqlite_schema WHERE sql IS NOT NULL").fetchall()
     if schema not in ([], [("replies", f"CREATE TABLE {_COLUMNS}")]):
-        raise sqlite3.DatabaseError("it holds other tables")
+        raise sqlite3.DatabaseError("unexpected tables")
 
 
-class Unstreamed(_ChatAround[CompletingModel]):
-    """A `ChatModel` whose stream is the whole answer in one piece."""
+class Unstreamed(_ChatWrapper[CompletingModel]):
+    """A `ChatModel` that streams the whole answer as a single piece."""
 
     def __init__(self, chat: CompletingModel) -> None:
         super().__init__(chat)
@@ -159,10 +162,10 @@ class Unstreamed(_ChatAround[CompletingModel]):
 
 
 def streaming(chat: CompletingModel) -> ChatModel:
-    """The model itself where it can stream."""
+    """Return the model if it can stream, else a wrapper that can."""
     return cast(ChatModel, chat) if hasattr(chat, "stream") else Unstreamed(chat)
 
 
 def with_kept_answers(chat: ChatModel | None, directory: str | os.PathLike[str] | None) -> ChatModel | None:
-    """The model with its answers kept in a directory, where there is one."""
+    """Return the model with a cache in the directory. Without a model or a directory, return the model unchanged."""
     return chat if chat is None or directory is None else CachedChat(chat, directory)

@@ -1,18 +1,18 @@
-"""A reranker's scores as evidence: log-odds that are added to what a search, or `weave`, holds likely without it.
+"""A reranker's scores as evidence: log-odds to add to the prior log-odds of a search or of `weave`.
 
-Rerankers score in scales of their own, and some know little. Without a reranker each text of a question has a probability to be
-needed, and by it the scores show how well the reranker tells needed texts from others:
+Rerankers differ in scale and quality. Without a reranker, each text of a question has a prior probability of being needed. There
+are two ways to turn scores into evidence:
 
-- `separated_evidence` wants nothing else. To a reranker some texts look needed: needed ones, but for a share that it misses, and
-  of the others a share of false alarms. The latter is larger for texts that are likely without it, since what misleads one judge
-  misleads the next: so a likeness that both see counts once. Scores of texts that look needed are taken to be normal, and to lie
-  `d` standard deviations above those of the others. Neither `d` nor the share is known: each of `SEPARATIONS` with each of
-  `FALSE_ALARMS` counts as much as it explains the scores of this question. Below 0 a reranker has it the wrong way round. It is
-  then no evidence, as at 0.
-- a `Calibration` replaces that rule. `calibrate` fits one on questions whose evidence is known, and the spec of a `Calibrated`
-  reranker names it.
+- `separated_evidence` needs only the priors and scores of one question. It assumes that some texts look needed to the reranker:
+  the needed texts, except for a share of misses, and a share of false alarms among the other texts. False alarms correlate with
+  the prior, because a text that misleads the search also misleads the reranker. So a similarity that both see counts once. Scores
+  are assumed to be normal, with those of texts that look needed `d` standard deviations higher. `d` and the share of false alarms
+  are unknown: all combinations of `SEPARATIONS` and `FALSE_ALARMS` are averaged, weighted by their likelihood for this question.
+  For d <= 0 the reranker gives no evidence.
+- A `Calibration` replaces this rule. `calibrate` fits one on questions with known evidence, and the spec of a `Calibrated`
+  reranker contains it.
 
-No evidence goes below `LEAST` or above `MOST`, since no reranker is that sure.
+Evidence is clipped to `LEAST` and `MOST`, because no reranker is more certain than that.
 """
 
 from __future__ import annotations
@@ -30,40 +30,43 @@ from mergewise.protocols import CountsCut, FloatArray, Reranker
 
 Values = npt.NDArray[np.float64]
 
-# Separations with their prior odds; shares of false alarms; the power of such a share that is the share of misses; and what the
-# log-odds of a false alarm rise by with those that a text is needed: docs/evaluation.md.
+# Separations with their prior odds; shares of false alarms; the exponent from a share of false alarms to a share of misses; and
+# the slope of a false alarm's log-odds by the prior log-odds. See docs/evaluation.md.
 SEPARATIONS = np.array([-6.0, -3.0, -1.5, 0.0, 1.0, 2.0, 3.0, 4.0, 6.0, 8.0])
 ODDS = np.array([0.05, 0.05, 0.1, 0.5, 0.2, 0.15, 0.1, 0.08, 0.06, 0.04])
 FALSE_ALARMS = np.array([0.0003, 0.003, 0.03, 0.1, 0.3])
 MISSES, ALIKE = 2 / 3, 0.5
 LEAST, MOST = -4.0, 6.0
-FEWEST = 5  # texts by which a separation can be told
-ROUNDS = 10  # of expectation and maximisation
-_SHARE = 1e-4  # no text is surer than that to be needed, or not to be
+# minimum of texts for estimating a separation
+FEWEST = 5
+# rounds of expectation and maximisation
+ROUNDS = 10
+# prior probabilities are clipped to [_SHARE, 1 - _SHARE]
+_SHARE = 1e-4
 _RIDGE = 1e-3
 
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """What a reranker's logits say: `slope * logit + bias` are log-odds. Raises UsageError for a slope below 0."""
+    """A calibration of a reranker's logits: `slope * logit + bias` are log-odds. Raises UsageError for a negative slope."""
 
     slope: float
     bias: float
 
     def __post_init__(self) -> None:
         if not (isfinite(self.slope) and isfinite(self.bias) and self.slope >= 0):
-            raise UsageError(f"{self} is no calibration", "the slope is 0 or more, and both are numbers")
+            raise UsageError(f"invalid calibration: {self}", "use finite numbers, with a slope of 0 or more")
 
     def evidence(self, logits: FloatArray) -> FloatArray:
-        """Log-odds to add, shape (texts,)."""
+        """Return the log-odds to add, shape (texts,)."""
         return np.asarray(np.clip(self.slope * logits + self.bias, LEAST, MOST), np.float32)
 
 
 @dataclass(frozen=True, slots=True)
 class ScoredTexts:
-    """The texts of one question that a reranker was asked about; all three have the shape (texts,).
+    """The texts of one question that a reranker scored. All arrays have the shape (texts,).
 
-    `prior`: log-odds that a text is needed, known without the reranker. `needed`: whether it is.
+    `prior` holds the log-odds without the reranker that a text is needed. `needed` is True for needed texts.
     """
 
     prior: FloatArray
@@ -72,7 +75,7 @@ class ScoredTexts:
 
 
 class Calibrated:
-    """A `Reranker` whose scores are another's, with a calibration of them: `calibrated:SLOPE,BIAS:` before the other's spec."""
+    """A `Reranker` with the scores of another one and a calibration. Its spec is `calibrated:SLOPE,BIAS:` and the other's."""
 
     def __init__(self, reranker: Reranker, calibration: Calibration) -> None:
         self.spec = f"calibrated:{calibration.slope:.4g},{calibration.bias:.4g}:{reranker.spec}"
@@ -95,7 +98,7 @@ class Calibrated:
 
 
 def load_calibrated(spec: str) -> Reranker:
-    """The reranker of `SLOPE,BIAS:RERANKER`. Raises UsageError for what is none."""
+    """Load the reranker of `SLOPE,BIAS:RERANKER`. Raises UsageError for an invalid spec."""
     from mergewise.models import load_reranker
 
     numbers, _, inner = spec.partition(":")
@@ -103,34 +106,34 @@ def load_calibrated(spec: str) -> Reranker:
     try:
         calibration = Calibration(float(slope), float(bias))
     except ValueError:
-        raise UsageError(f"{numbers!r} is no calibration", "write calibrated:SLOPE,BIAS:RERANKER") from None
+        raise UsageError(f"invalid calibration: {numbers!r}", "write calibrated:SLOPE,BIAS:RERANKER") from None
     reranker = load_reranker(inner)
     if reranker is None:
-        raise UsageError("there is no reranker to calibrate", "write calibrated:SLOPE,BIAS:RERANKER")
+        raise UsageError("missing reranker to calibrate", "write calibrated:SLOPE,BIAS:RERANKER")
     return Calibrated(reranker, calibration)
 
 
 def calibration_of(reranker: Reranker) -> Calibration | None:
-    """None where nobody fitted one."""
+    """Return the calibration of a reranker, or None without one."""
     inner = reranker.reranker if isinstance(reranker, RememberingReranker) else reranker
     return inner.calibration if isinstance(inner, Calibrated) else None
 
 
 def evidence_of(reranker: Reranker, question: str, texts: Sequence[str], prior: FloatArray) -> FloatArray:
-    """What the reranker adds to the log-odds `prior` of these texts, shape (texts,). It is asked in one call."""
+    """Return the log-odds that the reranker adds to the `prior` of these texts, shape (texts,). It is called once."""
     return evidence(prior, logits_of(reranker, question, texts), calibration_of(reranker))
 
 
 def evidence(prior: FloatArray, logits: FloatArray, calibration: Calibration | None) -> FloatArray:
-    """Log-odds to add to `prior`, shape (texts,): by the calibration, or by what this question's scores show."""
+    """Return the log-odds to add to `prior`, shape (texts,), by the calibration or else by `separated_evidence`."""
     return separated_evidence(prior, logits) if calibration is None else calibration.evidence(logits)
 
 
 def separated_evidence(prior: FloatArray, logits: FloatArray) -> FloatArray:
-    """Log-odds to add to `prior`, shape (texts,). The same for any positive factor of the logits, and anything added to them.
+    """Return the log-odds to add to `prior`, shape (texts,). Scaling or shifting the logits does not change them.
 
-    For each separation and share of false alarms, mean and deviation of the texts that look like others are those of the greatest
-    likelihood, which expectation and maximisation find. Arrays have the shape (separations x shares, texts).
+    For each separation and share of false alarms, expectation and maximisation finds the most likely mean and deviation of the
+    texts that do not look needed. Arrays have the shape (separations x shares, texts).
     """
     if len(logits) < FEWEST or np.ptp(logits) < 1e-6:
         return np.zeros(len(logits), np.float32)
@@ -160,7 +163,7 @@ def separated_evidence(prior: FloatArray, logits: FloatArray) -> FloatArray:
 
 
 def _posterior(scores: Values, looks: Values, d: Values, mean: Values, deviation: Values) -> tuple[Values, Values]:
-    """After their scores, the probabilities of texts to be of those that look needed, and the log-likelihoods of all scores."""
+    """Return the posterior probabilities that texts look needed, and the log-likelihood of all scores."""
     away = (scores - mean) / deviation
     high = np.log(looks) - (away - d) ** 2 / 2
     together = np.logaddexp(high, np.log(1 - looks) - away**2 / 2)
@@ -168,15 +171,18 @@ def _posterior(scores: Values, looks: Values, d: Values, mean: Values, deviation
 
 
 def calibrate(questions: Sequence[ScoredTexts]) -> Calibration:
-    """Logistic regression of `needed` on the logits, to which `prior` is added as it is. A slope below 0 becomes 0.
+    """Fit a calibration by logistic regression of `needed` on the logits, with `prior` as an offset.
 
-    Every question counts the same. Raises UsageError where no text is needed, or none is not.
+    A negative slope becomes 0.
+
+    Raises:
+        UsageError: if all texts are needed, or none.
     """
     asked = [question for question in questions if len(question.logits)]
     needed = np.array([one for question in asked for one in question.needed], np.float64)
     if not 0 < needed.sum() < len(needed):
         raise UsageError(
-            "a reranker cannot be calibrated on these questions", "some texts are to be needed, others not"
+            "no calibration possible on these questions", "use questions with both needed and unneeded texts"
         )
     prior = np.concatenate([question.prior for question in asked]).astype(np.float64)
     logits = np.concatenate([question.logits for question in asked]).astype(np.float64)

@@ -1,4 +1,4 @@
-"""Chat model `hf:PATH`: a causal model that answers messages, greedily. What can read next-token probabilities uses `causal`."""
+"""Chat model `hf:PATH`: a causal model that answers messages greedily. Its `causal` model also gives next-token probabilities."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mergewise.types import Message, Reply, Usage
 
 
 class CausalChat:
-    """A `ChatModel`. A JSON schema is not enforced. Calls wait for each other, step by step."""
+    """A `ChatModel` by a causal model. It does not enforce a JSON schema. Concurrent calls take turns, token by token."""
 
     def __init__(self, causal: CausalModel[Any], window: int | None = None) -> None:
         self.causal = causal
@@ -23,7 +23,7 @@ class CausalChat:
         self.window = causal.window if window is None else min(window, causal.window)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """A worker that is sent one loads its own causal model, once."""
+        """Pickle without the network, so that each worker process loads the model once."""
         return CausalChat, (self.causal, self.window)
 
     async def complete(

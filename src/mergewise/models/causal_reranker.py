@@ -1,11 +1,11 @@
-"""Reranker `hf:PATH`: a causal model is asked whether a text helps to answer the question, and its logits are the answer.
+"""Reranker `hf:PATH`: logits of a causal model that is asked whether a text helps to answer the question.
 
-A text's logit is log P(yes) - log P(no) of the token that would begin the answer. Nothing is written, so there is nothing to
-parse and nothing to ask again. One run of the network reads the prompts of `BATCH_TEXTS` texts, which begin alike. A prompt
-holds one text, and so fits small windows. A text that gives orders can change its own logit, and no other's.
+The logit of a text is log P(yes) - log P(no) of the answer's first token. The model generates no text, so there is nothing to
+parse and nothing to retry. One run of the network reads the prompts of `BATCH_TEXTS` texts, which share their beginning. A prompt
+holds one text, so it fits small windows, and a prompt injection can change only the logit of its own text.
 
-Two other forms told less on the few questions that they were tried on: a letter for each text in one prompt, where the letter's
-place counted more than the text, and yes or no for each text behind a prompt that shows all of them (docs/log.md).
+Two other forms were worse on the few questions tried: a letter for each text in one prompt, where the letter's position mattered
+more than the text, and yes or no for each text after a prompt with all of them (docs/log.md).
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ _TASK = (
 
 
 class CausalReranker:
-    """A `LogitReranker`. The beginning of a text that does not fit into the model's window is read. Safe in several threads."""
+    """A `LogitReranker` by a causal model. A text that exceeds the model's window is truncated. Thread-safe."""
 
     def __init__(self, model: CausalModel[Any]) -> None:
         self.model = model
         self.spec = model.spec
         self._yes, self._no = (sorted({i for word in words for i in model.encode(word)[:1]}) for words in (YES, NO))
         if not self._yes or not self._no or set(self._yes) & set(self._no):
-            raise UsageError(f"{self.spec} cannot tell yes from no by one token", "use another model as the reranker")
+            raise UsageError(f"no distinct tokens for yes and no in {self.spec}", "use another model as the reranker")
 
     def score(self, question: str, texts: Sequence[str]) -> FloatArray:
         return unit_interval(self.logits(question, texts).tolist(), "logits")
@@ -58,10 +58,12 @@ class CausalReranker:
         return sum(len(self.model.encode(text)) > room for text in texts)
 
     def _room(self, question: str) -> int:
-        """Tokens that a text may have. Two are kept free, since a text that was cut may get other tokens at its end."""
+        """Return the maximum of tokens of a text. Two are reserved, because truncation may change the last tokens."""
         room = self.model.window - len(self._prompt(question, "")) - 2
         if room < 1:
-            raise ModelError(f"the question fills the window of {self.spec}, {self.model.window} tokens", "shorten it")
+            raise ModelError(
+                f"question fills the window of {self.spec}: {self.model.window} tokens", "shorten the question"
+            )
         return room
 
     def _beginning(self, text: str, room: int) -> str:

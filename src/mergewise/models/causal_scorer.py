@@ -1,10 +1,10 @@
 """Scorer `hf:PATH`: the negative log-likelihood of sources given anchors, by a causal model.
 
-L_NLL(s | a) of MergeRAG, section 3.3. The model reads an anchor once. From the state that it is then in, all sources are
-scored that come with this anchor, now and later, in batches of pairs.
+L_NLL(s | a) of MergeRAG, section 3.3. The model reads an anchor once. Its state after the anchor then scores all sources with
+this anchor, in batches of pairs.
 
-Anchor and source are tokenised apart, with a blank line between them. Each is cut to half of the model's window: of the
-anchor the end is kept, which stands next to the source, of the source the beginning.
+Anchor and source are tokenised separately, with a blank line between them. Each is truncated to half of the model's window: the
+anchor keeps its end, which is next to the source, and the source keeps its beginning.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ REMEMBERED_ANCHORS = 128
 
 
 class CausalScorer:
-    """An `NLLScorer`. Each pair is worked out once. Safe to use from several threads."""
+    """An `NLLScorer` by a causal model. Each pair is computed once. Thread-safe."""
 
     def __init__(self, model: CausalModel[Any], *, batch_pairs: int = BATCH_PAIRS) -> None:
         self.model = model
@@ -34,24 +34,24 @@ class CausalScorer:
         self._memory = PairMemory(self._scores, batch_pairs)
 
     def nll(self, sources: Sequence[str], anchors: Sequence[str]) -> FloatArray:
-        """Nats a token, shape (len(sources), len(anchors)); 0 for a source without tokens."""
+        """Return the mean NLL per token in nats, shape (len(sources), len(anchors)). It is 0 for a source without tokens."""
         return self._memory.table(sources, anchors)
 
     def _scores(self, pairs: Sequence[Pair]) -> list[float]:
         tokens = [self.model.encode(source)[: self._half] for source, _ in pairs]
-        spoken = [i for i, ids in enumerate(tokens) if ids]
+        nonempty = [i for i, ids in enumerate(tokens) if ids]
         scores = [0.0] * len(pairs)
         try:
-            states = [self._state(pairs[i][1]) for i in spoken]
-            log_probs = self.model.score(states, [tokens[i] for i in spoken])
+            states = [self._state(pairs[i][1]) for i in nonempty]
+            log_probs = self.model.score(states, [tokens[i] for i in nonempty])
         except ModelError as error:
-            raise ModelError(error.message, "a smaller model, or --scorer lm, may do") from error
-        for i, row in zip(spoken, log_probs, strict=True):
+            raise ModelError(error.message, "try a smaller model, or --scorer lm") from error
+        for i, row in zip(nonempty, log_probs, strict=True):
             scores[i] = -float(row.mean())
         return scores
 
     def _state(self, anchor: str) -> Any:
-        """The state of the model behind this anchor, which it reads once."""
+        """Return the model's state after this anchor. The model reads the anchor once."""
         if anchor not in self._anchors:
             self._anchors[anchor] = self.model.start([self.prefix(anchor)])
             while len(self._anchors) > max(REMEMBERED_ANCHORS, self._batch_pairs):
@@ -60,7 +60,7 @@ class CausalScorer:
         return self._anchors[anchor]
 
     def prefix(self, anchor: str) -> list[int]:
-        """The tokens that stand before a source."""
+        """Return the tokens before a source."""
         ids, begin = self.model.encode(anchor), list(self.model.begin)
         gap = self.model.encode(SEPARATOR) or begin or [0]
         room = self._half - len(begin) - len(gap)

@@ -1,7 +1,7 @@
-"""Clients of endpoints: one for each event loop, whose answers are bounded in megabytes, unpacked, and in seconds.
+"""Clients of endpoints: one per event loop, with limits on the time and the decompressed size of an answer.
 
-An endpoint may send without end, a byte every now and then, or a small body that unpacks to a huge one. A time limit between
-two bytes, which HTTP clients have, bounds none of these.
+An endpoint may send without end, send one byte at a time, or send a small body that decompresses to a huge one. The read timeout
+of HTTP clients prevents none of these.
 """
 
 from __future__ import annotations
@@ -21,45 +21,46 @@ from mergewise.errors import ModelError
 from mergewise.ranges import RETRYING, SECONDS, number, whole
 from mergewise.redaction import masked
 
-# the signs of life while an endpoint is silent; of its own, so that they can be heard without the rest
+# a separate logger for notices about silent endpoints, so that a program can show these alone
 log = logging.getLogger("mergewise.waiting")
 
 Response = TypeVar("Response")
 Client = TypeVar("Client")
 
 LONGEST = 1800.0
-"""Seconds that one answer may take, with everything that is tried again."""
+"""Maximum of seconds for an answer, including retries."""
 ANSWER_MB, EMBEDDINGS_MB = 64, 256
-"""Megabytes that a completion or scores may have, and embeddings."""
+"""Maximum of megabytes for a completion or scores, and for embeddings."""
 SILENT = 10.0
-"""Seconds after which it is said that an endpoint is silent."""
+"""Seconds of silence before the first notice."""
 
-# when the last sign of life was given, by the clock of event loops
+# time of the last notice, by the clock of event loops
 _last_notice = -SILENT
-# characters of what an endpoint says
-_SAID = 300
+# maximum of characters of a quoted message
+_QUOTED = 300
 _MB = 1_000_000
 _PIECE = 1 << 18
-_ANY_ZIP = 47  # zlib or gzip, by its header
-_HINT = "it is no answer that was asked for: check the endpoint"
+# zlib or gzip, by the header
+_ANY_ZIP = 47
+_HINT = "check the endpoint"
 
 
 def timeout_of(given: float | None, default: float) -> float:
-    """Seconds without a byte from an endpoint that are waited for: the given ones, else MERGEWISE_TIMEOUT, else the default."""
+    """Return the timeout in seconds without a byte: the given one, else MERGEWISE_TIMEOUT, else the default."""
     if given is not None:
         return number("the time to wait is", given, float, SECONDS)
     return number("MERGEWISE_TIMEOUT is", os.environ.get("MERGEWISE_TIMEOUT") or default, float, SECONDS)
 
 
 def retries_of(given: int | None, default: int) -> int:
-    """How often a request is tried again: as given, else MERGEWISE_RETRIES, else the default."""
+    """Return the number of retries: the given one, else MERGEWISE_RETRIES, else the default."""
     if given is not None:
         return whole("the number of retries is", given, RETRYING)
     return int(number("MERGEWISE_RETRIES is", os.environ.get("MERGEWISE_RETRIES") or default, int, RETRYING))
 
 
 class PerLoop(Generic[Client]):
-    """A client for each event loop, made when it is first asked for: connections belong to the loop that opened them."""
+    """A client per event loop, made on first use, because connections belong to the loop that opened them."""
 
     def __init__(self, make: Callable[[], Client]) -> None:
         self._make = make
@@ -75,7 +76,7 @@ class PerLoop(Generic[Client]):
         return self._clients[loop]
 
     def pop(self) -> Any:
-        """The client of the running loop, which is forgotten; None where there is none."""
+        """Remove and return the client of the running loop, or return None without one."""
         return self._clients.pop(asyncio.get_running_loop(), None)
 
     async def aclose(self) -> None:
@@ -87,20 +88,20 @@ class PerLoop(Generic[Client]):
 
 
 async def in_time(spec: str, answer: Awaitable[Response], until: float | None = None) -> Response:
-    """Await an answer. Raises ModelError if it is not there `until` a time of the loop, or after `LONGEST` seconds."""
+    """Await an answer. Raises ModelError if it takes longer than `until`, a time of the loop, or than `LONGEST` seconds."""
     try:
         async with asyncio.timeout_at(_longest() if until is None else until) as limit:
-            with _signs_of_life(spec):
+            with _silence_notices(spec):
                 return await answer
     except TimeoutError:
         if not limit.expired():
             raise
-        message = f"{spec} was still answering after {LONGEST:g} seconds"
-        raise ModelError(message, "ask for less, or check the endpoint") from None
+        message = f"answer of {spec} not complete after {LONGEST:g} seconds"
+        raise ModelError(message, "ask for a shorter answer, or check the endpoint") from None
 
 
 async def each_in_time(spec: str, chunks: AsyncIterable[Response]) -> AsyncIterator[Response]:
-    """Yield the chunks of an answer. Raises ModelError if they have not all come after `LONGEST` seconds."""
+    """Yield the chunks of an answer. Raises ModelError if the answer takes longer than `LONGEST` seconds."""
     until = _longest()
     iterator = aiter(chunks)
     while True:
@@ -115,23 +116,23 @@ def _longest() -> float:
 
 
 @contextmanager
-def _signs_of_life(spec: str) -> Iterator[None]:
-    """Logs that the endpoint is silent, after `SILENT` seconds and each time that it has been silent twice as long.
+def _silence_notices(spec: str) -> Iterator[None]:
+    """Log that the endpoint is silent, after `SILENT` seconds and each time that the silence has doubled.
 
-    Of many calls at once, one speaks for all.
+    Of many concurrent calls only one logs.
     """
     loop = asyncio.get_running_loop()
     began = loop.time()
-    due = loop.call_later(SILENT, lambda: tell())
+    due = loop.call_later(SILENT, lambda: notify())
 
-    def tell() -> None:
+    def notify() -> None:
         nonlocal due
         global _last_notice
         silent = loop.time() - began
         if loop.time() - _last_notice >= SILENT / 2:
             _last_notice = loop.time()
-            log.info("%s has been silent for %.0f seconds", spec, silent)
-        due = loop.call_later(silent, tell)
+            log.info("%s silent for %.0f seconds", spec, silent)
+        due = loop.call_later(silent, notify)
 
     try:
         yield
@@ -140,41 +141,41 @@ def _signs_of_life(spec: str) -> Iterator[None]:
 
 
 def quoted_message(text: str) -> str:
-    """What an endpoint says, as an error quotes it: on one line, cut, without the keys that it was sent."""
-    said = " ".join(masked(text)[: 100 * _SAID].split())
-    return said if len(said) <= _SAID else said[:_SAID] + " ..."
+    """Return an endpoint's message for an error: on one line, shortened, with keys masked."""
+    line = " ".join(masked(text)[: 100 * _QUOTED].split())
+    return line if len(line) <= _QUOTED else line[:_QUOTED] + " ..."
 
 
 def size_limits(megabytes: int) -> dict[str, Any]:
-    """Options of an asynchronous HTTP client whose answers stay below this size."""
+    """Return options of an asynchronous HTTP client that limit the size of answers."""
 
-    async def bound(response: Any) -> None:
+    async def limit_size(response: Any) -> None:
         packed = response.headers.pop("content-encoding", "identity").strip().lower()
         if packed not in ("", "identity", "gzip", "x-gzip"):
             named = masked(packed)[:40]
-            raise ModelError(f"the endpoint packed its answer as {named!r}, which it was not asked to", _HINT)
+            raise ModelError(f"unexpected content encoding of the endpoint: {named!r} (expected gzip or none)", _HINT)
         response.stream = _stream_kind(type(response).__module__)(response.stream, "gzip" in packed, megabytes * _MB)
 
-    return {"headers": {"Accept-Encoding": "gzip"}, "event_hooks": {"response": [bound]}}
+    return {"headers": {"Accept-Encoding": "gzip"}, "event_hooks": {"response": [limit_size]}}
 
 
 @cache
 def _stream_kind(module: str) -> type[Any]:
-    """The class of a bounded stream, for the HTTP library that the client is of (`httpx`, `httpx2`)."""
+    """Return the class of a bounded stream for the client's HTTP library (`httpx` or `httpx2`)."""
     base = import_module(module.partition(".")[0]).AsyncByteStream
-    return type("BoundedStream", (base,), {"__init__": _take, "__aiter__": _pieces, "aclose": _close})
+    return type("BoundedStream", (base,), {"__init__": _initialise, "__aiter__": _pieces, "aclose": _close})
 
 
-def _take(self: Any, stream: Any, is_packed: bool, most: int) -> None:
-    self.stream, self.is_packed, self.most = stream, is_packed, most
+def _initialise(self: Any, stream: Any, is_gzip: bool, most: int) -> None:
+    self.stream, self.is_gzip, self.most = stream, is_gzip, most
 
 
 async def _pieces(self: Any) -> AsyncIterator[bytes]:
     left = self.most
-    async for piece in _unpacked(self.stream) if self.is_packed else self.stream:
+    async for piece in _decompress(self.stream) if self.is_gzip else self.stream:
         left -= len(piece)
         if left < 0:
-            raise ModelError(f"the endpoint sent more than {self.most // _MB} MB for one answer", _HINT)
+            raise ModelError(f"answer of the endpoint too large (expected at most {self.most // _MB} MB)", _HINT)
         yield piece
 
 
@@ -182,13 +183,13 @@ async def _close(self: Any) -> None:
     await self.stream.aclose()
 
 
-async def _unpacked(stream: AsyncIterable[bytes]) -> AsyncIterator[bytes]:
-    unpacker = zlib.decompressobj(_ANY_ZIP)
-    async for packed in stream:
-        while packed and not unpacker.eof:
+async def _decompress(stream: AsyncIterable[bytes]) -> AsyncIterator[bytes]:
+    decompressor = zlib.decompressobj(_ANY_ZIP)
+    async for compressed in stream:
+        while compressed and not decompressor.eof:
             try:
-                piece = unpacker.decompress(packed, _PIECE)
+                piece = decompressor.decompress(compressed, _PIECE)
             except zlib.error as error:
-                raise ModelError(f"the endpoint packed its answer wrongly: {error}", _HINT) from error
-            packed = unpacker.unconsumed_tail
+                raise ModelError(f"invalid compression of the endpoint's answer: {error}", _HINT) from error
+            compressed = decompressor.unconsumed_tail
             yield piece

@@ -1,21 +1,26 @@
-"""Contrastive perplexity (CPPL): how well an answer follows from a context, beyond what the model would say anyway.
+"""Contrastive perplexity (CPPL): how well an answer follows from a context, compared with the model's own knowledge.
 
     p~(a_j) = softmax((1 + alpha) logit(a_j | q, c, a_<j) - alpha logit(a_j | q, a_<j))      Eq. 2 of AED-RAG
     CPPL(c, a | q) = exp(-1/N sum over j of log p~(a_j))                                      Eq. 3
 
-**Lower is better.** CPPL is a perplexity: 1 means that every token of the answer is certain. The paper reads both ways. Eq. 7
-makes the teacher exp(-log(C + 1)) = 1 / (C + 1), which falls as C grows, so a low CPPL is a useful context. Its appendix C
-speaks of the "highest utility" of candidates, and drops questions whose highest utility is below 1 + 1e-10, as if C itself were
-a utility. We take the direction of Eq. 7: it is the only one that a formula fixes, the loss is made of it, and with the other
-one the predictor would learn to prefer contexts that make the answer improbable. "The 32 candidates of highest utility" are
-then those of least CPPL. The filter keeps its inequality, on the largest CPPL: it drops a question for which every candidate
-makes the answer certain, where the teacher is flat and teaches nothing. (The paper's gloss, that this leaves "solvable"
-questions, fits neither reading: no perplexity is below 1, so on the least CPPL it would drop the questions that are solved
-best. It fits the filter of GainRAG's public code, which reads no CPPL: it keeps a question if the reader, given the candidate of
-least CPPL, writes an answer that contains a gold one. That is the training's `--taught solved`.)
+**Lower is better.** CPPL is a perplexity: 1 means that every token of the answer is certain. The paper is ambiguous:
 
-Question and contexts are given as prompts; an answer is tokenised once and appended to each of them. The end of the answer is
-not part of it.
+- Eq. 7 defines the teacher as exp(-log(C + 1)) = 1 / (C + 1), which falls as C grows. So a low CPPL means a useful context.
+- Appendix C speaks of the "highest utility" of candidates, and drops questions whose highest utility is below 1 + 1e-10, as if C
+  itself were a utility.
+
+We follow Eq. 7: it is the only formula for the direction, and the loss uses it. With the opposite direction the predictor would
+learn to prefer contexts that make the answer improbable. "The 32 candidates of highest utility" are then those with the lowest
+CPPL. The filter keeps its inequality, applied to the highest CPPL: it drops a question if every candidate makes the answer
+certain, because then the teacher is flat and teaches nothing.
+
+The paper says that the filter leaves "solvable" questions, which fits neither reading: no perplexity is below 1, so applied to
+the lowest CPPL it would drop the questions that are solved best. It fits the filter of GainRAG's public code, which does not use
+CPPL: it keeps a question if the reader, given the candidate with the lowest CPPL, writes an answer that contains a gold answer.
+That is the training's `--taught solved`.
+
+Question and contexts are prompts. An answer is tokenised once and appended to each prompt. The end token of the answer is not
+scored.
 """
 
 from __future__ import annotations
@@ -30,7 +35,7 @@ from mergewise.errors import UsageError
 from mergewise.protocols import CausalModel
 
 ALPHA = 0.5
-# contexts that are read together
+# contexts per batch
 BATCH = 8
 
 
@@ -43,19 +48,30 @@ def cppl(
     alpha: float = ALPHA,
     batch: int = BATCH,
 ) -> npt.NDArray[np.float64]:
-    """CPPL of each context, shape (len(contexts),), at least 1; of several gold answers the one with the least counts.
+    """Compute the CPPL of each context. The gold answer with the lowest CPPL counts.
 
-    `question` is the prompt without a context, and `contexts` are the prompts with one, all in tokens. The stream of the question
-    alone is computed once. Raises UsageError where no answer has a token, or a prompt with its answer is longer than the window.
+    Args:
+        model: the causal model.
+        question: the prompt without a context, in tokens. It is read once.
+        contexts: the prompts with a context, in tokens.
+        answers: the gold answers.
+        alpha: weight of the contrast (Eq. 2).
+        batch: contexts per batch.
+
+    Returns:
+        The CPPL of each context, at least 1, shape (len(contexts),).
+
+    Raises:
+        UsageError: if all answers are empty, or a prompt with its answer exceeds the model's window.
     """
     golden = [ids for ids in map(list, dict.fromkeys(tuple(model.encode(answer)) for answer in answers)) if ids]
     if not golden:
-        raise UsageError("there is no answer to measure", "give at least one gold answer that is not empty")
+        raise UsageError("missing gold answer", "give at least one gold answer that is not empty")
     _check_room(model, [question, *contexts], max(map(len, golden)))
     if not contexts:
         return np.zeros(0)
     without = model.start([question])
-    # those of a length together: little is padded
+    # batch contexts of similar length, so that little is padded
     order = sorted(range(len(contexts)), key=lambda i: len(contexts[i]))
     least = np.zeros(len(contexts))
     for first in range(0, len(order), batch):
@@ -67,7 +83,7 @@ def cppl(
 def _perplexities(
     model: CausalModel[Any], contexts: Sequence[Sequence[int]], answers: Sequence[list[int]], without: Any, alpha: float
 ) -> npt.NDArray[np.float64]:
-    """Shape (contexts, answers)."""
+    """Return the CPPL of each answer in each context, shape (contexts, answers)."""
     together = model.start(contexts)
     alone = [model.select(together, [row]) for row in range(len(contexts))]
     states = [state for state in alone for _ in answers]
@@ -82,6 +98,6 @@ def _check_room(model: CausalModel[Any], prompts: Sequence[Sequence[int]], answe
     longest = max(map(len, prompts))
     if longest + answer > model.window:
         raise UsageError(
-            f"a prompt of {longest} tokens and an answer of {answer} do not fit into {model.spec}, {model.window} tokens",
+            f"prompt of {longest} tokens and answer of {answer} exceed the window of {model.spec}: {model.window} tokens",
             "shorten the contexts",
         )

@@ -1,8 +1,8 @@
-"""Cross-encoders: `cross-encoder:PATH_OR_NAME`, a model that reads question and text together and says how well they fit.
+"""Reranker `cross-encoder:PATH_OR_NAME`: a model that reads question and text together and scores how well they fit.
 
-A folder with an ONNX file (`model.onnx`, also in `onnx/`) and its `tokenizer.json` is run by onnxruntime, which comes with
-the package. Any other folder, and any name on the hub, is given to sentence-transformers. Both are asked for logits, of which
-the logistic function makes scores, whatever a model's settings would make of them.
+A folder with an ONNX file (`model.onnx`, also in `onnx/`) and its `tokenizer.json` is run by onnxruntime, which comes with the
+package. Other folders and names on the hub are run by sentence-transformers. Scores are always the logistic function of the
+model's logits, regardless of the model's own activation function.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def load_cross_encoder(name: str) -> Reranker:
 
 
 class ONNXCrossEncoder:
-    """A `Reranker` over an exported sequence classifier with one label, or two of which the second is "relevant"."""
+    """A `Reranker` by an ONNX sequence classifier with one label, or with two if the second means "relevant"."""
 
     def __init__(self, folder: Path, file: Path) -> None:
         import onnxruntime
@@ -48,7 +48,7 @@ class ONNXCrossEncoder:
         # both libraries raise bare exceptions
         except Exception as error:
             reason = str(error).partition("\n")[0]
-            raise ModelError(f"{file} cannot be loaded: {reason}", "export the model to ONNX again") from error
+            raise ModelError(f"cannot load {file}: {reason}", "export the model to ONNX again") from error
         self._inputs = {given.name for given in self._session.get_inputs()}
         self._tokenizer.enable_truncation(_longest(folder), strategy="longest_first")
         self._tokenizer.enable_padding()
@@ -76,15 +76,18 @@ class ONNXCrossEncoder:
             answer = np.asarray(self._session.run(None, feed)[0], np.float64).reshape(len(texts), -1)
         # onnxruntime raises bare exceptions
         except Exception as error:
-            raise ModelError(f"{self.spec} failed: {str(error)[:200]}", "is it a sequence classifier?") from error
+            reason = str(error)[:200]
+            raise ModelError(f"{self.spec} failed: {reason}", "check that it is a sequence classifier") from error
         if answer.shape[1] > 2:
-            raise ModelError(f"{self.spec} gives {answer.shape[1]} scores a pair", "a cross-encoder gives one")
-        # of two labels the softmax of the second is the logistic function of the difference
+            raise ModelError(
+                f"{answer.shape[1]} scores per pair from {self.spec} (expected 1 or 2)", "use a cross-encoder"
+            )
+        # for two labels, the softmax of the second is the logistic function of the difference
         return np.asarray(answer[:, 0] if answer.shape[1] == 1 else answer[:, 1] - answer[:, 0])
 
 
 def _longest(folder: Path) -> int:
-    """Tokens of a pair: as many as the tokenizer's settings allow, where the folder has them, and never more than 512."""
+    """Return the maximum of tokens of a pair: the limit in the tokenizer's settings, if any, but at most 512."""
     try:
         length = json.loads((folder / "tokenizer_config.json").read_text(encoding="utf-8"))["model_max_length"]
     except (OSError, ValueError, KeyError, TypeError):
@@ -93,14 +96,14 @@ def _longest(folder: Path) -> int:
 
 
 class SentenceTransformersCrossEncoder:
-    """A `Reranker`. The model is loaded at once, so that a wrong name fails before a long job begins."""
+    """A `Reranker` by sentence-transformers. The model is loaded at once, so that a wrong name fails early."""
 
     def __init__(self, name: str) -> None:
         self.spec = f"cross-encoder:{name}"
         self._model = load(name, "CrossEncoder", max_length=MAX_TOKENS)
-        # what the parameter is called since version 4, and what it was called before
+        # the name of the parameter since version 4, and its earlier name
         named = "activation_fn" if "activation_fn" in signature(self._model.predict).parameters else "activation_fct"
-        self._options = {named: _as_it_is, "batch_size": BATCH_PAIRS, "show_progress_bar": False}
+        self._options = {named: _identity, "batch_size": BATCH_PAIRS, "show_progress_bar": False}
 
     def score(self, question: str, texts: Sequence[str]) -> FloatArray:
         return unit_interval(self.logits(question, texts).tolist(), "logits")
@@ -113,7 +116,7 @@ class SentenceTransformersCrossEncoder:
         if logits.ndim == 2 and logits.shape[1] == 2:
             logits = logits[:, 1] - logits[:, 0]
         if logits.shape != (len(texts),):
-            raise ModelError(f"{self.spec} gives several scores a pair", "a cross-encoder gives one")
+            raise ModelError(f"several scores per pair from {self.spec} (expected 1 or 2)", "use a cross-encoder")
         return logits.astype(np.float32)
 
     def count_cut(self, question: str, texts: Sequence[str]) -> int:
@@ -123,6 +126,5 @@ class SentenceTransformersCrossEncoder:
         return sum(len(ids) > MAX_TOKENS for ids in encoded)
 
 
-def _as_it_is(logits: Any) -> Any:
-    """In place of a model's own activation function."""
+def _identity(logits: Any) -> Any:
     return logits

@@ -1,9 +1,10 @@
-"""Decoding by one or several streams a question: greedy, Eq. 14 of AED-RAG, REPLUG's mixture, or drawn with a seed.
+"""Decoding with one or several streams per question: greedy, by Eq. 14 of AED-RAG, by REPLUG's mixture, or sampled.
 
-A question's streams are prompts of any length that are all continued by the same tokens. The streams of all questions are rows of
-one batch: they are read in one pass, and each step chooses a token a question and appends it to the question's rows. A question
-ends for all its streams at once, and its rows then leave the batch. A stream of weight 0 is not run: one stream of weight 1 is
-ordinary decoding, token for token.
+- The streams of a question are prompts of any length, all continued by the same tokens.
+- The streams of all questions are rows of one batch, which is read in one pass.
+- Each step chooses a token per question and appends it to the question's rows.
+- A question ends for all its streams at once, and its rows leave the batch.
+- Streams of weight 0 are not run. A single stream of weight 1 is ordinary decoding.
 """
 
 from __future__ import annotations
@@ -21,17 +22,18 @@ from mergewise.concurrency import CancellableWork, check_time
 from mergewise.errors import UsageError
 from mergewise.protocols import Blend, CausalModel
 
-# that are decoded together, at most
+# maximum of rows in a batch
 ROWS = 48
-_SUM = 1e-6  # by which weights may miss 1
+# tolerance for the sum of weights
+_SUM = 1e-6
 
 ShowPiece: TypeAlias = Callable[[int, str], None]
-"""Called with the number of a question and the next piece of its text."""
+"""A callback for the number of a question and the next piece of its text."""
 
 
 @dataclass(frozen=True, slots=True)
 class StreamPrompts:
-    """One question: the tokens of a prompt for each stream, and the streams' weights, which add up to 1."""
+    """The prompts of a question's streams, in tokens, and the weights of the streams, which add up to 1."""
 
     prompts: tuple[Sequence[int], ...]
     weights: tuple[float, ...]
@@ -39,15 +41,15 @@ class StreamPrompts:
     def __post_init__(self) -> None:
         if not self.prompts or len(self.prompts) != len(self.weights):
             raise UsageError(
-                f"{len(self.prompts)} prompts have {len(self.weights)} weights", "give one weight a prompt"
+                f"{len(self.weights)} weights for {len(self.prompts)} prompts", "give one weight for each prompt"
             )
         if not all(isfinite(w) and w >= 0 for w in self.weights) or abs(fsum(self.weights) - 1) > _SUM:
-            raise UsageError(f"the weights {self.weights} do not add up to 1", "normalise them")
+            raise UsageError(f"invalid weights: {self.weights} (expected a sum of 1)", "normalise the weights")
 
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """`temperature` 0: the best token. Else tokens are drawn, and the same seed draws the same for a question at its place."""
+    """Options of sampling. Temperature 0 is greedy. With others, the seed and the question's number determine the draws."""
 
     temperature: float = 0.0
     seed: int = 0
@@ -55,8 +57,11 @@ class Sampling:
 
 @dataclass(slots=True)
 class Decoded:
-    """What was said. For each token: its `pieces` of the text, its log-probability in each stream (None where a stream was not
-    run), how far the streams agreed, in (0, 1], and the number of the stream that gave it most of its probability.
+    """A decoded answer.
+
+    For each token, `pieces` holds its part of the text, `log_probs` its log-probability in each stream (None if the stream was
+    not run), `agreement` how far the streams agreed, in (0, 1], and `carried` the number of the stream that contributed most of
+    its probability.
     """
 
     tokens: list[int] = field(default_factory=list)
@@ -65,7 +70,7 @@ class Decoded:
     log_probs: list[list[float | None]] = field(default_factory=list)
     agreement: list[float] = field(default_factory=list)
     carried: list[int] = field(default_factory=list)
-    # False where it stopped at the limit of tokens
+    # False if decoding stopped at the limit of tokens
     complete: bool = True
     input_tokens: int = 0
 
@@ -80,9 +85,20 @@ def decode(
     show: ShowPiece | None = None,
     rows: int = ROWS,
 ) -> list[Decoded]:
-    """The answers, in order, of at most `max_tokens` tokens each, ends not counted.
+    """Decode the answers of questions, in order.
 
-    Raises UsageError where a prompt leaves no room in the model's window, and CancelledError where the work is called off.
+    Args:
+        model: the causal model.
+        questions: the streams of each question.
+        max_tokens: maximum of tokens per answer, without end tokens.
+        mixture: blend streams by REPLUG's mixture instead of Eq. 14.
+        sampling: temperature and seed.
+        show: called with each piece of text.
+        rows: maximum of rows in a batch.
+
+    Raises:
+        UsageError: if a prompt fills the model's window.
+        CancelledError: if the work is cancelled.
     """
     made = [_Decoding(number, streams, model, max_tokens, sampling) for number, streams in enumerate(questions)]
     for batch in _batches(made, rows):
@@ -91,7 +107,7 @@ def decode(
 
 
 class _Decoding:
-    """One question as it is answered."""
+    """The state of decoding one question."""
 
     def __init__(
         self, number: int, streams: StreamPrompts, model: CausalModel[Any], max_tokens: int, sampling: Sampling
@@ -104,8 +120,7 @@ class _Decoding:
         longest = max(map(len, self.prompts))
         if longest >= model.window:
             raise UsageError(
-                f"a prompt of {longest} tokens fills the window of {model.spec}, {model.window} tokens",
-                "lower --budget",
+                f"prompt of {longest} tokens fills the window of {model.spec}: {model.window} tokens", "lower --budget"
             )
         self.limit = min(max_tokens, model.window - longest)
         self.decoded = Decoded(input_tokens=sum(map(len, self.prompts)))
@@ -116,7 +131,7 @@ class _Decoding:
         return float(self._draws.random())
 
     def take(self, token: int, log_probs: Sequence[float], agreement: float, text: str) -> str:
-        """Append the token; the piece of text that is now certain."""
+        """Append a token, and return the piece of text that is now final."""
         said = self.decoded
         said.tokens.append(token)
         row: list[float | None] = [None] * self.streams
@@ -124,18 +139,18 @@ class _Decoding:
             row[stream] = value
         said.log_probs.append(row)
         said.agreement.append(agreement)
-        # the stream of the largest w P(token): the one that a mixture would have the token from
+        # the stream with the largest w P(token) contributes most to a mixture
         shares = [np.log(weight) + value for weight, value in zip(self.weights, log_probs, strict=True)]
         said.carried.append(self.run[int(np.argmax(shares))])
         said.text = text
-        # half a character may be whole with the next token
+        # the next token may complete a partial character
         piece = "" if text.endswith("\ufffd") else text[self._shown :]
         self._shown += len(piece)
         said.pieces.append(piece)
         return piece
 
     def end(self, complete: bool) -> str:
-        """What was held back of the text."""
+        """End the answer, and return the text that was held back."""
         self.decoded.complete = complete
         rest = self.decoded.text[self._shown :]
         if rest:
@@ -144,7 +159,7 @@ class _Decoding:
 
 
 def _batches(answers: Sequence[_Decoding], rows: int) -> Iterator[list[_Decoding]]:
-    """Questions in order, as many as make at most `rows` rows; one at least."""
+    """Split questions into batches of up to `rows` rows, with at least one question each."""
     batch: list[_Decoding] = []
     for answer in answers:
         if batch and sum(len(other.prompts) for other in [*batch, answer]) > rows:
@@ -188,7 +203,7 @@ def _decode(
 
 
 def _start(model: CausalModel[Any], prompts: Sequence[tuple[int, ...]]) -> Any:
-    """A row for each prompt; a prompt that comes several times is read once."""
+    """Return a state with a row for each prompt. Equal prompts are read once."""
     places = {prompt: place for place, prompt in enumerate(dict.fromkeys(prompts))}
     state = model.start(list(places))
     return state if len(places) == len(prompts) else model.select(state, [places[prompt] for prompt in prompts])
@@ -200,6 +215,6 @@ def _blend(batch: Sequence[_Decoding], mixture: bool, temperature: float) -> Ble
 
 
 def _rows(batch: Sequence[_Decoding]) -> list[list[int]]:
-    """The rows of each question in the state."""
+    """Return the rows of each question in the state."""
     ends = accumulate((len(answer.prompts) for answer in batch), initial=0)
     return [list(range(first, end)) for first, end in pairwise(ends)]

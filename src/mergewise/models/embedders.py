@@ -1,9 +1,10 @@
-"""Embedders around others: one that checks an object which a caller gives, and one that has embedded some questions already.
+"""Wrappers of embedders, and the check of which embedder an index may load.
 
-Also which embedder an index may have. An index may come from anywhere, as a folder's configuration may: the embedder that it
-names gets every question and every document, and may be a file beside it. So only one that ships with mergewise is loaded on its
-word. Any other is to be named by the user too, once for each index: that is remembered below the user's own state directory,
-so that who made an index never meets this.
+The wrappers check an embedder object of the caller, and cache the vectors of questions.
+
+An index may come from an untrusted source. Its embedder gets every question and document, and may be a file next to the index. So
+an index may load only embedders that ship with mergewise. The user must name any other embedder once for each index. This is
+remembered in the user's state directory, so that the creator of an index never has to name it again.
 """
 
 from __future__ import annotations
@@ -30,25 +31,28 @@ from mergewise.protocols import Embedder, FloatArray, PartEmbedder, languages_kn
 
 log = logging.getLogger("mergewise")
 
-_NEEDED = "an embedder has `spec` (a name), `dimension` (a number), `embed_documents` and `embed_queries`"
+_NEEDED = "give the embedder a `spec` (a name), a `dimension` (a number), `embed_documents` and `embed_queries`"
 
 
 class GivenEmbedder:
-    """An `Embedder` around an object: arrays of the promised shape, finite, with rows made unit length.
+    """An `Embedder` around an object of the caller. It checks the shape of vectors and scales them to unit length.
 
-    `embed_documents` and `embed_queries` of the object may return anything that numpy takes for an array of numbers.
-    Raises UsageError where the object lacks what an embedder has, and ModelError where its vectors are not what they should be.
+    `embed_documents` and `embed_queries` of the object may return anything that numpy can convert to an array of numbers.
+
+    Raises:
+        UsageError: if the object lacks a part of an embedder.
+        ModelError: if its vectors are invalid.
     """
 
     def __init__(self, given: Embedder) -> None:
         spec, dimension = getattr(given, "spec", None), getattr(given, "dimension", None)
         if not isinstance(spec, str) or not spec.strip():
-            raise UsageError(f"{_kind(given)} has no `spec`, by which an index remembers its embedder", _NEEDED)
+            raise UsageError(f"missing `spec` of {_kind(given)}", _NEEDED)
         if isinstance(dimension, bool) or not isinstance(dimension, int | np.integer) or dimension < 1:
-            raise UsageError(f"the `dimension` of {_kind(given)} is {dimension!r}", _NEEDED)
+            raise UsageError(f"invalid `dimension` of {_kind(given)}: {dimension!r}", _NEEDED)
         for method in ("embed_documents", "embed_queries"):
             if not callable(getattr(given, method, None)):
-                raise UsageError(f"{_kind(given)} has no method `{method}`", _NEEDED)
+                raise UsageError(f"missing method `{method}` of {_kind(given)}", _NEEDED)
         self.given = given
         self.spec = spec
         self.dimension = int(dimension)
@@ -64,23 +68,25 @@ class GivenEmbedder:
         try:
             rows: FloatArray = np.asarray(vectors, np.float32)
         except (TypeError, ValueError) as error:
-            raise ModelError(f"{self.spec} gave no array of numbers: {error}", "one row of numbers a text") from error
+            raise ModelError(
+                f"invalid vectors from {self.spec}: {error}", "return one row of numbers for each text"
+            ) from error
         if not count and not rows.size:
             return np.empty((0, self.dimension), np.float32)
         if rows.shape != (count, self.dimension):
             raise ModelError(
-                f"{self.spec} gave vectors of the shape {rows.shape}, not {(count, self.dimension)}",
-                "one row a text, as long as its `dimension` says",
+                f"invalid shape of vectors from {self.spec}: {rows.shape} (expected {(count, self.dimension)})",
+                "return one row of `dimension` numbers for each text",
             )
         if not np.isfinite(rows).all():
-            raise ModelError(f"{self.spec} gave a vector with a number that is not finite", "look at the embedder")
+            raise ModelError(f"vector with a number that is not finite from {self.spec}", "check the embedder")
         lengths = np.linalg.norm(rows, axis=1, keepdims=True)
         unit: FloatArray = np.asarray(rows / np.where(lengths > 0, lengths, 1), np.float32)
         return unit
 
 
 class GivenPartEmbedder(GivenEmbedder):
-    """The same around an object that embeds the parts of texts too."""
+    """A `GivenEmbedder` around an object that also embeds parts of texts."""
 
     def embed_parts(
         self, texts: Sequence[str], parts: Sequence[Sequence[tuple[int, int]]]
@@ -92,18 +98,18 @@ class GivenPartEmbedder(GivenEmbedder):
 
 
 def given_embedder(given: Embedder) -> Embedder:
-    """The object, checked. Raises UsageError where it lacks what an embedder has."""
+    """Wrap an embedder object. Raises UsageError if it lacks a part of an embedder."""
     return GivenPartEmbedder(given) if isinstance(given, PartEmbedder) else GivenEmbedder(given)
 
 
 def check_embedder(directory: Path, built_with: str, dimension: int, given: str | Embedder | None) -> None:
-    """Raises EmbedderMismatch where an index that was built with one embedder is given another."""
+    """Check that the given embedder is the one that an index was built with. Raises EmbedderMismatch otherwise."""
     spec = given if given is None or isinstance(given, str) else given.spec
     if spec is not None and spec != built_with:
         hint = (
             f"use --embedder {quote(built_with)}"
             if knows_embedder(built_with)
-            else "give the one that it was built with"
+            else "use the embedder that it was built with"
         )
         raise EmbedderMismatch(
             f"{directory} was built with the embedder {built_with!r}, not {spec!r}",
@@ -111,13 +117,13 @@ def check_embedder(directory: Path, built_with: str, dimension: int, given: str 
         )
     if not isinstance(given, str | None) and given.dimension != dimension:
         raise EmbedderMismatch(
-            f"{directory} has vectors of {dimension} numbers, but {spec!r} gives {given.dimension}",
-            "give the one that it was built with, or index into another directory",
+            f"wrong dimension of {spec!r}: {given.dimension} (expected {dimension}, as in {directory})",
+            "use the embedder that it was built with, or index into another directory",
         )
 
 
 def remember_embedder(directory: Path, spec: str) -> None:
-    """The user named this embedder for the index in `directory`. Where that cannot be written down, it is named each time."""
+    """Remember that the user named this embedder for an index. If the record cannot be written, only log it."""
     if spec in SHIPPED_EMBEDDERS or _is_remembered(directory, spec):
         return
     try:
@@ -126,14 +132,14 @@ def remember_embedder(directory: Path, spec: str) -> None:
         named = {"index": os.path.realpath(directory), "embedder": spec}
         write_whole(record, json.dumps(named, indent=1).encode(), 0o600)
     except (OSError, RuntimeError) as error:
-        log.info("that %s may load %s is not remembered: %s", directory, spec, error)
+        log.info("permission of %s to load %s not remembered: %s", directory, spec, error)
 
 
 def check_named(directory: Path, spec: str) -> None:
-    """Raises UsageError where an index names an embedder that only its user can have meant, and the user never named it."""
+    """Check that an index may load its embedder. Raises UsageError if it is not shipped and the user never named it."""
     if spec not in SHIPPED_EMBEDDERS and knows_embedder(spec) and not _is_remembered(directory, spec):
         raise UsageError(
-            f"{directory} names the embedder {spec!r}, which is not loaded on the word of an index",
+            f"untrusted embedder of {directory}: {spec!r}",
             f"if you trust it, name it once: --embedder {quote(spec)}, or mergewise.open(path, embedder={spec!r})",
         )
 
@@ -146,13 +152,13 @@ def _is_remembered(directory: Path, spec: str) -> bool:
 
 
 def _record(directory: Path, spec: str) -> Path:
-    """Where it is written down that the user named this embedder for the index that stands there."""
+    """Return the path of the record that the user named this embedder for an index."""
     digest = sha256(os.fsencode(os.path.realpath(directory)) + b"\0" + spec.encode("utf-8", "surrogatepass"))
     return state_directory() / "embedders" / f"{digest.hexdigest()[:32]}.json"
 
 
 class QuestionVectors:
-    """An `Embedder` that has embedded some questions already, all of them in one call."""
+    """An `Embedder` that embeds some questions in advance, in one call."""
 
     def __init__(self, embedder: Embedder, questions: Sequence[str]) -> None:
         self._embedder = embedder
@@ -172,7 +178,7 @@ class QuestionVectors:
 
 
 class QuestionMemory:
-    """The vectors of the questions that were asked last, `most` for each embedder that is in use. Safe between threads."""
+    """A cache of the vectors of recent questions, up to `most` for each embedder in use. Thread-safe."""
 
     def __init__(self, most: int = 4096) -> None:
         self._most = most
@@ -180,13 +186,13 @@ class QuestionMemory:
         self._known: WeakKeyDictionary[Embedder, OrderedDict[str, FloatArray]] = WeakKeyDictionary()
 
     def vector(self, embedder: Embedder, question: str) -> FloatArray:
-        """The unit vector of a question, which nobody may change."""
+        """Return the unit vector of a question, as a read-only array."""
         with self._lock:
             known = self._known.setdefault(embedder, OrderedDict())
             if question in known:
                 known.move_to_end(question)
                 return known[question]
-        # by itself, never in a batch: so it is the same to the last bit whenever it is made
+        # embedded alone, not in a batch, so that the vector is always the same to the last bit
         vector = np.array(embedder.embed_queries([question])[0])
         vector.setflags(write=False)
         with self._lock:
@@ -197,7 +203,7 @@ class QuestionMemory:
 
 
 QUESTIONS = QuestionMemory()
-"""Of the process, whatever indexes are open."""
+"""The cache of the process, shared by all open indexes."""
 
 
 def _kind(given: object) -> str:

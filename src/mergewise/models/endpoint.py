@@ -1,7 +1,7 @@
-"""What the adapters of OpenAI-compatible endpoints share: the address and the key, and what errors mean.
+"""The common part of adapters of OpenAI-compatible endpoints: address, key, and translation of errors.
 
-The address and the key come from OPENAI_BASE_URL and OPENAI_API_KEY, as everywhere with the `openai` package, which
-also does the retries (connections, 408, 409, 429 and 5xx, with growing pauses or those that the server asks for).
+Address and key come from OPENAI_BASE_URL and OPENAI_API_KEY, as usual for the `openai` package. The package also does the retries
+(after lost connections, 408, 409, 429 and 5xx, with growing pauses or the pause that the server asks for).
 """
 
 from __future__ import annotations
@@ -31,21 +31,22 @@ if TYPE_CHECKING:
 Response = TypeVar("Response")
 
 UNREADABLE = (AttributeError, KeyError, IndexError, TypeError, ValueError, OverflowError, RecursionError)
-"""What comes of reading an answer that is not of the shape that was asked for, or no JSON, or nested without end."""
+"""Errors while reading an answer of an unexpected shape, of invalid JSON, or of excessive nesting."""
 
 RETRIES = 4
 # seconds without a byte from the endpoint
 TIMEOUT = 120.0
-CONNECT = 10.0  # seconds
-# seconds that an endpoint may ask for; the SDK waits for no longer ones
+# seconds for connecting
+CONNECT = 10.0
+# longest pause in seconds that the SDK waits if the endpoint asks for it
 LONGEST_PAUSE = 120
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
 DIRECT = {"follow_redirects": False}
-"""Where an endpoint leads elsewhere, it is not followed: texts and keys go to the address that was named, and nowhere else."""
+"""Redirects are not followed, so that texts and keys are sent to the named address only."""
 
 
 def package() -> ModuleType:
-    """The `openai` package, or the command that installs it."""
+    """Import the `openai` package. Raises MissingExtra if it is not installed."""
     try:
         import openai
     except ImportError as error:
@@ -54,19 +55,20 @@ def package() -> ModuleType:
 
 
 def key_for(base_url: str | None = None, api_key: str | None = None) -> str:
-    """The key to send. A private endpoint often wants none, but the SDK insists on one."""
+    """Return the key to send. Private endpoints often need no key, but the SDK requires one."""
     key = api_key or os.environ.get("OPENAI_API_KEY")
     if not key and not (base_url or os.environ.get("OPENAI_BASE_URL")):
         raise UsageError(
-            "no key for the OpenAI API", "set OPENAI_API_KEY, or OPENAI_BASE_URL for an endpoint of your own"
+            "missing key for the OpenAI API", "set OPENAI_API_KEY, or OPENAI_BASE_URL for an endpoint of your own"
         )
     return key or "none"
 
 
 class Endpoint:
-    """An endpoint by the `openai` package: each answer within a time and a size. `serves` is what it should offer.
+    """An endpoint of the `openai` package, with limits on the time and size of answers.
 
-    `timeout` is in seconds without a byte; it and `retries` are those of the environment where they are not given.
+    `serves` names the expected service in error messages. `timeout` is in seconds without a byte. `timeout` and `retries` default
+    to the environment's.
     """
 
     def __init__(
@@ -96,11 +98,11 @@ class Endpoint:
         self._clients: PerLoop[openai.AsyncOpenAI] = PerLoop(self._client)
 
     def client(self) -> openai.AsyncOpenAI:
-        """That of the running event loop."""
+        """Return the client of the running event loop."""
         return self._clients.here()
 
     def ask(self, call: Callable[[openai.AsyncOpenAI], Awaitable[Response]]) -> Response:
-        """The answer of one call. Raises ModelError where it takes too long or grows too large, and what the SDK raises."""
+        """Return the answer of a call. Raises ModelError if it is too slow or too large, and the errors of the SDK."""
 
         async def answer() -> Response:
             return await call(self.client())
@@ -114,8 +116,10 @@ class Endpoint:
     def failure(self, error: Any) -> ModelError:
         return failure(self.spec, self.base_url, self.serves, error)
 
-    def nonsense(self, what: str) -> ModelError:
-        return ModelError(f"{self.spec} answered with {what}", f"check that {self.base_url} serves {self.serves}")
+    def invalid_answer(self, what: str) -> ModelError:
+        return ModelError(
+            f"invalid answer from {self.spec}: {what}", f"check that {self.base_url} serves {self.serves}"
+        )
 
     def _client(self) -> openai.AsyncOpenAI:
         web = self.sdk.DefaultAsyncHttpxClient(**DIRECT, **size_limits(self._megabytes))
@@ -124,33 +128,33 @@ class Endpoint:
 
 
 def failure(spec: str, base_url: object, serves: str, error: openai.OpenAIError) -> ModelError:
-    """The SDK's error as ours, with what to do next. `serves` is what the endpoint should offer."""
+    """Translate an error of the SDK into ours, with a hint. `serves` names the expected service."""
     import openai
 
-    # older versions of the SDK take it for a lost connection
+    # older versions of the SDK wrap our error as a lost connection
     if isinstance(error.__cause__, ModelError):
         return error.__cause__
     kind = ModelError
-    hint = f"is {base_url} up? OPENAI_BASE_URL names the endpoint"
+    hint = f"check that {base_url} is running; OPENAI_BASE_URL names the endpoint"
     if isinstance(error, openai.APITimeoutError):
-        hint = f"{base_url} did not answer in time: give it more, or ask for less"
+        hint = f"increase MERGEWISE_TIMEOUT, or ask for a shorter answer: {base_url} did not answer in time"
     elif getattr(error, "status_code", None) in REDIRECTS and isinstance(error, openai.APIStatusError):
         elsewhere = quoted_message(error.response.headers.get("location", "another address"))
-        hint = f"{base_url} leads to {elsewhere}, which is not followed: set OPENAI_BASE_URL if that is the endpoint"
+        hint = f"redirects are not followed: set OPENAI_BASE_URL to {elsewhere} if that is the endpoint"
     elif isinstance(error, openai.AuthenticationError | openai.PermissionDeniedError):
         hint = "check OPENAI_API_KEY"
     elif isinstance(error, openai.NotFoundError):
         hint = f"check the model's name and that {base_url} serves {serves}"
     elif pause := _pause(error):
-        hint = f"the endpoint asks for a pause of {pause} seconds, which is not waited for"
+        hint = f"retry after {pause} seconds, as the endpoint asks"
     elif isinstance(error, openai.RateLimitError):
-        hint = "the endpoint asks for a pause: wait, or raise the quota"
+        hint = "wait, or raise the quota: the endpoint asks for a pause"
     elif isinstance(error, openai.BadRequestError | openai.UnprocessableEntityError):
-        kind, hint = InputRefused, "the endpoint refuses this input; a text may be longer than the model takes"
+        kind, hint = InputRefused, "shorten the input if it exceeds the model's window: the endpoint rejects it"
     return kind(f"{spec} failed: {quoted_message(str(error))}", hint)
 
 
 def _pause(error: openai.OpenAIError) -> int:
-    """The seconds that an endpoint asks for, where these are more than a client would wait; otherwise 0."""
+    """Return the pause in seconds that an endpoint asks for if it is longer than `LONGEST_PAUSE`, else 0."""
     asked = str(error.response.headers.get("retry-after", "")) if hasattr(error, "response") else ""
     return int(asked) if asked.isdecimal() and len(asked) < 12 and int(asked) > LONGEST_PAUSE else 0

@@ -1,14 +1,11 @@
-"""The embedder that ships with the package: all-MiniLM-L6-v2 as int8 ONNX, 23 MB, run by onnxruntime.
+"""Embedder `minilm`: all-MiniLM-L6-v2 as int8 ONNX, 23 MB, which ships with the package and runs by onnxruntime.
 
-Model: sentence-transformers/all-MiniLM-L6-v2 (Apache-2.0): the mean of the token vectors of a
-six-layer BERT, scaled to unit length. `scripts/export_minilm.py` makes the file and says how. Texts are English and,
-like the original's, cut after 256 word pieces, of which two are the marks of beginning and end.
-
-A text's vector depends on the text alone, up to the rounding of float32: the ranges of the int8 numbers are fixed, not
-taken from the batch.
-
-One thread runs one batch, as many batches at once as there are cores: the nodes between the matrix products are too
-small to be divided, and a core that other programs slow down delays its own batch alone. `benchmarks/embedder.py` measures it.
+- Model: sentence-transformers/all-MiniLM-L6-v2 (Apache-2.0), the mean of the token vectors of a six-layer BERT, scaled to unit
+  length. `scripts/export_minilm.py` makes and documents the file.
+- Texts: English. As in the original, they are truncated to 256 word pieces, including the marks of beginning and end.
+- Vectors depend only on the text, up to float32 rounding, because the int8 ranges are fixed and not taken from the batch.
+- Threads: one thread runs one batch, with one batch per core at a time. The nodes between the matrix products are too small to
+  parallelise, and a core slowed down by other programs delays only its own batch. `benchmarks/embedder.py` measures this.
 """
 
 from __future__ import annotations
@@ -38,33 +35,33 @@ Piece = TypeVar("Piece")
 MODEL = Path(__file__).parent / "minilm" / "model.onnx"
 
 MAX_TOKENS = 256
-"""Where the original model cuts a text."""
+"""Maximum of tokens of a text, as in the original model."""
 
 MARKS = 2
-"""Of the beginning and the end of a text, which are tokens, too."""
+"""Number of tokens for the beginning and the end of a text."""
 
 BATCH_TOKENS = 384
-"""Tokens that one run takes, padding included: small enough for the caches, large enough for full matrix products."""
+"""Maximum of tokens in a batch, with padding: small enough for CPU caches, large enough for full matrix products."""
 
 SLAB = 2048
-"""Texts that are made word pieces at a time; those of three slabs are in memory."""
+"""Number of texts that are tokenised at a time. Three slabs are in memory."""
 
 
 class Pieces(NamedTuple):
-    """A text's word pieces, and which of them are averaged: first all of them, then those of each part."""
+    """The word pieces of a text, and the ranges to average: first the whole text, then each part."""
 
     ids: Sequence[int]
     ranges: list[tuple[int, int]]
 
 
 Running: TypeAlias = "tuple[list[int], Future[list[FloatArray]]]"
-"""The numbers of a batch's texts, and their rows to come."""
+"""The numbers of a batch's texts, and the future of their rows."""
 
 
 class MiniLM:
-    """An `Embedder`. The model is loaded by the first text, and may be shared between threads.
+    """An `Embedder` by the shipped model, loaded on first use. Thread-safe.
 
-    It runs in so many `threads`, or in as many as there are cores.
+    It runs in `threads` threads, by default one for each core.
     """
 
     spec = "minilm"
@@ -77,39 +74,39 @@ class MiniLM:
         self._loaded: InferenceSession | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """A worker that is sent one takes its own, of one thread: there are as many workers as cores are to be busy."""
+        """Pickle as a single-threaded model, because worker processes already use all cores."""
         return _of_one_thread, ()
 
     def embed_documents(self, texts: Sequence[str]) -> FloatArray:
-        """Unit rows, shape (len(texts), 384). What lies behind the first 254 word pieces of a text is not seen."""
+        """Return unit vectors, shape (len(texts), 384). Only the first 254 word pieces of a text are read."""
         return self._stack(self._pool(texts, None))
 
     def embed_parts(
         self, texts: Sequence[str], parts: Sequence[Sequence[tuple[int, int]]]
     ) -> tuple[FloatArray, list[FloatArray]]:
-        """The rows of `embed_documents` and, in the same pass, unit rows for the `parts` of each text.
+        """Return the vectors of `embed_documents` and, from the same pass, unit vectors of the `parts` of each text.
 
-        A part is a span of characters; its row is the mean of the vectors of its word pieces, which have seen the whole
-        text. A part in which no word piece starts (it may lie behind the cut) gets the row of the text.
+        A part is a span of characters. Its vector is the mean of the vectors of its word pieces, in the context of the whole
+        text. A part without the start of a word piece, such as a truncated one, gets the vector of the text.
         """
         pooled = self._pool(texts, parts)
         return self._stack([rows[:1] for rows in pooled]), [rows[1:] for rows in pooled]
 
     def embed_queries(self, texts: Sequence[str]) -> FloatArray:
-        """The same as `embed_documents`: the model was trained without prompts."""
+        """Embed questions in the same way as documents, because the model was trained without prompts."""
         return self.embed_documents(texts)
 
     def count_cut(self, question: str, texts: Sequence[str]) -> int:
-        """How many of the texts have something behind the cut; the question is read apart from them."""
+        """Count the texts that are truncated. The question takes no room, because it is read separately."""
         return sum(tokens + MARKS > MAX_TOKENS for tokens in count_tokens(texts))
 
     def _stack(self, rows: Sequence[FloatArray]) -> FloatArray:
         return np.concatenate(rows) if rows else np.empty((0, self.dimension), dtype=np.float32)
 
     def _pool(self, texts: Sequence[str], parts: Sequence[Sequence[tuple[int, int]]] | None) -> list[FloatArray]:
-        """For each text the row of the whole, then the rows of its parts.
+        """Return for each text the row of the whole, then the rows of its parts.
 
-        While one slab is run, the next one is made word pieces, so that no core waits for them.
+        The next slab is tokenised while one slab runs, so that no core waits for tokens.
         """
         if not texts:
             return []
@@ -129,12 +126,12 @@ class MiniLM:
             for following in [*slabs[1:], None]:
                 ahead = pool.submit(read, following) if following else None
                 started = [(batch, pool.submit(self._run, [pieces[i] for i in batch])) for batch in batches]
-                results += in_order(running)
+                results += text_order(running)
                 running = started
                 if ahead:
                     pieces = ahead.result()
                     batches = list(plan_batches([len(text.ids) for text in pieces], workers))
-            results += in_order(running)
+            results += text_order(running)
         return results
 
     def _run(self, pieces: Sequence[Pieces]) -> list[FloatArray]:
@@ -159,25 +156,25 @@ def load_session() -> InferenceSession:
 
     options = ort.SessionOptions()
     options.intra_op_num_threads = 1
-    # The file holds the nodes that run fastest; onnxruntime's extended fusions would replace them by slower ones.
+    # onnxruntime's extended fusions would replace the file's nodes by slower ones
     options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_ENABLE_BASIC
     return ort.InferenceSession(str(MODEL), options, providers=["CPUExecutionProvider"])
 
 
 def cores() -> int:
-    """The cores that this process may use."""
+    """Return the number of cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 def truncate(pieces: Sequence[Piece], limit: int) -> Sequence[Piece]:
-    """The first pieces and the mark of the end, `limit` in all."""
+    """Return the first pieces and the end mark, `limit` in total."""
     return pieces if len(pieces) <= limit else [*pieces[: limit - 1], pieces[-1]]
 
 
 def word_pieces(texts: Sequence[str], parts: Sequence[Sequence[tuple[int, int]]] | None) -> list[Pieces]:
-    """The word pieces of each text, between the marks and cut; `parts` are spans of characters of each."""
+    """Return the word pieces of each text with marks, truncated. `parts` holds the character spans of each text's parts."""
     encodings = encode(texts, marks=True, offsets=parts is not None)
     ids = [truncate(encoding.ids, MAX_TOKENS) for encoding in encodings]
     if parts is None:
@@ -189,16 +186,19 @@ def word_pieces(texts: Sequence[str], parts: Sequence[Sequence[tuple[int, int]]]
 
 
 def ranges_of(parts: Sequence[tuple[int, int]], starts: Sequence[int]) -> list[tuple[int, int]]:
-    """The range of all word pieces, then of those that start in each part. `starts`: where the pieces between the marks start."""
+    """Return the range of all word pieces, then the range of the pieces that start in each part.
+
+    `starts` holds the character offset of each word piece.
+    """
     whole = (0, len(starts) + 2)
     ranges = [(bisect_left(starts, start) + 1, bisect_left(starts, end) + 1) for start, end in parts]
     return [whole, *((first, end) if first < end else whole for first, end in ranges)]
 
 
 def plan_batches(lengths: Sequence[int], workers: int) -> Iterator[list[int]]:
-    """Groups texts of similar length, so that little is padded; the longest first, so that no long batch ends alone.
+    """Group texts of similar length to reduce padding, longest first, so that a long batch does not run last.
 
-    Few texts are divided among the workers rather than put into one batch.
+    A small number of texts is divided among the workers instead of forming one batch.
     """
     budget = min(BATCH_TOKENS, -(-sum(lengths) // workers))
     batch: list[int] = []
@@ -212,7 +212,7 @@ def plan_batches(lengths: Sequence[int], workers: int) -> Iterator[list[int]]:
 
 
 def pad(pieces: Sequence[Sequence[int]]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Ids and attention mask, each (texts, longest)."""
+    """Return ids and attention mask, each of shape (texts, longest)."""
     ids = np.zeros((len(pieces), max(map(len, pieces))), dtype=np.int64)
     mask = np.zeros_like(ids)
     for row, piece in enumerate(pieces):
@@ -221,14 +221,14 @@ def pad(pieces: Sequence[Sequence[int]]) -> tuple[npt.NDArray[np.int64], npt.NDA
     return ids, mask
 
 
-def in_order(running: Sequence[Running]) -> list[FloatArray]:
-    """The rows of all batches, in the order of their texts."""
+def text_order(running: Sequence[Running]) -> list[FloatArray]:
+    """Return the rows of all batches in the order of their texts."""
     rows = {i: row for batch, result in running for i, row in zip(batch, result.result(), strict=True)}
     return [rows[i] for i in range(len(rows))]
 
 
 def unit_means(vectors: FloatArray, ranges: Sequence[Sequence[tuple[int, int]]]) -> list[FloatArray]:
-    """For each text of a batch the means of the vectors in each of its ranges, scaled to unit length."""
+    """Return for each text the mean vector of each of its ranges, scaled to unit length."""
     sums = np.array(
         [np.add.reduce(text[a:b], axis=0) for text, spans in zip(vectors, ranges, strict=True) for a, b in spans]
     )

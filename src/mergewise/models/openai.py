@@ -1,4 +1,4 @@
-"""An OpenAI-compatible embeddings endpoint: `openai:MODEL`. OpenAI itself, vLLM, text-embeddings-inference, Ollama ..."""
+"""Embedder `openai:MODEL`: an OpenAI-compatible embeddings endpoint, such as OpenAI, vLLM, TEI or Ollama."""
 
 from __future__ import annotations
 
@@ -14,10 +14,18 @@ BATCH_TEXTS = 128
 
 
 class OpenAIEmbedder:
-    """An `Embedder`. `dimension` is what the endpoint's vectors must have; without it, the first answer decides.
+    """An `Embedder` by an OpenAI-compatible endpoint. Address and key come from OPENAI_BASE_URL and OPENAI_API_KEY.
 
-    `timeout` is in seconds without a byte (default: MERGEWISE_TIMEOUT, else 120), `retries` how often a request is tried again
-    (default: MERGEWISE_RETRIES, else 4).
+    Args:
+        model: name of the model at the endpoint.
+        dimension: dimension that vectors must have. By default the first answer decides.
+        batch_texts: texts per request.
+        retries: number of retries of a failed request. Default: MERGEWISE_RETRIES, else 4.
+        timeout: seconds without a byte before a request fails. Default: MERGEWISE_TIMEOUT, else 120.
+
+    Raises:
+        UsageError: if a number is invalid, or the key for OpenAI is missing.
+        MissingExtra: if the extra `openai` is not installed.
     """
 
     def __init__(
@@ -38,22 +46,34 @@ class OpenAIEmbedder:
 
     @property
     def dimension(self) -> int:
-        """Asks the endpoint with one short text if no answer has come yet."""
+        """The dimension of the vectors. Without an answer so far, a request with one short text finds out."""
         return self._dimension or self.embed_documents(["dimension"]).shape[1]
 
     def embed_documents(self, texts: Sequence[str]) -> FloatArray:
+        """Embed texts of documents.
+
+        Args:
+            texts: the texts.
+
+        Returns:
+            Unit vectors, shape (len(texts), dimension).
+
+        Raises:
+            ModelError: if a request fails, or the answer is invalid.
+        """
         if not texts:
             return np.empty((0, self.dimension), dtype=np.float32)
         starts = range(0, len(texts), self._batch_texts)
         return np.concatenate([self._embed(texts[start : start + self._batch_texts]) for start in starts])
 
     def embed_queries(self, texts: Sequence[str]) -> FloatArray:
+        """Embed questions in the same way as documents."""
         return self.embed_documents(texts)
 
     def _embed(self, texts: Sequence[str]) -> FloatArray:
         import openai
 
-        # The endpoint refuses an empty text. Floats rather than base64, which not every compatible server speaks.
+        # Endpoints reject empty texts, and some do not support base64, so floats are requested.
         inputs = [text or " " for text in texts]
         try:
             answer = self._endpoint.ask(
@@ -63,22 +83,22 @@ class OpenAIEmbedder:
         except openai.OpenAIError as error:
             raise self._endpoint.failure(error) from error
         except UNREADABLE as error:
-            raise self._endpoint.nonsense(f"no list of embeddings ({type(error).__name__})") from error
+            raise self._endpoint.invalid_answer(f"no list of embeddings ({type(error).__name__})") from error
         return self._unit_rows(rows, len(texts))
 
     def _unit_rows(self, rows: Sequence[tuple[int, list[float]]], count: int) -> FloatArray:
-        """The rows, which come sorted by their index, at unit length."""
+        """Scale rows, sorted by index, to unit length. Raises ModelError for invalid rows."""
         if [index for index, _ in rows] != list(range(count)):
-            raise self._endpoint.nonsense(f"{len(rows)} embeddings for {count} texts")
+            raise self._endpoint.invalid_answer(f"{len(rows)} embeddings for {count} texts")
         try:
             vectors: FloatArray = np.array([vector for _, vector in rows], dtype=np.float32).reshape(count, -1)
         except (TypeError, ValueError, OverflowError) as error:
-            raise self._endpoint.nonsense("embeddings of different lengths, or of what are no numbers") from error
+            raise self._endpoint.invalid_answer("embeddings of different lengths, or not of numbers") from error
         self._dimension = self._dimension or vectors.shape[1]
         if vectors.shape[1] != self._dimension:
-            raise self._endpoint.nonsense(f"{vectors.shape[1]} dimensions instead of {self._dimension}")
+            raise self._endpoint.invalid_answer(f"{vectors.shape[1]} dimensions (expected {self._dimension})")
         norms = np.linalg.norm(vectors, axis=1, keepdims=True).astype(np.float32)
         if not np.all(np.isfinite(norms) & (norms > 0)):
-            raise self._endpoint.nonsense("an embedding without direction")
+            raise self._endpoint.invalid_answer("an embedding of length 0, or not finite")
         unit: FloatArray = vectors / norms
         return unit

@@ -1,7 +1,7 @@
-"""An OpenAI-compatible chat endpoint: `openai:MODEL`. OpenAI itself, vLLM, llama.cpp, Ollama, TGI ...
+"""Chat model `openai:MODEL`: an OpenAI-compatible chat endpoint, such as OpenAI, vLLM, llama.cpp, Ollama or TGI.
 
-Compatible endpoints differ in the options that they take. An option that an endpoint refuses by name is not sent again.
-`max_completion_tokens` is then sent for `max_tokens`. A JSON schema is replaced by "some JSON", and that by a request in words.
+Compatible endpoints differ in the options that they accept. An option that an endpoint rejects by name is not sent again:
+`max_tokens` is replaced by `max_completion_tokens`, a JSON schema by JSON mode, and JSON mode by a request in words.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ Schema: TypeAlias = Mapping[str, object]
 WINDOW = 32_768
 CONCURRENCY = 8
 _TOKENS, _TEMPERATURE, _SEED = Range(1, 10**9), Range(0, 10), Range(-(2**63), 2**63 - 1)
-# seconds before a broken stream is begun again, doubled each time
+# seconds before the first retry of a broken stream, doubled for each further one
 _PAUSE = 0.5
 
-# The options that are left out when an endpoint refuses them, and what is sent instead of one of them.
+# options that are left out if an endpoint rejects them, and their replacements
 _OPTIONAL = ("stream_options", "temperature", "seed", "max_tokens")
 _INSTEAD = {"max_tokens": "max_completion_tokens"}
 _JSON_FORMS = ("json_schema", "json_object", "words")
@@ -43,13 +43,13 @@ _JSON_FORMS = ("json_schema", "json_object", "words")
 
 @dataclass(frozen=True, slots=True)
 class _Accepted:
-    """What is known of the options that an endpoint takes."""
+    """The options that an endpoint accepts, as far as known."""
 
     refused: frozenset[str] = frozenset()
     json_form: str = _JSON_FORMS[0]
 
     def without(self, message: str, options: Options) -> _Accepted | None:
-        """Leave out the option that the error names, else the JSON format; None where neither can be."""
+        """Leave out the option that the error names, else fall back to the next JSON form. Return None if nothing is left."""
         for name in _OPTIONAL:
             if name in options and name in message:
                 return replace(self, refused=self.refused | {name})
@@ -59,13 +59,22 @@ class _Accepted:
 
 
 class OpenAIChat:
-    """A `ChatModel`. At most `concurrency` requests are under way at once.
+    """A `ChatModel` by an OpenAI-compatible endpoint.
 
-    `timeout` is in seconds without a byte (default: MERGEWISE_TIMEOUT, else 120), `retries` how often a request is tried again
-    (default: MERGEWISE_RETRIES, else 4).
+    Args:
+        model: name of the model at the endpoint.
+        base_url: address of the endpoint. Default: OPENAI_BASE_URL, else OpenAI's.
+        api_key: the key to send. Default: OPENAI_API_KEY.
+        window: window of the model in tokens. Default: MERGEWISE_WINDOW, else 32,768.
+        timeout: seconds without a byte before a request fails. Default: MERGEWISE_TIMEOUT, else 120.
+        retries: number of retries of a failed request. Default: MERGEWISE_RETRIES, else 4.
+        concurrency: maximum of concurrent requests.
+        temperature: temperature to send, or None to send none.
+        seed: seed to send, or None to send none.
 
-    `window` is what the model takes, in tokens (default: MERGEWISE_WINDOW, else 32,768). `base_url` and `api_key`
-    come before the environment. Temperature 0 asks for the same answer to the same question; with None, none is sent.
+    Raises:
+        UsageError: if a number is invalid, or the key for OpenAI is missing.
+        MissingExtra: if the extra `openai` is not installed.
     """
 
     def __init__(
@@ -104,7 +113,12 @@ class OpenAIChat:
         self._accepted, self._has_warned = _Accepted(), False
 
     def drawing(self, temperature: float | None, seed: int) -> OpenAIChat:
-        """The same model at another temperature (None: the same), by a seed; connections are shared."""
+        """Return the same model with a seed and another temperature. Both share connections.
+
+        Args:
+            temperature: the temperature, or None to keep the present one.
+            seed: the seed to send.
+        """
         drawn = copy(self)
         heat = self._sampling.get("temperature") if temperature is None else temperature
         drawn._sampling = {**({} if heat is None else {"temperature": heat}), "seed": seed}
@@ -112,11 +126,25 @@ class OpenAIChat:
 
     @property
     def identity(self) -> str:
+        """The model, endpoint and sampling options, as part of the keys of caches."""
         return json.dumps([self.spec, self.base_url, self._sampling], sort_keys=True)
 
     async def complete(
         self, messages: Sequence[Message], *, max_tokens: int = 1024, schema: Schema | None = None
     ) -> Reply:
+        """Answer messages.
+
+        Args:
+            messages: the conversation.
+            max_tokens: maximum of tokens of the answer.
+            schema: JSON schema of the answer. The answer is not validated.
+
+        Returns:
+            The reply, without thoughts and with keys masked.
+
+        Raises:
+            ModelError: if the request fails, or the answer is invalid.
+        """
         async with self._slots.here():
             response = await in_time(self.spec, self._create(messages, max_tokens, schema, stream=False))
         answer = _ChatAnswer()
@@ -125,14 +153,27 @@ class OpenAIChat:
             answer.add_bill(response.usage)
             answer.add(choice.message, choice.finish_reason, last=True)
         except UNREADABLE as error:
-            said = getattr(response, "error", None)
-            what = f"an error: {quoted_message(str(said))}" if said else "no chat completion"
-            raise self._endpoint.nonsense(f"{what} ({type(error).__name__})") from error
+            message = getattr(response, "error", None)
+            what = f"an error: {quoted_message(str(message))}" if message else "no chat completion"
+            raise self._endpoint.invalid_answer(f"{what} ({type(error).__name__})") from error
         answer.end()
         return self._reply(answer, messages)
 
     async def stream(self, messages: Sequence[Message], *, max_tokens: int = 1024) -> AsyncIterator[str | Reply]:
-        """A connection that is lost before the first piece is tried again; afterwards it is an error."""
+        """Answer messages piece by piece.
+
+        A lost connection is retried before the first piece. After it, it is an error.
+
+        Args:
+            messages: the conversation.
+            max_tokens: maximum of tokens of the answer.
+
+        Yields:
+            The pieces of the answer, then the whole reply.
+
+        Raises:
+            ModelError: if the request fails, or the answer is invalid.
+        """
         async with self._slots.here():
             for attempt in range(self._endpoint.retries + 1):
                 answer = _ChatAnswer()
@@ -142,17 +183,18 @@ class OpenAIChat:
                         if piece := answer.add_chunk(chunk):
                             yield piece
                 except UNREADABLE as error:
-                    raise self._endpoint.nonsense(f"no stream of a chat completion ({type(error).__name__})") from error
+                    reason = f"no stream of a chat completion ({type(error).__name__})"
+                    raise self._endpoint.invalid_answer(reason) from error
                 except ModelError:
                     raise
                 except Exception as error:
                     if not self._is_lost(error) or answer.text or attempt == self._endpoint.retries:
                         raise self._endpoint.failure(error) from error
-                    log.info("%s: the stream broke (%s); asking again", self.spec, type(error).__name__)
+                    log.info("stream of %s broke (%s), retrying", self.spec, type(error).__name__)
                     await asyncio.sleep(_PAUSE * 2**attempt)
                 else:
                     if not answer.reasons:
-                        raise self._endpoint.nonsense("a stream that ends in the middle")
+                        raise self._endpoint.invalid_answer("an unfinished stream")
                     if piece := answer.end():
                         yield piece
                     yield self._reply(answer, messages)
@@ -163,7 +205,7 @@ class OpenAIChat:
     async def _create(
         self, messages: Sequence[Message], max_tokens: int, schema: Schema | None, *, stream: bool
     ) -> Any:
-        """Ask, and ask again without the options that the endpoint refuses. Which ones it took is remembered."""
+        """Send a request, and send it again without options that the endpoint rejects. Remember the accepted options."""
         client, accepted, sdk = self._endpoint.client(), self._accepted, self._endpoint.sdk
         while True:
             wire: Any = [{"role": m.role, "content": m.text} for m in _with_schema(messages, schema, accepted)]
@@ -172,14 +214,14 @@ class OpenAIChat:
                 answer = await client.chat.completions.create(model=self._model, messages=wire, **options)
             except sdk.OpenAIError as error:
                 refused = isinstance(error, sdk.BadRequestError | sdk.UnprocessableEntityError)
-                # some servers fall over what they do not know: llama-cpp-python does
+                # some servers, such as llama-cpp-python, fail with an internal error on unknown options
                 refused |= isinstance(error, sdk.InternalServerError) and "response_format" in str(error)
                 less = accepted.without(str(error), options) if refused else None
                 if less is None:
                     raise self._endpoint.failure(error) from error
                 accepted = less
             except UNREADABLE as error:
-                raise self._endpoint.nonsense(f"what is no JSON ({type(error).__name__})") from error
+                raise self._endpoint.invalid_answer(f"invalid JSON ({type(error).__name__})") from error
             else:
                 self._accepted = accepted
                 return answer
@@ -193,54 +235,54 @@ class OpenAIChat:
         for name in accepted.refused & options.keys():
             value = options.pop(name)
             if name in _INSTEAD:
-                # older versions of the SDK do not know it
+                # older versions of the SDK lack this option
                 options["extra_body"] = {_INSTEAD[name]: value}
         return options
 
     def _reply(self, answer: _ChatAnswer, messages: Sequence[Message]) -> Reply:
-        """Return the reply of an answer that has ended. Warn once of counts that are not to be trusted."""
+        """Return the reply of a finished answer. Warn once of invalid token counts."""
         if answer.calls_tool and not answer.text:
-            raise self._endpoint.nonsense("a call of a tool, though it was offered none")
+            raise self._endpoint.invalid_answer("a tool call, although no tools were offered")
         if answer.is_billed_wrongly and not self._has_warned:
             self._has_warned = True
-            log.warning("%s sends numbers of tokens that cannot be: they are estimated instead", self.spec)
+            log.warning("invalid token counts from %s, using estimates", self.spec)
         return Reply(answer.text, answer.usage(messages), complete=not answer.reasons & _CUT)
 
     def _is_lost(self, error: Exception) -> bool:
-        """Whether a connection broke. While it streams, older versions of the SDK raise the errors of their HTTP library."""
+        """Check for a lost connection. During a stream, older versions of the SDK raise errors of their HTTP library."""
         return isinstance(error, self._endpoint.sdk.APIConnectionError) or type(error).__module__.startswith("http")
 
 
-# finish reasons of an answer that is not whole
+# finish reasons of an incomplete answer
 _CUT = frozenset({"length", "content_filter"})
 _NO_DELTA = SimpleNamespace(content="")
 MOST_TOKENS = 1_000_000_000
-"""Tokens of one call that an endpoint may bill; a larger count is none."""
+"""Maximum of tokens that an endpoint may bill for a call. Larger counts are invalid."""
 
 
 def _count(billed: object) -> int | None:
-    """A number of tokens, None for what is none: a negative, a fraction, a text, more than any call can take."""
+    """Return a token count, or None for an invalid one: negative, fractional, not a number, or too large."""
     is_number = isinstance(billed, int | float) and not isinstance(billed, bool)
     return int(billed) if is_number and 0 <= billed <= MOST_TOKENS and billed == int(billed) else None  # type: ignore[operator, call-overload]
 
 
 class _ChatAnswer:
-    """An answer as it grows: pieces of a stream, or one message. Each character is looked at a bounded number of times."""
+    """An answer in progress, from the pieces of a stream or from one message. Its cost is linear in the length of the answer."""
 
     def __init__(self) -> None:
         self.reasons: set[str] = set()
         self.calls_tool = False
         self.is_billed_wrongly = False
-        # what is shown, and what was written, thoughts among it
+        # the visible text, and all written text including thoughts
         self._shown: list[str] = []
         self._written: list[str] = []
-        # tokens read and written, None where the endpoint does not say or says what is no count
+        # tokens read and written, None if the endpoint sends no valid count
         self._billed: list[int | None] = [None, None]
         self._thoughts, self._masked = _Thoughts(), MaskedPieces()
 
     @property
     def text(self) -> str:
-        """What is shown: the text without thoughts and keys."""
+        """The visible text, without thoughts and keys."""
         return "".join(self._shown)
 
     def add_chunk(self, chunk: Any) -> str:
@@ -251,7 +293,7 @@ class _ChatAnswer:
         return ""
 
     def add_bill(self, bill: Any) -> None:
-        """A bill may come in any chunk, and more than once; the last one counts."""
+        """Record the token counts. They may come in any chunk, and several times: the last ones count."""
         for place, name in enumerate(("prompt_tokens", "completion_tokens")):
             billed = getattr(bill, name, None)
             count = _count(billed)
@@ -259,7 +301,7 @@ class _ChatAnswer:
             self._billed[place] = self._billed[place] if count is None else count
 
     def add(self, message: Any, reason: Any, *, last: bool = False) -> str:
-        """Add a message, or a piece of one: a text or a refusal, thoughts that stand apart, calls of tools."""
+        """Add a message or a piece of one, with its text or refusal, separate thoughts, and tool calls."""
         text = _clean(message.content or getattr(message, "refusal", None) or "")
         thoughts = getattr(message, "reasoning_content", None) or getattr(message, "reasoning", None)
         self._written += [_clean(thoughts) if isinstance(thoughts, str) else "", text]
@@ -268,11 +310,11 @@ class _ChatAnswer:
         return self._show(self._masked.add(self._thoughts.without(text, last=last or bool(self.reasons))))
 
     def end(self) -> str:
-        """Return what was held back."""
+        """Return the text that was held back."""
         return self._show(self._masked.add("", last=True))
 
     def usage(self, messages: Sequence[Message]) -> Usage:
-        """Return the usage. What is not billed is estimated by the vocabulary that ships with the package."""
+        """Return the usage. Missing counts are estimated by the vocabulary that ships with the package."""
         read, written = self._billed
         if read is not None and written is not None:
             return Usage(1, read, written)
@@ -286,19 +328,19 @@ class _ChatAnswer:
 
 
 THOUGHTS = ("<think>", "</think>")
-# characters before thoughts, mostly white space
+# maximum of characters before thoughts, mostly white space
 _BEFORE_THOUGHTS = 64
 
 
 class _Thoughts:
-    """Takes the thoughts before an answer out of a text that arrives in pieces: some endpoints leave them in it."""
+    """A filter that removes thoughts before an answer from a stream, because some endpoints leave them in the text."""
 
     def __init__(self) -> None:
         self._state: Literal["undecided", "thinking", "thought", "answering"] = "undecided"
         self._held = ""
 
     def without(self, piece: str, *, last: bool) -> str:
-        """What of the piece is shown, with what was held back before it."""
+        """Return the visible part of a piece, with the text held back before."""
         begins, ends = THOUGHTS
         if self._state == "answering":
             return piece
@@ -306,7 +348,7 @@ class _Thoughts:
         self._held = ""
         if self._state == "undecided":
             if not last and len(piece) < _BEFORE_THOUGHTS and begins.startswith(piece.strip()):
-                # this may be the beginning of thoughts
+                # the text may be the beginning of thoughts
                 self._held = piece
                 return ""
             if not piece.lstrip().startswith(begins):
@@ -325,7 +367,7 @@ class _Thoughts:
 
 
 def _clean(text: str) -> str:
-    """The text with halves of surrogate pairs replaced: JSON can hold them, but they can be neither stored nor printed."""
+    """Replace lone surrogates, which JSON can hold but which cannot be stored or printed."""
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
@@ -337,7 +379,7 @@ def _response_format(schema: Schema, form: str) -> Options:
 
 
 def _with_schema(messages: Sequence[Message], schema: Schema | None, accepted: _Accepted) -> list[Message]:
-    """The messages. Where the endpoint does not enforce the schema, a message before them describes it in words."""
+    """Return the messages, preceded by a description of the schema if the endpoint does not enforce it."""
     if schema is None or accepted.json_form == "json_schema":
         return list(messages)
     wanted = f"Answer with one JSON value of this schema and nothing else:\n{json.dumps(schema)}"

@@ -1,11 +1,11 @@
-"""Scorer `openai:MODEL`: prompt log-probabilities of a completions endpoint, as the NLL of sources given anchors.
+"""Scorer `openai:MODEL`: the NLL of sources given anchors, from prompt log-probabilities of a completions endpoint.
 
-There are two forms of the request: `echo` with `logprobs` (OpenAI's old completions, vLLM, llama-cpp-python, lm-eval's
-servers), and `prompt_logprobs` (vLLM). The first form that brings log-probabilities of the prompt's tokens is used from then
-on. llama.cpp's server gives those of the generated token alone, and chat endpoints give none: both are refused, with a hint.
+A request has one of two forms: `echo` with `logprobs` (OpenAI's old completions, vLLM, llama-cpp-python, lm-eval's servers), or
+`prompt_logprobs` (vLLM). The first form that returns log-probabilities of the prompt's tokens is used from then on. llama.cpp's
+server returns them only for the generated token, and chat endpoints do not return any: both raise an error with a hint.
 
-Address and key come from OPENAI_BASE_URL and OPENAI_API_KEY. A prompt is an anchor and behind it a source, and the pairs of
-one source are sent together. The endpoint may cache the anchors (vLLM: prefix caching).
+Address and key come from OPENAI_BASE_URL and OPENAI_API_KEY. A prompt is an anchor followed by a source. The pairs of a source
+are sent together. The endpoint may cache the anchors (vLLM: prefix caching).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from mergewise.protocols import FloatArray
 BATCH_PROMPTS = 16
 SEPARATOR = "\n\n"
 
-# One token has to be generated: not every endpoint takes none.
+# Generate one token, because some endpoints reject a limit of 0.
 _FORMS: Mapping[str, Mapping[str, Any]] = {
     "echo": {"echo": True, "logprobs": 1, "max_tokens": 1},
     "prompt_logprobs": {"extra_body": {"prompt_logprobs": 0}, "max_tokens": 1},
@@ -32,9 +32,13 @@ _FORMS: Mapping[str, Mapping[str, Any]] = {
 
 
 class OpenAIScorer:
-    """An `NLLScorer`. Each pair is asked for once; `requests` counts what was sent.
+    """An `NLLScorer` by a completions endpoint. Each pair is requested once. `requests` counts the requests.
 
-    `timeout` and `retries` are those of `OpenAIEmbedder`.
+    Args:
+        model: name of the model at the endpoint.
+        batch_prompts: prompts per request.
+        retries: number of retries of a failed request. Default: MERGEWISE_RETRIES, else 4.
+        timeout: seconds without a byte before a request fails. Default: MERGEWISE_TIMEOUT, else 120.
     """
 
     def __init__(
@@ -54,10 +58,21 @@ class OpenAIScorer:
         self._memory = PairMemory(self._scores, batch_prompts)
 
     def nll(self, sources: Sequence[str], anchors: Sequence[str]) -> FloatArray:
-        """Nats a token, shape (len(sources), len(anchors)); 0 for an empty source."""
+        """Score each source given each anchor.
+
+        Args:
+            sources: the texts to score.
+            anchors: the texts before them.
+
+        Returns:
+            The mean NLL per token in nats, shape (len(sources), len(anchors)). It is 0 for an empty source.
+
+        Raises:
+            ModelError: if a request fails, or the endpoint returns no log-probabilities of the prompt.
+        """
         table = np.zeros((len(sources), len(anchors)), np.float32)
-        spoken = [number for number, source in enumerate(sources) if source.strip()]
-        table[spoken] = self._memory.table([sources[number] for number in spoken], anchors)
+        nonempty = [number for number, source in enumerate(sources) if source.strip()]
+        table[nonempty] = self._memory.table([sources[number] for number in nonempty], anchors)
         return table
 
     def _scores(self, pairs: Sequence[Pair]) -> list[float]:
@@ -74,18 +89,18 @@ class OpenAIScorer:
             except openai.OpenAIError as error:
                 raise self._endpoint.failure(error) from error
             except UNREADABLE as error:
-                raise self._endpoint.nonsense(f"no completions ({type(error).__name__})") from error
+                raise self._endpoint.invalid_answer(f"no completions ({type(error).__name__})") from error
             tokens = [_prompt_tokens(c, form, p) for c, p in zip(answer, prompts, strict=True)]
             if all(tokens):
                 self._form = form
                 return [_mean_nll(row, source) for row, (source, _) in zip(tokens, pairs, strict=True)]
         raise ModelError(
-            f"{self.spec} gives no log-probabilities of its prompt",
-            "vLLM and llama-cpp-python do; else score with --scorer lm, or with --scorer hf:PATH on this machine",
+            f"no log-probabilities of the prompt from {self.spec}",
+            "use an endpoint such as vLLM or llama-cpp-python, or --scorer lm, or --scorer hf:PATH on this machine",
         )
 
     def _ask(self, prompts: Sequence[str], form: str) -> list[Any]:
-        """A choice for each prompt, in their order."""
+        """Return a choice for each prompt, in order."""
         self.requests += 1
         options: Any = {"temperature": 0.0, **_FORMS[form]}
         answer = self._endpoint.ask(
@@ -93,12 +108,12 @@ class OpenAIScorer:
         )
         choices = sorted(getattr(answer, "choices", None) or (), key=lambda choice: choice.index)
         if [choice.index for choice in choices] != list(range(len(prompts))):
-            raise self._endpoint.nonsense(f"{len(choices)} choices for {len(prompts)} prompts")
+            raise self._endpoint.invalid_answer(f"{len(choices)} choices for {len(prompts)} prompts")
         return choices
 
 
 def _prompt_tokens(choice: Any, form: str, prompt: str) -> list[tuple[str, float]]:
-    """The prompt's tokens and their log-probabilities, without the first token, which has none; empty where none came."""
+    """Return the prompt's tokens and log-probabilities, or an empty list without any. The first token has none."""
     try:
         return _echo_tokens(choice, prompt) if form == "echo" else _vllm_tokens(choice)
     except (AttributeError, KeyError, TypeError, ValueError, StopIteration):
@@ -110,19 +125,19 @@ def _echo_tokens(choice: Any, prompt: str) -> list[tuple[str, float]]:
     offsets = given.text_offset or [0, *accumulate(map(len, given.tokens[:-1]))]
     rows = [row for row in zip(given.tokens, given.token_logprobs, offsets, strict=True) if row[2] < len(prompt)]
     if 2 * sum(len(text) for text, _, _ in rows) < len(prompt):
-        # not the prompt, but what was generated: llama.cpp's server does that
+        # llama.cpp's server returns the generated text instead of the prompt
         return []
     return [(text, float(value)) for text, value, _ in rows if value is not None]
 
 
 def _vllm_tokens(choice: Any) -> list[tuple[str, float]]:
-    """For each position vLLM gives a mapping from token ids to their log-probabilities; the prompt's token comes first."""
+    """Read vLLM's form: a mapping from token ids to log-probabilities for each position, with the prompt's token first."""
     entries = [next(iter(position.values())) for position in choice.prompt_logprobs if position]
     return [(str(entry["decoded_token"] or ""), float(entry["logprob"])) for entry in entries]
 
 
 def _mean_nll(tokens: Sequence[tuple[str, float]], source: str) -> float:
-    """The mean over the source's tokens: the last tokens of the prompt, as many as it takes to cover the source's characters."""
+    """Return the mean NLL of the source's tokens: the last tokens of the prompt that cover the source's characters."""
     left, total, count = len(source), 0.0, 0
     for text, value in reversed(tokens):
         if left <= 0:

@@ -1,4 +1,4 @@
-"""The models at hand, in one record that is passed whole: from an index to strategies, modes and the builders of views."""
+"""The record of models that an index passes to strategies, modes and the builders of views."""
 
 from __future__ import annotations
 
@@ -24,10 +24,19 @@ from mergewise.types import SHIPPED, Prompts
 
 @dataclass(frozen=True, slots=True)
 class Models:
-    """A model is None where the user named none. `stored_tokens`: whether `count_tokens` made the counts in the index.
+    """The models of an index. A model is None if the user did not choose one.
 
-    `predictor` judges the utility of texts for one question; where it is None, strategies go by the scores of the search.
-    `prompts` are what chat models are told. `weights` are a user's own of weave's features, in place of those that ship.
+    Attributes:
+        count_tokens: the token counter of budgets.
+        embedder: the embedder.
+        chat: the chat model.
+        reranker: the reranker.
+        scorer: the scorer of sources given anchors.
+        causal: the causal model.
+        predictor: the utility predictor of one question. If it is None, strategies use the scores of the search.
+        stored_tokens: whether the counts in the index come from `count_tokens`.
+        prompts: the prompts of chat models.
+        weights: the user's weights of weave's features, or None for the default weights.
     """
 
     count_tokens: TokenCounter
@@ -42,7 +51,7 @@ class Models:
     weights: Mapping[str, float] | None = None
 
     def for_question(self) -> Models:
-        """The same for the length of one question: no text is scored twice, and there is a predictor."""
+        """Return a copy for one question, with a reranker that scores each text once, and with a predictor."""
         return replace(
             self,
             reranker=None if self.reranker is None else RememberingReranker(self.reranker),
@@ -51,11 +60,11 @@ class Models:
 
     @property
     def utilities(self) -> UtilityPredictor:
-        """The predictor, or the one that the other models make."""
+        """The predictor, or else one made from the other models."""
         return self.predictor or utilities_of(self.reranker, self.embedder)
 
 
 def embed_groups(embedder: Embedder, groups: Sequence[Sequence[str]]) -> list[FloatArray]:
-    """The vectors of each group of texts, out of one call."""
+    """Embed groups of texts in one call, and return the vectors of each group."""
     vectors = embedder.embed_documents([text for texts in groups for text in texts])
     return [vectors[first:end] for first, end in pairwise(accumulate(map(len, groups), initial=0))]

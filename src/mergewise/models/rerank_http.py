@@ -1,13 +1,13 @@
-"""A rerank endpoint over HTTP: `http:URL`, as Cohere, Jina, vLLM and text-embeddings-inference (TEI) serve one.
+"""Reranker `http:URL`: a rerank endpoint of Cohere, Jina, vLLM or text-embeddings-inference (TEI).
 
-`http:https://host/v1/rerank#MODEL` names the model too, for endpoints that have several. The key, where one is wanted,
-comes from RERANK_API_KEY. The request has the shape that Cohere, Jina and vLLM share. An endpoint that refuses it with
-400 or 422 is asked again in TEI's shape, and from then on in the shape that it accepted. After a lost connection, 408, 429 or
-5xx a request is tried again, after growing pauses or after those that the server asks for; one that asks for more than half a
-minute is not waited for.
-
-Some endpoints give shares of 1, others logits, and none says which. The first request of a reranker is one of our own, a text
-that answers its question and texts that have nothing to do with it: logits of these do not all lie in [0, 1].
+- Model: `http:https://host/v1/rerank#MODEL` also names the model, for endpoints with several.
+- Key: from RERANK_API_KEY, if the endpoint needs one.
+- Shape: requests have the shape shared by Cohere, Jina and vLLM. If the endpoint rejects it with 400 or 422, the request is sent
+  again in TEI's shape. The accepted shape is used from then on.
+- Retries: after a lost connection, 408, 429 or 5xx, with growing pauses or the pause that the server asks for. A pause longer
+  than half a minute is an error.
+- Scale: some endpoints return scores in [0, 1], others logits, without saying which. So the first request is a probe with a text
+  that answers its question and unrelated texts: logits of these do not all lie in [0, 1].
 """
 
 from __future__ import annotations
@@ -51,10 +51,20 @@ _AGAIN = {408, 429, 500, 502, 503, 504}
 
 
 class HTTPReranker:
-    """A `Reranker`. Safe to use from several threads.
+    """A `Reranker` by a rerank endpoint. Thread-safe.
 
-    `timeout` is in seconds without a byte (default: MERGEWISE_TIMEOUT, else 60), `retries` how often a request is tried again
-    (default: MERGEWISE_RETRIES, else 4).
+    Args:
+        url: address of the endpoint, with `#MODEL` for endpoints with several models.
+        key: the key to send. Default: RERANK_API_KEY.
+        batch_texts: texts per request.
+        retries: number of retries of a failed request. Default: MERGEWISE_RETRIES, else 4.
+        timeout: seconds without a byte before a request fails. Default: MERGEWISE_TIMEOUT, else 60.
+        pause: seconds before the first retry. Each further pause is twice as long.
+        scale: scale of the scores, "shares" or "logits". By default a probe finds out.
+
+    Raises:
+        UsageError: if the URL or a number is invalid.
+        MissingExtra: if the extra `rerank` is not installed.
     """
 
     def __init__(
@@ -71,11 +81,12 @@ class HTTPReranker:
         self.spec = f"http:{url}"
         self._url, _, self._model = (f"http:{url}" if url.startswith("//") else url).partition("#")
         if not self._url.startswith(("http://", "https://")):
-            raise UsageError(f"{url!r} is not an address", "write --reranker http:https://host/v1/rerank")
+            raise UsageError(f"invalid address of a reranker: {url!r}", "write --reranker http:https://host/v1/rerank")
         self._batch_texts = whole("the number of texts in a request is", batch_texts, _BATCH)
         self._retries = retries_of(retries, RETRIES)
         self._pause = number("the pause is", pause, float, Range(0, _LONGEST_PAUSE))
-        self._texts_shape = False  # TEI's
+        # TEI's shape
+        self._texts_shape = False
         self._scale = scale
         key = key or os.environ.get("RERANK_API_KEY")
         self._headers = {"Authorization": f"Bearer {key}"} if key else {}
@@ -86,6 +97,18 @@ class HTTPReranker:
         self._clients: PerLoop[httpx2.AsyncClient] = PerLoop(self._client)
 
     def score(self, question: str, texts: Sequence[str]) -> FloatArray:
+        """Score texts by how well they answer a question.
+
+        Args:
+            question: the question.
+            texts: the texts.
+
+        Returns:
+            Scores in [0, 1], shape (len(texts),). Higher is better.
+
+        Raises:
+            ModelError: if a request fails, or the answer is invalid.
+        """
         if not texts:
             return unit_interval([], "shares")
         if self._scale is None:
@@ -96,6 +119,7 @@ class HTTPReranker:
         return unit_interval(scores, self._scale)
 
     def close(self) -> None:
+        """Close the connections."""
         run(self.aclose())
 
     async def aclose(self) -> None:
@@ -118,14 +142,14 @@ class HTTPReranker:
         if answer.status_code in (400, 422) and not self._texts_shape:
             self._texts_shape = True
             retried = await self._post(self._body(question, texts))
-            # it takes neither shape; the error for the first one is reported
+            # the endpoint rejects both shapes, so report the error of the first
             if retried.status_code >= 400:
                 self._texts_shape = False
             else:
                 answer = retried
         if answer.status_code >= 300:
             raise ModelError(
-                f"{self.spec} answered {answer.status_code}: {quoted_message(answer.text)}", self._hint(answer)
+                f"status {answer.status_code} from {self.spec}: {quoted_message(answer.text)}", self._hint(answer)
             )
         return self._scores(answer, len(texts))
 
@@ -145,52 +169,53 @@ class HTTPReranker:
             except httpx2.RequestError as error:
                 if last:
                     reason = quoted_message(str(error)) or type(error).__name__
-                    raise ModelError(f"{self.spec} failed: {reason}", f"is {self._url} up?") from error
-                log.info("the rerank endpoint was not reached (%s); asking again", type(error).__name__)
+                    raise ModelError(f"{self.spec} failed: {reason}", f"check that {self._url} is running") from error
+                log.info("rerank endpoint not reached (%s), retrying", type(error).__name__)
                 await asyncio.sleep(min(self._pause * 2**attempt, _LONGEST_PAUSE))
                 continue
             pause = self._wait(answer, attempt)
             if last or answer.status_code not in _AGAIN or pause > _LONGEST_PAUSE:
                 return answer
-            log.info("the rerank endpoint answered %d; asking again", answer.status_code)
+            log.info("rerank endpoint returned status %d, retrying", answer.status_code)
             await asyncio.sleep(pause)
         raise AssertionError("the loop returns")
 
     def _wait(self, answer: httpx2.Response, attempt: int) -> float:
-        """Seconds to wait: as many as the endpoint asks for, else growing ones."""
+        """Return the seconds to wait: the endpoint's Retry-After, else a pause that doubles with each attempt."""
         try:
             asked = float(answer.headers.get("Retry-After", ""))
-        except ValueError:  # absent, or a date
+        # the header is missing, or holds a date
+        except ValueError:
             asked = math.nan
         return min(self._pause * 2**attempt, _LONGEST_PAUSE) if math.isnan(asked) else max(asked, 0.0)
 
     def _scores(self, answer: httpx2.Response, count: int) -> list[float]:
-        """One score a text, whichever of the shapes they came in."""
+        """Read one score per text, from an answer of either shape."""
         try:
             body: Any = answer.json()
             rows = body["results"] if isinstance(body, dict) else body
             scores = {int(row["index"]): float(row.get("relevance_score", row.get("score"))) for row in rows}
         except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError) as error:
-            raise self._nonsense(f"no list of scores ({type(error).__name__})") from error
+            raise self._invalid_answer(f"no list of scores ({type(error).__name__})") from error
         if sorted(scores) != list(range(count)):
-            raise self._nonsense(f"{len(scores)} scores for {count} texts")
+            raise self._invalid_answer(f"{len(scores)} scores for {count} texts")
         return [scores[i] for i in range(count)]
 
-    def _nonsense(self, what: str) -> ModelError:
-        return ModelError(f"{self.spec} answered with {what}", f"check that {self._url} is a rerank endpoint")
+    def _invalid_answer(self, what: str) -> ModelError:
+        return ModelError(f"invalid answer from {self.spec}: {what}", f"check that {self._url} is a rerank endpoint")
 
     def _hint(self, answer: httpx2.Response) -> str:
         if answer.status_code < 400:
             elsewhere = quoted_message(answer.headers.get("Location", "another address"))
-            return f"it leads to {elsewhere}, which is not followed: name that one if it is the endpoint"
+            return f"redirects are not followed: use {elsewhere} if that is the endpoint"
         if answer.status_code in (401, 403):
             return "check RERANK_API_KEY"
         if answer.status_code == 404:
             return "check the path: /rerank, /v1/rerank or /v2/rerank, and the model after '#'"
         if (pause := self._wait(answer, 0)) > _LONGEST_PAUSE:
-            return f"the endpoint asks for a pause of {pause:.0f} seconds, which is not waited for"
+            return f"retry after {pause:.0f} seconds, as the endpoint asks"
         if answer.status_code == 429:
-            return "the endpoint asks for a pause: wait, or raise the quota"
+            return "wait, or raise the quota: the endpoint asks for a pause"
         return f"check that {self._url} is a rerank endpoint"
 
 

@@ -1,7 +1,7 @@
-"""What rerankers and scorers share: scores in [0, 1], and a memory so that no pair of texts is scored twice.
+"""The common part of rerankers and scorers: scores in [0, 1], and a cache of scored pairs.
 
-Whether a model's scores are logits is a property of the model. It is settled once, and never by the scores of one call: a call
-whose logits happened to lie in [0, 1] would be measured by another scale than the next one.
+The scale of scores is a property of the model. It is determined once, not per call: otherwise a call whose logits all lie in
+[0, 1] would be read on another scale than the next call.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from mergewise.errors import ModelError
 from mergewise.protocols import FloatArray, LogitReranker, Reranker
 
 Scale: TypeAlias = Literal["shares", "logits"]
-"""What a model's scores are: shares of 1, or any numbers, of which the logistic function makes shares in the same order."""
+"""The scale of a model's scores: shares in [0, 1], or logits, which the logistic function maps to shares."""
 
 Pair: TypeAlias = tuple[str, str]
 
@@ -29,19 +29,19 @@ _LEAST = 1e-7
 
 
 def scale_of(scores: Sequence[float]) -> Scale:
-    """What these scores are, if they are of texts that fit and texts that do not."""
+    """Guess the scale of scores, given scores of both fitting and unrelated texts."""
     return "shares" if all(-_ROUNDING <= score <= 1 + _ROUNDING for score in scores) else "logits"
 
 
 def unit_interval(scores: Sequence[float], scale: Scale) -> FloatArray:
-    """The scores in [0, 1]. Raises ModelError for what is no number, and for a share below 0 or above 1."""
+    """Map scores to [0, 1]. Raises ModelError for a score that is not finite, and for a share outside [0, 1]."""
     raw = _finite(np.asarray(scores, np.float64))
     if scale == "logits":
         return logistic(raw).astype(np.float32)
     if scale_of(raw.tolist()) != "shares":
         raise ModelError(
-            "the reranker gave a score outside of [0, 1] after scores that all lay in it",
-            "let it give one kind of scores: always normalised, or never",
+            "score of the reranker outside [0, 1], unlike its first scores",
+            "configure it to always normalise its scores, or never",
         )
     return np.asarray(np.clip(raw, 0, 1), np.float32)
 
@@ -55,27 +55,27 @@ def logit(shares: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
 
 
 def logits_of(reranker: Reranker, question: str, texts: Sequence[str]) -> FloatArray:
-    """The reranker's logits, or those of its shares, shape (texts,). Raises ModelError for what is no number."""
+    """Return the reranker's logits, or the logits of its shares, shape (texts,). Raises ModelError for non-finite scores."""
     if isinstance(reranker, LogitReranker):
         return _finite(reranker.logits(question, texts))
     return shares_to_logits(reranker.score(question, texts))
 
 
 def shares_to_logits(shares: FloatArray) -> FloatArray:
-    """log(p / (1 - p)); a share of 0 or 1, which has no logit, counts as one near to it."""
+    """Return log(p / (1 - p)). Shares of 0 and 1 are clipped, because their logits are infinite."""
     return logit(np.clip(_finite(shares).astype(np.float64), _LEAST, 1 - _LEAST)).astype(np.float32)
 
 
 def _finite(scores: npt.NDArray[Any]) -> npt.NDArray[Any]:
     if not np.all(np.isfinite(scores)):
-        raise ModelError("the reranker gave a score that is no number", "try another model")
+        raise ModelError("score of the reranker not finite", "try another model")
     return scores
 
 
 class PairMemory:
-    """Scores of pairs of texts. `score` is asked for each pair once, in batches, by one thread at a time.
+    """A cache of scores of pairs of texts. `score` is called once for each pair, in batches, by one thread at a time.
 
-    What was worked out first is forgotten first, where there are more than `REMEMBERED_PAIRS`.
+    Beyond `REMEMBERED_PAIRS` the oldest scores are dropped.
     """
 
     def __init__(self, score: Callable[[Sequence[Pair]], Sequence[float]], batch: int = REMEMBERED_PAIRS) -> None:
@@ -98,30 +98,30 @@ class PairMemory:
         return [scores[pair] for pair in pairs]
 
     def table(self, sources: Sequence[str], anchors: Sequence[str]) -> FloatArray:
-        """The scores of all pairs, shape (len(sources), len(anchors))."""
+        """Return the scores of all pairs, shape (len(sources), len(anchors))."""
         scores = self.scores([(source, anchor) for source in sources for anchor in anchors])
         return np.array(scores, np.float32).reshape(len(sources), len(anchors))
 
 
 class RememberingReranker:
-    """A `Reranker` that asks `reranker` for each pair of question and text once. Made anew for each question."""
+    """A `Reranker` that scores each pair of question and text once. Make a new one for each question."""
 
     def __init__(self, reranker: Reranker) -> None:
         self.reranker = reranker
         self.spec = reranker.spec
-        self._asked_for_logits = isinstance(reranker, LogitReranker)
+        self._has_logits = isinstance(reranker, LogitReranker)
         self._memory = PairMemory(self._scores)
 
     def score(self, question: str, texts: Sequence[str]) -> FloatArray:
         scores: FloatArray = self._memory.table([question], texts)[0]
-        return unit_interval(scores.tolist(), "logits") if self._asked_for_logits else scores
+        return unit_interval(scores.tolist(), "logits") if self._has_logits else scores
 
     def logits(self, question: str, texts: Sequence[str]) -> FloatArray:
         scores: FloatArray = self._memory.table([question], texts)[0]
-        return scores if self._asked_for_logits else shares_to_logits(scores)
+        return scores if self._has_logits else shares_to_logits(scores)
 
     def _scores(self, pairs: Sequence[Pair]) -> list[float]:
-        """Of pairs of one question: logits where the reranker tells them, else shares."""
+        """Score pairs of one question, as logits if the reranker has them, else as shares."""
         question, texts = pairs[0][0], [text for _, text in pairs]
         if isinstance(self.reranker, LogitReranker):
             return [float(logit) for logit in logits_of(self.reranker, question, texts)]

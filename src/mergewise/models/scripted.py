@@ -3,8 +3,8 @@
     with ChatServer(["first answer", Turn(status=429), "second answer"]) as server:
         chat = OpenAIChat("any", base_url=server.base_url)
 
-A script is a list of answers used in turn, of which the last repeats, or a function from the messages to an answer.
-An answer is a text, or a `Turn`: an answer that is slow, refuses, breaks off or is nonsense. What was asked is recorded.
+A script is a list of answers used in turn, the last one repeatedly, or a function from the messages to an answer. An answer is a
+text, or a `Turn` that is slow, fails, breaks off or is invalid. All requests are recorded.
 """
 
 from __future__ import annotations
@@ -29,11 +29,17 @@ Fault = Literal["none", "disconnect", "truncate", "nonsense"]
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One answer. A `status` other than 200 answers with an error; `headers` may hold Retry-After.
+    """One answer of a script.
 
-    `fault`: "disconnect" closes the connection without an answer, "truncate" after half of it, and "nonsense" answers with
-    200 and something that is no completion. `pause` is in seconds before the answer, `pause_per_token` in seconds for each of
-    its tokens. The answer waits until `together` calls have been under way at once, five seconds at most.
+    Attributes:
+        text: the text of the answer.
+        status: the HTTP status. Any status except 200 is an error.
+        headers: headers of the answer, such as Retry-After.
+        fault: "disconnect" closes the connection without an answer, "truncate" closes it after half of the answer, and "nonsense"
+            sends status 200 and an invalid completion.
+        pause: seconds before the answer.
+        pause_per_token: seconds for each token of the answer.
+        together: number of concurrent calls that the answer waits for, up to five seconds.
     """
 
     text: str = ""
@@ -47,7 +53,7 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class ChatRequest:
-    """A request, as it came. `options` is everything else of its body."""
+    """A recorded request. `options` holds the rest of its body."""
 
     messages: tuple[Message, ...]
     max_tokens: int
@@ -67,7 +73,7 @@ Script: TypeAlias = Sequence[str | Turn] | Callable[[Sequence[Message]], str | T
 
 
 class Transcript:
-    """Hands out the turns of a script, and keeps what was asked, in the order in which it came."""
+    """The progress of a script: its next turns, and the recorded requests in order of arrival."""
 
     def __init__(self, script: Script) -> None:
         self.asked: list[ChatRequest] = []
@@ -78,7 +84,7 @@ class Transcript:
 
     @contextmanager
     def turn(self, asked: ChatRequest) -> Iterator[Turn]:
-        """The answer. The request is under way until the block ends."""
+        """Record a request and provide its turn. The request is in progress until the block ends."""
         with self._lock:
             turn = self._next(asked.messages)
             self.asked.append(asked)
@@ -91,7 +97,7 @@ class Transcript:
                 self._under_way -= 1
 
     def waits(self, turn: Turn, since: float) -> bool:
-        """Whether the answer to a request that came at `since` still waits for other calls."""
+        """Check whether the answer to a request that arrived at `since` still waits for other calls."""
         return self.most_at_once < turn.together and time.monotonic() < since + COMPANY_SECONDS
 
     def _next(self, messages: Sequence[Message]) -> Turn:
@@ -101,7 +107,15 @@ class Transcript:
 
 
 class ScriptedChat:
-    """A `ChatModel` in the process. Calls are billed by the vocabulary that ships with the package."""
+    """A `ChatModel` in the process that follows a script. `asked` lists the recorded requests.
+
+    Usage is counted by the vocabulary that ships with the package.
+
+    Args:
+        script: answers used in turn, the last one repeatedly, or a function from the messages to an answer.
+        window: window of the model in tokens.
+        spec: name of the model.
+    """
 
     def __init__(self, script: Script, *, window: int = 8192, spec: str = "scripted") -> None:
         self.spec = self.identity = spec
@@ -112,9 +126,11 @@ class ScriptedChat:
     async def complete(
         self, messages: Sequence[Message], *, max_tokens: int = 1024, schema: Mapping[str, object] | None = None
     ) -> Reply:
+        """Return the next answer of the script. Raises ModelError if its turn fails."""
         return await self._answer(messages, max_tokens, schema, streamed=False)
 
     async def stream(self, messages: Sequence[Message], *, max_tokens: int = 1024) -> AsyncIterator[str | Reply]:
+        """Yield the next answer of the script in pieces, then the whole reply. Raises ModelError if its turn fails."""
         reply = await self._answer(messages, max_tokens, None, streamed=True)
         for piece in pieces(reply.text):
             yield piece
@@ -130,12 +146,12 @@ class ScriptedChat:
                 await asyncio.sleep(0.002)
             await asyncio.sleep(turn.pause + turn.pause_per_token * count_tokens([text])[0])
         if turn.status != 200 or turn.fault != "none":
-            raise ModelError(f"{self.spec} failed, as its script says", "look at the script")
+            raise ModelError(f"{self.spec} failed as scripted", "check the script")
         return Reply(text, usage_of(messages, text), complete)
 
 
 class LoopbackServer(ThreadingHTTPServer):
-    """An HTTP server on a free port of loopback, in a thread of its own. A context manager."""
+    """An HTTP server on a free port of loopback, in a separate thread. A context manager."""
 
     daemon_threads = True
 
@@ -154,9 +170,18 @@ class LoopbackServer(ThreadingHTTPServer):
 
 
 class ChatServer(LoopbackServer):
-    """A script served by an OpenAI-compatible endpoint on loopback; a context manager. `base_url` ends in /v1.
+    """An OpenAI-compatible chat endpoint on loopback that follows a script. A context manager.
 
-    `refuses` are options that get a 400 which names them, as real endpoints do, or a `refusal` of another status.
+    Attributes:
+        base_url: address of the endpoint, ending in /v1.
+        asked: requests that reached the script, including those with a failing turn, but not those with a refused option.
+        requests: number of all requests, including refused ones.
+        lost: number of clients that disconnected before their answer was written.
+
+    Args:
+        script: answers used in turn, the last one repeatedly, or a function from the messages to an answer.
+        refuses: options that are refused with an error that names them.
+        refusal: HTTP status of such a refusal.
     """
 
     block_on_close = False
@@ -164,30 +189,27 @@ class ChatServer(LoopbackServer):
     def __init__(self, script: Script, *, refuses: Sequence[str] = (), refusal: int = 400) -> None:
         super().__init__(_Handler)
         self.transcript = Transcript(script)
-        # the requests that reached the script: those whose turn fails too, those with a refused option not
         self.asked = self.transcript.asked
         self.refuses = tuple(refuses)
         self.refusal = refusal
-        # those that were refused, and those for which the script had an error, are counted too
         self.requests = 0
-        # clients that went away before their answer was written
         self.lost = 0
         self.base_url = f"http://127.0.0.1:{self.server_port}/v1"
 
     @property
     def most_at_once(self) -> int:
-        """The largest number of requests that were under way at the same time."""
+        """The largest number of concurrent requests so far."""
         return self.transcript.most_at_once
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Count the clients that hang up; they are part of the script."""
+        """Count the clients that disconnect."""
         self.lost += 1
 
 
 class _Handler(BaseHTTPRequestHandler):
     server: ChatServer
     protocol_version = "HTTP/1.1"
-    # a connection that is kept open without a request
+    # seconds that an idle connection stays open
     timeout = 10
 
     def do_POST(self) -> None:
@@ -196,7 +218,7 @@ class _Handler(BaseHTTPRequestHandler):
         if self.path == "/v1/chat/completions":
             self._chat(body)
         else:
-            self._send_error(404, f"no {self.path} here", {})
+            self._send_error(404, f"unknown path: {self.path}", {})
 
     def _chat(self, body: dict[str, Any]) -> None:
         form = body.get("response_format") or {}
@@ -219,7 +241,7 @@ class _Handler(BaseHTTPRequestHandler):
                 self._stream(turn, text)
             elif not fails:
                 time.sleep(turn.pause_per_token * count_tokens([text])[0])
-        # from here on nothing takes time, so that `most_at_once` does not count a client's next request with this one
+        # The rest must be quick, so that `most_at_once` does not count a client's next request together with this one.
         if fails:
             self._fail(turn)
         elif streamed and turn.fault != "truncate":
@@ -233,7 +255,7 @@ class _Handler(BaseHTTPRequestHandler):
         elif turn.fault == "nonsense":
             self._send(200, b"<html>" + turn.text.encode() + b"</html>", {"Content-Type": "text/html"})
         else:
-            self._send_error(turn.status, "as the script says", turn.headers)
+            self._send_error(turn.status, "failed as scripted", turn.headers)
 
     def _complete(self, turn: Turn, asked: ChatRequest, text: str, complete: bool) -> None:
         choice = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": _reason(complete)}
@@ -285,13 +307,13 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def pieces(text: str) -> Iterator[str]:
-    """The text token by token, as a model streams it."""
+    """Split a text into tokens, as a model streams it."""
     starts = [0, *(int(start) for start, _ in token_offsets(text)[1:]), len(text)]
     return (text[start:end] for start, end in pairwise(starts) if start < end)
 
 
 def shorten(text: str, max_tokens: int) -> tuple[str, bool]:
-    """The text within the limit, and whether that is all of it."""
+    """Return the text up to the limit of tokens, and whether it is complete."""
     shown = list(pieces(text))
     return "".join(shown[:max_tokens]), len(shown) <= max_tokens
 

@@ -2,7 +2,7 @@
 
     model = ScriptedCausal("ab.", lambda text: {"b": 3.0} if text.endswith("a") else {})
 
-The rule gives weights to the characters that may come next; those that it leaves out have the weight 1.
+The rule returns weights of the next characters. Characters that it leaves out have the weight 1.
 """
 
 from __future__ import annotations
@@ -19,14 +19,26 @@ from mergewise.types import Message
 
 @dataclass(frozen=True, slots=True)
 class ScriptedState:
-    """A `CausalState`: the texts, and the log-probabilities that the rule gives to what comes next."""
+    """A `CausalState`: the texts, and the log-probabilities of the next characters."""
 
     texts: list[str]
     log_probs: FloatArray
 
 
 class ScriptedCausal:
-    """A `CausalModel`. `started` are the texts that it was given to read, `tokens_run` counts their characters."""
+    """A `CausalModel` that follows a rule. Its tokens are the characters of an alphabet.
+
+    Attributes:
+        started: the texts that `start` was called with.
+        tokens_run: number of characters read.
+
+    Args:
+        alphabet: the characters. A character's token is its index.
+        rule: function from a text to the weights of the next characters. Missing characters have the weight 1.
+        end: characters that end an answer.
+        window: window of the model in tokens.
+        spec: name of the model.
+    """
 
     begin: Sequence[int] = ()
 
@@ -48,26 +60,30 @@ class ScriptedCausal:
         self._rule = rule
 
     def encode(self, text: str) -> list[int]:
-        """Characters that are not in the alphabet are left out."""
+        """Return the tokens of a text. Characters outside the alphabet are left out."""
         return [self._alphabet.index(character) for character in text if character in self._alphabet]
 
     def decode(self, ids: Sequence[int]) -> str:
+        """Return the text of tokens."""
         return "".join(self._alphabet[i] for i in ids)
 
     def prompt(self, messages: Sequence[Message]) -> list[int]:
-        """The texts, one after the other."""
+        """Return the tokens of all messages, one after another."""
         return self.encode("".join(message.text for message in messages))
 
     def start(self, rows: Sequence[Sequence[int]]) -> ScriptedState:
+        """Read rows of tokens."""
         texts = [self.decode(row) for row in rows]
         self.started += texts
         return self._read(texts, sum(map(len, rows)))
 
     def extend(self, state: ScriptedState, tokens: Sequence[int]) -> ScriptedState:
+        """Append one token to each row."""
         texts = [text + self._alphabet[token] for text, token in zip(state.texts, tokens, strict=True)]
         return self._read(texts, len(tokens))
 
     def score(self, states: Sequence[ScriptedState], continuations: Sequence[Sequence[int]]) -> list[FloatArray]:
+        """Return the log-probabilities of the tokens of each continuation of a state."""
         return [self._score(state.texts[0], ids) for state, ids in zip(states, continuations, strict=True)]
 
     def contrast(
@@ -77,6 +93,7 @@ class ScriptedCausal:
         without: Sequence[ScriptedState],
         alpha: float,
     ) -> list[FloatArray]:
+        """Return log-probabilities like `score`, contrasted with the states `without` by the weight `alpha`."""
         triples = zip(states, continuations, without, strict=True)
         return [self._contrast(state.texts[0], ids, other.texts[0], alpha) for state, ids, other in triples]
 
@@ -90,9 +107,11 @@ class ScriptedCausal:
         return np.array(values, np.float32)
 
     def select(self, state: ScriptedState, rows: Sequence[int]) -> ScriptedState:
+        """Return a state of these rows."""
         return ScriptedState([state.texts[row] for row in rows], state.log_probs[list(rows)])
 
     def choose(self, state: ScriptedState, blend: Blend) -> NextTokens:
+        """Choose the next token of each question."""
         return blending.choose(state.log_probs, blend)
 
     def _read(self, texts: list[str], tokens: int) -> ScriptedState:

@@ -1,7 +1,7 @@
-"""Any model that the sentence-transformers library loads, by its name on the hub or by a path: `st:NAME_OR_PATH`.
+"""Embedder `st:NAME_OR_PATH`: any model of the sentence-transformers library, by its name on the hub or by a path.
 
-A model may bring Python files of its own. They are never run: since version 6 the library refuses them, and an older one, which
-runs those of a folder, is not asked.
+Python files of a model are never run: version 6 of the library refuses them. Older versions run the files of a folder, so they
+are not supported.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from mergewise.errors import MissingExtra, ModelError
 from mergewise.protocols import FloatArray
 
 OLDEST = 6
-"""The first version of the library that runs no code of a model's folder."""
+"""The first version of the library that does not run the code of a model's folder."""
 QUERY_PROMPTS = ("query",)
 DOCUMENT_PROMPTS = ("document", "passage", "corpus")
 
 
 class SentenceTransformersEmbedder:
-    """An `Embedder`. The model is loaded at once, so that a wrong name fails before a long job begins."""
+    """An `Embedder` by sentence-transformers. The model is loaded at once, so that a wrong name fails early."""
 
     def __init__(self, name: str) -> None:
         self.spec = f"st:{name}"
@@ -30,14 +30,14 @@ class SentenceTransformersEmbedder:
         self.dimension = len(self._model.encode("a", show_progress_bar=False))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """A worker that is sent one loads its own, once."""
+        """Pickle as a name, so that each worker process loads the model once."""
         return _of_process, (self.spec.removeprefix("st:"),)
 
     def embed_documents(self, texts: Sequence[str]) -> FloatArray:
         return self._embed(texts, DOCUMENT_PROMPTS)
 
     def embed_queries(self, texts: Sequence[str]) -> FloatArray:
-        """With the prompt that the model defines for queries, if it defines one."""
+        """Embed questions, with the model's prompt for queries if it has one."""
         return self._embed(texts, QUERY_PROMPTS)
 
     def _embed(self, texts: Sequence[str], names: Sequence[str]) -> FloatArray:
@@ -56,18 +56,18 @@ def _of_process(name: str) -> SentenceTransformersEmbedder:
 
 
 def load(name: str, kind: str = "SentenceTransformer", **options: Any) -> Any:
-    """A model of this class of the library, by its name or path."""
+    """Load a model of this class of the library, by its name or path."""
     try:
         import sentence_transformers
-    # a broken installation brings errors of any kind
+    # a broken installation may raise any error
     except Exception as error:
         raise MissingExtra("sentence-transformers", "st", error) from error
     version = sentence_transformers.__version__
     if int(version.partition(".")[0]) < OLDEST:
-        raise MissingExtra(f"sentence-transformers {OLDEST} (this is {version}, which runs code of a model)", "st")
+        raise MissingExtra(f"sentence-transformers {OLDEST} (version {version} runs code of models)", "st")
     try:
         return getattr(sentence_transformers, kind)(name, trust_remote_code=False, **options)
     except (ImportError, OSError, ValueError) as error:
         reason = str(error).partition("\n")[0]
         hint = "give the path of a model's folder, or check the name"
-        raise ModelError(f"sentence-transformers cannot load {name!r}: {reason}", hint) from error
+        raise ModelError(f"cannot load {name!r} with sentence-transformers: {reason}", hint) from error

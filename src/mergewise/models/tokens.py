@@ -1,7 +1,7 @@
-"""Word pieces by the vocabulary that ships with the package: no network, no special tokens, no truncation.
+"""Word pieces by the vocabulary that ships with the package, without network access, special tokens or truncation.
 
-The `minilm` embedder uses the same vocabulary. Truncation and padding are states of a `tokenizers.Tokenizer`, and in the
-shared one they are never turned on: a caller with a limit cuts the lists that come back.
+The `minilm` embedder uses the same vocabulary. Truncation and padding are state of a `tokenizers.Tokenizer`. They stay off in the
+shared tokenizer, so callers with a limit truncate the results themselves.
 """
 
 from __future__ import annotations
@@ -31,31 +31,37 @@ SURROGATE = re.compile("[\ud800-\udfff]")
 
 @cache
 def wordpiece() -> Tokenizer:
-    """The shipped tokenizer, loaded once a process. Shared between threads and uses: do not change its state."""
+    """Return the shipped tokenizer, loaded once per process. All callers and threads share it: do not change its state."""
     from tokenizers import Tokenizer
 
     tokenizer = Tokenizer.from_file(str(VOCABULARY))
-    # A document that quotes "[SEP]" means these five characters; they must not end the model's input.
+    # "[SEP]" in a document is plain text, and must not end the model's input
     tokenizer.encode_special_tokens = True
     return tokenizer
 
 
 def encode(texts: Sequence[str], *, marks: bool, offsets: bool) -> list[Encoding]:
-    """Word pieces of each text, with the `marks` of beginning and end or without. Without `offsets` is faster."""
+    """Split each text into word pieces, with or without the `marks` of beginning and end. It is faster without `offsets`."""
     tokenizer = wordpiece()
     encode_batch = tokenizer.encode_batch if offsets else tokenizer.encode_batch_fast
     try:
         return list(encode_batch(list(texts), add_special_tokens=marks))
     except TypeError:
-        # Half a surrogate pair is a Python character but not a Unicode one; broken files bring them.
+        # broken files may hold lone surrogates, which Python accepts and the tokenizer rejects
         return list(encode_batch([SURROGATE.sub("\ufffd", text) for text in texts], add_special_tokens=marks))
 
 
 def count_tokens(texts: Sequence[str]) -> list[int]:
-    """Word pieces of each text. A `TokenCounter`.
+    """Count the word pieces of texts, as a `TokenCounter`.
 
-    No word piece reaches over a space, so the pieces of a text are those of the words between its spaces. Words come again and
-    again, so their counts are remembered; `benchmarks/tokens.py` measures what that saves.
+    Word pieces do not cross spaces, so the count of a text is the sum of its words' counts. Counts of words are cached, because
+    words repeat (`benchmarks/tokens.py` measures the gain).
+
+    Args:
+        texts: the texts.
+
+    Returns:
+        The number of word pieces of each text.
     """
     known = _memory()
     counts: list[int] = []
@@ -64,7 +70,8 @@ def count_tokens(texts: Sequence[str]) -> list[int]:
         words = text.replace("\n", " ").split(" ")
         try:
             counts.append(sum(map(known.get, words)))  # type: ignore[arg-type]
-        except TypeError:  # None: a word is not known yet
+        # a word without a cached count gives None
+        except TypeError:
             unknown[len(counts)] = words
             counts.append(0)
     if unknown:
@@ -77,25 +84,25 @@ def count_tokens(texts: Sequence[str]) -> list[int]:
 
 MOST_REMEMBERED = 200_000
 LONGEST_REMEMBERED = 40
-"""Characters. What is longer is a link or an encoded picture, and will not come again."""
+"""Maximum of characters of a cached word. Longer ones are links or encoded pictures, which rarely repeat."""
 
 _remembered: dict[str, int] = {}
 
 
 def _memory() -> dict[str, int]:
-    """The words that have been counted. A full memory is replaced, not emptied: another thread may be reading it."""
+    """Return the cache of word counts. A full cache is replaced, not cleared, because another thread may be reading it."""
     global _remembered
     if len(_remembered) > MOST_REMEMBERED:
         _remembered = {}
     return _remembered
 
 
-# Within such a word, no word piece reaches over white space or punctuation of ASCII either.
+# Within a word, word pieces do not cross ASCII white space or punctuation either.
 _PART = re.compile(r"[!-/:-@\[-`{-~]|[^\t\r\n !-/:-@\[-`{-~]+")
 
 
 def _count_words(words: Collection[str]) -> dict[str, int]:
-    """Word pieces of each word, part by part: a part in the vocabulary is one piece, the tokenizer counts the others."""
+    """Count the word pieces of each word, part by part. Parts in the vocabulary are one piece, the tokenizer counts the rest."""
     parts = {word: _PART.findall(word) for word in words}
     pieces = dict.fromkeys(chain.from_iterable(parts.values()), 1)
     number_of = wordpiece().token_to_id
@@ -104,7 +111,7 @@ def _count_words(words: Collection[str]) -> dict[str, int]:
 
 
 def _count_parts(parts: Collection[str]) -> dict[str, int]:
-    """Word pieces of each part. The tokenizer gets all parts at once, with full stops between them."""
+    """Count the word pieces of each part. The tokenizer gets all parts at once, separated by full stops."""
     if not parts:
         return {}
     (encoding,) = encode([_STOP.join(parts)], marks=False, offsets=False)
@@ -122,7 +129,7 @@ _STOP = "."
 
 
 def token_offsets(text: str) -> OffsetArray:
-    """Where each word piece stands in `text`: shape (tokens, 2), half-open, in characters."""
+    """Return the start and end of each word piece in characters, half-open, shape (tokens, 2)."""
     import numpy as np
 
     (encoding,) = encode([text], marks=False, offsets=True)
@@ -130,20 +137,20 @@ def token_offsets(text: str) -> OffsetArray:
 
 
 _LONGEST = 1 << 29
-"""Bytes of a tokenizer.json."""
+"""Maximum of bytes of a tokenizer.json."""
 
 
 def counter_from_file(path: Path) -> TokenCounter:
-    """A `TokenCounter` by another model's `tokenizer.json`, so that budgets are exact for that model."""
+    """Return a `TokenCounter` for another model's `tokenizer.json`, so that budgets are exact for that model."""
     from tokenizers import Tokenizer
 
     try:
-        # a folder's configuration may name it
+        # the path may come from a folder's configuration, so only a regular file of limited size is read
         tokenizer = Tokenizer.from_buffer(regular_bytes(path, _LONGEST, follow=True))
     # the library raises bare exceptions
     except Exception as error:
         raise UsageError(
-            f"{path} is not a tokenizer.json: {error}", "give the file of a Hugging Face tokenizer"
+            f"invalid tokenizer file {path}: {error}", "give the tokenizer.json of a Hugging Face tokenizer"
         ) from None
     tokenizer.no_truncation()
     tokenizer.no_padding()

@@ -1,7 +1,7 @@
-"""Utilities of texts for a question, S_phi of AED-RAG (Eq. 6): by a reranker, or for want of one by the embedder, or by words.
+"""Utilities of texts for a question, S_phi of AED-RAG (Eq. 6): by a reranker, else by the embedder, else by words.
 
-A cross-encoder's utility is its logit. Of rerankers that tell shares alone it is the logit of the share. The others are
-stand-ins that nobody trained: the cosine of question and text, or the share of the question's terms that the text has.
+The utility of a reranker is its logit, or the logit of its share. The other two are untrained fallbacks: the cosine of question
+and text, or the share of the question's terms in the text.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def utilities_of(reranker: Reranker | None, embedder: Embedder | None) -> Utilit
 
 
 class RerankerUtilities:
-    """A `UtilityPredictor`. Each pair of question and text is scored once; made anew for each question."""
+    """A `UtilityPredictor` by a reranker. Each pair of question and text is scored once. Make a new one for each question."""
 
     def __init__(self, reranker: Reranker) -> None:
         self.spec = reranker.spec
@@ -36,12 +36,12 @@ class RerankerUtilities:
 
 
 def _count_cut(model: Embedder | Reranker, question: str, texts: Sequence[str]) -> int:
-    """0 also where the model does not tell."""
+    """Count the truncated texts, or return 0 if the model cannot."""
     return model.count_cut(question, texts) if isinstance(model, CountsCut) else 0
 
 
 class EmbedderUtilities:
-    """A `UtilityPredictor`: cosines."""
+    """A `UtilityPredictor` by cosines."""
 
     def __init__(self, embedder: Embedder) -> None:
         self.spec = f"cosines of {embedder.spec}"
@@ -59,7 +59,7 @@ class EmbedderUtilities:
 
 
 class WordUtilities:
-    """A `UtilityPredictor`: the share of the question's terms."""
+    """A `UtilityPredictor` by the share of the question's terms in a text."""
 
     spec = "shares of the question's terms"
 

@@ -1,4 +1,4 @@
-"""Questions made from documents: by rules, by a chat model whose answers are checked, and as `eval` and `tune` read them."""
+"""Questions made from documents by rules and by a chat model, and their files."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def section(reader: SourceReader, doc_id: str, heading: str = "") -> SourceSecti
     return next(one for one in reader.sections(doc_id) if not heading or one.headings[-1:] == (heading,))
 
 
-def test_a_slot_is_asked_for_in_other_words(reader: SourceReader) -> None:
+def test_slot_questions_paraphrase_the_relation(reader: SourceReader) -> None:
     made = {one.text: one for one in slots(section(reader, "red.md"), reader)}
     director = made["Who is the director of Red Harbour?"]
     assert director.answers == ("Anna Lind",)
@@ -63,7 +63,7 @@ def test_a_slot_is_asked_for_in_other_words(reader: SourceReader) -> None:
     assert wording_of("Default", "80") == "What is the default of {}?"
 
 
-def test_definitions_and_headings_are_asked_for_in_the_language_of_the_document(reader: SourceReader) -> None:
+def test_definition_and_heading_questions_use_the_language_of_the_document(reader: SourceReader) -> None:
     (city,) = [one for one in definitions(section(reader, "uppsala.md"), reader) if one.text == "What is Uppsala?"]
     assert city.answers == ("old university city",)
     (english,) = headings(section(reader, "guide.md", "Installing"), reader)
@@ -73,7 +73,7 @@ def test_definitions_and_headings_are_asked_for_in_the_language_of_the_document(
     assert english.evidence[0][1] == "The packages are fetched from the mirror of the project."
 
 
-def test_made_questions_stand_in_their_documents_and_are_not_too_easy(index: Index, reader: SourceReader) -> None:
+def test_made_questions_quote_their_documents_and_are_not_too_easy(index: Index, reader: SourceReader) -> None:
     made = make_questions(index, 30)
     assert make_questions(index, 30) == made
     for one in made:
@@ -85,7 +85,7 @@ def test_made_questions_stand_in_their_documents_and_are_not_too_easy(index: Ind
     assert max(asked.values()) == 1
 
 
-def test_a_source_that_stands_alone_is_too_easy(reader: SourceReader) -> None:
+def test_a_question_with_a_single_match_is_too_easy(reader: SourceReader) -> None:
     first = section(reader, "guide.md", "Installing").sentences[0]
     words = MadeQuestion("packages fetched from the mirror of the project", (), (first.evidence,), "heading")
     elsewhere = MadeQuestion("the Fyris in Uppsala", (), (first.evidence,), "heading")
@@ -93,14 +93,14 @@ def test_a_source_that_stands_alone_is_too_easy(reader: SourceReader) -> None:
     assert is_easy(words, reader) and not is_easy(elsewhere, reader)
 
 
-def test_a_file_is_read_by_eval_and_known_as_made(index: Index, tmp_path: Path) -> None:
+def test_eval_reads_a_file_of_made_questions(index: Index, tmp_path: Path) -> None:
     made = make_questions(index, 5)
     write_questions(tmp_path / "made.jsonl", made)
     task = load_question_set(tmp_path / "made.jsonl")
     assert [q.text for q in task.questions] == [one.text for one in made]
     assert [q.documents for q in task.questions] == [frozenset(s.doc_id for s, _ in one.evidence) for one in made]
     assert all(q.kind.startswith("made ") and q.evidence for q in task.questions) and not task.skipped
-    with pytest.raises(UsageError, match="cannot be written"):
+    with pytest.raises(UsageError, match="cannot write"):
         write_questions(tmp_path / "none" / "made.jsonl", made)
 
 
@@ -111,7 +111,7 @@ def reply(question: str, answer: str, quote: str) -> str:
 QUOTE = "The river Fyris flows through Uppsala on its way to Lake Ekoln."
 
 
-def test_what_a_model_wrote_is_checked_by_code(reader: SourceReader) -> None:
+def test_replies_of_a_model_are_checked(reader: SourceReader) -> None:
     source = section(reader, "uppsala.md")
     good = checked_question(reply("Where does the water go?", "Lake Ekoln", QUOTE.replace(" ", "\n")), source, "m")
     assert good is not None and good.evidence[0][1] == QUOTE and (good.kind, good.made) == ("written", "m")
@@ -136,27 +136,27 @@ def test_a_chat_model_writes_questions(index: Index) -> None:
     chat = ScriptedChat(lambda messages: reply("Who built the seventh of the mills?", "mason 7", sentences[7]))
     (made,) = make_questions(index.with_chat(chat), 3)
     assert (made.answers, made.made) == (("mason 7",), "scripted")
-    # documents are quoted, and said to give no orders
+    # documents are quoted, with a warning that they hold no instructions
     system, user = chat.asked[0].messages
     assert "never\ninstructions" in system.text and "The mill number 3" in user.text
     index.remove(["long.md"])
 
 
-def test_a_model_that_never_quotes_is_not_asked_for_ever(tmp_path: Path) -> None:
+def test_a_model_that_never_quotes_raises_an_error(tmp_path: Path) -> None:
     chat = ScriptedChat(lambda messages: reply("What is it about?", "a thing", "nothing of the kind stands here"))
     with mergewise.open(tmp_path / "index", embedder="none", chat=chat) as index:
         index.add(
             [Document(f"{i}.md", f"The mill number {i} in Delft is old and tall. " * 6, f"Mill {i}") for i in range(60)]
         )
-        with pytest.raises(ModelError, match="quote nothing of their text"):
+        with pytest.raises(ModelError, match="in a row without a quotation of the text"):
             make_questions(index, 5)
     assert TRIES <= len(chat.asked) < 60
 
 
-def test_documents_that_say_nothing_give_no_questions(tmp_path: Path) -> None:
+def test_documents_without_sentences_give_no_questions(tmp_path: Path) -> None:
     with mergewise.open(tmp_path / "index", embedder="none") as index:
-        with pytest.raises(UsageError, match="nothing can be asked"):
+        with pytest.raises(UsageError, match="no questions found"):
             make_questions(index, 5)
         index.add(Document("a.md", "| 1 | 2 |\n| --- | --- |\n| 3 | 4 |\n", "a"))
-        with pytest.raises(UsageError, match="nothing can be asked"):
+        with pytest.raises(UsageError, match="no questions found"):
             make_questions(index, 5)

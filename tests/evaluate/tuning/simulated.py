@@ -1,4 +1,4 @@
-"""Tunings of made-up scores: what trials, choice, held-out part and ledger do, without an index."""
+"""Tunings of made-up scores: trials, choice, held-out questions and log, without an index."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from mergewise.evaluate.tuning.tune import TuningReport, compare_points, split_o
 POINTS = [Point("topk"), *(Point("topk", {"strategy": {"k": k}}) for k in range(1, 48))]
 SETUP = {"metric": "evidence", "budget": 384}
 SHARE = 0.6
-"""Of the questions that the default answers."""
+"""Share of the evidence that the default finds."""
 
 
-def asked(count: int) -> list[Question]:
+def question_list(count: int) -> list[Question]:
     return [Question(str(number), f"question {number}", ("yes",), None) for number in range(count)]
 
 
 def matrix(
     seed: int, count: int, gain: float = 0.0, planted: int = 5, changed: float = 0.04, pieces: int = 1
 ) -> npt.NDArray[np.float64]:
-    """Shares of `pieces` of evidence, shape (points, questions).
+    """Draw shares of found pieces of evidence, shape (points, questions).
 
-    Each point finds a share `changed` of the pieces by another lot than the default; the last `planted` points find so many more
-    that their mean is higher by `gain`.
+    For a share `changed` of the pieces, each point draws again whether it finds the piece. The other pieces are found as by the
+    default. The last `planted` points find more pieces, so that their mean is higher by `gain`.
     """
     draw = np.random.default_rng(seed)
     default = draw.random((count, pieces)) < SHARE
@@ -42,8 +42,8 @@ def matrix(
     return np.asarray(scores.mean(2), np.float64)
 
 
-def tuned(scores: npt.NDArray[np.float64], folder: Path, seed: int = 0) -> TuningReport:
-    questions = asked(scores.shape[1])
+def simulated_report(scores: npt.NDArray[np.float64], folder: Path, seed: int = 0) -> TuningReport:
+    questions = question_list(scores.shape[1])
     places = {point.key: number for number, point in enumerate(POINTS)}
 
     def measure(points: Sequence[Point], question: Question) -> list[PointScore]:

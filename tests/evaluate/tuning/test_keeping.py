@@ -1,4 +1,4 @@
-"""The ledger of held-out parts, and rows that a kill leaves behind."""
+"""The log of held-out questions, and the rows of a killed tuning."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from tests.evaluate.tuning.simulated import asked
+from tests.evaluate.tuning.simulated import question_list
 
 from mergewise.evaluate.question_sets import Question
 from mergewise.evaluate.tuning.keeping import HoldoutLog, KeptMeasure
@@ -14,30 +14,30 @@ from mergewise.evaluate.tuning.measuring import PointScore
 from mergewise.evaluate.tuning.space import Point
 
 
-def test_each_look_halves_the_level(tmp_path: Path) -> None:
-    questions = asked(30)
+def test_each_use_halves_the_level(tmp_path: Path) -> None:
+    questions = question_list(30)
     alphas = [HoldoutLog(tmp_path).open({"winner": name}, questions).alpha for name in "abc"]
     assert alphas == [0.05, 0.025, 0.0125]
-    # whoever asks the same again is told the same
+    # repeating a comparison gives the same level
     assert HoldoutLog(tmp_path).open({"winner": "b"}, questions).alpha == 0.025
-    # one question in common is enough
+    # a single shared question counts
     assert HoldoutLog(tmp_path).open({"winner": "d"}, [questions[0], Question("x", "new", ("yes",), None)]).before == 3
     assert HoldoutLog(tmp_path).open({"winner": "d"}, [Question("y", "other", ("yes",), None)]).alpha == 0.05
 
 
-def test_an_opening_counts_though_nobody_saw_its_result(tmp_path: Path) -> None:
-    """It is entered before anything is measured: a kill in between gives no free look."""
-    HoldoutLog(tmp_path).open({"winner": "a"}, asked(30))
+def test_an_interrupted_use_counts(tmp_path: Path) -> None:
+    """A use is logged before anything is measured, so that a kill in between does not give a free look."""
+    HoldoutLog(tmp_path).open({"winner": "a"}, question_list(30))
     with (tmp_path / "ledger.jsonl").open("a") as file:
         file.write('{"key": "cut o')
     ledger = HoldoutLog(tmp_path)
-    opening = ledger.open({"winner": "b"}, asked(30))
+    opening = ledger.open({"winner": "b"}, question_list(30))
     assert opening.alpha == 0.025
     ledger.close(opening, {"difference": 0.1})
-    assert HoldoutLog(tmp_path).open({"winner": "b"}, asked(30)).alpha == 0.025
+    assert HoldoutLog(tmp_path).open({"winner": "b"}, question_list(30)).alpha == 0.025
 
 
-def test_what_was_measured_is_not_measured_again(tmp_path: Path) -> None:
+def test_measured_scores_are_not_measured_again(tmp_path: Path) -> None:
     asked_for: list[tuple[str, str]] = []
 
     def measure(points: Sequence[Point], question: Question) -> list[PointScore]:
@@ -47,7 +47,7 @@ def test_what_was_measured_is_not_measured_again(tmp_path: Path) -> None:
         asked_for.extend((point.key, question.id) for point in points)
         return [PointScore(0.5, 7)] * len(points)
 
-    points, questions = [Point("topk"), Point("topk", {"search": {"weight": 0.5}})], asked(5)
+    points, questions = [Point("topk"), Point("topk", {"search": {"weight": 0.5}})], question_list(5)
 
     def ask_all(metric: str = "evidence") -> None:
         kept = KeptMeasure(measure, tmp_path, metric)
@@ -59,7 +59,7 @@ def test_what_was_measured_is_not_measured_again(tmp_path: Path) -> None:
     with (tmp_path / "rows.jsonl").open("a") as file:
         file.write('{"set": "", "question"')
     ask_all()
-    # three questions were whole at the interruption
+    # three questions were complete at the interruption
     assert asked_for == [(point.key, id) for id in "34" for point in points]
     ask_all()
     assert len(asked_for) == 4

@@ -1,4 +1,4 @@
-"""The space of a tuning is that of the declared parameters."""
+"""The space of tuning."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mergewise.retrieve.hybrid import SearchSettings
 
 
 @pytest.mark.parametrize("name", sorted(STRATEGIES))
-def test_the_space_is_what_is_declared(name: str) -> None:
+def test_the_space_holds_the_declared_parameters(name: str) -> None:
     dimensions: dict[tuple[str, str], Dimension] = {
         (one.place, one.name): one for one in dimensions_of(name, SearchSettings())
     }
@@ -45,7 +45,7 @@ def test_a_value_lies_in_its_range_and_near_its_default(dimension: Dimension, sh
     assert float(value) in dimension.declared and type(value) is type(dimension.default)
     assert dimension.value(0.5) == pytest.approx(dimension.default, rel=0.06)
     if dimension.declared.high > 1000 and dimension.default:
-        # rounded to two digits, and to a whole number where it is one
+        # rounded to two digits, and integers to whole numbers
         least, most = float(dimension.default) / REACH, float(dimension.default) * REACH
         assert least / 1.1 - 0.5 <= float(value) <= most * 1.1 + 0.5
 
@@ -54,12 +54,12 @@ def test_a_hypercube_draws_once_from_each_part() -> None:
     (weight,) = [one for one in dimensions_of("topk", SearchSettings()) if one.name == "weight"]
     drawn = drawn_points("topk", [weight], 20)
     values = sorted(float(point.changes["search"]["weight"]) for point in drawn[1:])
-    # half of the parts lie below the default of 0.4, half above it
+    # half of the parts lie below the default of 0.4, half above
     assert sum(value < 0.4 for value in values) in range(8, 11) and values[0] < 0.04 and values[-1] > 0.93
     assert drawn[0] == Point("topk")
 
 
-def test_points_change_one_two_and_more_and_are_read_by_specs() -> None:
+def test_points_change_one_or_more_parameters_and_have_valid_specs() -> None:
     dimensions = dimensions_of("weave(hops=1)", SearchSettings())
     points = drawn_points("weave(hops=1)", dimensions, 47)
     assert points[0].size == 0 and points[0].spec == "weave(hops=1)"
@@ -74,7 +74,7 @@ def test_points_change_one_two_and_more_and_are_read_by_specs() -> None:
             assert getattr(settings, name) == value
 
 
-def test_a_spec_says_each_parameter_once() -> None:
+def test_a_spec_has_each_parameter_once() -> None:
     assert Point("weave(hops=1, k=30)", {"strategy": {"hops": 3, "redundancy": False}}).spec == (
         "weave(k=30, hops=3, redundancy=false)"
     )

@@ -1,4 +1,4 @@
-"""weave's weights fitted: the regression, the gold it learns from, and a fit that is better than what stands."""
+"""Fits of weave's weights: the regression, its gold, and a fit that beats the present weights."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from mergewise.evaluate.tuning.weights import case_of, fit_weights, fitting_poin
 from mergewise.types import Span
 
 
-def test_a_strong_pull_keeps_the_weights_and_a_weak_one_finds_those_of_the_data() -> None:
+def test_a_strong_pull_keeps_the_weights_and_a_weak_pull_fits_the_data() -> None:
     draw = np.random.default_rng(0)
     x = draw.normal(size=(4000, 2))
     true, prior = np.array([-1.0, 2.0, 0.5]), np.array([0.0, 0.0, 3.0])
     y = (draw.random(4000) < 1 / (1 + np.exp(-(true[0] + x @ true[1:])))).astype(float)
     assert logistic([(x, y, 1)], 1e-6, prior) == pytest.approx(true, abs=0.2)
     assert logistic([(x, y, 1)], 1e9, prior) == pytest.approx(prior, abs=1e-3)
-    # the gradient of what is minimised is zero at the end
+    # the gradient of the loss is zero at the minimum
     found, ridge = logistic([(x, y, 10)], 5.0, prior), 5.0
     columns = np.column_stack([np.ones(len(y)), x])
     slope = columns.T @ (1 / (1 + np.exp(-columns @ found)) - y) / 10 + ridge * (found - prior)
     assert slope == pytest.approx(np.zeros(3), abs=1e-6)
 
 
-def test_gold_is_found_as_it_is_marked_by_its_text_and_without_a_document(index: Index) -> None:  # noqa: F811
+def test_gold_is_found_by_its_span_its_text_and_without_a_document(index: Index) -> None:  # noqa: F811
     asked, store = questions()[0], index.store.reader()
     assert asked.evidence is not None
     ((span, text),) = asked.evidence
@@ -44,8 +44,8 @@ def test_gold_is_found_as_it_is_marked_by_its_text_and_without_a_document(index:
     assert list(gold_places(((Span(span.doc_id, 0, 3), "not there"),), case.candidates, store)) == []
 
 
-def test_weights_that_mislead_are_replaced(index: Index, tmp_path: Path) -> None:  # noqa: F811
-    """What stands prefers sentences without the question's words."""
+def test_misleading_weights_are_replaced(index: Index, tmp_path: Path) -> None:  # noqa: F811
+    """The present weights prefer sentences without the question's words."""
     misled = {**WEIGHTS, "terms": -8.0, "path_terms": -8.0, "leaf": -4.0, "rest": 0.0}
     turned = replace(index, _models=replace(index.models, weights=misled))
     report = fit_weights(turned, questions(), budget=25, folder=tmp_path)
@@ -54,15 +54,15 @@ def test_weights_that_mislead_are_replaced(index: Index, tmp_path: Path) -> None
     assert "# better: evidence" in report.file_text()
 
 
-def test_a_reranker_is_calibrated_beside(index: Index) -> None:  # noqa: F811
+def test_a_reranker_is_calibrated_too(index: Index) -> None:  # noqa: F811
     assert len(fitting_points("weave", None)) == 4
     with_reranker = fitting_points("weave", object())  # type: ignore[arg-type]
     assert len(with_reranker) == 8 and with_reranker[4].weights == "calibrated=true"
 
 
-def test_what_cannot_be_fitted_is_refused(index: Index, tmp_path: Path) -> None:  # noqa: F811
-    with pytest.raises(UsageError, match="topk has no weights"):
+def test_invalid_fits_are_refused(index: Index, tmp_path: Path) -> None:  # noqa: F811
+    with pytest.raises(UsageError, match="strategy without weights: topk"):
         fit_weights(index, questions(), "topk", folder=tmp_path)
     strange = [Question(q.id, q.text, q.answers, ((Span(f"x{q.id}", 0, 9), "elsewhere"),)) for q in questions()]
-    with pytest.raises(UsageError, match="no evidence of these questions is among the candidates"):
+    with pytest.raises(UsageError, match="no evidence of these questions among the candidates"):
         fit_weights(index, strange, folder=tmp_path)

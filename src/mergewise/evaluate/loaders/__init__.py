@@ -1,8 +1,8 @@
-"""Question sets in the forms that they are published in: which form a file or folder has, and how it is read.
+"""Loaders of published question sets: recognise the form of a file or folder, and read it.
 
-A row that cannot be read is left out, and named in `QuestionSet.skipped` by its file, line and reason. Where reading is strict it
-is an error. Evidence is marked where a set names sentences that stand in its documents. Where it names documents alone, those are
-`gold_docs`, and the evidence is not judged.
+An invalid row is left out and listed in `QuestionSet.skipped` with its file, line and reason. In strict reading it is an error.
+If a set marks sentences of its documents, these are the evidence. If it marks only documents, these are `gold_docs`,
+and evidence is not judged.
 """
 
 from __future__ import annotations
@@ -63,52 +63,63 @@ LOADERS: Mapping[str, tuple[Callable[[Sample], bool], Callable[[Path, SetReader]
     "hotpotqa": (_has_fields("question", "context", "supporting_facts"), pool_loader(hotpotqa_question)),
     "musique": (_has_fields("question", "paragraphs"), load_musique),
     "longbench": (_has_fields("input", "context", "answers"), pool_loader(longbench_question)),
-    # before SQuAD: its files hold the fields of SQuAD, too
+    # before SQuAD, because its files also hold the fields of SQuAD
     "qasper": (_holds("full_text", "section_name"), load_qasper),
     "squad": (_holds("paragraphs", "qas"), load_squad),
     "flashrag": (_has_fields("question", "golden_answers"), pool_loader(flashrag_question)),
     "dpr": (_is_dpr, _load_dpr),
     "table": (is_table, load_table),
 }
-"""A test and a loader for each form, in the order of the tests: general forms come last."""
+"""A test and a loader for each form. Tests run in this order, so general forms come last."""
 
 UNREADABLE = (OSError, EOFError, zlib.error, UnicodeDecodeError, csv.Error)
 
 
 def load_question_set(path: Path, form: str | None = None, is_strict: bool = False) -> QuestionSet:
-    """The question set of a file or folder, in the form of this name, or in the one that it looks like.
+    """Load a question set from a file or folder.
 
-    Raises UsageError where there is no such form, the set has another one, or holds no question; where `is_strict`, also for the
-    first row that cannot be read.
+    Args:
+        path: the file or folder.
+        form: the name of the form, one of `LOADERS`. By default the form is recognised.
+        is_strict: raise an error for the first invalid row, instead of leaving it out.
+
+    Returns:
+        The question set. `skipped` lists the rows that were left out.
+
+    Raises:
+        UsageError: if the path is missing, the form is unknown or does not fit, or no question could be read.
     """
     if not path.exists():
-        raise UsageError(f"there is no question set at {path}", "check the path")
+        raise UsageError(f"question set not found: {path}", "check the path")
     try:
         name = form or form_of(path)
         if name is None:
             raise UsageError(
-                f"{path} is no question set of a known form", f"name one with --format: {', '.join(LOADERS)}"
+                f"unknown form of question set: {path}", f"name the form with --format: {', '.join(LOADERS)}"
             )
         if name not in LOADERS:
-            raise UsageError(f"there is no form {name!r} of question sets", f"one of: {', '.join(LOADERS)}")
+            raise UsageError(f"unknown form of question sets: {name!r}", f"one of: {', '.join(LOADERS)}")
         _, load = LOADERS[name]
         return load(path, SetReader(is_strict))
     except UNREADABLE as error:
         raise UsageError(
-            f"{path} cannot be read as a question set: {error}", "see docs/guide.md, Public question sets"
+            f"cannot read question set {path}: {error}", "see docs/guide.md, Public question sets"
         ) from None
 
 
 def form_of(path: Path) -> str | None:
-    """The name of the form that a file or folder looks like. Raises what `UNREADABLE` names."""
+    """Recognise the form of a file or folder, or return None. Raises the errors in `UNREADABLE`."""
     sample = sample_of(path)
     return next((name for name, (has_form, _) in LOADERS.items() if has_form(sample)), None)
 
 
 def find_tasks(path: Path, form: str | None = None) -> list[Path]:
-    """`path` itself where it is a question set, or a form is named; else the sets in that folder, by name.
+    """Find the question sets at a path: the path itself if it is a set or a form is given, else the sets in that folder.
 
-    Tables in a folder are none: files with results have the same columns.
+    Tables in a folder do not count as sets, because files of results have the same columns.
+
+    Raises:
+        UsageError: if the folder holds no question set.
     """
     if form is not None or path.is_file() or _is_task(path):
         return [path]
@@ -119,7 +130,7 @@ def find_tasks(path: Path, form: str | None = None) -> list[Path]:
     found = [child for child in children if not child.name.startswith(".") and _is_task(child)]
     if not found:
         raise UsageError(
-            f"no question set in {path}", "it needs corpus.jsonl.gz and questions.jsonl.gz, or a public form"
+            f"no question set in {path}", "add corpus.jsonl.gz and questions.jsonl.gz, or a set in a public form"
         )
     return found
 

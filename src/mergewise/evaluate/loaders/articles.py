@@ -1,4 +1,4 @@
-"""Forms of nested JSON, whose documents hold their questions: SQuAD and QASPER.
+"""Forms of nested JSON in which documents contain their questions: SQuAD and QASPER.
 
 Questions of one document are one cluster.
 """
@@ -69,12 +69,12 @@ def _squad_question(one: tuple[Document, int, Record]) -> Question:
         return question
     answers = row["answers"]
     if not answers:
-        raise BadRow("has no answer, and is not marked as impossible")
+        raise BadRow("missing answer, and not marked as impossible")
     first = answers[0]
     at = start + int(first["answer_start"])
     end = at + len(first["text"])
     if document.text[at:end] != first["text"]:
-        raise BadRow(f"has its answer {first['text']!r} elsewhere in the paragraph")
+        raise BadRow(f"answer not at its offset in the paragraph: {first['text']!r}")
     evidence = (sentence_at(document, at, end),)
     return replace(question, answers=texts([one["text"] for one in answers]), evidence=evidence)
 
@@ -83,7 +83,7 @@ def _squad_question(one: tuple[Document, int, Record]) -> Question:
 
 
 def load_qasper(path: Path, reader: SetReader) -> QuestionSet:
-    """Load QASPER (Dasigi et al. 2021): each question is asked of its own paper."""
+    """Load QASPER (Dasigi et al. 2021). The scope of each question is its own paper."""
     papers = read_json(path, "QASPER", lambda whole: whole.items())
     named = [(f"paper {own}", (own, paper)) for own, paper in papers]
     read = list(reader.converted(path, named, lambda one: (_qasper_document(*one), one[1]["qas"])))
@@ -108,14 +108,14 @@ def _qasper_document(own: str, paper: Record) -> Document:
 
 
 def _qasper_question(one: tuple[Document, Record]) -> Question:
-    """Return a question, without an answer if most annotators found none. Else the answers of the others are gold.
+    """Return a question, without an answer if most annotators found none. Otherwise the answers of the other annotators are gold.
 
-    Evidence are the paragraphs of the first annotator all of whose evidence is in the text; tables and figures are not.
+    The evidence is that of the first annotator whose evidence is completely in the text. Tables and figures are not in the text.
     """
     document, row = one
     annotated = [answer.get("answer", answer) for answer in row["answers"]]
     if not annotated:
-        raise BadRow("has no annotation")
+        raise BadRow("missing annotation")
     known = [answer for answer in annotated if not answer.get("unanswerable")]
     own, text = str(row["question_id"]), row["question"]
     question = Question(own, text, (), None, kind="unanswerable", scope=(document.id,), cluster=document.id)
@@ -125,7 +125,7 @@ def _qasper_question(one: tuple[Document, Record]) -> Question:
     answers = [_qasper_answer(answer) for answer in known]
     golds = texts([gold for _, gold in answers])
     if not golds:
-        raise BadRow("has no answer")
+        raise BadRow("missing answer")
     return replace(question, answers=golds, evidence=evidence, kind=answers[0][0])
 
 
@@ -139,7 +139,7 @@ def _qasper_answer(answer: Record) -> tuple[str, str]:
 
 
 def _qasper_evidence(answer: Record, document: Document) -> Evidence | None:
-    """Return None if the text lacks a piece of the evidence."""
+    """Return the pieces of evidence, or None if the text lacks a piece."""
     places = [place_of(document.text, piece) for piece in texts(answer.get("evidence") or ())]
     if None in places:
         return None

@@ -1,4 +1,4 @@
-"""Forms whose documents are in files of their own: the bench form, BEIR, the pools of HippoRAG, and pairs of DPR."""
+"""Forms with separate files of documents: the bench form, BEIR, the pools of HippoRAG, and DPR's question-answer pairs."""
 
 from __future__ import annotations
 
@@ -73,8 +73,8 @@ def is_beir(sample: Sample) -> bool:
 def load_beir(path: Path, reader: SetReader) -> QuestionSet:
     """Load BEIR (Thakur et al. 2021): a folder with `corpus.jsonl`, `queries.jsonl` and judgements in `qrels/*.tsv`.
 
-    The judgements of the test part are read, else those of dev, else those of train. Documents above 0 are gold, each worth its
-    grade. Queries without judgements are left out. There are no answers.
+    The judgements are those of the test part, or else of dev, or else of train. Documents with a grade above 0 are gold. Queries
+    without judgements are left out. The questions have no answers.
     """
     judged = _judgements(_qrels(path), reader)
     corpus, queries = _lines(path, "corpus"), _lines(path, "queries")
@@ -85,7 +85,7 @@ def load_beir(path: Path, reader: SetReader) -> QuestionSet:
 
 
 def _judgements(path: Path, reader: SetReader) -> dict[str, dict[str, int]]:
-    """Map each query to its documents above 0, with their grades."""
+    """Map each query to the grades of its relevant documents."""
     judged: dict[str, dict[str, int]] = {}
     with open_text(path, newline="") as file:
         lines = csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
@@ -104,7 +104,7 @@ def _judgement(row: list[str]) -> tuple[str, str, int]:
 def _qrels(folder: Path) -> Path:
     files = sorted((folder / "qrels").glob("*.tsv*"), key=lambda one: _order(one.name.split(".")[0]))
     if not files:
-        raise UsageError(f"{folder / 'qrels'} holds no judgements", "it needs qrels/test.tsv")
+        raise UsageError(f"no judgements in {folder / 'qrels'}", "add qrels/test.tsv")
     return files[0]
 
 
@@ -131,12 +131,12 @@ def is_hipporag(sample: Sample) -> bool:
 
 
 def load_hipporag(path: Path, reader: SetReader) -> QuestionSet:
-    """Load a pool of HippoRAG (Gutiérrez et al. 2024, 2025): `X.json`, questions, and `X_corpus.json`, the passages of all.
+    """Load a pool of HippoRAG (Gutiérrez et al. 2024, 2025): questions in `X.json`, and their passages in `X_corpus.json`.
 
-    Gold are whole passages. They are found by title and text, else by a title that is unique. A question is left out unless all
-    of its gold is found, because a share of the gold is no recall. The questions are those of HotpotQA and 2Wiki
-    (`supporting_facts`), of MuSiQue (`paragraphs`), or have `contexts` like these. The first version of HippoRAG counts HotpotQA
-    and 2Wiki by title, the second by passage, as here.
+    Gold texts are whole passages. They are found by title and text, or else by a unique title. A question is left out if some of
+    its gold is missing, because recall needs all of it. Questions have the form of HotpotQA and 2Wiki (`supporting_facts`), of
+    MuSiQue (`paragraphs`), or have similar `contexts`. HippoRAG 1 counts HotpotQA and 2Wiki by title, HippoRAG 2 by passage, as
+    here.
     """
     corpus = _corpus_of(path)
     numbered = ((place, (number, row)) for number, (place, row) in enumerate(reader.records(corpus)))
@@ -160,17 +160,17 @@ class _Passages:
         self._titles = Counter(_letters(one.title) for one in documents)
 
     def find(self, title: str, text: str) -> str:
-        """Return the id of a passage. Raises BadRow if none, or more than one, fits."""
+        """Return the id of a passage. Raises BadRow unless exactly one passage matches."""
         known = self._by_text.get((_letters(title), _letters(text)))
         if known is None and self._titles[_letters(title)] == 1:
             known = self._by_title[_letters(title)]
         if known is None:
-            raise BadRow(f"has a gold passage that the corpus lacks: {title!r}")
+            raise BadRow(f"gold passage not in the corpus: {title!r}")
         return known
 
 
 def _letters(text: str) -> str:
-    """Drop the blanks: some writers of these files join sentences with a blank, others without one."""
+    """Drop the blanks, because some files join sentences with a blank and others without."""
     return "".join(text.split())
 
 
@@ -183,7 +183,7 @@ def _passage(numbered: tuple[int, Record]) -> Document:
 def _hipporag_question(row: Record, passages: _Passages) -> Question:
     gold = tuple(dict.fromkeys(passages.find(title, text) for title, text in _supporting(row)))
     if not gold:
-        raise BadRow("has no gold passage")
+        raise BadRow("missing gold passage")
     answers = texts([one for name in _ANSWERS for one in texts(row.get(name))])
     name = row.get("_id") or row.get("id") or row["question"]
     return Question(str(name), row["question"], answers, None, kind=str(row.get("type") or ""), gold_docs=gold)
@@ -204,10 +204,9 @@ def _supporting(row: Record) -> Iterator[tuple[str, str]]:
 
 
 def load_pairs(path: Path, reader: SetReader) -> QuestionSet:
-    """Load `NAME.qa.csv` of DPR: questions and lists of answers separated by tabs.
+    """Load `NAME.qa.csv` of DPR: questions and lists of answers, separated by tabs.
 
-    The documents are `psgs*.tsv` in the same folder (id, text, title). Without that file the questions are asked of an existing
-    index.
+    The documents are in `psgs*.tsv` in the same folder (id, text, title). Without that file the questions need an existing index.
     """
     corpus = next(iter(sorted(path.parent.glob("psgs*.tsv*"))), None)
     documents = [] if corpus is None else reader.converted(corpus, _tab_rows(corpus, has_head=True), _pair_document)
@@ -233,12 +232,12 @@ def _pair(one: tuple[str, list[str]]) -> Question:
     try:
         golds = texts(ast.literal_eval(answers))
     except (SyntaxError, RecursionError, MemoryError):
-        raise BadRow("has no list of answers") from None
+        raise BadRow("missing list of answers") from None
     return Question(place, text, golds, None)
 
 
 def is_pairs(path: Path) -> bool:
-    """Check that a file has two columns without names, the second a list as Python writes it."""
+    """Check that a file has two columns without names, the second with lists in Python's syntax."""
     with open_text(path) as file:
         line = file.readline(10_000)
     cells = line.rstrip().split("\t")

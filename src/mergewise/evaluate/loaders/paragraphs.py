@@ -1,4 +1,4 @@
-"""Forms whose rows bring their own paragraphs: HotpotQA, 2WikiMultihopQA, MuSiQue, LongBench, FlashRAG and DPR.
+"""Forms whose rows contain their own paragraphs: HotpotQA, 2WikiMultihopQA, MuSiQue, LongBench, FlashRAG and DPR.
 
 The paragraphs of all rows of a file are one pool of documents.
 """
@@ -23,8 +23,8 @@ _CONTEXTS_OF_DPR = ("ctxs", "negative_ctxs", "hard_negative_ctxs")
 def hotpotqa_question(row: Record, pool: Pool, place: str = "") -> Question:
     """Return a question of HotpotQA (Yang et al. 2018) or 2WikiMultihopQA (Ho et al. 2020), and add its paragraphs to the pool.
 
-    Evidence are the sentences that `supporting_facts` names. `context` and `supporting_facts` may also come as columns
-    (`{"title": [...], "sentences": [...]}`), as in some copies.
+    The evidence is the sentences that `supporting_facts` names. In some copies `context` and `supporting_facts` are columns
+    (`{"title": [...], "sentences": [...]}`).
     """
     paragraphs = {title: (pool.add(title, text), bounds) for title, text, bounds in paragraphs_of(row)}
     facts = supporting_facts(row)
@@ -55,7 +55,7 @@ def supporting_facts(row: Record) -> list[tuple[str, int]]:
 
 
 def _join(sentences: Sequence[str]) -> tuple[str, list[tuple[int, int]]]:
-    """Join sentences as they are if they bring their blanks along (HotpotQA), else with a blank (2Wiki)."""
+    """Join sentences as they are if they contain their blanks (HotpotQA), else with a blank (2Wiki)."""
     between = "" if any(one[:1].isspace() for one in sentences[1:]) else " "
     text = ""
     bounds: list[tuple[int, int]] = []
@@ -71,7 +71,7 @@ def _join(sentences: Sequence[str]) -> tuple[str, list[tuple[int, int]]]:
 def _sentences_of(
     facts: Sequence[tuple[str, int]], paragraphs: dict[str, tuple[str, list[tuple[int, int]]]], pool: Pool
 ) -> Evidence | None:
-    """Return None if a fact names a missing paragraph or sentence, as in some copies of the sets."""
+    """Return the sentences of the facts, or None if a fact names a missing paragraph or sentence, as in some copies."""
     pieces = []
     for title, number in facts:
         if title not in paragraphs or not 0 <= number < len(paragraphs[title][1]):
@@ -87,8 +87,8 @@ def _sentences_of(
 def load_musique(path: Path, reader: SetReader) -> QuestionSet:
     """Load MuSiQue (Trivedi et al. 2022).
 
-    If some questions are unanswerable (MuSiQue-Full has each question twice, once without a paragraph that it needs), each
-    question is asked of its own paragraphs, because those of its twin would answer it. A pair is one cluster.
+    MuSiQue-Full has each question twice, once unanswerable: without a paragraph that it needs. In such a file the scope of each
+    question is its own paragraphs, because the paragraphs of its twin would answer it. Both twins are in one cluster.
     """
     pool, records = Pool(), list(reader.records(path))
     is_full = any(row.get("answerable") is False for _, row in records)
@@ -118,7 +118,7 @@ def _musique_question(row: Record, pool: Pool, is_full: bool) -> Question:
         return replace(question, id=f"{own}#unanswerable")
     answers = texts([row["answer"], *(row.get("answer_aliases") or ())])
     if not answers:
-        raise BadRow("has no answer")
+        raise BadRow("missing answer")
     gold = tuple(dict.fromkeys(ids[place] for place, one in paragraphs.items() if one.get("is_supporting")))
     return replace(question, answers=answers, evidence=_sentences_of_hops(row, ids, pool), gold_docs=gold)
 
@@ -140,9 +140,9 @@ def _sentences_of_hops(row: Record, ids: dict[int, str], pool: Pool) -> Evidence
 
 
 def longbench_question(row: Record, pool: Pool, place: str) -> Question:
-    """Return a question of LongBench (Bai et al. 2024), which is asked of its own context.
+    """Return a question of LongBench (Bai et al. 2024). Its scope is its own context.
 
-    Rows of the same context are one cluster. The passages that answer are unknown.
+    Rows with the same context are one cluster. LongBench does not mark gold passages.
     """
     context = row["context"]
     scope = tuple(dict.fromkeys(pool.add(title, text) for title, text in _passages_of(context)))
@@ -167,7 +167,7 @@ def _passages_of(context: str) -> list[tuple[str, str]]:
 def flashrag_question(row: Record, pool: Pool, place: str) -> Question:
     """Return a question of FlashRAG (Jin et al. 2024).
 
-    Paragraphs of HotpotQA or 2Wiki in the metadata go to the pool. Without them the question is asked of an existing index.
+    Paragraphs of HotpotQA or 2Wiki in the metadata go to the pool. Without them the question needs an existing index.
     """
     own, answers = str(row.get("id") or place), texts(row["golden_answers"])
     known = row.get("metadata") or {}
@@ -180,8 +180,8 @@ def flashrag_question(row: Record, pool: Pool, place: str) -> Question:
 def dpr_question(row: Record, pool: Pool, place: str) -> Question:
     """Return a question of Natural Questions, TriviaQA or WebQuestions with passages of DPR (Karpukhin et al. 2020).
 
-    `positive_ctxs` are gold. `ctxs` are the passages that a retriever returned. They say whether they hold an answer, which is
-    no judgement of the passage, so none of them is gold.
+    `positive_ctxs` are gold. `ctxs` are a retriever's results, with a flag whether they contain the answer. This does not make
+    them relevant, so they are not gold.
     """
 
     def add(name: str) -> list[str]:

@@ -1,6 +1,6 @@
-"""The base of all loaders: rows of files with their places, unreadable rows, and documents that occur more than once.
+"""The base of all loaders: read the rows of a file with their places, collect skipped rows, and deduplicate documents.
 
-Files are in UTF-8, with or without a byte order mark, packed with gzip or plain, with any line ends.
+Files are UTF-8, with or without a byte order mark, plain or compressed with gzip, with any line ends.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 HEAD = 1 << 16
-"""Characters of a file by which its form is told."""
+"""Number of characters at the beginning of a file that its form is recognised by."""
 BETWEEN = "\n\n"
-"""Paragraphs of one document."""
+"""Separator of the paragraphs of a document."""
 _GZIP = b"\x1f\x8b"
 
 
 class BadRow(ValueError):
-    """What is wrong with a row, as a sentence that begins with the row: "has no question"."""
+    """An invalid row. The message is the reason, such as "missing question"."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """What a form is told by: the names in a folder, or the first characters of a file and its first record, if it has any."""
+    """A sample for recognising a form: the names in a folder, or the head of a file and its first record."""
 
     path: Path
     names: frozenset[str]
@@ -46,20 +46,20 @@ class Sample:
 
 @dataclass(slots=True)
 class SetReader:
-    """Reads the rows of files, and keeps what it had to leave out; where it `is_strict`, such a row is an error."""
+    """A reader of the rows of files. It collects the rows that it skips. If it `is_strict`, such a row is an error."""
 
     is_strict: bool = False
     skipped: list[SkippedRow] = field(default_factory=list)
 
     def skip(self, path: Path, place: str, reason: str) -> None:
-        """Leave out a row. Raises UsageError where that is not wanted."""
+        """Record a skipped row. Raises UsageError in strict reading."""
         row = SkippedRow(str(path), place, reason)
         if self.is_strict:
-            raise UsageError(str(row), "mend the row, or read the others without it")
+            raise UsageError(str(row), "correct the row, or delete it")
         self.skipped.append(row)
 
     def records(self, path: Path) -> Iterator[tuple[str, Record]]:
-        """The objects of a file with their places: JSON lines, or one JSON list."""
+        """Yield the objects of a file with their places. The file holds JSON lines or one JSON list."""
         with open_text(path) as file:
             is_listed = not is_lines(path) and file.read(HEAD).lstrip().startswith("[")
             file.seek(0)
@@ -72,12 +72,12 @@ class SetReader:
             try:
                 row = json.loads(text)
             except (ValueError, RecursionError) as error:
-                self.skip(path, f"line {number}", f"is no JSON: {error}")
+                self.skip(path, f"line {number}", f"invalid JSON: {error}")
                 continue
             yield from self._object(path, f"line {number}", row)
 
     def _listed(self, path: Path, text: str) -> Iterator[tuple[str, Record]]:
-        """Each element with the line that it begins in; a list that is broken cannot be read beyond that."""
+        """Yield each element of a list with its first line. Raises UsageError at the first element of invalid JSON."""
         decoder, blank = json.JSONDecoder(), re.compile(r"[\s,]*")
         line, counted = 1, 0
         at = blank.match(text, text.index("[") + 1).end()  # type: ignore[union-attr]
@@ -86,44 +86,46 @@ class SetReader:
             try:
                 row, end = decoder.raw_decode(text, at)
             except (ValueError, RecursionError) as error:
-                raise UsageError(f"{path}, line {line} is no JSON: {error}", "the file may be cut off") from None
+                raise UsageError(
+                    f"{path}, line {line}: invalid JSON: {error}", "check whether the file is truncated"
+                ) from None
             yield from self._object(path, f"line {line}", row)
             at = blank.match(text, end).end()  # type: ignore[union-attr]
         if at >= len(text):
-            raise UsageError(f"{path} ends within its list", "the file may be cut off")
+            raise UsageError(f"unfinished JSON list in {path}", "check whether the file is truncated")
 
     def _object(self, path: Path, place: str, row: object) -> Iterator[tuple[str, Record]]:
         if isinstance(row, dict):
             yield place, row
         else:
-            self.skip(path, place, "is no JSON object")
+            self.skip(path, place, "not a JSON object")
 
     def converted(self, path: Path, rows: Iterable[tuple[str, T]], convert: Callable[[T], R]) -> Iterator[R]:
-        """What `convert` makes of each row that it can read."""
+        """Yield the converted rows, and skip the rows that `convert` rejects."""
         for place, row in rows:
             try:
                 made = convert(row)
             except BadRow as error:
                 self.skip(path, place, str(error))
             except KeyError as error:
-                self.skip(path, place, f"lacks {error}")
+                self.skip(path, place, f"missing {error}")
             except (ValueError, TypeError, LookupError, AttributeError) as error:
-                self.skip(path, place, f"has another form: {error}")
+                self.skip(path, place, f"invalid row: {error}")
             else:
                 yield made
 
     def questions(
         self, path: Path, rows: Iterable[tuple[str, T]], convert: Callable[[T], Question]
     ) -> Iterator[Question]:
-        """As `converted`. A question whose id another has already is left out."""
+        """Yield the converted questions like `converted`. Skip empty questions and repeated ids."""
         known: set[str] = set()
 
         def once(row: T) -> Question:
             question = convert(row)
             if not question.text.strip():
-                raise BadRow("has no question")
+                raise BadRow("missing question")
             if question.id in known:
-                raise BadRow(f"has the id {question.id!r} of another question")
+                raise BadRow(f"duplicate id of a question: {question.id!r}")
             known.add(question.id)
             return question
 
@@ -136,22 +138,22 @@ class SetReader:
         asked = tuple(questions)
         if not asked:
             first = f": {self.skipped[0]}" if self.skipped else ""
-            raise UsageError(f"{path} has no questions{first}", "name another form with --format, or another file")
+            raise UsageError(f"no questions in {path}{first}", "name another form with --format, or another file")
         return QuestionSet(name, tuple(documents), asked, tuple(self.skipped))
 
 
 class Pool:
-    """Documents, each once: two of the same title and text are one."""
+    """A pool of documents without duplicates. Documents with the same title and text are the same."""
 
     def __init__(self) -> None:
         self._ids: dict[tuple[str, str], str] = {}
         self.documents: list[Document] = []
 
     def add(self, title: str, text: str) -> str:
-        """The id of the document of this title and text. Raises BadRow where there is neither."""
+        """Add a document if it is new, and return its id. Raises BadRow for an empty title and text."""
         title, text = title.strip(), text.strip()
         if not title and not text:
-            raise BadRow("has an empty document")
+            raise BadRow("empty document")
         known = self._ids.setdefault((title, text), str(len(self._ids)))
         if int(known) == len(self.documents):
             self.documents.append(Document(known, text or title, title))
@@ -162,7 +164,7 @@ class Pool:
 
 
 def pool_loader(convert: Callable[[Record, Pool, str], Question]) -> Callable[[Path, SetReader], QuestionSet]:
-    """Return a loader of files whose rows bring their documents along. `convert` gets a row, the pool, and the row's place."""
+    """Return a loader of files whose rows contain their documents. `convert` gets a row, the pool, and the row's place."""
 
     def load(path: Path, reader: SetReader) -> QuestionSet:
         pool = Pool()
@@ -174,40 +176,41 @@ def pool_loader(convert: Callable[[Record, Pool, str], Question]) -> Callable[[P
 
 
 def open_text(path: Path, newline: str | None = None) -> TextIO:
-    """A text file, packed or plain."""
+    """Open a text file, plain or compressed with gzip."""
     with path.open("rb") as file:
-        packed = file.read(2) == _GZIP
-    binary = gzip.open(path) if packed else path.open("rb")  # noqa: SIM115
+        is_gzip = file.read(2) == _GZIP
+    binary = gzip.open(path) if is_gzip else path.open("rb")  # noqa: SIM115
     return io.TextIOWrapper(binary, encoding="utf-8-sig", newline=newline)
 
 
 def read_json(path: Path, form: str, part: Callable[[Any], Any]) -> Any:
-    """The part of a JSON file that holds its rows. Raises UsageError where there is none."""
+    """Return the part of a JSON file that holds its rows. Raises UsageError if the file has another form."""
     with open_text(path) as file:
         try:
             return part(json.load(file))
         except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
-            raise UsageError(f"{path} is no {form}: {error}", "the file may be cut off") from None
+            raise UsageError(f"invalid {form} file {path}: {error}", "check whether the file is truncated") from None
 
 
 def is_lines(path: Path) -> bool:
-    """Whether a file says by its name that each line is an object."""
+    """Check by its name that a file holds JSON lines."""
     return path.name.lower().removesuffix(".gz").endswith(".jsonl")
 
 
 def bare_name(path: Path) -> str:
-    """The name of a file without its endings: `dev` of dev.jsonl.gz."""
+    """Return the name of a file without its suffixes: `dev` for dev.jsonl.gz."""
     return path.name.removesuffix(".gz").rsplit(".", 1)[0] if "." in path.name[1:] else path.name
 
 
 def sample_of(path: Path) -> Sample:
-    """Raises OSError, EOFError, zlib.error or UnicodeDecodeError where the file cannot be read."""
+    """Read a sample. Raises OSError, EOFError, zlib.error or UnicodeDecodeError if the file cannot be read."""
     if path.is_dir():
         return Sample(path, frozenset(child.name for child in path.iterdir()), "", {})
     with open_text(path) as file:
         head = file.read(HEAD)
         text = head.lstrip()
-        # a record may be longer than the head: a line is read whole, a list twice as far as long as its first record is cut off
+        # The first record may be longer than the head. A line is read completely. For a list, the text is doubled until its
+        # first record is complete.
         if text.startswith("[") and text[1:].lstrip().startswith("{"):
             record = None
             while record is None and (more := file.read(len(text))):
@@ -219,7 +222,7 @@ def sample_of(path: Path) -> Sample:
 
 
 def _first(text: str) -> Record | None:
-    """The object that the text begins with; None where it is cut off, or there is none."""
+    """Return the object at the beginning of a text, or None if it is truncated or missing."""
     try:
         found, _ = json.JSONDecoder().raw_decode(text.lstrip())
     except (ValueError, RecursionError):
@@ -228,13 +231,13 @@ def _first(text: str) -> Record | None:
 
 
 def texts(value: object) -> tuple[str, ...]:
-    """The texts of a list, or the one text, without those that say nothing."""
+    """Return the distinct texts of a list, or of a single value, without empty ones."""
     pieces = value if isinstance(value, Sequence) and not isinstance(value, str) else [value]
     return tuple(dict.fromkeys(text for piece in pieces if piece is not None and (text := str(piece).strip())))
 
 
 def piece_at(document: Document, start: int, end: int) -> tuple[Span, str]:
-    """A stretch of a document as evidence, without blanks around it."""
+    """Return a part of a document as evidence, without blanks around it."""
     whole = document.text[start:end]
     start += len(whole) - len(whole.lstrip())
     text = whole.strip()
@@ -242,9 +245,9 @@ def piece_at(document: Document, start: int, end: int) -> tuple[Span, str]:
 
 
 def sentence_at(document: Document, start: int, end: int) -> tuple[Span, str]:
-    """The sentence, or the sentences, that this stretch of a document stands in."""
+    """Return the sentences that a part of a document overlaps, as evidence."""
     text = document.text
-    # no sentence crosses a blank line, and a whole article takes long to split
+    # split only the text between blank lines, because splitting a whole article is slow and no sentence crosses a blank line
     first = text.rfind(BETWEEN, 0, start) + len(BETWEEN) if BETWEEN in text[:start] else 0
     last = text.find(BETWEEN, end)
     block = text[first : len(text) if last < 0 else last]
@@ -253,7 +256,7 @@ def sentence_at(document: Document, start: int, end: int) -> tuple[Span, str]:
 
 
 def place_of(text: str, piece: str) -> tuple[int, int] | None:
-    """Where a text holds a piece: as it stands, else with other blanks between its words; None where it does not."""
+    """Find a piece in a text, exactly or with other blanks between its words. Return its start and end, or None."""
     words = piece.split()
     if not words:
         return None

@@ -1,13 +1,14 @@
-"""Question sets that people write: a CSV table or JSON lines with a question and its answer, asked of an index that stands.
+"""Hand-written question sets: a CSV table or JSON lines with questions and answers about the documents of an existing index.
 
-Columns are found by name, in any case: `question` and `answer` (or `answers`), and if there are any `id`, `evidence`, `kind`,
-`hops`, `cluster` and `gold_docs`. Several answers are a JSON list, or stand with `|` between them; so do several `gold_docs`.
-`evidence` is the text that a context must hold, or a JSON list of such texts; where a question has none, its evidence is not
-judged.
+Columns are found by name, in any case:
 
-A question whose cell `answer` is empty, or whose list of answers is, has no answer in the documents, unless there is evidence. So
-has one that is marked: `is_impossible` is true, as in SQuAD 2.0, or `answerable` is false. Answers may also be the object of
-SQuAD, `{"text": [...]}`.
+- `question` and `answer` (or `answers`) are required. `id`, `evidence`, `kind`, `hops`, `cluster` and `gold_docs` are optional.
+- Several answers are a JSON list, or are separated by `|`, and so are several `gold_docs`. Answers may also be an object as in
+  SQuAD, `{"text": [...]}`.
+- `evidence` is a text that a context must hold, or a JSON list of such texts. Without it, evidence is not judged.
+
+A question is unanswerable if its answers are empty and it has no evidence and no `gold_docs`. It is also unanswerable if
+`is_impossible` is true, as in SQuAD 2.0, or `answerable` is false.
 """
 
 from __future__ import annotations
@@ -26,18 +27,18 @@ from mergewise.ranges import short_repr
 from mergewise.types import Span
 
 _ANSWERS = ("answer", "answers")
-# what it means where such a column is true
+# columns that mark a question, and whether "true" means answerable
 _MARKS = {"answerable": True, "is_impossible": False}
 _TRUE, _FALSE = {"true", "yes", "1"}, {"false", "no", "0"}
 _TABLES = (".csv", ".tsv")
 
 
 def load_table(path: Path, reader: SetReader) -> QuestionSet:
-    """The questions of one file."""
+    """Load the questions of a file."""
     try:
         lines = list(_table(path) if _is_table(path) else reader.records(path))
     except csv.Error as error:
-        raise UsageError(f"{path} cannot be read: {error}", "a CSV table or JSON lines, in UTF-8") from None
+        raise UsageError(f"cannot read {path}: {error}", "write a CSV table or JSON lines, in UTF-8") from None
     named = [(place, {"id": place.rsplit(" ", 1)[1], **_lower(row)}) for place, row in lines]
     return reader.question_set(path, bare_name(path), (), reader.converted(path, named, _question))
 
@@ -47,7 +48,7 @@ def _is_table(path: Path) -> bool:
 
 
 def _lower(row: Mapping[str, Any]) -> dict[str, Any]:
-    """The row with names in lower case, without an id that says nothing."""
+    """Return the row with names in lower case, without an empty id."""
     return {str(key).lower(): value for key, value in row.items() if str(key).lower() != "id" or value}
 
 
@@ -57,17 +58,18 @@ def _table(path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
         names = [name.strip().lower() for name in rows.fieldnames or ()]
         if "question" not in names or not set(_ANSWERS) & set(names):
             raise UsageError(
-                f"{path} lacks the columns question and answer", f"it has: {', '.join(names) or 'nothing'}"
+                f"missing columns question and answer in {path}",
+                f"add them to its columns: {', '.join(names) or 'none'}",
             )
         rows.fieldnames = names
         for row in rows:
             if any(value for value in row.values()):
-                # a line that ends before a column says nothing of it
+                # a short line lacks its last columns, rather than leaving them empty
                 yield f"line {rows.line_num}", {name: value for name, value in row.items() if value is not None}
 
 
 def _delimiter(path: Path) -> str:
-    """A comma, or the semicolon that spreadsheets write where the comma is the decimal sign: whichever parts the header."""
+    """Detect the delimiter of the header. Spreadsheets write a semicolon in locales with a decimal comma."""
     if ".tsv" in path.name.lower():
         return "\t"
     with open_text(path) as file:
@@ -78,14 +80,14 @@ def _delimiter(path: Path) -> str:
 def _question(row: Mapping[str, Any]) -> Question:
     text = row.get("question")
     if not isinstance(text, str) or not text.strip():
-        raise BadRow("has no question")
+        raise BadRow("missing question")
     answers = next((found for name in _ANSWERS if (found := _several(_texts(row.get(name)), "|"))), ())
     evidence, documents = _evidence(row.get("evidence")), _several(row.get("gold_docs"), "|")
     answerable = _is_answerable(row)
     if answerable is False:
         answers, evidence, documents = (), None, ()
     elif not answers and not evidence and not documents and (answerable or not set(_ANSWERS) & row.keys()):
-        raise BadRow("has no answer; an empty answer says that the documents have none")
+        raise BadRow("missing answer (leave it empty if the documents have no answer)")
     return Question(
         str(row["id"]),
         text.strip(),
@@ -99,23 +101,23 @@ def _question(row: Mapping[str, Any]) -> Question:
 
 
 def _texts(value: object) -> object:
-    """The texts of answers that come as SQuAD has them, with their offsets beside them."""
+    """Return the texts of answers in SQuAD's form, which also holds offsets. Other values are returned unchanged."""
     return value.get("text") if isinstance(value, dict) else value
 
 
 def _is_answerable(row: Mapping[str, Any]) -> bool | None:
-    """What the row says of itself; None where it says nothing."""
+    """Return whether the row is marked as answerable, or None without a mark."""
     for name, meaning in _MARKS.items():
         mark = "" if row.get(name) is None else str(row[name]).strip().lower()
         if mark and mark not in _TRUE | _FALSE:
-            raise BadRow(f"has {short_repr(row[name])} for {name}, which is true or false")
+            raise BadRow(f"invalid {name}: {short_repr(row[name])} (expected true or false)")
         if mark:
             return (mark in _TRUE) is meaning
     return None
 
 
 def _evidence(value: object) -> Evidence | None:
-    """Gold texts; where one comes as the object of a question set, with its document and offsets, its text and document count."""
+    """Return the gold texts. Objects in the form of a question set give their text and document, but not their offsets."""
     pieces = value if isinstance(value, list) else _several(value, None)
     objects = [piece if isinstance(piece, dict) else {"text": piece} for piece in pieces]
     texts = [(str(piece.get("doc") or ""), str(piece.get("text", ""))) for piece in objects]
@@ -124,9 +126,9 @@ def _evidence(value: object) -> Evidence | None:
 
 
 def _several(value: object, separator: str | None) -> tuple[str, ...]:
-    """A JSON list, or one text, parted by the separator where there is one."""
+    """Return the texts of a list, of a JSON list, or of a text split at the separator."""
     if isinstance(value, str) and value.lstrip().startswith("["):
-        # a text may begin with a bracket, too
+        # an ordinary text may also begin with a bracket
         with suppress(ValueError):
             value = json.loads(value)
     if isinstance(value, str):
@@ -137,6 +139,6 @@ def _several(value: object, separator: str | None) -> tuple[str, ...]:
 
 
 def is_table(sample: Sample) -> bool:
-    """Check for a table or lines with questions. Also accept lines that begin with a broken one, so that it is named."""
+    """Check for a table or lines with questions. Accept lines with a broken first line too, so that the error names that line."""
     is_broken = not sample.record and is_lines(sample.path)
     return _is_table(sample.path) or is_broken or "question" in _lower(sample.record)

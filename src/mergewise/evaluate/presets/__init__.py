@@ -1,25 +1,25 @@
-"""The tables and figures of the papers as data: a TOML file each, with its rows, columns, layout and published numbers.
+"""Presets: the tables and figures of the papers. Each is a TOML file with rows, columns, layout and published numbers.
 
-A cell of a table is one method at one budget on one question set, by one metric. A row names the method, a group of columns the
-set, a column the metric, the budget or the mode. What a paper published stands in the file cell by cell; what a run measured is
-put beside it (`evaluate.layout`). A file:
+A cell is one method at one budget on one question set, by one metric. A row names the method, a group of columns the set, and a
+column the metric, the budget or the mode. The file lists published numbers cell by cell. Reports show them next to measured ones
+(`evaluate.layout`). A file:
 
-    title = "MergeRAG, Table 1"         what it is called
+    title = "MergeRAG, Table 1"         the name
     source = "..."                      the paper, with section and table
-    about = "..."                       a sentence: what stands in the cells
-    percent = true                      shares are written as percentages
+    about = "..."                       the content of the cells, as a sentence
+    percent = true                      show shares as percentages
     decimals = 1
-    budgets = [640]                     where neither row nor column has its own
-    shape = "wide"                      groups side by side; "stacked": one below the other; "curve": a figure over budgets
-    notes = ["..."]                     where a run of ours differs from the paper
-    contexts = ["all", "evidence"]      metrics that fill the layout where nothing answers
-    groups = [...]                      label, and the sets that can stand in it: the first that a run has; none: their mean
-    columns = [...]                     label, metric, budget, mode, decimals, or mean = true: the mean of the others of a group
+    budgets = [640]                     for columns without a budget of their own
+    shape = "wide"                      groups side by side; "stacked": groups below each other; "curve": a figure over budgets
+    notes = ["..."]                     differences between our runs and the paper
+    contexts = ["all", "evidence"]      metrics of the layout in a run without answers
+    groups = [...]                      label, and question sets in order of preference; no sets: the mean of the other groups
+    columns = [...]                     label, metric, budget, mode, decimals; mean = true: the mean of the group's other columns
     [[rows]]                            label, method or strategy with mode and judge, published = [[group], ...], only, needs;
-                                        modes = [...]: a cell is the mean of these; model_free: the strategy where nothing answers
+                                        modes = [...]: a cell is their mean; model_free: the strategy in a run without answers
 
-`only` names what a run must hold for a row to be filled by it: a part of a model's name, as in `{chat = "Qwen3-14B"}`, or a
-setting of a view, as in `{"marker.examples" = "none"}`, where an empty text means any but "none".
+`only` restricts the runs that fill a row: to a part of a model's name, as in `{chat = "Qwen3-14B"}`, or to a setting of a view,
+as in `{"marker.examples" = "none"}`. An empty text means any setting except "none".
 """
 
 from __future__ import annotations
@@ -37,13 +37,14 @@ from mergewise.evaluate.methods import METHODS, Method
 
 Shape: TypeAlias = Literal["wide", "stacked", "curve"]
 Published: TypeAlias = tuple[tuple[float | None, ...], ...]
-"""For each group the numbers of its columns, as they are printed; None where there is none."""
+"""For each group the numbers of its columns, as printed. None for a missing number."""
 
 
 @dataclass(frozen=True, slots=True)
 class PresetGroup:
-    """Columns of one question set. `sets` are names that can stand for it, the closest to the paper's first; without any it is
-    the mean of the other groups.
+    """A group of columns for one question set. `sets` names suitable sets, closest to the paper's first.
+
+    A group without sets holds the mean of the other groups.
     """
 
     label: str
@@ -52,7 +53,7 @@ class PresetGroup:
 
 @dataclass(frozen=True, slots=True)
 class PresetColumn:
-    """`metric` is one of a row of `rows.parquet`. `is_mean`: the mean of the other columns in its group (of the same row)."""
+    """A column. `metric` is a score of `rows.parquet`. A column that `is_mean` holds the mean of its group's other columns."""
 
     label: str
     metric: str = ""
@@ -64,9 +65,18 @@ class PresetColumn:
 
 @dataclass(frozen=True, slots=True)
 class PresetRow:
-    """`method` is None where a number is published alone, as that of another reader. With `modes` a cell is the mean of the
-    method's answers in these. `needs` says what this version lacks to run it, `only` what a run must hold to fill it. `spread`
-    are the published deviations, `model_free` is the strategy that stands for it where no model answers.
+    """A row of a table.
+
+    Attributes:
+        label: the name in the table.
+        method: the method, or None for a row with published numbers only.
+        section: the section of the table.
+        modes: if given, a cell is the mean over these modes.
+        published: the published numbers.
+        spread: the published deviations.
+        only: the conditions on runs that fill this row.
+        needs: what this version lacks to run the method.
+        model_free: the strategy that replaces the method in a run without answers.
     """
 
     label: str
@@ -82,7 +92,7 @@ class PresetRow:
 
 @dataclass(frozen=True, slots=True)
 class Preset:
-    """One table or figure. `unit` is what its figures count where they are no shares, as "seconds"."""
+    """One table or figure of a paper."""
 
     name: str
     title: str
@@ -102,22 +112,22 @@ class Preset:
 
     @property
     def sets(self) -> tuple[str, ...]:
-        """The names of all sets that have a place in it, those of a group one after another."""
+        """The names of the sets of all groups."""
         return tuple(dict.fromkeys(name for group in self.groups for name in group.sets))
 
     def methods_of(self, row: PresetRow, column: PresetColumn) -> tuple[Method, ...]:
-        """What fills a cell: the row's method in the column's mode, or in each of its own modes."""
+        """Return the methods that fill a cell: the row's method in the column's mode, or in each of the row's modes."""
         if row.method is None or column.is_mean:
             return ()
         modes = (column.mode,) if column.mode is not None else row.modes
         return tuple(_in_mode(row.method, mode) for mode in modes) or (row.method,)
 
     def budgets_of(self, column: PresetColumn) -> tuple[int, ...]:
-        """The budgets of a column: its own, or all."""
+        """Return the budgets of a column: its own, or else all."""
         return self.budgets if column.budget is None else (column.budget,)
 
     def runs(self) -> dict[tuple[str, int], Method]:
-        """What must be run to fill it: methods by name and budget. Rows that need what this version lacks are left out."""
+        """Return the methods to run, by name and budget. Rows that this version cannot run are left out."""
         ready = [row for row in self.rows if not row.needs] if self.by == "questions" else []
         return {
             (method.name, budget): method
@@ -128,14 +138,11 @@ class Preset:
         }
 
     def methods(self) -> tuple[Method, ...]:
-        """The methods to be run, each once."""
+        """Return the methods to run, each once."""
         return tuple({method.name: method for method in self.runs().values()}.values())
 
     def without_answers(self) -> Preset:
-        """The same layout by what contexts hold: no mode, no model that answers, `contexts` in place of the metrics.
-
-        Rows that differ in their mode alone become one.
-        """
+        """Return the same layout for contexts only, with the metrics `contexts`. Merge rows that differ only in their mode."""
         budgets = dict.fromkeys(column.budget for column in self.columns if not column.is_mean)
         columns = tuple(
             PresetColumn(name if budget is None else _budget_label(self, budget, name, len(budgets)), name, budget)
@@ -153,15 +160,15 @@ class Preset:
         return replace(
             self,
             name=f"{self.name}-contexts",
-            title=f"{self.title}: what contexts hold",
-            about=f"In the layout of the paper, of contexts alone: {', '.join(self.contexts)}.",
+            title=f"{self.title}: contexts only",
+            about=f"Scores of contexts in the layout of the paper: {', '.join(self.contexts)}.",
             columns=columns,
             rows=tuple(rows.values()),
             percent=False,
             decimals=3,
             by="questions",
             notes=(
-                "What contexts hold, since no model answers: no number of the paper can stand beside it.",
+                "No model answered, so these are scores of contexts. They are not comparable with the paper's numbers.",
                 *self.notes,
             ),
         )
@@ -177,36 +184,36 @@ def _in_mode(method: Method, mode: str) -> Method:
 
 
 def _context_name(method: Method) -> str:
-    """The name of a method without its mode."""
+    """Return the name of a method without its mode."""
     return method.name.removesuffix(f" {method.mode}")
 
 
 @cache
 def preset_names() -> tuple[str, ...]:
-    """The names of all presets, sorted."""
+    """Return the names of all presets, sorted."""
     here = files("mergewise.evaluate.presets")
     return tuple(sorted(entry.name[:-5] for entry in here.iterdir() if entry.name.endswith(".toml")))
 
 
 @cache
 def preset(name: str) -> Preset:
-    """The preset of this name. Raises UsageError where there is none."""
+    """Return the preset of this name. Raises UsageError for an unknown name."""
     if name not in preset_names():
-        raise UsageError(f"unknown table {name!r}", f"one of: {', '.join(preset_names())}")
+        raise UsageError(f"unknown table: {name!r}", f"one of: {', '.join(preset_names())}")
     text = (files("mergewise.evaluate.presets") / f"{name}.toml").read_text(encoding="utf-8")
     return read_preset(name, tomllib.loads(text))
 
 
 def presets_of(names: str) -> list[Preset]:
-    """Presets by their names, separated by commas; each once."""
+    """Return the presets of these names, separated by commas. Raises UsageError for an unknown name, or without any."""
     found = [preset(part) for part in dict.fromkeys(filter(None, (part.strip() for part in names.split(","))))]
     if not found:
-        raise UsageError("no table is named", f"one of: {', '.join(preset_names())}")
+        raise UsageError("missing table name", f"one of: {', '.join(preset_names())}")
     return found
 
 
 def read_preset(name: str, table: Mapping[str, Any]) -> Preset:
-    """A preset from its TOML. Raises ValueError where a key is unknown, or published numbers have no column."""
+    """Read a preset from its TOML. Raises ValueError for an unknown key, or numbers that do not match the columns."""
     known = {one.name for one in fields(Preset)} - {"name"}
     if unknown := table.keys() - known:
         raise ValueError(f"{name}: unknown keys {', '.join(sorted(unknown))}")
@@ -218,7 +225,7 @@ def read_preset(name: str, table: Mapping[str, Any]) -> Preset:
     for row in rows:
         for numbers in (row.published, row.spread):
             if numbers and [len(group) for group in numbers] != [len(columns)] * len(groups):
-                raise ValueError(f"{name}: the numbers of {row.label!r} are not those of its columns")
+                raise ValueError(f"{name}: the numbers of {row.label!r} do not match its columns")
     values: dict[str, Any] = {key: tuple(one) if isinstance(one, list) else one for key, one in table.items()}
     values |= {"groups": groups, "columns": columns, "rows": rows}
     return Preset(name=name, **values)
@@ -244,12 +251,12 @@ def _row(one: Mapping[str, Any]) -> PresetRow:
 
 
 def _method(one: Mapping[str, Any]) -> tuple[Method | None, str]:
-    """The method of a row, and what it needs where this version has none of that name."""
+    """Return the method of a row, and an explanation if this version lacks it."""
     if "method" in one:
         name, mode = one["method"], one.get("mode")
         known = METHODS.get(name) or Method(name, name, None, "given", one["label"])
         absent = name not in METHODS and name not in STRATEGIES
-        needs = f"needs the method {name}, which this version does not have" if absent else ""
+        needs = f"needs the method {name}, missing in this version" if absent else ""
         return (known if mode is None else _in_mode(known, mode)), needs
     if "strategy" not in one:
         return None, ""
@@ -258,12 +265,12 @@ def _method(one: Mapping[str, Any]) -> tuple[Method | None, str]:
         one.get("name", spec), spec, None, one.get("judge", "given"), one["label"], tuple(one.get("views", ()))
     )
     name = split_spec(spec)[0]
-    needs = "" if name in STRATEGIES else f"needs the strategy {name}, which this version does not have"
+    needs = "" if name in STRATEGIES else f"needs the strategy {name}, missing in this version"
     if "mode" in one:
         method = replace(method, mode=one["mode"]) if "name" in one else _in_mode(method, one["mode"])
     return method, needs
 
 
 def _numbers(groups: Sequence[Sequence[float]]) -> Published:
-    # TOML has no null: a number that is not there is nan
+    # TOML has no null, so a missing number is nan
     return tuple(tuple(None if number != number else float(number) for number in group) for group in groups)

@@ -1,8 +1,9 @@
-"""What a run will cost, told from a few questions before anything is asked of a model.
+"""Estimates of the costs of a run, from a few questions and without asking the chat model.
 
-Contexts are assembled and prompts are written as they will be; in place of the chat model stands one that counts. What a mode
-asks after a real answer, it may not ask after this one's: calls and tokens are those of a first try. Replies are counted with as
-many tokens as they may have.
+Contexts and prompts are real, but a counting model replaces the chat model. Limits of an estimate:
+
+- A mode's further questions depend on real answers. So calls and tokens are those of its first round.
+- Each reply counts with its maximum of tokens.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ REPLY = "I do not know."
 
 
 class CountingChat:
-    """A `ChatModel` that answers nothing and counts what it would have cost. Answers that are kept on disk cost nothing."""
+    """A `ChatModel` that gives a fixed reply and counts the costs of a real one. Cached answers cost nothing."""
 
     def __init__(self, chat: ChatModel, count_tokens: TokenCounter) -> None:
         self.spec, self.identity, self.window = chat.spec, chat.identity, chat.window
@@ -47,7 +48,7 @@ class CountingChat:
 
 @dataclass(frozen=True, slots=True)
 class MethodEstimate:
-    """What the missing rows of a method will cost: calls and tokens of a chat model, and seconds on this machine."""
+    """The estimated costs of a method's missing rows: calls and tokens of a chat model, and seconds on this machine."""
 
     method: str
     budget: int
@@ -65,9 +66,9 @@ def estimated_costs(
     questions: Sequence[Question],
     missing: Mapping[tuple[str, int], int],
 ) -> list[MethodEstimate]:
-    """For each method at each budget, from the first questions; `missing` says how many rows are to be computed.
+    """Estimate the costs of each method at each budget from the first questions.
 
-    A causal model, which runs on this machine, is asked in earnest: what it costs is time.
+    `missing` holds the number of rows to compute. A causal model runs on this machine and costs only time, so it is really asked.
     """
     models = index.models
     chat = None if models.chat is None else CountingChat(models.chat, models.count_tokens)
@@ -75,7 +76,7 @@ def estimated_costs(
     evaluator = Evaluator(counted, task, asking)
     found = []
     for method, budget in asked:
-        needs = evaluator.lacking(method)
+        needs = evaluator.unmet_needs(method)
         if needs:
             found.append(MethodEstimate(method.name, budget, 0, Usage(), 0.0, needs))
             continue

@@ -1,6 +1,6 @@
-"""A run folder, finished: the rows of all sets as tables, the documents that they point into, and files for other tools.
+"""The end of a run: write its rows and documents as tables, and its rankings for other tools.
 
-What the folder holds beyond the plan stays: rows of sets that were not asked this time, and of other settings.
+Rows outside the plan stay in the folder: rows of other sets, and rows of other settings.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from mergewise.files import write_whole
 
 
 def earlier_plan(folder: Path) -> RunPlan:
-    """The plan of the run in the folder; an empty one where there is none yet."""
+    """Return the plan of the run in a folder, or an empty plan for a new folder."""
     return open_run(folder).plan if (folder / PLAN).exists() else RunPlan()
 
 
@@ -58,7 +58,7 @@ def document_texts(
 
 
 class RunTables:
-    """The questions and texts of the sets of a run, gathered set by set while their indexes are open."""
+    """The questions and texts of a run, collected set by set while the indexes are open."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -66,7 +66,7 @@ class RunTables:
         self._texts = _table_of(folder / TEXTS_FILE, TEXTS)
 
     def add_set(self, index: Index, name: str, questions: Sequence[Question], documents: Iterable[str]) -> None:
-        """All questions of a set, and the documents that its rows point into. Those that the index no longer has stay."""
+        """Add the questions of a set, and the documents that its rows refer to. Earlier documents stay if the index lost them."""
         texts = document_texts(index, name, questions, documents)
         found = pa.array([doc for _, doc, _, _ in texts], pa.string())
         replaced = pc.and_(pc.equal(self._texts["set"], name), pc.is_in(self._texts["doc"], found))
@@ -75,7 +75,7 @@ class RunTables:
         self._questions = pa.concat_tables([others, questions_table({name: questions})])
 
     def write(self, plan: RunPlan) -> None:
-        """The folder, finished. The files of lines go last: after a kill before that some rows stand twice, and count once."""
+        """Write the tables, then delete the files of lines. A kill in between only leaves duplicate rows, which count once."""
         lines = sorted((self._folder / LINES).glob("*.jsonl"))
         rows = all_rows(self._folder)
         keys = list(zip(self._questions["set"].to_pylist(), self._questions["question"].to_pylist(), strict=True))
@@ -98,9 +98,9 @@ def _table_of(path: Path, schema: pa.Schema) -> pa.Table:
 
 
 def write_rankings(folder: Path, rows: pa.Table, questions: pa.Table) -> None:
-    """For each method and budget a file of ranked documents, `qid Q0 doc rank score tag`, and the gold, `qid 0 doc gain`.
+    """Write a file of ranked documents for each method and budget, `qid Q0 doc rank score tag`, and the gold, `qid 0 doc gain`.
 
-    The readers of such files (trec_eval, ranx, ir_measures) take one run a file. The id of a question is `set/id`.
+    Tools that read such files (trec_eval, ranx, ir_measures) expect one run per file. The id of a question is `set/id`.
     """
     folder.mkdir(exist_ok=True)
     lines: dict[str, list[str]] = {}
@@ -129,5 +129,5 @@ def _gains(question: Mapping[str, Any]) -> list[tuple[str, int]]:
 
 
 def _word(text: str) -> str:
-    """A text without blanks, which part the columns."""
+    """Encode the blanks of a text, because blanks separate columns."""
     return re.sub(r"[\s%]", lambda blank: quote(blank[0]), text)

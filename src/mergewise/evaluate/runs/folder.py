@@ -1,11 +1,11 @@
-"""A run folder, read: what `eval --out` leaves, finished or under way.
+"""The reader of run folders, which `eval --out` writes. A run may be finished or in progress.
 
-run.toml            the plan, resolved (`runs.plan`)
-rows/*.jsonl        rows while the run is under way (`runs.lines`); gone once it is finished
+run.toml            the resolved plan (`runs.plan`)
+rows/*.jsonl        the rows of a run in progress (`runs.lines`), deleted when it finishes
 rows.parquet        all rows, in the order of the plan (`runs.schema`)
 questions.parquet   the questions with their gold
-texts.parquet       the documents that rows and evidence point into
-trec/*.run          documents ranked by each method at each budget, and trec/gold.qrels
+texts.parquet       the documents that rows and evidence refer to
+trec/*.run          the ranked documents of each method and budget, and trec/gold.qrels
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from mergewise.evaluate.question_sets import Evidence, Question, clusters
 from mergewise.evaluate.runs.lines import known_lines
 from mergewise.evaluate.runs.plan import PlannedMethod, PlannedRows, PlannedSet, RunPlan, read_plan
 from mergewise.evaluate.runs.record import RowKey, RunPassage, RunRow, row_of
-from mergewise.evaluate.runs.schema import QUESTIONS, ROWS, TEXTS, in_order, rows_schema, rows_table, scores_of
+from mergewise.evaluate.runs.schema import QUESTIONS, ROWS, TEXTS, rows_schema, rows_table, score_order, scores_of
 from mergewise.files import regular_bytes, write_whole
 from mergewise.types import GAP, Span
 
@@ -34,56 +34,57 @@ PLAN, ROWS_FILE, QUESTIONS_FILE, TEXTS_FILE = "run.toml", "rows.parquet", "quest
 LINES, RANKINGS = "rows", "trec"
 _LONGEST_PLAN = 64_000_000
 GROUP = 4096
-"""Rows of a group of a Parquet file."""
+"""Rows per group of a Parquet file."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """A run folder, or a run in memory, which brings its `tables`. Tables are read once, and only when they are asked for."""
+    """A run in a folder, or in memory with its `tables`. Tables are read on first use."""
 
     folder: Path
     plan: RunPlan
     tables: Mapping[str, pa.Table] = field(default_factory=dict)
 
     def rows(self) -> pa.Table:
-        """The rows of the plan (`schema.ROWS` and a column for each score), in its order, those that failed among them.
+        """Return the rows of the plan, in its order, including failed rows: `schema.ROWS` and a column for each score.
 
-        Rows that the folder keeps of older settings are left out. Of a run under way it is what stands.
+        Rows of older settings are left out. A run in progress has the rows written so far.
         """
         return self._rows
 
     def questions(self) -> pa.Table:
-        """The questions of each set with their gold (`schema.QUESTIONS`); no rows while the run is under way."""
+        """Return the questions of each set with their gold (`schema.QUESTIONS`). The table is empty for a run in progress."""
         return self._table(QUESTIONS_FILE, QUESTIONS)
 
     def texts(self) -> pa.Table:
-        """The documents that contexts and evidence point into (`schema.TEXTS`); no rows while the run is under way."""
+        """Return the documents that contexts and evidence refer to (`schema.TEXTS`). The table is empty for a run in progress."""
         return self._table(TEXTS_FILE, TEXTS)
 
     def run_rows(self) -> Iterator[RunRow]:
-        """The rows as records, one after the other."""
+        """Yield the rows of the plan as records."""
         return rows_of(self._rows)
 
     def set_questions(self, name: str) -> list[Question]:
-        """The questions of one set, in its order."""
+        """Return the questions of one set, in its order."""
         chosen = self.questions().filter(pc.equal(self.questions()["set"], name))
         return [_question(values) for values in chosen.to_pylist()]
 
     def passage_text(self, set_name: str, passage: RunPassage) -> str:
-        """The text of a passage of a context of this set. Raises UsageError where its document is not in the folder."""
+        """Return the text of a passage of this set. Raises UsageError if its document is not in the folder."""
         if passage.text is not None:
             return passage.text
         return GAP.join(self.span_text(set_name, span) for span in passage.spans)
 
     def span_text(self, set_name: str, span: Span) -> str:
+        """Return the text of a span of this set. Raises UsageError if its document is not in the folder."""
         document = self.documents.get((set_name, span.doc_id))
         if document is None:
-            raise UsageError(f"{self.folder} holds no text of {span.doc_id} of {set_name}", "finish the run")
+            raise UsageError(f"text of {span.doc_id} of {set_name} missing in {self.folder}", "finish the run first")
         return document[1][span.start : span.end]
 
     @cached_property
     def documents(self) -> Mapping[tuple[str, str], tuple[str, str]]:
-        """The title and the text of each document, by set and id."""
+        """The title and text of each document, by set and id."""
         columns = (self.texts()[name].to_pylist() for name in ("set", "doc", "title", "text"))
         return {(own, doc): (title or "", text) for own, doc, title, text in zip(*columns, strict=True)}
 
@@ -108,13 +109,13 @@ def memory_run(
     texts: Iterable[tuple[str, str, str, str]] = (),
     plan: RunPlan | None = None,
 ) -> Run:
-    """Return a run of these rows that no folder keeps.
+    """Return a run of these rows in memory.
 
     Args:
         rows: the rows of all questions.
         questions: the questions by set.
-        texts: the documents that rows and evidence point into, as (set, id, title, text).
-        plan: the plan of the rows; without it each method is a strategy of its name.
+        texts: the documents that rows and evidence refer to, as (set, id, title, text).
+        plan: the plan of the rows. By default each method is a strategy of its name.
     """
     tables = {ROWS_FILE: rows_table([row.as_dict() for row in rows]), QUESTIONS_FILE: questions_table(questions)}
     tables[TEXTS_FILE] = texts_table(texts)
@@ -133,7 +134,7 @@ def _plan_of(rows: Sequence[RunRow], questions: Mapping[str, Sequence[Question]]
 
 
 def rows_of(table: pa.Table) -> Iterator[RunRow]:
-    """The rows of a table as records. Raises LookupError, TypeError or ValueError where a value cannot be."""
+    """Yield the rows of a table as records. Raises LookupError, TypeError or ValueError for an invalid value."""
     names = scores_of(table)
     for batch in table.to_batches(GROUP):
         for values in batch.to_pylist():
@@ -142,54 +143,71 @@ def rows_of(table: pa.Table) -> Iterator[RunRow]:
 
 
 def open_run(folder: Path) -> Run:
-    """The run in this folder. Raises UsageError where there is none."""
+    """Open the run in a folder, finished or in progress.
+
+    Args:
+        folder: the run folder, as written by `eval --out`.
+
+    Returns:
+        The run. Its tables are read on first use.
+
+    Raises:
+        UsageError: if the folder has no readable plan.
+    """
     path = folder / PLAN
     try:
         text = regular_bytes(path, _LONGEST_PLAN).decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or str(error)
-        raise UsageError(f"{folder} is no run: {path.name}: {reason}", "mergewise eval SETS... --out RUN") from None
+        raise UsageError(
+            f"no run in {folder}: {path.name}: {reason}", "run `mergewise eval SETS... --out RUN` first"
+        ) from None
     return Run(folder, read_plan(text, str(path)))
 
 
 def read_table(path: Path, schema: pa.Schema) -> pa.Table:
-    """A table of a run folder. Raises UsageError where the file has other columns, or more than scores beside them."""
+    """Read a table of a run folder. Raises UsageError unless its columns are those of the schema, then columns of numbers."""
     try:
         with path.open("rb") as file:
             table = pq.read_table(file)
         if table.schema.names[: len(schema)] != schema.names:
-            raise ValueError("it has other columns")
+            raise ValueError("unexpected columns")
         more = table.schema.names[len(schema) :]
         return table.cast(pa.schema([*schema, *(pa.field(name, pa.float64()) for name in more)]))
     except (OSError, ValueError, pa.ArrowException) as error:
-        raise UsageError(f"{path} cannot be read: {error}", "delete it: what it held is computed again") from None
+        raise UsageError(
+            f"cannot read {path}: {error}", "delete the file, so that its content is computed again"
+        ) from None
 
 
 def all_rows(folder: Path) -> pa.Table:
-    """All rows that the folder holds, those of `rows.parquet` first; of two to one question the later one, unless it failed."""
+    """Return all rows of the folder, first those of `rows.parquet`.
+
+    Of several rows for the same question the last one counts, unless it failed.
+    """
     path = folder / ROWS_FILE
     tables = [*([read_table(path, ROWS)] if path.exists() else []), *line_tables(folder)]
     if not tables:
         return ROWS.empty_table()
     table = pa.concat_tables(tables, promote_options="default")
-    schema = rows_schema(in_order(scores_of(table)))
+    schema = rows_schema(score_order(scores_of(table)))
     return rows_at(table, _last_of_each(table)).select(schema.names).cast(schema)
 
 
 def line_tables(folder: Path, pattern: str = "*.jsonl") -> Iterator[pa.Table]:
-    """The rows that the folder holds as lines, in portions. Raises UsageError where one is no row."""
+    """Yield the rows in the folder's files of lines, in portions. Raises UsageError for an invalid row."""
     lines = known_lines(folder / LINES, pattern)
     try:
         while rows := list(islice(lines, GROUP)):
             yield rows_table(rows)
     except (pa.ArrowException, TypeError) as error:
         raise UsageError(
-            f"{folder / LINES} holds what is no row: {error}", "delete it, or name another folder"
+            f"invalid row in {folder / LINES}: {error}", "delete the folder, or name another one"
         ) from None
 
 
 def _last_of_each(table: pa.Table) -> list[int]:
-    # a question that was altered is asked anew, and its row replaces the older one
+    # the digest `asked` is left out: the row of an altered question replaces the earlier one
     keys = zip(*(table[name].to_pylist() for name in RowKey._fields if name != "asked"), strict=True)
     chosen: dict[tuple[object, ...], int] = {}
     errors = table["error"].to_pylist()
@@ -200,15 +218,15 @@ def _last_of_each(table: pa.Table) -> list[int]:
 
 
 def planned_rows(table: pa.Table, plan: RunPlan, asked: Mapping[tuple[str, str], int] | None = None) -> pa.Table:
-    """The rows of the plan by set, method, budget and repeat; those of other settings are left out.
+    """Return the rows of the plan, sorted by set, method, budget and repeat. Rows of other settings are left out.
 
-    `asked` is the place of each question, by set and id, of those that are in the plan. Without it rows stay in their order.
+    `asked` maps the set and id of each planned question to its place. Without it the rows of a method stay in their order.
     """
     return rows_at(table, planned_places(table, plan, asked))
 
 
 def planned_places(table: pa.Table, plan: RunPlan, asked: Mapping[tuple[str, str], int] | None = None) -> list[int]:
-    """Where the rows of the plan stand in the table, in the plan's order."""
+    """Return the row numbers of the planned rows in a table, in the plan's order."""
     specs = plan.specs()
     sets, methods = _places(one.name for one in plan.sets), _places(one.name for one in plan.methods)
     columns = [table[name].to_pylist() for name in ("set", "question", "method", "spec", "budget", "repeat")]
@@ -221,7 +239,7 @@ def planned_places(table: pa.Table, plan: RunPlan, asked: Mapping[tuple[str, str
 
 
 def rows_at(table: pa.Table, places: Sequence[int]) -> pa.Table:
-    """The rows at these places, in their order."""
+    """Return the rows with these numbers, in this order."""
     return table.take(pa.array(places, pa.int64())).combine_chunks()
 
 
@@ -230,20 +248,20 @@ def _places(names: Iterable[str]) -> dict[str, int]:
 
 
 def write_table(path: Path, table: pa.Table) -> None:
-    """In one step: it is whole, or not there. The same rows give the same bytes."""
+    """Write a table atomically. The same rows give the same bytes."""
     sink = pa.BufferOutputStream()
     pq.write_table(table.combine_chunks(), sink, compression="zstd", row_group_size=GROUP)
     write_whole(path, sink.getvalue().to_pybytes())
 
 
 def texts_table(texts: Iterable[tuple[str, str, str, str]]) -> pa.Table:
-    """The documents, as (set, id, title, text)."""
+    """Return a table of documents, given as (set, id, title, text)."""
     columns = list(zip(*texts, strict=True)) or [()] * len(TEXTS)
     return pa.table(dict(zip(TEXTS.names, columns, strict=True)), TEXTS)
 
 
 def questions_table(questions: Mapping[str, Sequence[Question]]) -> pa.Table:
-    """The questions by set."""
+    """Return a table of questions by set, with their clusters."""
     rows = [
         _question_dict(name, question, cluster)
         for name, asked in questions.items()

@@ -1,7 +1,7 @@
-"""Rows on the disk while a run is under way: files of JSON lines, one for each process that computes.
+"""The rows of an unfinished run on disk: files of JSON lines, one for each worker process.
 
-The rows of a question are written in one go and brought to the disk. A line that was cut off by a kill is no JSON: it is passed
-over when the file is read, and ended before the file is gone on with. So a kill costs the questions under way, whenever it comes.
+The rows of a question are written at once and flushed to disk. A killed process may leave a truncated line. Readers skip that
+line, and a resumed writer ends it before it appends. So a kill costs only the questions in progress.
 """
 
 from __future__ import annotations
@@ -17,25 +17,25 @@ from mergewise.errors import UsageError
 from mergewise.files import regular_bytes
 
 _LONGEST = 1 << 33
-"""Bytes of the rows of one process."""
+"""Maximum of bytes of a file."""
 ROW_KEYS = frozenset({"set", "question", "asked", "method", "spec", "budget", "repeat", "scores", "error"})
 
 
 class RowLines:
-    """A file of rows, gone on with. Raises UsageError where it cannot be read."""
+    """A file of rows that is appended to. Raises UsageError if the file cannot be read."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         try:
             data = regular_bytes(path, _LONGEST) if os.path.lexists(path) else b""
         except OSError as error:
-            raise UsageError(f"{path} cannot be written: {error.strerror}", "name another folder") from None
-        self._is_torn = not data.endswith(b"\n") and bool(data)
+            raise UsageError(f"cannot write {path}: {error.strerror}", "name another folder") from None
+        self._is_truncated = not data.endswith(b"\n") and bool(data)
 
     def add(self, rows: Iterable[Mapping[str, Any]]) -> None:
-        """All of them in one go. Raises UsageError where the disk takes no more."""
+        """Append rows and flush them to disk. Raises UsageError if the write fails."""
         text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
-        data = (b"\n" if self._is_torn else b"") + text.encode("utf-8", "replace")
+        data = (b"\n" if self._is_truncated else b"") + text.encode("utf-8", "replace")
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             handle = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o644)
@@ -47,19 +47,19 @@ class RowLines:
                 os.close(handle)
         except OSError as error:
             raise UsageError(
-                f"{self._path} cannot be written: {error.strerror}", "make room, and run the same command again"
+                f"cannot write {self._path}: {error.strerror}", "free some disk space, and run the same command again"
             ) from None
-        self._is_torn = False
+        self._is_truncated = False
 
 
 def known_lines(folder: Path, pattern: str = "*.jsonl", needed: Set[str] = ROW_KEYS) -> Iterator[dict[str, Any]]:
-    """Read the JSON objects with the `needed` keys from all files of the folder, in the order of their names."""
+    """Yield the JSON objects with the `needed` keys from all files of the folder, in the order of their names."""
     for path in sorted(folder.glob(pattern)):
         try:
             data = regular_bytes(path, _LONGEST)
         except OSError as error:
             reason = error.strerror or str(error)
-            raise UsageError(f"{path} cannot be read: {reason}", "delete it, or name another folder") from None
+            raise UsageError(f"cannot read {path}: {reason}", "delete it, or name another folder") from None
         yield from (row for line in data.splitlines() if (row := _row(line, needed)) is not None)
 
 
@@ -73,7 +73,7 @@ def _row(line: bytes, needed: Set[str]) -> dict[str, Any] | None:
 
 
 class RowCount:
-    """How many lines the files of a folder have, of which only new ones are read."""
+    """A counter of the lines of a folder's files. Each call reads only new data."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

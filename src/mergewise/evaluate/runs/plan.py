@@ -1,4 +1,4 @@
-"""The plan of a run, resolved: what `run.toml` holds."""
+"""The resolved plan of a run: the content of `run.toml`."""
 
 from __future__ import annotations
 
@@ -20,9 +20,7 @@ PACKAGES = ("mergewise", "lancedb", "pyarrow", "numpy", "onnxruntime", "tokenize
 
 @dataclass(frozen=True, slots=True)
 class PlannedSet:
-    """A question set: `asked` of its `questions` are in the plan. `digest` is that of the questions, `documents` that of the
-    documents of the index, both of which the rows of the set depend on.
-    """
+    """A question set. `asked` of its `questions` are in the plan. `digest` covers the questions, `documents` the documents."""
 
     name: str
     questions: int = 0
@@ -34,8 +32,10 @@ class PlannedSet:
 
 @dataclass(frozen=True, slots=True)
 class PlannedMethod:
-    """`mode` is empty where the strategy's own is meant, or where contexts alone are judged. `search` are settings of the search,
-    `weights` those of weave's features, as far as they differ from the defaults.
+    """A method of the plan.
+
+    `mode` is empty for the strategy's preferred mode, and if only contexts are judged. `search` and `weights` hold the search
+    settings and weave's weights that differ from the defaults.
     """
 
     name: str
@@ -49,7 +49,11 @@ class PlannedMethod:
 
 @dataclass(frozen=True, slots=True)
 class PlannedRows:
-    """A method on a set: the digest of all that its rows depend on but the question and the budget, or what it needs to run."""
+    """The rows of a method on a set.
+
+    `spec` is the digest of everything that they depend on except the question and the budget. `needs` explains why the method
+    could not run.
+    """
 
     set: str
     method: str
@@ -67,11 +71,11 @@ class Machine:
 
 @dataclass(frozen=True, slots=True)
 class RunPlan:
-    """All that a run is made by.
+    """The plan of a run.
 
-    `tables` are the presets that it fills, `reference` the method that others are compared with (empty: the first). `sample` is 0
-    where no sample was drawn. `models` are specs by their role (chat, causal, reranker, utility), and settings of views by
-    `VIEW.NAME`.
+    `tables` names the presets that it fills. `reference` is the method that others are compared with, or empty for the first.
+    `limit` and `sample` are 0 for none. `models` maps roles (chat, causal, reranker, utility) to specs, and `VIEW.NAME` to a
+    view's setting.
     """
 
     sets: tuple[PlannedSet, ...] = ()
@@ -95,15 +99,15 @@ class RunPlan:
     rows: tuple[PlannedRows, ...] = ()
 
     def specs(self) -> dict[tuple[str, str], str]:
-        """For each set and method that can run the digest of its rows."""
+        """Map each set and method that can run to the digest of its rows."""
         return {(one.set, one.method): one.spec for one in self.rows if one.spec}
 
     def needs(self) -> list[PlannedRows]:
-        """What could not run, with what it needs."""
+        """Return the methods that could not run."""
         return [one for one in self.rows if one.needs]
 
     def joined_to(self, earlier: RunPlan) -> RunPlan:
-        """This plan with what the run folder had in plan before: nothing that was computed is forgotten."""
+        """Return this plan joined to the folder's earlier plan, so that the run keeps its earlier rows."""
         known = earlier.with_records(self.sets, self.rows, self.models)
         methods = {one.name: one for one in (*earlier.methods, *self.methods)}
         return replace(
@@ -122,7 +126,7 @@ class RunPlan:
     def with_records(
         self, sets: Iterable[PlannedSet] = (), rows: Iterable[PlannedRows] = (), models: Mapping[str, str] | None = None
     ) -> RunPlan:
-        """Return this plan with these records, which replace those of the same set (and method)."""
+        """Return this plan with these records. They replace records of the same set and method."""
         by_name = {one.name: one for one in (*self.sets, *sets)}
         by_method = {(one.set, one.method): one for one in (*self.rows, *rows)}
         models = {**self.models, **(models or {})}
@@ -145,7 +149,7 @@ def installed_versions(names: Sequence[str] = PACKAGES) -> dict[str, str]:
 
 
 def plan_text(plan: RunPlan) -> str:
-    """As TOML: single values, then tables, then a table for each set, method and row."""
+    """Return the plan as TOML: single values, then tables, then a table for each set, method and row."""
     values = asdict(plan)
     single = {name: value for name, value in values.items() if not _is_table(value)}
     parts = [_lines({"format": FORMAT, **single})]
@@ -170,7 +174,10 @@ def _key(name: str) -> str:
 
 
 def _toml(value: object) -> str:
-    """JSON's texts, numbers and lists are TOML's but for lone halves of characters and the sign of deletion."""
+    """Format a value as TOML.
+
+    TOML shares JSON's strings, numbers and lists, except for lone surrogates and the DEL character.
+    """
     if isinstance(value, list | tuple):
         return f"[{', '.join(map(_toml, value))}]"
     if isinstance(value, str):
@@ -180,34 +187,34 @@ def _toml(value: object) -> str:
 
 
 def read_plan(text: str, where: str) -> RunPlan:
-    """The plan of a `run.toml`. Raises UsageError for what is none."""
+    """Read the plan from the text of a `run.toml`. Raises UsageError for an invalid plan."""
     try:
         values = tomllib.loads(text)
         if values.pop("format", None) != FORMAT:
-            raise ValueError("it was written by another version")
+            raise ValueError("written by another version")
         plan = _read(RunPlan, values)
     except (ValueError, TypeError, LookupError, RecursionError) as error:
-        raise UsageError(f"{where} is no plan of a run: {error}", "name another folder") from None
+        raise UsageError(f"invalid plan of a run: {where}: {error}", "name another folder") from None
     assert isinstance(plan, RunPlan)
     return plan
 
 
 def _read(kind: Any, values: object) -> Any:
-    """A value of the type that the field of a plan has. Raises TypeError for another one."""
+    """Convert a value to the type of a plan's field. Raises TypeError for a value of another type."""
     if is_dataclass(kind):
         if not isinstance(values, dict):
-            raise TypeError(f"{values!r:.60} is no table")
+            raise TypeError(f"{values!r:.60} (expected a table)")
         hints = get_type_hints(kind)
         known = {one.name for one in fields(kind)}
         return kind(**{name: _read(hints[name], value) for name, value in values.items() if name in known})  # type: ignore[operator]
     if get_origin(kind) is tuple:
         if not isinstance(values, list):
-            raise TypeError(f"{values!r:.60} is no list")
+            raise TypeError(f"{values!r:.60} (expected a list)")
         return tuple(_read(get_args(kind)[0], value) for value in values)
     if get_origin(kind) is not None:
         if not isinstance(values, dict) or not all(isinstance(value, str) for value in values.values()):
-            raise TypeError(f"{values!r:.60} is no table of texts")
+            raise TypeError(f"{values!r:.60} (expected a table of strings)")
         return values
     if type(values) is not kind:
-        raise TypeError(f"{values!r:.60} is no {kind.__name__}")
+        raise TypeError(f"{values!r:.60} (expected {kind.__name__})")
     return values

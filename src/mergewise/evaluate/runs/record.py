@@ -1,4 +1,4 @@
-"""A row of a run: what one method made of one question at one budget, as data that JSON and Parquet hold."""
+"""The row of a run: the outcome of one question, method and budget, in a form for JSON and Parquet."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from mergewise.types import Context, Passage, Span
 
 
 class RowKey(NamedTuple):
-    """What makes a row that row: nothing with the same key is computed twice.
+    """The key of a row. Rows with the same key are computed once.
 
-    `asked` is a digest of the question (`runs.keys.question_digest`), `spec` one of all else that the row depends on.
+    `asked` is the digest of the question (`runs.keys.question_digest`). `spec` is the digest of everything else that the row
+    depends on.
     """
 
     set: str
@@ -27,8 +28,9 @@ class RowKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RunPassage:
-    """A passage of a context by its spans. `text` is there where it was generated; else it is the text of the spans (`types.GAP`
-    between them).
+    """A passage of a context.
+
+    `text` is set for generated passages only. Other passages have the text of their spans, joined by `types.GAP`.
     """
 
     score: float
@@ -44,11 +46,11 @@ class RankedDocument:
 
 @dataclass(frozen=True, slots=True)
 class RunRow:
-    """One question by one method at one budget.
+    """The outcome of one question, method and budget.
 
-    `scores` are those of the context and of the answer, by name; None where they say nothing of this question. What is said of
-    answers is None or empty where none was asked for (`mode` is None then). `together` answers were made in one batch, and share
-    its seconds. Seconds are None where they were not spent, as a model's answer was kept. With an `error` there is nothing else.
+    `scores` holds the scores of the context and the answer. A score that does not apply to the question is None. Fields of
+    answers are None or empty without answers, as is `mode`. `together` is the size of the batch that the answer's seconds were
+    divided by. Seconds are None if the model's answer came from a cache. A row with an `error` has no other outcome.
     """
 
     set: str
@@ -84,21 +86,21 @@ class RunRow:
 
     @property
     def query_seconds(self) -> float | None:
-        """To find and assemble the context."""
+        """Seconds to find and assemble the context."""
         if self.search_seconds is None or self.assembly_seconds is None:
             return None
         return self.search_seconds + self.assembly_seconds
 
     @property
     def seconds(self) -> float | None:
-        """To find the context and answer from it."""
+        """Seconds to find the context and answer from it."""
         if self.query_seconds is None or self.answer_seconds is None:
             return None
         return self.query_seconds + self.answer_seconds
 
     def as_dict(self) -> dict[str, Any]:
-        """As JSON and Parquet have it: `scores` apart, `weights` as a list of pairs, spans as {doc, start, end}."""
-        # not by `asdict`, which copies all that is within
+        """Return the row for JSON and Parquet: `scores` as a dictionary, `weights` as a list, spans as {doc, start, end}."""
+        # `asdict` would copy every nested value
         values = {one.name: getattr(self, one.name) for one in fields(self)}
         for name in ("ranking", "found", "lost"):
             values[name] = [asdict(one) for one in values[name]]
@@ -111,7 +113,7 @@ class RunRow:
 
 
 def row_of(values: Mapping[str, Any]) -> RunRow:
-    """The row of a dictionary that `RunRow.as_dict` made. Raises LookupError, TypeError or ValueError for anything else."""
+    """Read the result of `RunRow.as_dict`. Raises LookupError, TypeError or ValueError for an invalid row."""
     known = dict(values)
     known["passages"] = tuple(
         RunPassage(one["score"], tuple(_span_of(span) for span in one["spans"]), one["text"])

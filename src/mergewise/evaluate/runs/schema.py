@@ -1,9 +1,9 @@
 """The tables of a run folder: their columns and types.
 
 rows.parquet       a row for each set, question, method, budget and repeat, in the order of the plan: `ROWS`, then a column of
-                   numbers for each score, by its name (null where it says nothing of the question)
+                   numbers for each score, by its name (null if it does not apply to the question)
 questions.parquet  the questions of each set, in its order: `QUESTIONS`
-texts.parquet      each document that a context or the evidence points into, once: `TEXTS`
+texts.parquet      each document that a context or the evidence refers to, once: `TEXTS`
 
 The names of the scores are in the metadata of `rows.parquet`, under `scores`, a JSON list.
 """
@@ -62,10 +62,10 @@ QUESTIONS = pa.schema(
         ("question", pa.string()),
         ("text", pa.string()),
         ("answers", pa.list_(pa.string())),
-        # null where nobody marked it
+        # null if the set marks no evidence
         ("evidence", pa.list_(EVIDENCE)),
         ("answerable", pa.bool_()),
-        # of questions that are not independent; `group` is what the set itself says of that
+        # questions of the same cluster are not independent; `group` is the set's own grouping, from which clusters are made
         ("cluster", pa.int32()),
         ("group", pa.string()),
         ("kind", pa.string()),
@@ -79,8 +79,8 @@ TEXTS = pa.schema([("set", pa.string()), ("doc", pa.string()), ("title", pa.stri
 
 
 def rows_table(rows: Sequence[Mapping[str, Any]]) -> pa.Table:
-    """Rows as `RunRow.as_dict` makes them. Raises pa.ArrowException or TypeError for what has another type."""
-    scores = in_order(name for row in rows for name in row["scores"])
+    """Return a table of rows from `RunRow.as_dict`. Raises pa.ArrowException or TypeError for a value of a wrong type."""
+    scores = score_order(name for row in rows for name in row["scores"])
     flat = [{**row, **row["scores"]} for row in rows]
     return pa.Table.from_pylist(flat, rows_schema(scores))
 
@@ -90,12 +90,12 @@ def rows_schema(scores: Sequence[str]) -> pa.Schema:
     return pa.schema(fields, metadata={"scores": json.dumps(list(scores))})
 
 
-def in_order(scores: Iterable[str]) -> list[str]:
-    """The names of scores, each once: those of contexts, of rankings, of answers, and any others by their names."""
+def score_order(scores: Iterable[str]) -> list[str]:
+    """Sort the names of scores, each once: those of contexts, rankings, answers and citations, then others by name."""
     known = (*CONTEXT_SCORES, *RANKING_SCORES, *ANSWER_SCORES, *CITATION_SCORES)
     return sorted(set(scores), key=lambda name: (known.index(name) if name in known else len(known), name))
 
 
 def scores_of(table: pa.Table) -> list[str]:
-    """The names of the scores of a table of rows."""
+    """Return the names of the scores of a table of rows."""
     return [name for name in table.column_names if name not in ROWS.names]

@@ -1,4 +1,4 @@
-"""The rows of one question set, known or being computed: in a run folder, or in memory alone."""
+"""The store of a question set's rows, in a run folder or in memory."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from mergewise.files import find_untrusted_entry
 
 @dataclass(slots=True)
 class RowStore:
-    """The rows of one set by their keys. A row that failed is known, and computed again."""
+    """The rows of one set by key. A failed row is known, but not in the store: it is computed again."""
 
     known: dict[RowKey, RunRow] = field(default_factory=dict)
     lines: RowLines | None = None
@@ -29,18 +29,19 @@ class RowStore:
         return key in self.known and not self.known[key].error
 
     def add(self, rows: Sequence[RunRow]) -> None:
-        """Rows that were just computed, which are on the disk after this."""
+        """Add computed rows, and write them to disk if the store has a file."""
         if self.lines is not None and rows:
             self.lines.add([row.as_dict() for row in rows])
         self.known.update((row.key, row) for row in rows)
 
 
 def open_store(folder: Path, set_name: str, part: str = "", others: Iterable[Path] = ()) -> RowStore:
-    """The rows of a set that this run folder holds, and those of `others`, which it holds from then on.
+    """Open the store of a set in a run folder, and copy the rows of other run folders to it.
 
-    New ones go into a file of their own for each `part`.
+    New rows are written to a separate file for each `part`.
 
-    Raises UsageError where a folder holds what is no row, or a link leads out of it.
+    Raises:
+        UsageError: if a folder holds an invalid row, or an entry that is not a regular file.
     """
     store = RowStore()
     for row in _set_rows(folder, set_name):
@@ -58,9 +59,9 @@ def _set_rows(folder: Path, set_name: str) -> Iterator[RunRow]:
     try:
         strange = find_untrusted_entry(folder)
     except OSError as error:
-        raise UsageError(f"{folder} cannot be read: {error.strerror}", "name another folder") from None
+        raise UsageError(f"cannot read {folder}: {error.strerror}", "name another folder") from None
     if strange is not None:
-        raise UsageError(f"{strange} is no regular file, which no run holds", "name another folder")
+        raise UsageError(f"invalid file in a run folder: {strange} (expected a regular file)", "name another folder")
     path = folder / ROWS_FILE
     try:
         if path.exists():
@@ -69,9 +70,9 @@ def _set_rows(folder: Path, set_name: str) -> Iterator[RunRow]:
         for table in line_tables(folder, f"{_file_stem(set_name)}*.jsonl"):
             yield from rows_of(table)
     except (TypeError, LookupError, ValueError) as error:
-        raise UsageError(f"{folder} holds what is no row: {error}", "delete it, or name another folder") from None
+        raise UsageError(f"invalid row in {folder}: {error}", "delete the folder, or name another one") from None
 
 
 def _file_stem(set_name: str) -> str:
-    """Readable, and another one for every name."""
+    """Return a readable file name that is unique for each set."""
     return f"{re.sub(r'[^A-Za-z0-9_=-]+', '-', set_name)[:80]}.{digest(set_name)}"

@@ -1,7 +1,7 @@
-"""Questions made from the documents of an index, for those who have none of their own yet.
+"""Questions made from the documents of an index, for users without questions of their own.
 
-Without a model, rules ask for slots of triplets, definitions and headings. A chat model writes better questions. Each question
-marks its evidence word for word.
+Rules make questions about slots of triplets, definitions and headings. A chat model writes better questions. The evidence of each
+question is quoted word for word.
 """
 
 from __future__ import annotations

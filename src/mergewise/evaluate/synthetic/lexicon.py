@@ -1,4 +1,4 @@
-"""How questions are worded: for relations of triplets in other words than texts say them, and by the document's language."""
+"""Wordings of questions. They paraphrase the relations of triplets, and follow the document's language."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 
 DATED = " #"
-"""Behind a relation: its tail holds a year."""
+"""Suffix of a relation whose tail must hold a year."""
 
 
 _WORDINGS: Mapping[str, str] = {
@@ -70,7 +70,7 @@ _EMPTY_KEYS = frozenset("text note notes abstract example examples parameters re
 
 
 def wording_of(relation: str, tail: str) -> str | None:
-    """Return the question that asks for the tail of a triplet, with {} for its head, or None without words for it."""
+    """Return a question for the tail of a triplet, with {} for its head, or None if the relation has no wording."""
     relation = relation.strip()
     if (_YEAR.search(tail) and (dated := _BY_RELATION.get(relation + DATED))) or (dated := _BY_RELATION.get(relation)):
         return dated
@@ -81,7 +81,7 @@ def wording_of(relation: str, tail: str) -> str | None:
 IS = frozenset(
     ("is a", "is an", "is", "are", "are a", "was a", "was an", "est", "ist", "es", "è", "é", "是", "は", "это")
 )
-"""Relations of triplets that say what something is, of English and of some other languages."""
+"""Relations of triplets that define their head, in English and some other languages."""
 
 DEFINITIONS: Mapping[str, str] = {
     "en": "What is {}?",
@@ -105,5 +105,5 @@ HEADINGS: Mapping[str, str] = {
     "nl": "Wat moet men weten over {} in {}?",
     "ru": "Что нужно знать о {} в {}?",
 }
-# for every other language, words that are in none
+# for other languages, wordings without words
 BARE_DEFINITION, BARE_HEADING = "{}?", "{} – {}?"

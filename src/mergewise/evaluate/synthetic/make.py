@@ -1,4 +1,4 @@
-"""The mix of made questions: as many of each kind as there are, none twice, and none that every search finds at once."""
+"""The mix of made questions: kinds in turn, without duplicates, and without questions that are too easy for a search."""
 
 from __future__ import annotations
 
@@ -18,23 +18,32 @@ from mergewise.text.alignment import words
 from mergewise.types import Span
 
 EASY = 2.0
-"""A question is too easy if BM25 ranks its source first, with more than so many times the score of the second leaf."""
+"""A question is too easy if BM25 ranks its source first, with more than this many times the score of the second leaf."""
 READ = 2_000
-"""Documents that are read at most."""
+"""Maximum of documents that are read."""
 SHARES = (2, 8, 32, 128)
-"""Questions of each kind from one document, in each pass over the documents: long documents do not give all questions."""
+"""Questions of each kind per document, for each pass over the documents. So long documents do not dominate."""
 
 
 def make_questions(
     index: Index, count: int = 200, *, seed: int = 0, progress: Progress | None = None
 ) -> list[MadeQuestion]:
-    """Make up to `count` questions with their evidence, by the chat model of the index if it has one, else by rules.
+    """Make questions with their evidence, by the chat model of the index if it has one, else by rules.
 
-    The same index and seed give the same questions.
+    By rules, the same index and seed give the same questions.
+
+    Args:
+        index: the index.
+        count: maximum of questions.
+        seed: random seed of the order of documents and sections.
+        progress: called after each question with the number made, `count`, and the kind of the question.
+
+    Returns:
+        The questions. They are fewer than `count` if the documents give no more.
 
     Raises:
-        UsageError: if the index is empty, or nothing can be asked of it.
-        ModelError: if the chat model fails for good.
+        UsageError: if the documents give no question.
+        ModelError: if the chat model fails, or too many of its questions in a row fail the checks.
     """
     count = whole("the number of questions is", count, Range(1, 100_000))
     store = index.store.reader()
@@ -61,12 +70,12 @@ def make_questions(
         if len(made) == count:
             break
     if not made:
-        raise UsageError("nothing can be asked of these documents", "index texts with sentences, or name a chat model")
+        raise UsageError("no questions found in these documents", "index texts with sentences, or name a chat model")
     return made
 
 
 def is_easy(question: MadeQuestion, reader: SourceReader) -> bool:
-    """Test that BM25 alone ranks a source first, with more than `EASY` times the score of the second leaf."""
+    """Test that BM25 ranks a source first, with more than `EASY` times the score of the second leaf."""
     ranked = reader.nearest(question.text, 2)
     if not ranked or not any(span.overlaps(ranked[0][0].span) for span, _ in question.evidence):
         return False
@@ -99,13 +108,13 @@ def _by_rule(rule: Rule, doc_ids: Sequence[str], reader: SourceReader, seed: flo
                 count += 1
                 yield question
         if count == last:
-            # a larger share gives no more
+            # the last pass gave no more questions than the one before
             return
         last = count
 
 
 def _sections_in_turn(doc_ids: Sequence[str], reader: SourceReader, draw: random.Random) -> Iterator[SourceSection]:
-    """Yield a section of each document, then another one of each, until the last."""
+    """Yield a section of each document, then another section of each document, until all are used."""
     orders: dict[str, list[int]] = {}
     turn = 0
     while turn == 0 or any(turn < len(order) for order in orders.values()):

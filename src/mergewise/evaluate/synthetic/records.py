@@ -1,4 +1,4 @@
-"""A made question, and how a file of them is written: JSON lines as `eval` and `tune` read them."""
+"""Made questions, and their file: JSON lines for `eval` and `tune`."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from mergewise.evaluate.question_sets import Evidence, Question
 QuestionKind: TypeAlias = Literal["slot", "definition", "heading", "written"]
 BY_RULES = "rules"
 MADE = "made "
-"""How the kind of a question begins, in a file, that was made."""
+"""Prefix of the kind of a made question in a file."""
 
 
 @dataclass(frozen=True, slots=True)
 class MadeQuestion:
-    """`made` says by what: "rules", or the spec of the chat model. Without `answers`, the evidence as a whole is one."""
+    """A made question. `made` names its author: "rules", or the spec of the chat model. Heading questions have no `answers`."""
 
     text: str
     answers: tuple[str, ...]
@@ -44,9 +44,17 @@ class MadeQuestion:
 
 
 def write_questions(path: Path, questions: Sequence[MadeQuestion]) -> None:
-    """One JSON object a line. Raises UsageError where the file cannot be written."""
+    """Write questions to a file, one JSON object per line.
+
+    Args:
+        path: the file. An existing file is replaced.
+        questions: the questions. Their ids are numbered from 1.
+
+    Raises:
+        UsageError: if the file cannot be written.
+    """
     lines = (json.dumps(question.as_dict(number), ensure_ascii=False) for number, question in enumerate(questions, 1))
     try:
         path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     except OSError as error:
-        raise UsageError(f"{path} cannot be written: {error.strerror}", "name a file in a folder that exists") from None
+        raise UsageError(f"cannot write {path}: {error.strerror}", "name a file in an existing folder") from None

@@ -1,7 +1,8 @@
 """Questions made by rules, without a model.
 
-A slot question asks for the tail of a triplet (a rule's precision is about 0.85), its relation in other words. A definition
-question asks what a name is, a heading question what a section says first.
+- A slot question asks for the tail of a triplet and paraphrases its relation. The rules' precision is about 0.85.
+- A definition question asks for the meaning of a name.
+- A heading question asks for the beginning of a section.
 """
 
 from __future__ import annotations
@@ -19,9 +20,9 @@ from mergewise.text.alignment import words
 from mergewise.text.terms import STOP_WORDS
 
 SHORTEST, LONGEST = 6, 40
-"""Words of a sentence that can be evidence."""
+"""Minimum and maximum of words of a sentence that can be evidence."""
 PASSAGE = 10
-"""Sentences of a section up to which all of them speak of what it is named after."""
+"""Maximum of sentences of a section whose sentences are all assumed to be about its heading."""
 
 Part = TypeVar("Part")
 
@@ -54,7 +55,7 @@ def definitions(section: SourceSection, reader: SourceReader) -> Iterator[MadeQu
 
 
 def headings(section: SourceSection, reader: SourceReader) -> Iterator[MadeQuestion]:
-    """What a section says first, asked for by its heading and what stands above that. There is no short answer."""
+    """Yield a question for the first sentence of a section, by its heading and the heading above. It has no short answer."""
     above = (section.title, *section.headings)[-2] if section.headings else ""
     first = next((one for one in section.sentences if _is_prose(one)), None)
     if first is not None and above and not _contains(above, section.name):
@@ -67,14 +68,14 @@ RULES: tuple[Rule, ...] = (slots, definitions, headings)
 
 
 def _is_about(triplet: Triplet, section: SourceSection) -> bool:
-    """Whether the head can be asked about: a name, and in a section of many sentences one that the sentence has itself."""
+    """Check that the head can be asked about. It must be a name, which in a long section the sentence itself must contain."""
     sentence = section.sentence(triplet.start, triplet.end)
     near = len(section.sentences) <= PASSAGE or _contains(sentence.plain, triplet.head.split()[-1])
     return near and _is_name(triplet.head)
 
 
 def _is_name(head: str) -> bool:
-    """What a question can name alone: neither "The summit" nor a sentence."""
+    """Check that a text is a name that a question can use without context: neither "The summit" nor a sentence."""
     said = head.split()
     if not 0 < len(said) <= 8 or not words(head) or set(words(head)) <= STOP_WORDS or _LEADING.match(head):
         return False
@@ -82,12 +83,12 @@ def _is_name(head: str) -> bool:
 
 
 def _shuffled(parts: Sequence[Part], section: SourceSection) -> list[Part]:
-    """In an order that is the section's own: what documents say first is no fairer than the rest."""
+    """Shuffle parts by a seed of the section, so that the beginning of a document is not preferred."""
     return random.Random(section.leaves[0].id).sample(parts, len(parts))
 
 
 def _is_prose(sentence: SectionSentence) -> bool:
-    """A whole sentence: neither a row of a table nor code."""
+    """Check that a sentence is complete prose: neither a row of a table nor code."""
     return SHORTEST <= len(sentence.plain.split()) <= LONGEST and _PROSE.fullmatch(sentence.plain) is not None
 
 

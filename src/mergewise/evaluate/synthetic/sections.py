@@ -1,4 +1,4 @@
-"""The sections of an index as questions are made from them: a run of leaves under the same headings."""
+"""The sections of an index as sources of questions. A section is a run of leaves under the same headings."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from mergewise.text.names import words_of
 from mergewise.types import Leaf, Span
 
 DOCUMENTS = 64
-"""Whose sections are held in memory."""
+"""Number of documents whose sections are cached."""
 NEAREST = 20
 
 
 class SectionSentence(NamedTuple):
-    """A sentence of a document, as it stands there, and as it reads without mark-up."""
+    """A sentence of a document: its span, its text, and its text without mark-up."""
 
     span: Span
     text: str
@@ -45,7 +45,7 @@ class SourceSection:
 
     @property
     def name(self) -> str:
-        """What it is about, by its own heading."""
+        """The section's own heading, or the title of the document."""
         return self.headings[-1] if self.headings else self.title
 
     @cached_property
@@ -62,14 +62,14 @@ class SourceSection:
 
 
 class SourceReader:
-    """The sections of one state of an index, by document, by the names that they define, and by the words of a question."""
+    """A reader of the sections of an index: by document, by the names that they define, and by the words of a question."""
 
     def __init__(self, store: StoreReader) -> None:
         self._store = store
-        # without an embedder: by BM25 alone
+        # without an embedder it ranks by BM25 only
         self._reader = HybridReader(store, None, VIEWS)
         languages = store.languages()
-        # a text too short to tell is in the language of most
+        # texts too short for detection get the index's most common language
         self._language = max(languages, key=languages.__getitem__, default=UNKNOWN)
         self.sections = lru_cache(DOCUMENTS)(self._sections)
 
@@ -88,14 +88,14 @@ class SourceReader:
         )
 
     def defined(self, name: str) -> Iterator[SourceSection]:
-        """The sections that define a name."""
+        """Yield the sections that define a name."""
         folded = " ".join(words_of(name).folded)
         for definition in self._reader.definitions([folded]).get(folded, []) if folded else ():
             leaf = self._reader.leaves([definition.first_leaf])[definition.first_leaf]
             yield from (one for one in self.sections(leaf.doc_id) if any(own.id == leaf.id for own in one.leaves))
 
     def nearest(self, words: str, k: int = NEAREST) -> list[tuple[Leaf, float]]:
-        """The leaves that BM25 ranks first, with scores relative to the best."""
+        """Return the leaves that BM25 ranks first, with scores relative to the best."""
         ranked = self._reader.rank(words, k)
         leaves = self._reader.leaves([leaf for leaf, _ in ranked])
         return [(leaves[leaf], score) for leaf, score in ranked if leaf in leaves]

@@ -1,5 +1,8 @@
-"""Questions that a chat model writes about sections. Code checks each: its quotation stands in the section word for word, its
-answer stands in the quotation, and it can be understood alone."""
+"""Questions that a chat model writes about sections.
+
+Code checks each question: its quotation is in the section word for word, its answer is in the quotation, and it can be understood
+on its own.
+"""
 
 from __future__ import annotations
 
@@ -22,9 +25,9 @@ from mergewise.types import Message, Span
 AT_ONCE = 8
 TOKENS = 300
 LEAST, MOST = 200, 6_000
-"""Characters of a section that is shown; of a longer one, its beginning."""
+"""Minimum and maximum of characters shown to the model. Longer sections are truncated, shorter ones skipped."""
 TRIES = 40
-"""Questions in a row that fail the checks, after which the model is not asked any more."""
+"""Number of questions in a row that may fail the checks before making stops."""
 FIELDS: Fields = {"question": ("text", ()), "answer": ("text", ()), "quote": ("text", ("evidence", "quotation"))}
 _TEXT = {"type": "string"}
 SCHEMA = object_schema({"question": _TEXT, "answer": _TEXT, "quote": _TEXT})
@@ -44,7 +47,7 @@ _ABOUT_THE_TEXT = re.compile(
 
 
 def written_questions(sections: Iterator[SourceSection], chat: ChatModel) -> Iterator[MadeQuestion]:
-    """Questions that passed the checks, as long as there are sections. Raises ModelError where too many in a row fail them."""
+    """Yield the questions that pass the checks. Raises ModelError if too many in a row fail them."""
     failed = 0
     long_enough = (section for section in sections if len(section_text(section)[1]) >= LEAST)
     while batch := list(islice(long_enough, AT_ONCE)):
@@ -56,13 +59,13 @@ def written_questions(sections: Iterator[SourceSection], chat: ChatModel) -> Ite
                 yield question
         if failed >= TRIES:
             raise ModelError(
-                f"{chat.spec} wrote {failed} questions in a row that quote nothing of their text, or lack an answer",
+                f"invalid questions by {chat.spec}: {failed} in a row without a quotation of the text or without an answer",
                 "name another chat model, or leave out --chat",
             )
 
 
 def section_text(section: SourceSection) -> tuple[int, str]:
-    """Where the text of a section begins in its document, and as much of it as a model is shown."""
+    """Return the offset of a section in its document, and the part of its text for the model."""
     start = section.leaves[0].body
     return start, section.text[start : min(section.leaves[-1].end, start + MOST)]
 
@@ -75,7 +78,7 @@ def _messages(section: SourceSection) -> list[Message]:
 
 
 def checked_question(reply: str, section: SourceSection, spec: str) -> MadeQuestion | None:
-    """The question of a reply; None where it does not pass the checks."""
+    """Return the question of a reply, or None if it fails the checks."""
     record = next(iter(records_in(reply, FIELDS).items), None)
     if not isinstance(record, dict):
         return None

@@ -1,4 +1,4 @@
-"""Parameters, and weave's weights, tuned on questions of one's own, with a part of them held out that is looked at once."""
+"""Tuning of parameters and of weave's weights on a user's own questions. A held-out part of the questions is used once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The files of a tuning: its rows, so that a stopped tuning goes on, and the log of opened held-out parts."""
+"""The files of a tuning: its rows, so that a stopped tuning can resume, and the log of comparisons on held-out questions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ALPHA = 0.05
 
 
 class KeptMeasure:
-    """A measure that keeps its rows in a folder, in the form of a run's rows, and measures nothing twice."""
+    """A measure that stores its scores in a folder, in the form of a run's rows, and computes each score once."""
 
     def __init__(self, measure: Measure, folder: Path, metric: str) -> None:
         self._measure, self._metric = measure, metric
@@ -50,7 +50,7 @@ class KeptMeasure:
 
 @dataclass(frozen=True, slots=True)
 class HoldoutAccess:
-    """An opening of a held-out part: the level of the test, and the number of earlier looks at questions of it."""
+    """A use of held-out questions: the level of the test, and the number of earlier uses of some of these questions."""
 
     key: str
     alpha: float
@@ -58,9 +58,9 @@ class HoldoutAccess:
 
 
 class HoldoutLog:
-    """The openings of held-out parts, a line each. Each further look at the same questions halves the level.
+    """The log of uses of held-out questions. Each further use of the same questions halves the level of the test.
 
-    A repeated comparison of the same two on the same questions is no further look: its result is the same.
+    Repeating the same comparison on the same questions does not count as a further use, because its result is the same.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -69,7 +69,7 @@ class HoldoutLog:
         self._known = [row for row in rows if isinstance(row["shown"], list)]
 
     def open(self, compared: Mapping[str, Any], questions: Sequence[Question]) -> HoldoutAccess:
-        """Enter an opening, before anything of it is looked at."""
+        """Log a use before the held-out questions are measured."""
         shown = [question_digest(question, with_gold=False) for question in questions]
         key = digest([compared, sorted(shown)])
         row = next((row for row in self._known if row["key"] == key), None)
@@ -81,7 +81,7 @@ class HoldoutLog:
         return HoldoutAccess(key, float(row["alpha"]), int(row["before"]))
 
     def close(self, opening: HoldoutAccess, result: Mapping[str, Any]) -> None:
-        """Enter the result of an opening."""
+        """Log the result of a use."""
         self._enter({"key": opening.key, "result": dict(result)})
 
     def _enter(self, row: Mapping[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""The score and the tokens of a context, for a point and a question."""
+"""Measurements of points: the score and the tokens of the context of a question."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ Measure: TypeAlias = Callable[[Sequence[Point], Question], list[PointScore]]
 def judged_questions(questions: Sequence[Question], metric: Metric) -> list[Question]:
     """Return the questions that the metric can judge."""
     if metric not in METRICS:
-        raise UsageError(f"unknown metric {metric!r}", f"one of: {', '.join(METRICS)}")
+        raise UsageError(f"unknown metric: {metric!r}", f"one of: {', '.join(METRICS)}")
     wants_answer = metric == "answer"
     return [q for q in questions if (q.has_answers if wants_answer else q.evidence or metric == "density")]
 
 
 class ContextMeasure:
-    """Measures points on the contexts of one state of an index. All points of a question share its searches."""
+    """A measure of points by their contexts, on one state of an index. All points of a question share its searches."""
 
     def __init__(self, index: Index, metric: Metric, budget: int) -> None:
         state = index.state()
@@ -69,7 +69,7 @@ class ContextMeasure:
         score = score_context(question, context.text, context.tokens, count_tokens)
         value: float | None = getattr(score, self._metric)
         if value is None:
-            raise UsageError(f"the question {question.id} has no marked evidence", "use --metric answer")
+            raise UsageError(f"question without marked evidence: {question.id}", "use --metric answer")
         return PointScore(value, context.tokens)
 
     def context(self, point: Point, question: Question) -> Context:
@@ -79,7 +79,7 @@ class ContextMeasure:
 
 
 def _remembering(reranker: Reranker | None) -> Reranker | None:
-    """Return the reranker with a memory of all questions. A calibration stays the outermost wrapper."""
+    """Return the reranker with a cache for all questions. A calibration stays the outermost wrapper."""
     if reranker is None:
         return None
     if isinstance(reranker, Calibrated):

@@ -1,8 +1,8 @@
-"""What can be tuned: the parameters of a strategy and of the search, as their dataclasses declare them.
+"""The space of tuning: the parameters of a strategy and of the search, as their dataclasses declare them.
 
-A number with a `Range`, a switch, and a choice is each a dimension. Numbers whose range spans decades are drawn on a scale of
-logarithms, between a `REACH`-th of the default and `REACH` times it; others within their whole range. All are rounded to two
-digits, so that a configuration can be read.
+Numbers with a `Range`, switches and choices are dimensions. Numbers with a wide range are drawn on a logarithmic scale, from the
+default divided by `REACH` to the default times `REACH`. Other numbers are drawn from their whole range. All are rounded to two
+digits to keep configurations readable.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Place: TypeAlias = Literal["strategy", "search", "weights"]
 
 REACH = 4.0
 WIDE = 10.0
-"""A range is wide that reaches further than so many times the default, and than so many units."""
+"""A range is wide if its upper end is more than this many times the default, and more than this number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class Dimension:
 
     @property
     def bounds(self) -> tuple[float, float]:
-        """The least and the largest number that is drawn."""
+        """The smallest and the largest number that can be drawn."""
         assert self.declared is not None
         low, high = self.declared.low, self.declared.high
         if self._is_wide and self.default:
@@ -48,13 +48,16 @@ class Dimension:
         return self.declared is not None and self.declared.high > WIDE * max(float(self.default), 1.0)
 
     def value(self, share: float) -> Value:
-        """The value at a share of the way: 0 is the least, 0.5 the default, 1 the largest; of choices, the one in that part."""
+        """Return the value at a share of the range: 0 is the smallest, 0.5 the default, 1 the largest.
+
+        For choices, [0, 1] is divided evenly among them.
+        """
         if self.declared is None:
             return self.others[min(int(share * len(self.others)), len(self.others) - 1)]
         (low, high), middle = self.bounds, float(self.default)
         end, way = (high, 2 * share - 1) if share >= 0.5 else (low, 1 - 2 * share)
         if self._is_wide:
-            # a unit more, so that a scale of logarithms reaches zero
+            # shifted by 1, so that the logarithmic scale reaches zero
             unit = 0.0 if min(middle, end) > 0 else 1.0
             drawn = (middle + unit) * ((end + unit) / (middle + unit)) ** way - unit
         else:
@@ -70,34 +73,34 @@ class Dimension:
         return tuple(value for value in dict.fromkeys(found) if value != self.default)
 
     def with_choices(self, these: Collection[Value]) -> Dimension:
-        """The same with those of its choices that are among these."""
+        """Return a copy whose choices are restricted to these values."""
         return replace(self, others=tuple(value for value in self.others if value in these))
 
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A strategy with what is changed of its spec's parameters, and of the search's settings."""
+    """A strategy spec with changed parameters of the strategy, the search or the weights."""
 
     strategy: str
     changes: Mapping[Place, Mapping[str, Value]] = field(default_factory=dict)
 
     @property
     def size(self) -> int:
-        """How many parameters differ from the default."""
+        """The number of parameters that differ from the default."""
         return sum(map(len, self.changes.values()))
 
     @property
     def spec(self) -> str:
-        """As `--strategy` takes it."""
+        """The value for `--strategy`."""
         name, given = split_spec(self.strategy)
         own = self.changes.get("strategy", {})
         kept = [part.strip() for part in given.split(",") if part.strip() and part.partition("=")[0].strip() not in own]
-        return f"{name}({inner})" if (inner := ", ".join([*kept, *assigned(own)])) else name
+        return f"{name}({inner})" if (inner := ", ".join([*kept, *assignment_texts(own)])) else name
 
     @property
     def search(self) -> str:
-        """As `--search` takes it; empty where nothing of it is changed."""
-        return ", ".join(assigned(self.changes.get("search", {})))
+        """The value for `--search`, empty without changes of the search."""
+        return ", ".join(assignment_texts(self.changes.get("search", {})))
 
     @property
     def key(self) -> str:
@@ -109,21 +112,21 @@ class Point:
 
     @property
     def weights(self) -> str:
-        """How weights were fitted; empty where those that stand are meant."""
-        return ", ".join(assigned(self.changes.get("weights", {})))
+        """The settings of fitted weights, empty for the present weights."""
+        return ", ".join(assignment_texts(self.changes.get("weights", {})))
 
     def __str__(self) -> str:
         named = (("", self.spec), ("search ", self.search), ("weights ", self.weights))
         return ", ".join(f"{name}{value}" for name, value in named if value)
 
 
-def assigned(values: Mapping[str, Value]) -> list[str]:
-    """`name=value` as specs have it."""
+def assignment_texts(values: Mapping[str, Value]) -> list[str]:
+    """Return each parameter as `name=value`, in the syntax of specs."""
     return [f"{name}={str(value).lower() if isinstance(value, bool) else value}" for name, value in values.items()]
 
 
 def dimensions_of(strategy: str, search: SearchSettings) -> list[Dimension]:
-    """Those of the strategy's parameters, as its spec sets them, and of the search's settings."""
+    """Return the dimensions of a strategy's parameters and of the search's settings. The spec's values are the defaults."""
     _, parameters = resolve(strategy)
     return [*_declared("strategy", parameters), *_declared("search", search)]
 
@@ -142,12 +145,11 @@ def _declared(place: Place, record: Any) -> Iterator[Dimension]:
 
 
 def drawn_points(strategy: str, dimensions: Sequence[Dimension], count: int, seed: int = 0) -> list[Point]:
-    """The default, and up to `count` points of a Latin hypercube (McKay et al. 1979).
+    """Return the default and up to `count` points of a Latin hypercube (McKay et al. 1979).
 
-    A dimension's range is cut into `count` parts, and each part is drawn from once.
-
-    Of the first point one dimension differs from the default, of the second two, and so on, and again from one: so what few
-    changes do is seen, and points share what they search for.
+    The range of a dimension is divided into `count` parts, and each part is drawn from once. The first point changes one
+    dimension of the default, the second two, and so on up to all, then again one. So the effect of few changes is visible, and
+    points share searches.
     """
     draw = random.Random(seed)
     columns = [

@@ -1,4 +1,4 @@
-"""Random points, each measured on the same questions, and the choice among them."""
+"""Trials: measure points on the same questions, and choose the winner."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Numbers = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Trials:
-    """Scores of points, question by question: `rows[j][i]` is that of `points[i]`. The first point is the default."""
+    """The scores of points: `rows[j][i]` is the score of `points[i]` on question j. The first point is the default."""
 
     points: Sequence[Point]
     rows: Sequence[Sequence[PointScore]]
@@ -45,7 +45,7 @@ def run_trials(
     has_time: Callable[[], bool] = lambda: True,
     on_question: Callable[[int], None] = lambda seen: None,
 ) -> Trials:
-    """Measure every point on one question after the other, until the last one or until there is no time for the next."""
+    """Measure every point on one question after another, until all are measured or the time is over."""
     rows: list[Sequence[PointScore]] = []
     for question in questions:
         if not has_time():
@@ -56,7 +56,7 @@ def run_trials(
 
 
 def winner_of(trials: Trials, clusters: Sequence[int]) -> int:
-    """Choose among the points within a standard error of the best: fewest changes first, then fewest tokens."""
+    """Choose among the points within one standard error of the best: fewest changes first, then fewest tokens."""
     numbers, own = range(len(trials.points)), clusters[: trials.seen]
     best = max(numbers, key=lambda i: (trials.mean(i), -i))
     near = [i for i in numbers if _is_near(trials.scores(best) - trials.scores(i), own)]
@@ -73,7 +73,7 @@ def _is_near(differences: Numbers, clusters: Sequence[int]) -> bool:
 
 
 def table(trials: Trials) -> list[Mapping[str, object]]:
-    """Return the points as JSON, the best first."""
+    """Return the points for JSON, best first."""
     return [
         {
             "strategy": trials.points[i].spec,

@@ -1,10 +1,10 @@
-"""Parameters tuned on a user's own questions, judged once on questions that the tuning never saw.
+"""Tuning of parameters on a user's own questions, with one comparison on held-out questions.
 
-1. The questions are split by cluster, 60 to 40.
-2. On the 60 the default and up to 47 random points are measured (`trials`).
-3. Of those that are as good as the best, as far as can be told, the simplest is the winner.
-4. On the 40 the winner is compared with the default, once. The default is to be changed only where the whole interval of the
-   difference lies above zero, and a sign-flip test says the same at the level of the ledger (`keeping`).
+1. The questions are split by cluster: 60 % to tune on, 40 % held out.
+2. The default and up to 47 random points are measured on the questions to tune on (`trials`).
+3. The winner is the simplest point that is not distinguishable from the best.
+4. The winner is compared with the default on the held-out questions, once. The default should be changed only if the interval of
+   the difference lies above zero and a sign-flip test is significant at the level of the ledger (`keeping`).
 """
 
 from __future__ import annotations
@@ -33,24 +33,36 @@ from mergewise.ranges import BUDGET, Range, number, whole
 from mergewise.store import Progress
 
 FOLDER = ".tuning"
-"""In the index's directory: rows and ledgers."""
+"""Folder of rows and ledgers, in the index's directory."""
 FEWEST = 40
-"""Questions below which nothing is tuned."""
+"""Minimum of questions for tuning."""
 HELD_OUT = 0.4
+"""Share of questions that are held out."""
 FEWEST_HELD_OUT = 12
 POINTS = 48
 PROBED = 4
-"""Questions by which it is seen whether a parameter has any effect."""
+"""Number of questions that show whether a parameter has any effect."""
 TRYING = 0.8
-"""Share of the time after which no further question is taken to tune on."""
+"""Share of the time for trials."""
 SEEN = 24
-"""Questions below which trials that ran out of time tell nothing."""
+"""Minimum of measured questions for a winner, if trials run out of time."""
 
 
 @dataclass(frozen=True, slots=True)
 class HeldOut:
-    """What the held-out part showed: the mean of the default and of the winner, their difference with its interval, the
-    probability of such a difference by chance, the level that it is held to, and how often these questions were looked at before.
+    """The comparison of the winner with the default on the held-out questions.
+
+    Attributes:
+        questions: number of held-out questions.
+        default: mean score of the default.
+        winner: mean score of the winner.
+        default_tokens: mean tokens per context of the default.
+        winner_tokens: mean tokens per context of the winner.
+        difference: mean difference, winner less default.
+        interval: 95 % interval of the difference.
+        p: p-value of the sign-flip test.
+        alpha: significance level of the test.
+        before: number of earlier comparisons on some of these questions. Each halves `alpha`.
     """
 
     questions: int
@@ -66,15 +78,25 @@ class HeldOut:
 
     @property
     def is_better(self) -> bool:
+        """True if the winner is significantly better than the default."""
         return self.interval[0] > 0 and self.p <= self.alpha
 
 
 @dataclass(frozen=True, slots=True)
 class TuningReport:
-    """`winner` is the point that was chosen. `held_out` is None where that is the default: then nothing was opened.
+    """The result of a tuning.
 
-    `seen` are the questions that there was time for, of `questions` to tune on. `points` are those that were compared, the
-    best first. `idle` says why parameters were left out.
+    Attributes:
+        strategy: the spec of the default.
+        metric: the metric that was tuned.
+        budget: the token budget of the contexts.
+        winner: the winning point.
+        held_out: the comparison on the held-out questions, or None if the default won, so that they stay unused.
+        questions: number of questions to tune on.
+        seen: number of these that were measured in time.
+        points: the measured points, best first.
+        idle: for each parameter that was left out, the reason.
+        reason: the reason to keep the defaults if `held_out` is None.
     """
 
     strategy: str
@@ -90,25 +112,32 @@ class TuningReport:
 
     @property
     def is_better(self) -> bool:
-        """Whether the default is to be changed."""
+        """True if the default should be changed."""
         return self.held_out is not None and self.held_out.is_better
 
     def verdict(self) -> str:
-        """In a sentence."""
+        """Return the result as a sentence."""
         if self.held_out is None:
             return f"keep the defaults: {self.reason}"
         one = self.held_out
-        what = f"{self.metric} {one.winner:.3f} instead of {one.default:.3f} on {one.questions} questions held out"
+        what = f"{self.metric} {one.winner:.3f} instead of {one.default:.3f} on {one.questions} held-out questions"
         how = f"{one.difference:+.3f} ({one.interval[0]:+.3f} to {one.interval[1]:+.3f}), p = {one.p:.3g}"
-        return f"{'better' if one.is_better else 'keep the defaults'}: {what}, {how}, held to {one.alpha:.3g}"
+        return f"{'better' if one.is_better else 'keep the defaults'}: {what}, {how} (level {one.alpha:.3g})"
 
     def fragment(self, more: Mapping[str, str] | None = None) -> str:
-        """Lines of mergewise.toml, with the figures as comments, and `more` lines; empty where the defaults are to be kept."""
+        """Return the winner as lines of mergewise.toml, with the figures as comments.
+
+        Args:
+            more: further settings of the fragment, by name.
+
+        Returns:
+            The lines, or an empty text if the defaults should be kept.
+        """
         if not self.is_better or self.held_out is None:
             return ""
         one = self.held_out
         lines = [
-            "# Found by `mergewise tune`. Contexts were compared, not answers.",
+            "# Found by `mergewise tune`, which compares contexts, not answers.",
             f"# {self.verdict()}",
             f"# {one.winner_tokens:.0f} tokens instead of {one.default_tokens:.0f}, at a budget of {self.budget}",
         ]
@@ -133,7 +162,7 @@ class TuningReport:
 
 
 class HeldOutSplit(NamedTuple):
-    """Questions to tune on, and questions held out, both in a drawn order."""
+    """Questions to tune on, and held-out questions, both in a random order."""
 
     tuned: list[Question]
     held_out: list[Question]
@@ -152,21 +181,34 @@ def tune(
     folder: Path | None = None,
     progress: Progress | None = None,
 ) -> TuningReport:
-    """Tune the parameters of a strategy, and of the search, on these questions.
+    """Tune the parameters of a strategy and of the search on these questions.
 
-    `strategy` is a spec: its parameters are the default to be beaten. A tuning takes about `seconds`, of which the trials take
-    0.8 at most. Its measurements are kept in `folder` (by default in the index's directory), so that a stopped tuning goes on.
+    Args:
+        index: the index of the questions' documents.
+        questions: the questions, with gold for the metric.
+        strategy: spec of the strategy. Its parameters are the default to beat.
+        metric: the score of contexts to tune.
+        budget: token budget of the contexts.
+        seconds: approximate duration in seconds. Trials take up to 80 % of it.
+        seed: random seed of the split and the points.
+        trust_made: accept questions that were made from the documents.
+        folder: folder of the measurements, by default in the index's directory. A stopped tuning resumes from them.
+        progress: called after each question.
+
+    Returns:
+        The winner and its comparison with the default.
 
     Raises:
-        UsageError: for fewer than `FEWEST` questions that the metric can judge, for questions that cannot be split, for made
-            ones without `trust_made`, and if the folder cannot be written.
+        UsageError: if the metric can judge fewer than `FEWEST` questions, the questions cannot be split, some of them are made
+            and `trust_made` is false, or the folder cannot be written.
     """
     budget = whole("the budget is", budget, BUDGET)
     number("the time is", seconds, float, Range(1, 1_000_000))
     started = time.monotonic()
     split = split_of(usable_questions(questions, metric, trust_made), seed)
     contexts = ContextMeasure(index, metric, budget)
-    dimensions, idle = probed(dimensions_of(strategy, index.search_settings), strategy, contexts, split.tuned[:PROBED])
+    candidates = dimensions_of(strategy, index.search_settings)
+    dimensions, idle = probe_dimensions(candidates, strategy, contexts, split.tuned[:PROBED])
     points = drawn_points(strategy, dimensions, POINTS - 1, seed)
     report = progress or (lambda done, total, item: None)
     return compare_points(
@@ -182,7 +224,7 @@ def tune(
 
 
 def setup_of(index: Index, metric: Metric, budget: int) -> dict[str, Any]:
-    """Return all that scores depend on: the index, the metric, the budget, the models, and the default search."""
+    """Return everything that scores depend on: the index, the metric, the budget, the models, and the default search."""
     models = index.models
     named = (models.embedder, models.chat, models.reranker, models.scorer)
     specs = (type(model).__name__ + getattr(model, "spec", "") for model in named)
@@ -200,18 +242,18 @@ def compare_points(
     has_time: Callable[[], bool] = lambda: True,
     on_question: Callable[[int], None] = lambda seen: None,
 ) -> TuningReport:
-    """Measure the points on the questions to tune on, and compare the winner with the default on the held-out ones.
+    """Measure the points on the questions to tune on, and compare the winner with the default on the held-out questions.
 
-    Nothing is held out from a winner that is the default. Rows and the log of held-out questions are kept in `folder`.
+    If the default wins, the held-out questions stay unused. Rows and the log of comparisons are stored in `folder`.
     """
     measure = KeptMeasure(measure, folder / digest(setup), setup["metric"])
     trials = run_trials(points, split.tuned, measure, has_time, on_question)
     default, winner, held_out = points[0], points[winner_of(trials, clusters(split.tuned))], None
-    reason = "nothing was better by more than chance on the questions to tune on"
+    reason = "no point was better by more than chance on the questions to tune on"
     if len(points) == 1:
         reason = "no parameter changes a context here"
     elif trials.seen < min(SEEN, len(split.tuned)):
-        winner, reason = default, f"there was time for {trials.seen} questions only: give it more (--time)"
+        winner, reason = default, f"time for {trials.seen} questions only (increase --time)"
     if winner is not default:
         log = HoldoutLog(folder)
         opening = log.open({**setup, "default": default.key, "winner": winner.key}, split.held_out)
@@ -250,26 +292,26 @@ def _held_out(rows: Sequence[Sequence[PointScore]], split: HeldOutSplit, opening
 
 
 def usable_questions(questions: Sequence[Question], metric: Metric, trust_made: bool) -> list[Question]:
-    """Return the questions that the metric can judge. Raises UsageError for too few, and for made ones without `trust_made`."""
+    """Return the questions that the metric can judge. Raises UsageError if they are too few, or made without `trust_made`."""
     judged = judged_questions(questions, metric)
     if len(judged) < FEWEST:
         others = len(questions) - len(judged)
-        left_out = f" ({others} have no {metric} to be judged by)" if others else ""
+        left_out = f"; {others} others have no gold for {metric}" if others else ""
         raise UsageError(
-            f"{len(judged)} questions are too few to tune on{left_out}",
-            f"{FEWEST} are the fewest; differences below 0.1 take some 200",
+            f"too few questions to tune on: {len(judged)} (expected {FEWEST} or more{left_out})",
+            "add questions; to detect differences below 0.1 use about 200",
         )
     made = sum(question.kind.startswith(MADE) for question in judged)
     if made and not trust_made:
         raise UsageError(
-            f"{made} of {len(judged)} questions are made ones, which do not always rank strategies as real ones do",
-            "give questions that people asked, or --trust-made; see docs/evaluation.md",
+            f"made questions: {made} of {len(judged)}; they may rank strategies differently from real questions",
+            "use questions that people asked, or --trust-made; see docs/evaluation.md",
         )
     return judged
 
 
 def split_of(questions: Sequence[Question], seed: int = 0) -> HeldOutSplit:
-    """Split by cluster, in a drawn order: questions about one document are all on one side."""
+    """Split by cluster, in a random order, so that questions about one document are on the same side."""
     draw = random.Random(seed)
     numbers = clusters(questions)
     sizes = Counter(numbers)
@@ -285,22 +327,21 @@ def split_of(questions: Sequence[Question], seed: int = 0) -> HeldOutSplit:
     split = HeldOutSplit(*([questions[i] for i in places if (numbers[i] in held) is side] for side in (False, True)))
     if len(split.held_out) < FEWEST_HELD_OUT:
         raise UsageError(
-            f"{max(sizes.values())} of {len(questions)} questions hang together by their documents: "
-            "too few can be held out",
-            "ask about more documents",
+            f"too few questions to hold out: {max(sizes.values())} of {len(questions)} share documents",
+            "add questions about more documents",
         )
     return split
 
 
-def probed(
+def probe_dimensions(
     dimensions: Sequence[Dimension], strategy: str, contexts: ContextMeasure, questions: Sequence[Question]
 ) -> tuple[list[Dimension], dict[str, str]]:
-    """Return the dimensions that change a context of these questions at an end of their range, and why others are left out."""
+    """Return the dimensions that change a context at an end of their range, and the reason for each dimension left out."""
     usual = [contexts.context(Point(strategy), question).text for question in questions]
     kept, idle = [], {}
     for one in dimensions:
         working: list[Value] = []
-        reason = "it changes no context here"
+        reason = "changes no context here"
         for value in one.extremes:
             point = Point(strategy, {one.place: {one.name: value}})
             try:

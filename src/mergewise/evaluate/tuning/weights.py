@@ -1,8 +1,10 @@
-"""weave's weights, and a reranker's calibration, fitted to a user's own questions and models.
+"""Fitting of weave's weights and a reranker's calibration to a user's own questions and models.
 
-With another embedder or a reranker the weights that ship are a guess. A logistic regression starts from them. How strongly they
-pull (`PULLS`) is raced on the questions to tune on, where each question is judged by weights that were fitted on the others
-(`FOLDS`). The held-out part then judges what was fitted on all questions to tune on, as it judges parameters (`tune`).
+The default weights are a guess for another embedder or a reranker.
+
+1. A logistic regression starts from the default weights, and a ridge pulls towards them.
+2. The strength of the ridge (`PULLS`) is chosen by cross-validation on the questions to tune on (`FOLDS`).
+3. The weights fitted on all questions to tune on are compared with the defaults on the held-out questions, as in `tune`.
 """
 
 from __future__ import annotations
@@ -44,18 +46,18 @@ Array = npt.NDArray[np.float64]
 
 NAMES = ("bias", *FEATURES)
 PULLS = (1.0, 0.1, 0.01)
-"""Ridges: the square of a weight's distance from the one that ships costs half of it, beside a question's log-loss."""
+"""Strengths of the ridge. Half of it times the squared distance from the default weights is added to a question's log-loss."""
 FOLDS = 4
 NEWTON, HALVED = 60, 40
-"""Steps at most, and how often one is halved."""
+"""Maximum of Newton steps, and of halvings of a step."""
 STANDARD = Weave()
 
 
 @dataclass(slots=True)
 class Case:
-    """A question's candidates with their features, shape (candidates, features), and 1 for those that are gold.
+    """The candidates of a question: features of shape (candidates, features), and `gold` of shape (candidates,), 1 for gold.
 
-    `scored` are those that a reranker was asked about; None without one.
+    `scored` holds the candidates that a reranker scored, or None without a reranker.
     """
 
     question: Question
@@ -72,7 +74,10 @@ def case_of(
     parameters: Weave = STANDARD,
     models: Models | None = None,
 ) -> Case | None:
-    """None where nothing was found. A sentence is gold where more than half of it is. The reranker is that of the `models`."""
+    """Return the candidates of a question, or None without any. A sentence is gold if more than half of it is marked.
+
+    The candidates are scored by the reranker of `models`.
+    """
     candidates = gather(question.text, reader, parameters, [], models=models)
     if not candidates.sentences:
         return None
@@ -84,8 +89,10 @@ def case_of(
 
 
 def gold_places(evidence: Evidence, candidates: Candidates, store: StoreReader) -> Iterable[Span]:
-    """Where the pieces stand: as they are marked, else where their document has such a text. Of pieces without a document, where
-    leaves of candidates have it."""
+    """Yield the spans of the evidence: as marked, or else where the document has the text.
+
+    Evidence without a document is searched for in the leaves of the candidates.
+    """
     for span, text in evidence:
         document = store.document(span.doc_id) if span.doc_id else None
         if document is not None:
@@ -101,15 +108,21 @@ def gold_places(evidence: Evidence, candidates: Candidates, store: StoreReader) 
 
 
 def rows_of(cases: Sequence[Case]) -> tuple[Array, Array, float]:
-    """The rows of several questions, as `logistic` takes them."""
+    """Return the rows of several questions as a set for `logistic`."""
     return np.concatenate([case.features for case in cases]), np.concatenate([case.gold for case in cases]), len(cases)
 
 
 def logistic(sets: Sequence[tuple[Array, Array, float]], ridge: float = 1e-3, towards: Array | None = None) -> Array:
-    """Weights of features, and of a bias in front, by Newton's method, whose steps are halved until they lead downwards.
+    """Fit a logistic regression by Newton's method with step halving.
 
-    `ridge` pulls the weights `towards` others, from which they start, else to zero.
-    A set has features (rows, features), labels (rows,), and its number of questions: every set counts the same.
+    Args:
+        sets: for each set its features, shape (rows, features), its labels, shape (rows,), and its number of questions. All sets
+            have the same weight.
+        ridge: strength of the pull.
+        towards: weights to start from and to pull towards, shape (1 + features,). By default zeros.
+
+    Returns:
+        The bias and the weights of the features, shape (1 + features,).
     """
     x = np.concatenate([np.column_stack([np.ones(len(labels)), features]) for features, labels, _ in sets])
     y = np.concatenate([labels for _, labels, _ in sets])
@@ -133,31 +146,31 @@ def logistic(sets: Sequence[tuple[Array, Array, float]], ridge: float = 1e-3, to
     return weights
 
 
-def fitted_weights(cases: Sequence[Case], pull: float, standing: Mapping[str, float] = WEIGHTS) -> dict[str, float]:
-    """Weights by the names of features."""
-    found = logistic([rows_of(cases)], pull, np.array([standing[name] for name in NAMES]))
+def fitted_weights(cases: Sequence[Case], pull: float, present: Mapping[str, float] = WEIGHTS) -> dict[str, float]:
+    """Fit weights, by the names of features."""
+    found = logistic([rows_of(cases)], pull, np.array([present[name] for name in NAMES]))
     return dict(zip(NAMES, found.tolist(), strict=True))
 
 
 class FittedModels(NamedTuple):
-    """Fitted weights and a fitted calibration. None stands for the present one."""
+    """Fitted weights and a fitted calibration. None means the present one."""
 
     weights: Mapping[str, float] | None = None
     calibration: Calibration | None = None
 
 
-def fitted_models(point: Point, cases: Sequence[Case], standing: Mapping[str, float]) -> FittedModels:
-    """What the point says is to be fitted, on these questions."""
+def fitted_models(point: Point, cases: Sequence[Case], present: Mapping[str, float]) -> FittedModels:
+    """Fit what the point asks for, on these questions."""
     wanted = point.changes.get("weights", {})
     scored = [case.scored for case in cases if case.scored is not None]
     return FittedModels(
-        fitted_weights(cases, float(wanted["pull"]), standing) if "pull" in wanted else None,
+        fitted_weights(cases, float(wanted["pull"]), present) if "pull" in wanted else None,
         calibrate(scored) if "calibrated" in wanted else None,
     )
 
 
 def fitting_points(strategy: str, reranker: Reranker | None) -> list[Point]:
-    """The models as they stand, fitted weights, and with a reranker each of them with a calibration."""
+    """Return points for the present models, for fitted weights, and with a reranker also for each of these with a calibration."""
     fits: list[dict[str, Value]] = [{}]
     fits += [{"pull": pull} for pull in PULLS]
     fits += [] if reranker is None else [{**fit, "calibrated": True} for fit in fits]
@@ -166,9 +179,12 @@ def fitting_points(strategy: str, reranker: Reranker | None) -> list[Point]:
 
 @dataclass(frozen=True, slots=True)
 class WeightsReport:
-    """What the tuning showed, the weights that were fitted, and the spec of the calibrated reranker.
+    """The result of a fit.
 
-    Weights are None, and the spec is empty, where the trials chose what stands.
+    Attributes:
+        tuning: the comparison with the present models.
+        weights: the fitted weights by feature, or None if the trials chose the present weights.
+        reranker: the spec of the calibrated reranker, or an empty text without a calibration.
     """
 
     tuning: TuningReport
@@ -176,11 +192,11 @@ class WeightsReport:
     reranker: str = ""
 
     def as_dict(self) -> dict[str, Any]:
-        """What was fitted, beside the report of the tuning."""
+        """Return the fitted weights and the reranker, without the report of the tuning."""
         return {"weights": self.weights, "reranker": self.reranker}
 
     def file_text(self) -> str:
-        """A file of weights, with the figures as comments; empty where the weights are to be kept as they are."""
+        """Return the text of a weights file, with the figures as comments, or an empty text if the weights should be kept."""
         if self.weights is None or not self.tuning.is_better:
             return ""
         return weights_text(self.weights, ["Fitted by `mergewise tune --fit`.", self.tuning.verdict()])
@@ -198,24 +214,39 @@ def fit_weights(
     folder: Path | None = None,
     progress: Progress | None = None,
 ) -> WeightsReport:
-    """Fit weave's weights on these questions, whose evidence is marked. See the head of this module.
+    """Fit weave's weights, and the calibration of the index's reranker, on questions with marked evidence.
 
-    `strategy` is a spec of weave. Raises what `tune` raises, and UsageError for another strategy and where no evidence is found.
+    Args:
+        index: the index of the questions' documents.
+        questions: the questions. Questions without evidence are left out.
+        strategy: spec of weave.
+        metric: the score of contexts to compare by.
+        budget: token budget of the contexts.
+        seed: random seed of the split.
+        trust_made: accept questions that were made from the documents.
+        folder: folder of the measurements, by default in the index's directory.
+        progress: called after each question.
+
+    Returns:
+        The fitted weights, and their comparison with the present weights.
+
+    Raises:
+        UsageError: as for `tune`, for another strategy, or if no evidence is among the candidates.
     """
     _, parameters = resolve(strategy)
     if not isinstance(parameters, Weave):
-        raise UsageError(f"{strategy} has no weights that can be fitted", "leave out --strategy, or --fit")
+        raise UsageError(f"strategy without weights: {strategy} (expected weave)", "leave out --strategy, or --fit")
     split = split_of(usable_questions([q for q in questions if q.evidence], metric, trust_made), seed)
     advance = progress or (lambda done, total, item: None)
-    standing = index.models.weights or WEIGHTS
+    present = index.models.weights or WEIGHTS
     contexts = ContextMeasure(index, metric, budget)
     cases = _cases(split.tuned, contexts.state, parameters, advance)
     folds = _folds(split.tuned)
     points = fitting_points(strategy, index.reranker)
-    fits = {(p.key, -1): fitted_models(p, cases, standing) for p in points}
+    fits = {(p.key, -1): fitted_models(p, cases, present) for p in points}
     for fold in set(folds.values()):
         others = [case for case in cases if folds[case.question.id] != fold]
-        fits |= {(p.key, fold): fitted_models(p, others, standing) for p in points}
+        fits |= {(p.key, fold): fitted_models(p, others, present) for p in points}
 
     def measure(points: Sequence[Point], question: Question) -> list[PointScore]:
         contexts.memory.forget()
@@ -240,10 +271,10 @@ def fit_weights(
 
 
 def _folds(questions: Sequence[Question]) -> dict[str, int]:
-    """Return the fold of each question by its id. Raises UsageError if all hang together."""
+    """Return the fold of each question by its id. Raises UsageError if all questions are in one cluster."""
     numbers = clusters(questions)
     if not any(numbers):
-        raise UsageError("the questions hang together by their documents", "ask about more documents")
+        raise UsageError("all questions share documents", "add questions about more documents")
     return {q.id: number % FOLDS for q, number in zip(questions, numbers, strict=True)}
 
 
@@ -257,6 +288,6 @@ def _cases(questions: Sequence[Question], state: IndexState, parameters: Weave, 
         advance(number, 2 * len(questions), "candidates")
     if not any(case.gold.any() for case in found):
         raise UsageError(
-            "no evidence of these questions is among the candidates", "is this the index of their documents?"
+            "no evidence of these questions among the candidates", "check that the index holds their documents"
         )
     return found

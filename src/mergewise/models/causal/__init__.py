@@ -1,4 +1,4 @@
-"""Causal models by transformers: loading, chat templates, batches, caches, next tokens. `network` has the model itself."""
+"""Causal models by transformers: loading, chat templates, batches, caches, next tokens. `network` holds the model itself."""
 
 from __future__ import annotations
 

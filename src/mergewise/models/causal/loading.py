@@ -1,10 +1,10 @@
-"""From a spec to a network and its tokenizer: a folder, a name of the hub, or a GGUF file.
+"""Loading of networks and tokenizers, by a folder, a name on the hub, or a GGUF file.
 
-`hf:PATH`, `hf:NAME` and `hf:DIR/FILE.gguf`, each also with a number format: `hf:PATH@bfloat16`. Without one a network computes in
-float32 on a processor, and on a GPU in the format in which it was saved. In half precision the shape of a batch changes the last
-bits of logits, and so may change a greedy text; in float32 it practically never does.
+Specs are `hf:PATH`, `hf:NAME` and `hf:DIR/FILE.gguf`, optionally with a number format: `hf:PATH@bfloat16`. By default a network
+computes in float32 on a CPU, and in its saved format on a GPU. In half precision the shape of a batch changes the last bits of
+logits, which may change a greedy text. In float32 this practically never happens.
 
-A GGUF file is turned back into plain numbers of that format while it is read: it saves disk, not memory.
+A GGUF file is dequantised while it is read, so it saves disk space, not memory.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _GGUF = ".gguf"
 
 
 def name_and_dtype(name: str) -> tuple[str, str | None]:
-    """The path or name of a spec, and the number format behind its last @."""
+    """Split a spec into the path or name, and the number format after the last @."""
     path, at, dtype = name.rpartition("@")
     return (path, dtype) if at and path and dtype in DTYPES else (name, None)
 
@@ -30,18 +30,18 @@ def torch_module() -> Any:
     try:
         import torch
         import transformers  # noqa: F401
-    # a broken installation brings errors of any kind
+    # a broken installation may raise any error
     except Exception as error:
         raise MissingExtra("transformers", "hf", error) from error
     return torch
 
 
 def load_network(name: str, device: str, dtype: str | None) -> Any:
-    """The network for this device. UsageError for what is no causal model, MissingExtra for GGUF without its package."""
+    """Load a network. Raises UsageError if it is not a causal model, and MissingExtra for GGUF without its package."""
     torch = torch_module()
     wanted = dtype or ("float32" if device == "cpu" else "auto")
     if wanted == "auto" and _is_gguf(name):
-        # what it is turned back into has no format of its own
+        # a dequantised network has no saved format
         wanted = "bfloat16"
     return _load(name, "AutoModelForCausalLM", dtype=getattr(torch, wanted, wanted))
 
@@ -63,26 +63,26 @@ def _load(name: str, kind: str, **options: Any) -> Any:
         where, options = str(Path(name).parent), {**options, "gguf_file": Path(name).name}
     try:
         with quietly():
-            # own code of a model is refused: without a word on it, transformers asks on standard input
+            # code of models is refused explicitly, because by default transformers asks on standard input
             return getattr(transformers, kind).from_pretrained(
                 where, local_files_only=local, trust_remote_code=False, **options
             )
-    # a broken file brings errors of any kind
+    # a broken file may raise any error
     except Exception as error:
-        # what a GGUF file takes besides, which depends on the version
+        # the packages that a GGUF file needs depend on the version
         for package in ("gguf", "accelerate"):
             if f"install {package}" in str(error):
                 raise MissingExtra(package, "hf") from error
         line = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise UsageError(
-            f"{name} is no causal model that transformers can load: {line}",
-            "give the folder of a downloaded model, a GGUF file, or a name of the hub",
+            f"cannot load {name} as a causal model: {line}",
+            "give the folder of a downloaded model, a GGUF file, or a name on the hub",
         ) from error
 
 
 @contextmanager
 def quietly() -> Iterator[None]:
-    """Without the bars that transformers draws, also where nobody looks."""
+    """Turn off the progress bars of transformers."""
     from transformers.utils import logging as log
 
     drawn = log.is_progress_bar_enabled()

@@ -1,13 +1,11 @@
-"""A causal model by transformers, `hf:PATH`: next-token log-probabilities, by KV caches.
+"""Causal model `hf:PATH` by transformers: next-token log-probabilities with KV caches.
 
-Rows of different lengths are padded on the left, and each has its positions counted from its first token; continuations are
-padded on the right. Probabilities are worked out in float32 at least, whatever the model computes in. Keys and values of what a
-row has been read for are kept, and many continuations can share them. A model that keeps another kind of state (a sliding window,
-a state space) reads prompt and continuation as a whole instead; `start` and `extend` work with it if its cache understands
-padding.
-
-In half precision the shape of a batch changes the last bits of the logits, since kernels add in another order: a row may then
-get another greedy token in a batch than alone. Nothing here can cure that; float32 makes it practically never happen.
+- Padding: rows are padded on the left, with positions counted from their first token. Continuations are padded on the right.
+- Precision: probabilities are computed in float32 or better, regardless of the model's format.
+- Caches: keys and values of a row are kept, and continuations share them. A model with another kind of state (a sliding window, a
+  state space) reads prompt and continuation as a whole instead. `start` and `extend` work with it if its cache supports padding.
+- Half precision: the shape of a batch changes the last bits of logits, because kernels add in another order. So a row in a batch
+  may get another greedy token than alone. In float32 this practically never happens.
 """
 
 from __future__ import annotations
@@ -36,11 +34,11 @@ from mergewise.models.causal.rows import (
 from mergewise.protocols import Blend, FloatArray, NextTokens
 from mergewise.types import Message
 
-# of a model that does not say how large its window is
+# window of a model whose configuration does not name one
 WINDOW = 2048
-# tokens that a common beginning must save to be read apart, which takes a further run of the network
+# minimum of tokens that reading a common beginning separately must save, because it takes another run of the network
 SAVED = 512
-# tokens that a further run of the network may cost on a processor, so that rows of other lengths are no padding
+# cost in tokens of another run of the network on a CPU, which separates rows of different lengths to avoid padding
 PRICE = 64
 
 P = ParamSpec("P")
@@ -49,7 +47,7 @@ Method = Callable[Concatenate["HFCausalModel", P], Result]
 
 
 def _inference(method: Method[P, Result]) -> Method[P, Result]:
-    """Runs the method without gradients, one at a time; an error of the model becomes a ModelError."""
+    """Run the method without gradients, one call at a time, and translate errors of the model into ModelError."""
 
     @wraps(method)
     def run(self: HFCausalModel, /, *args: P.args, **kwargs: P.kwargs) -> Result:
@@ -57,17 +55,17 @@ def _inference(method: Method[P, Result]) -> Method[P, Result]:
             with self.lock, self.torch.inference_mode():
                 return method(self, *args, **kwargs)
         except (RuntimeError, IndexError) as error:
-            raise ModelError(f"{self.spec} failed: {error}", "a smaller model may do") from error
+            raise ModelError(f"{self.spec} failed: {error}", "try a smaller model") from error
 
     return run
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class HFState:
-    """A `CausalState`. `ids` are the rows' tokens, `cache` is the model's, padded on the left as `mask` says.
+    """A `CausalState`. `ids` holds the tokens of each row, and `cache` the model's cache, padded on the left as in `mask`.
 
-    `logits` are those of the last token of each row: (rows, vocabulary). `followed` holds the logits of continuations for which
-    this state was the one that `contrast` compares with.
+    `logits` are those of the last token of each row, shape (rows, vocabulary). `followed` caches the logits of continuations that
+    `contrast` compared with this state.
     """
 
     ids: list[list[int]]
@@ -83,7 +81,7 @@ class HFState:
 
 
 def wide(logits: Any) -> Any:
-    """In float32, or in float64 where they are."""
+    """Convert logits to float32, except float64 ones."""
     return logits if str(logits.dtype) == "torch.float64" else logits.float()
 
 
@@ -93,11 +91,10 @@ def _of_process(path: str) -> HFCausalModel:
 
 
 class HFCausalModel:
-    """A `CausalModel`. Takes the first GPU where there is one. `tokens_run` counts the tokens that went through the model.
+    """A `CausalModel` by transformers, on the first GPU if there is one. Thread-safe: calls run one at a time.
 
-    `path` is what stands behind `hf:` (see `loading`). With `share_caches=False` every continuation is read together with its
-    prompt, one by one: the slow and obvious form that the shared one must equal. Safe to use from several threads, which wait
-    for each other.
+    `path` is the part of the spec after `hf:` (see `loading`). `tokens_run` counts the tokens that the network read. With
+    `share_caches=False` each continuation is read together with its prompt, one by one: the slow reference for tests.
     """
 
     def __init__(
@@ -122,14 +119,14 @@ class HFCausalModel:
         self.window = int(getattr(self.network.config, "max_position_embeddings", None) or WINDOW)
         self._share_caches = share_caches
         self._joins = share_caches and self.device == "cpu"
-        # the logits of all tokens of a prompt would be the largest thing in memory
+        # request only the last logits, because the logits of a whole prompt would dominate memory
         parameters = signature(self.network.forward).parameters
         self._last_alone = {"logits_to_keep": 1} if "logits_to_keep" in parameters else {}
-        # transformers 5.24 renamed the argument, and the field of the output with it
+        # transformers 5.24 renamed the argument and the field of the output
         self._cache_name = "cache" if "cache" in parameters else "past_key_values"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """A worker that is sent one loads its own, once."""
+        """Pickle as a path, so that each worker process loads the model once."""
         return _of_process, (self.spec.removeprefix("hf:"),)
 
     @property
@@ -139,7 +136,7 @@ class HFCausalModel:
 
     @property
     def ends(self) -> frozenset[int]:
-        """The ends that the model is configured with, and that of the tokenizer."""
+        """The end tokens of the model's configuration and of the tokenizer."""
         named = getattr(getattr(self.network, "generation_config", None), "eos_token_id", None)
         ids = named if isinstance(named, list) else [named]
         return frozenset(int(i) for i in [*ids, self._tokenizer.eos_token_id] if i is not None)
@@ -148,15 +145,15 @@ class HFCausalModel:
         return plain_ids(self._tokenizer, text)
 
     def decode(self, ids: Sequence[int]) -> str:
-        said = self._tokenizer.decode(list(ids), skip_special_tokens=True, clean_up_tokenization_spaces=False)
-        return str(said)
+        text = self._tokenizer.decode(list(ids), skip_special_tokens=True, clean_up_tokenization_spaces=False)
+        return str(text)
 
     def prompt(self, messages: Sequence[Message]) -> list[int]:
         return prompt_ids(self._tokenizer, messages)
 
     @_inference
     def start(self, rows: Sequence[Sequence[int]]) -> HFState:
-        """One run of the network on a GPU, where padding costs next to nothing; on a processor one for rows of like lengths."""
+        """Read rows in one run on a GPU, where padding is cheap, or in a run for each group of similar lengths on a CPU."""
         if not self._joins:
             return self._read(rows)
         groups = alike(list(map(len, rows)), PRICE + common_beginning(rows))
@@ -164,7 +161,8 @@ class HFCausalModel:
         if len(states) == 1:
             return states[0]
         if not all(layers_of(state.cache) for state in states):
-            self._joins = False  # found out once
+            # this kind of cache cannot be joined, so do not try again
+            self._joins = False
             return self._read(rows)
         ids = [row for state in states for row in state.ids]
         longest = max(map(len, ids))
@@ -187,18 +185,20 @@ class HFCausalModel:
         longest = max(len(row) for row in rows)
         mask = self._left_mask(rows, longest)
         ids = self._tensor([[0] * (longest - len(row)) + list(row) for row in rows])
-        # the padding before a row's first token is masked: its positions only have to be valid
+        # the positions of masked padding only have to be valid
         positions = (mask.cumsum(-1) - 1).clamp(min=0)
         answer = self._run(
             input_ids=ids, attention_mask=mask, position_ids=positions, use_cache=True, **self._last_alone
         )
         self.tokens_run += sum(len(row) for row in rows)
         _silence_padding(self._cache_of(answer), mask)
-        # a copy, so that the logits of all the other tokens can go
-        return HFState([list(row) for row in rows], self._cache_of(answer), mask, self._sound(answer.logits[:, -1]))
+        # copy the last logits, so that the others can be freed
+        return HFState(
+            [list(row) for row in rows], self._cache_of(answer), mask, self._checked_copy(answer.logits[:, -1])
+        )
 
     def _start_behind(self, rows: Sequence[Sequence[int]], shared: int) -> HFState | None:
-        """What all rows begin with is read once. None for a model whose state cannot be taken apart."""
+        """Read the common beginning of rows once, then the rests. Return None if the model's cache cannot be split."""
         begun = self._run(input_ids=self._tensor([list(rows[0][:shared])]), use_cache=True, **self._last_alone)
         layers = layers_of(self._cache_of(begun))
         if not layers:
@@ -219,10 +219,10 @@ class HFCausalModel:
         cache = padding_first(self._cache_of(answer), padding, shared)
         mask = self._left_mask(rows, shared + longest)
         _silence_padding(cache, mask)
-        return HFState([list(row) for row in rows], cache, mask, self._sound(answer.logits[:, -1]))
+        return HFState([list(row) for row in rows], cache, mask, self._checked_copy(answer.logits[:, -1]))
 
     def _left_mask(self, rows: Sequence[Sequence[int]], width: int) -> Any:
-        """The mask of rows that are padded on the left."""
+        """Return the attention mask of rows padded on the left."""
         return self._tensor([[0] * (width - len(row)) + [1] * len(row) for row in rows])
 
     @_inference
@@ -236,7 +236,7 @@ class HFCausalModel:
         )
         self.tokens_run += len(tokens)
         rows = [[*row, token] for row, token in zip(state.ids, tokens, strict=True)]
-        return HFState(rows, self._cache_of(answer), mask, self._sound(answer.logits[:, -1]))
+        return HFState(rows, self._cache_of(answer), mask, self._checked_copy(answer.logits[:, -1]))
 
     @_inference
     def select(self, state: HFState, rows: Sequence[int]) -> HFState:
@@ -274,7 +274,7 @@ class HFCausalModel:
         )
 
     def _follow(self, states: Sequence[HFState], continuations: Sequence[Sequence[int]]) -> None:
-        """Work out once for each state the logits of the continuations that it is asked for."""
+        """Compute and cache the logits of continuations for each state."""
         asked = {(id(s), tuple(ids)): s for s, ids in zip(states, continuations, strict=True)}
         missing = [(state, list(ids)) for (_, ids), state in asked.items() if ids not in state.followed]
         found = self._continuation_logits([state for state, _ in missing], [ids for _, ids in missing])
@@ -282,7 +282,7 @@ class HFCausalModel:
             state.followed[tuple(ids)] = row.clone()
 
     def _continuation_logits(self, states: Sequence[HFState], continuations: Sequence[Sequence[int]]) -> list[Any]:
-        """The logits from which each token of a continuation is chosen: (tokens, vocabulary) a continuation."""
+        """Return the logits before each token of a continuation, shape (tokens, vocabulary), for each continuation."""
         asked = [i for i, ids in enumerate(continuations) if ids]
         found = [state.logits[:0] for state in states]
         if not asked:
@@ -298,7 +298,7 @@ class HFCausalModel:
         return found
 
     def _whole(self, prompt: list[int], ids: list[int]) -> Any:
-        """The definition: prompt and continuation as one sequence."""
+        """Compute logits by definition, with prompt and continuation as one sequence."""
         logits = self._run(input_ids=self._tensor([prompt + ids])).logits[0, len(prompt) - 1 : -1]
         self.tokens_run += len(prompt) + len(ids)
         return logits
@@ -306,9 +306,9 @@ class HFCausalModel:
     def _behind_caches(
         self, states: Sequence[HFState], layers: Sequence[Sequence[tuple[Any, Any]]], ids: Sequence[list[int]]
     ) -> list[Any]:
-        """The continuations behind the caches of their prompts, in one padded batch.
+        """Compute logits of continuations after the caches of their prompts, in one padded batch.
 
-        The prompt's last logits give the first token's probability, so the last token need not be run.
+        The prompt's last logits give the probability of the first token, so the last token is not run.
         """
         lengths = [len(state.ids[0]) for state in states]
         longest, prompt = max(map(len, ids)) - 1, max(lengths)
@@ -320,7 +320,7 @@ class HFCausalModel:
             logits = self._run(
                 input_ids=self._tensor([row[:-1] + [0] * (longest - len(row) + 1) for row in ids]),
                 attention_mask=self._tensor([before + after for before, after in zip(left, right, strict=True)]),
-                # those of the padding on the right may be beyond the window
+                # positions of the padding on the right may exceed the window
                 position_ids=positions.clamp(max=self.window - 1),
                 **self._given_cache(join_caches(layers, prompt)),
             ).logits
@@ -333,25 +333,25 @@ class HFCausalModel:
         return self.network(**given)
 
     def _given_cache(self, cache: Any) -> dict[str, Any]:
-        """The arguments that let the network read on behind a cache."""
+        """Return the arguments that make the network continue from a cache."""
         return {self._cache_name: cache, "use_cache": True}
 
     def _cache_of(self, answer: Any) -> Any:
-        """The cache in the output of the network."""
+        """Return the cache in the output of the network."""
         return getattr(answer, self._cache_name)
 
-    def _sound(self, logits: Any) -> Any:
-        """A copy of the logits. Raises ModelError where one is no number: nothing could be chosen by them."""
+    def _checked_copy(self, logits: Any) -> Any:
+        """Copy logits. Raises ModelError if one is NaN."""
         if bool(self.torch.isnan(logits).any()):
-            raise ModelError(f"{self.spec} gave a logit that is no number", "load it in float32: hf:PATH@float32")
+            raise ModelError(f"NaN logit from {self.spec}", "load it in float32: hf:PATH@float32")
         return logits.clone()
 
     def _of(self, logits: Any, ids: Sequence[int]) -> Any:
-        """Log-probabilities of these tokens, one a row of logits."""
+        """Return the log-probabilities of these tokens, one per row of logits."""
         return -self.torch.nn.functional.cross_entropy(wide(logits), self._tensor(list(ids)).long(), reduction="none")
 
     def _arrays(self, scores: Iterable[Any], continuations: Sequence[Sequence[int]]) -> list[FloatArray]:
-        """The tensors, of as many values as there are tokens, as arrays; brought from the device in one go."""
+        """Convert tensors with a value per token to arrays, in one transfer from the device."""
         if not continuations:
             return []
         everything: FloatArray = self.torch.cat(list(scores)).cpu().numpy()
@@ -363,15 +363,15 @@ class HFCausalModel:
 
 
 def _layers(state: HFState) -> list[tuple[Any, Any]]:
-    """Keys and values of each layer, for a state of one row without padding."""
+    """Return keys and values of each layer of a state with one row, or an empty list if it is padded."""
     layers = layers_of(state.cache)
     return layers if all(keys.shape[-2] == len(state.ids[0]) for keys, _ in layers) else []
 
 
 def _silence_padding(cache: Any, mask: Any) -> None:
-    """Set what the padding has left in the cache to zero.
+    """Set the cache of padding to zero.
 
-    A column of padding looks at nothing, and a kernel may make NaN of that; no mask keeps 0 times NaN out of a sum.
+    A padding column attends to nothing, for which a kernel may return NaN, and a mask does not remove NaN: 0 times NaN is NaN.
     """
     if bool(mask.all()):
         return

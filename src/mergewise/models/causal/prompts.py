@@ -1,7 +1,7 @@
-"""Messages as the tokens of a prompt, by the chat template of a tokenizer.
+"""Conversion of messages to the tokens of a prompt, by the chat template of a tokenizer.
 
-A document may hold the text of a special token, such as the one that ends a turn. So the template is filled with place holders
-first, and what the messages say is tokenised apart, as plain text: only the template itself can bring special tokens.
+A document may contain the text of a special token, such as the end of a turn. So the template is first filled with placeholders,
+and the texts of messages are tokenised separately as plain text. Only the template itself can produce special tokens.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ _BEFORE = "\n"
 
 
 def plain_ids(tokenizer: Any, text: str) -> list[int]:
-    """The tokens of a text in which nothing is special."""
+    """Return the tokens of a text, with special tokens treated as plain text."""
     return list(tokenizer(text, add_special_tokens=False, split_special_tokens=True)["input_ids"])
 
 
 def prompt_ids(tokenizer: Any, messages: Sequence[Message]) -> list[int]:
-    """The tokens after which the model answers. Without a chat template: the texts, and a line that asks for the answer."""
+    """Return the tokens of a prompt. Without a chat template it is the texts and a line that asks for the answer."""
     if getattr(tokenizer, "chat_template", None) is None:
         text = "\n\n".join([*(message.text for message in messages), PLAIN_ANSWER])
         begin = tokenizer.bos_token_id
@@ -45,17 +45,17 @@ def _template_ids(tokenizer: Any, text: str) -> list[int]:
 
 
 def _ids_behind(tokenize: Callable[[str], list[int]], text: str) -> list[int]:
-    """The tokens of a text in the middle of another one: many tokenizers put a blank before whatever a text begins with."""
+    """Return the tokens of a text inside another text, without the blank that many tokenizers add at the beginning."""
     before, both = tokenize(_BEFORE), tokenize(_BEFORE + text)
     return both[len(before) :] if both[: len(before)] == before else tokenize(text)
 
 
 def _fill_template(tokenizer: Any, messages: Sequence[Message]) -> str:
-    """The template with place holders. A template that knows no system message gets it as part of the first question."""
+    """Fill the template with placeholders. If it rejects a system message, join that with the first question."""
     turns = [{"role": message.role, "content": _HELD.format(i)} for i, message in enumerate(messages)]
     try:
         return _render(tokenizer, turns)
-    # templates raise what they like, jinja2's errors among them
+    # templates may raise any error, including those of jinja2
     except Exception:
         if len(turns) < 2 or turns[0]["role"] != "system":
             raise
@@ -64,7 +64,7 @@ def _fill_template(tokenizer: Any, messages: Sequence[Message]) -> str:
 
 
 def _render(tokenizer: Any, turns: Sequence[dict[str, str]]) -> str:
-    """`enable_thinking` is what Qwen's templates ask for; others pass it over."""
+    """Render the template without thinking. `enable_thinking` is an option of Qwen's templates, and others ignore it."""
     return str(
         tokenizer.apply_chat_template(list(turns), tokenize=False, add_generation_prompt=True, enable_thinking=False)
     )

@@ -1,6 +1,6 @@
-"""Rows of a batch: which are read together, and their keys and values taken apart, joined, and cut down to those that go on.
+"""Rows of a batch: group rows by length, and split, join and select their keys and values.
 
-Padding is worked through like text, and every run of the network has a price of its own.
+Padding costs as much as text, and each run of the network has a fixed cost.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from typing import Any
 
 
 def alike(lengths: Sequence[int], price: int) -> list[list[int]]:
-    """The places of the rows, each group in order, so that the whole costs least.
+    """Group rows by length with the lowest total cost. Return the row numbers of each group, sorted.
 
-    A group costs its longest row times the number of its rows, and `price` tokens. In some best partition the rows of each group
-    stand next to each other by length, so the cuts between them are found by dynamic programming, in O(n^2).
+    A group costs its longest row times its number of rows, plus `price` tokens. In an optimal partition each group is a run of
+    the rows sorted by length, so dynamic programming finds the cuts in O(n^2).
     """
     order = sorted(range(len(lengths)), key=lambda place: -lengths[place])
 
     @cache
     def best(first: int) -> tuple[int, int]:
-        """What the rows from here on cost, and where their first group ends."""
+        """Return the cost of the rows from `first` on, and the negative end of their first group."""
         if first == len(order):
             return 0, first
         ends = range(first + 1, len(order) + 1)
@@ -38,7 +38,7 @@ def alike(lengths: Sequence[int], price: int) -> list[list[int]]:
 
 
 def common_beginning(rows: Sequence[Sequence[int]]) -> int:
-    """How many tokens all rows begin with; each keeps one token at least of its own."""
+    """Count the tokens that all rows begin with. Each row keeps at least one other token."""
     first, last = min(rows, key=list), max(rows, key=list)
     most = min(map(len, rows)) - 1
     return next((i for i in range(most) if first[i] != last[i]), max(0, most))
@@ -48,14 +48,14 @@ def common_beginning(rows: Sequence[Sequence[int]]) -> int:
 
 
 def layers_of(cache: Any) -> list[tuple[Any, Any]]:
-    """Keys and values of each layer; none unless every layer keeps them for every token."""
+    """Return keys and values of each layer, or an empty list unless every layer keeps them for every token."""
     layers = list(getattr(cache, "layers", ()))
     plain = {type(layer).__name__ for layer in layers} == {"DynamicLayer"}
     return [(layer.keys, layer.values) for layer in layers] if plain else []
 
 
 def join_caches(rows: Sequence[Sequence[tuple[Any, Any]]], length: int) -> Any:
-    """One cache of many, each padded on the left to the same length."""
+    """Join caches into one, each padded on the left to the same length."""
     import torch
     from torch.nn.functional import pad
 
@@ -69,7 +69,7 @@ def join_caches(rows: Sequence[Sequence[tuple[Any, Any]]], length: int) -> Any:
 
 
 def select_rows(cache: Any, rows: Any, cut: int) -> Any:
-    """A cache of these rows, without the first `cut` columns where that can be; the old one stays as it is."""
+    """Return a new cache of these rows, without the first `cut` columns if its kind allows."""
     layers = layers_of(cache)
     if not layers:
         copy = deepcopy(cache)
@@ -79,12 +79,12 @@ def select_rows(cache: Any, rows: Any, cut: int) -> Any:
 
 
 def repeat_row(layers: Sequence[tuple[Any, Any]], rows: int) -> Any:
-    """A cache in which each of so many rows has read what the one row of these layers has."""
+    """Return a cache with `rows` copies of the single row of these layers."""
     return _cache_of(tuple(part.expand(rows, *part.shape[1:]) for part in pair) for pair in layers)
 
 
 def _cache_of(layers: Iterable[Sequence[Any]]) -> Any:
-    """Keys and values of each layer as a cache."""
+    """Return a cache of the keys and values of each layer."""
     from transformers import DynamicCache
 
     cache = DynamicCache()
@@ -94,7 +94,7 @@ def _cache_of(layers: Iterable[Sequence[Any]]) -> Any:
 
 
 def padding_first(cache: Any, padding: Any, shared: int) -> Any:
-    """The columns of each row in another order: its padding, which stands behind the first `shared` columns, comes first."""
+    """Reorder the columns of each row: move its padding from after the first `shared` columns to the front."""
     import torch
 
     layers = layers_of(cache)
