@@ -76,7 +76,7 @@ class PreparedAnswer:
         Raises DeadlineExceeded after so many seconds, and ModelError where the model fails for good or answers nothing.
         """
         began = perf_counter()
-        seconds = None if deadline is None else number("the deadline is", deadline, float, SECONDS)
+        seconds = None if deadline is None else number("deadline", deadline, float, SECONDS)
         request = self.request if show is None else replace(self.request, show=show)
         with deadline_in(seconds):
             answer = replace(modes.answer(self.mode, request), question=self.question)

@@ -140,7 +140,7 @@ def as_stream(
 
 def each(work: Callable[[Item], Result], questions: Sequence[Item], concurrency: int) -> list[Result | Exception]:
     """The results, at most `concurrency` at the same time, in the order of the questions. An error stands in for a result."""
-    concurrency = whole("the number of questions at once is", concurrency, AT_ONCE)
+    concurrency = whole("concurrency", concurrency, AT_ONCE)
     called = CancellableWork.current()
     with ThreadPoolExecutor(concurrency, thread_name_prefix="mergewise-ask") as pool:
         try:

@@ -195,9 +195,9 @@ class Index:
         Raises:
             UsageError: for an invalid argument.
         """
-        text("the prefix is", prefix)
-        text_or_none("the id is", after)
-        at_most = None if limit is None else whole("the limit is", limit, DOCUMENTS)
+        text("prefix", prefix)
+        text_or_none("id", after)
+        at_most = None if limit is None else whole("limit", limit, DOCUMENTS)
         return self.store.reader().documents(prefix, after, at_most)
 
     def document(self, doc_id: str) -> Document:
@@ -206,7 +206,7 @@ class Index:
         Raises:
             UsageError: for an unknown id.
         """
-        document = self.store.reader().document(text("the id is", doc_id))
+        document = self.store.reader().document(text("id", doc_id))
         if document is None:
             raise UsageError(f"unknown document: {doc_id!r}", "list the ids with `mergewise info --documents`")
         return document
@@ -301,7 +301,7 @@ class Index:
 
         search = FolderSearch(FileChoice.of(options["include"], options["exclude"]), (self.store.directory,))
         metadata, limits = self._storable(options["metadata"]), options["limits"]
-        when = cast(When, choice("embed is", options["embed"], get_args(When)))
+        when = cast(When, choice("embed", options["embed"], get_args(When)))
         executors = executors_of(options["workers"], options["ray"], options["gpus_per_worker"])
         with reader_within(limits) as reader:
             pages = limits.ocr_pages if limits else 0
@@ -334,7 +334,7 @@ class Index:
         from mergewise.index.cluster import executors_of
         from mergewise.index.work import IndexingProgress
 
-        longest = inf if seconds is None else number("the seconds are", seconds, float, Range(0, inf))
+        longest = inf if seconds is None else number("seconds", seconds, float, Range(0, inf))
         if not self.store.finish_vectors() or any(map(self.store.missing, self.store.reader().views)):
             work = IndexingProgress(options["progress"], options["cancel"])
             executors = executors_of(options["workers"], options["ray"], options["gpus_per_worker"])
@@ -378,8 +378,8 @@ class Index:
         condition = self._condition(where)
         if doc_ids is None and condition is None:
             raise UsageError("nothing to remove", "give ids or a condition")
-        ids = None if doc_ids is None else as_list("the ids are", doc_ids, "give a list of ids")
-        named = None if ids is None else list(dict.fromkeys(text("an id is", doc_id) for doc_id in ids))
+        ids = None if doc_ids is None else as_list("ids", doc_ids, "give a list of ids")
+        named = None if ids is None else list(dict.fromkeys(text("id", doc_id) for doc_id in ids))
         return self.store.remove(self._meeting(condition, named))
 
     def describe(self, doc_ids: Iterable[str], metadata: Metadata) -> int:
@@ -397,7 +397,7 @@ class Index:
             IndexBusy: if another process writes for too long.
         """
         described = self._storable(metadata)
-        ids = [text("an id is", one) for one in as_list("the ids are", doc_ids, "give a list of ids")]
+        ids = [text("id", one) for one in as_list("ids", doc_ids, "give a list of ids")]
         standing = [known.id for known in self.store.reader().known_documents(ids)] if ids else []
         if described and standing:
             self.store.describe(dict.fromkeys(standing, described))
@@ -420,7 +420,7 @@ class Index:
 
         reader = self.store.reader()
         sources = {k.id: None if k.origin is None else self._root / k.origin.source for k in reader.known_documents()}
-        found = {one: matching(text("what is looked for is", one), sources) for one in wanted}
+        found = {one: matching(text("pattern", one), sources) for one in wanted}
         condition = self._condition(where)
         return {one: self._meeting(condition, ids) for one, ids in found.items()}
 
@@ -441,7 +441,7 @@ class Index:
         Raises:
             UsageError: for invalid ids.
         """
-        ids = as_list("the ids are", doc_ids, "give a list of ids")
+        ids = as_list("ids", doc_ids, "give a list of ids")
         known = self.store.reader().known_documents(ids) if ids else []
         return {one.id: self._root / one.origin.source for one in known if one.origin is not None}
 
@@ -592,7 +592,7 @@ class Index:
         from mergewise import asking
         from mergewise.designs import MODES
 
-        asked = as_list("the questions are", questions, "give a list of questions, or use ask")
+        asked = as_list("questions", questions, "give a list of questions, or use ask")
         query = AnswerQuery("", **options)
         (chosen, preferred), state = self._modes(query), self._state_for(asked)
 

@@ -73,7 +73,7 @@ def messages_of(history: Sequence[Turn]) -> list[Message]:
             "the history is a single thing", "give a list: answers, messages, or pairs of question and answer"
         )
     messages: list[Message] = []
-    for one in as_list("the history is", history, "give a list of answers, messages or pairs"):
+    for one in as_list("history", history, "give a list of answers, messages or pairs"):
         match one:
             case Answer():
                 messages += [Message("user", one.question), Message("assistant", one.text)]

@@ -207,7 +207,7 @@ def inputs_of(
 def named_input(file: File, metadata: Metadata = MappingProxyType({})) -> Input:
     """A file under another name. Raises UsageError where one of its fields cannot be."""
     for field_name in ("id", "name", "title"):
-        text_or_none(f"the {field_name} of a file is", getattr(file, field_name))
+        text_or_none(f"{field_name} of a file", getattr(file, field_name))
     if not isinstance(file.path, str | os.PathLike):
         raise UsageError(f"the path of a file is {short_repr(file.path)}", "give a text or a pathlib.Path")
     own = {} if file.metadata is None else file.metadata

@@ -113,7 +113,7 @@ def open(
     directory = place.directory
     given = embedder if embedder is None or isinstance(embedder, str) else given_embedder(embedder)
     own_texts = _own_prompts(prompts)
-    patience = number("the wait for the lock is", lock_wait, float, Range(0, 10**9))
+    patience = number("lock_wait", lock_wait, float, Range(0, 10**9))
     store = store_at(place, patience)
     known = place.known()
     _check_shards(store, known, shards)
@@ -236,7 +236,7 @@ def _check_shards(store: LanceStore | ShardedStore, known: Manifest | None, shar
 def _index_path(path: str | os.PathLike[str]) -> str:
     if "://" in os.fspath(path) and not is_url(path):
         raise UsageError(f"not a directory: {masked(os.fspath(path))}", "give a directory or s3://BUCKET/PREFIX")
-    return text("the directory is", os.fspath(path))
+    return text("directory", os.fspath(path))
 
 
 def _wanted_views(names: Sequence[str], settings: Mapping[str, Any]) -> dict[str, dict[str, Any] | None]:

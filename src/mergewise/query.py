@@ -78,13 +78,13 @@ class Query:
     deadline: float | None = None
 
     def __post_init__(self) -> None:
-        text("the strategy is", self.strategy)
-        text_or_none("the strategy that merges is", self.merge_with)
+        text("strategy", self.strategy)
+        text_or_none("merge_with", self.merge_with)
         if not (isinstance(self.budget, str) and self.budget in BUDGETS):
-            object.__setattr__(self, "budget", whole("the budget is", self.budget, BUDGET))
-        object.__setattr__(self, "rounds", whole("the number of rounds is", self.rounds, ROUNDS))
+            object.__setattr__(self, "budget", whole("budget", self.budget, BUDGET))
+        object.__setattr__(self, "rounds", whole("rounds", self.rounds, ROUNDS))
         if self.deadline is not None:
-            object.__setattr__(self, "deadline", number("the deadline is", self.deadline, float, SECONDS))
+            object.__setattr__(self, "deadline", number("deadline", self.deadline, float, SECONDS))
 
     def arguments(self, record: type[Query] | None = None) -> dict[str, Any]:
         """The fields by name, as the methods of `Index` take them; with `record=Query`, those of `Index.context` alone."""
@@ -102,8 +102,8 @@ class AnswerQuery(Query):
     def __post_init__(self) -> None:
         # a class with slots is made twice, and `super()` finds the first one
         Query.__post_init__(self)
-        text_or_none("the mode is", self.mode)
-        object.__setattr__(self, "max_tokens", whole("the most tokens of an answer are", self.max_tokens, OUTPUT))
+        text_or_none("mode", self.mode)
+        object.__setattr__(self, "max_tokens", whole("max_tokens", self.max_tokens, OUTPUT))
 
 
 _PLACEHOLDER = re.compile(r"[:;,]? *\(?\{\w+\}\)?")

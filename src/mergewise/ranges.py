@@ -1,8 +1,9 @@
-"""Checks of a caller's values: numbers within ranges, choices, switches and texts, of the types that they should be.
+"""Checks of arguments: numbers within ranges, choices, switches and texts.
 
-A parameter says its range beside its meaning, `Annotated[int, Range(1, 100), "what it means"]`. `value_of` turns a value from a
-text or a call into one of that type. If it cannot, it raises a UsageError with the parameter, the value and the possible values.
-Numbers may be numpy's; a switch is no number; whole numbers with a fraction, infinity and NaN are refused.
+A parameter declares its range and its meaning in its type: `Annotated[int, Range(1, 100), "meaning"]`. `value_of` converts a
+value to that type. If it cannot, it raises a UsageError such as "invalid budget: -5 (expected a whole number, 1 to 10,000,000)".
+The `what` of all functions names the parameter. Numbers may be numpy's. Booleans, fractions for whole numbers, infinity and NaN
+are invalid.
 """
 
 from __future__ import annotations
@@ -18,14 +19,14 @@ from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 from mergewise.errors import UsageError
 
 SWITCHES = {"true": True, "on": True, "yes": True, "1": True, "false": False, "off": False, "no": False, "0": False}
-# Characters of a wrong value in a message, and those that are read as a number.
+# Maximum characters of an invalid value in a message, and of a number
 _LONGEST_SHOWN = 80
 _LONGEST_NUMBER = 400
 
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """From `low` to `high`, both of them included; without the lowest where `above` is set."""
+    """A range from `low` to `high`, both included. With `above`, `low` is excluded."""
 
     low: float
     high: float
@@ -40,7 +41,7 @@ class Range:
 
 
 MOST_ROWS = 10_000
-"""Rows of one search: more than that nobody reads, and each costs memory."""
+"""Maximum rows of a search. Each costs memory, and nobody reads more."""
 
 ROWS = Range(0, MOST_ROWS)
 SHARE = Range(0, 1)
@@ -59,9 +60,11 @@ PRICE = Range(0, 1_000_000)
 
 @dataclass(frozen=True, slots=True)
 class Ceilings:
-    """The largest values that questions may give for parameters of strategies; what is larger is a UsageError that names them.
+    """Maximum values of strategy parameters, for questions from strangers. Larger values raise UsageError.
 
-    `k` holds for rows of a search (`k`, `k1`, `k2`, `onward`), `candidates` for texts that are weighed (`among`, `beam`, `n`).
+    Attributes:
+        k: Maximum rows of a search (`k`, `k1`, `k2`, `onward`).
+        candidates: Maximum candidates (`among`, `beam`, `n`).
     """
 
     k: int = 500
@@ -69,27 +72,27 @@ class Ceilings:
 
     def __post_init__(self) -> None:
         for name in ("k", "candidates"):
-            whole(f"the ceiling of {name} is", getattr(self, name), Range(1, MOST_ROWS))
+            whole(f"ceiling of {name}", getattr(self, name), Range(1, MOST_ROWS))
 
     def of(self, parameter: str) -> int | None:
-        """That of a parameter of this name; None where it is free."""
+        """Return the ceiling of a parameter, or None without one."""
         if parameter in ("k", "k1", "k2", "onward"):
             return self.k
         return self.candidates if parameter in ("among", "beam", "n") else None
 
 
 def check_fields(record: Any) -> None:
-    """To be called as a frozen dataclass's `__post_init__`: each field becomes a value of its type, in its range."""
+    """Convert each field of a frozen dataclass to its type and check its range. Call it in `__post_init__`."""
     name, hints = type(record).__name__, hints_of(type(record))
     for field in fields(record):
         given = getattr(record, field.name)
-        value = value_of(f"{name}: {field.name} cannot be", given, hints[field.name])
+        value = value_of(f"{field.name} of {name}", given, hints[field.name])
         if value is not given:
             object.__setattr__(record, field.name, value)
 
 
 class CheckedFields:
-    """A base for frozen dataclasses. It checks the fields of a record when the record is made, as `check_fields` does."""
+    """Base of frozen dataclasses whose fields are checked by `check_fields` when a record is created."""
 
     __slots__ = ()
 
@@ -98,7 +101,7 @@ class CheckedFields:
 
 
 def hints_of(kind: type) -> dict[str, Any]:
-    """The types of a class's fields, with what stands beside them. Python compiles each of them, so that is done once."""
+    """Return the annotated types of a class's fields. Cached, because Python compiles each annotation."""
     return _hints(kind)
 
 
@@ -106,7 +109,7 @@ _hints = cache(partial(get_type_hints, include_extras=True))
 
 
 def value_of(what: str, given: object, hint: Any) -> Any:
-    """The value as the type `hint`, which may be `Annotated` with a `Range`, demands it. `what` is how an error begins."""
+    """Convert a value to the type `hint`, which may be `Annotated` with a `Range`."""
     wanted = get_args(hint)[0] if get_origin(hint) is Annotated else hint
     if get_origin(wanted) is Literal:
         return choice(what, given, get_args(wanted))
@@ -120,31 +123,29 @@ def value_of(what: str, given: object, hint: Any) -> Any:
 
 
 def range_of(hint: Any) -> Range | None:
-    """The range that stands beside a type."""
+    """Return the range of an annotated type."""
     notes = get_args(hint)[1:] if get_origin(hint) is Annotated else ()
     return next((note for note in notes if isinstance(note, Range)), None)
 
 
 def whole(what: str, given: object, limits: Range) -> int:
-    """A whole number of a call. A text is none here."""
+    """Convert a value to a whole number. A text is invalid."""
     if isinstance(given, str):
-        raise UsageError(f"{what} {short_repr(given)}", f"a whole number, {limits}")
+        raise UsageError(f"invalid {what}: {short_repr(given)}", f"expected a whole number, {limits}")
     return int(number(what, given, int, limits))
 
 
 def number(what: str, given: object, kind: type[int] | type[float], limits: Range | None = None) -> float:
-    """A number of this kind. A text is read as one, a fraction of nothing is a whole number."""
+    """Convert a value or a text to a number. Whole numbers may be given as floats without a fraction."""
     named = {int: "a whole number", float: "a number"}[kind]
-    hint = f"it is of type {kind.__name__}" if limits is None else f"{named}, {limits}"
+    hint = f"expected {named}, {'0 or more' if limits is None else limits}"
     try:
         value = _parse_number(given, kind)
     except (TypeError, ValueError, ArithmeticError):
         # OverflowError is an ArithmeticError
-        raise UsageError(f"{what} {short_repr(given)}", hint) from None
-    if limits is None and value < 0:
-        raise UsageError(f"{what} negative", "give 0 or more")
-    if limits is not None and value not in limits:
-        raise UsageError(f"{what} {short_repr(value if isinstance(given, str) else given)}", hint)
+        raise UsageError(f"invalid {what}: {short_repr(given)}", hint) from None
+    if value < 0 if limits is None else value not in limits:
+        raise UsageError(f"invalid {what}: {short_repr(value if isinstance(given, str) else given)}", hint)
     return value
 
 
@@ -169,18 +170,18 @@ def _parse_number(given: object, kind: type[int] | type[float]) -> float:
 
 def choice(what: str, given: object, choices: Collection[str]) -> str:
     if not isinstance(given, str) or given not in choices:
-        raise UsageError(f"{what} {short_repr(given)}", f"one of: {', '.join(choices)}")
+        raise UsageError(f"invalid {what}: {short_repr(given)}", f"one of: {', '.join(choices)}")
     return given
 
 
 def text(what: str, given: object) -> str:
-    """A text that can be written as UTF-8."""
+    """Check that a value is a text that can be encoded as UTF-8."""
     if not isinstance(given, str):
-        raise UsageError(f"{what} {short_repr(given)}", "give a text")
+        raise UsageError(f"invalid {what}: {short_repr(given)}", "expected a text")
     try:
         given.encode("utf-8")
     except UnicodeEncodeError:
-        raise UsageError(f"{what} not valid Unicode: it holds half a surrogate pair", "give a text") from None
+        raise UsageError(f"invalid {what}: half a surrogate pair", "expected valid Unicode") from None
     return given
 
 
@@ -189,38 +190,38 @@ def text_or_none(what: str, given: object) -> str | None:
 
 
 def as_list(what: str, given: object, hint: str) -> list[Any]:
-    """The value as a list. A text is no list of its characters."""
+    """Convert an iterable to a list. A text is invalid."""
     try:
         if isinstance(given, str | bytes | bytearray):
             raise TypeError
         return list(given)  # type: ignore[call-overload, no-any-return]
     except TypeError:
-        raise UsageError(f"{what} {'one text' if isinstance(given, str) else short_repr(given)}", hint) from None
+        raise UsageError(f"invalid {what}: {'a text' if isinstance(given, str) else short_repr(given)}", hint) from None
 
 
 def short_repr(given: object) -> str:
-    """The value for a message: short, and whatever its own `repr` does."""
+    """Return a short form of a value for a message, also if its own `repr` fails."""
     try:
         written = repr(given)
     except Exception:
-        # such as a number of more digits than Python writes
+        # for example a number with more digits than Python prints
         return f"a {type(given).__name__}"
     return written if len(written) <= _LONGEST_SHOWN else written[:_LONGEST_SHOWN] + "..."
 
 
 def _switch(what: str, given: object) -> bool:
-    # Python's switches and numpy's
+    # booleans of Python and numpy
     known = isinstance(given, str | bool) or type(given).__name__ in ("bool", "bool_")
     written = str(given).lower() if known or (isinstance(given, int) and given in (0, 1)) else ""
     if written not in SWITCHES:
-        raise UsageError(f"{what} {short_repr(given)}", "true or false")
+        raise UsageError(f"invalid {what}: {short_repr(given)}", "expected true or false")
     return SWITCHES[written]
 
 
 def _texts(what: str, given: object) -> tuple[str, ...]:
     parts = given.split("+") if isinstance(given, str) else given
     if not isinstance(parts, list | tuple) or not all(isinstance(part, str) for part in parts):
-        raise UsageError(f"{what} {short_repr(given)}", "a list of texts")
+        raise UsageError(f"invalid {what}: {short_repr(given)}", "expected a list of texts")
     return tuple(parts)
 
 

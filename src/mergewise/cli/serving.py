@@ -175,7 +175,7 @@ def _place(data: Path | None, docs: list[Path]) -> ServedPlace:
     from mergewise.server.targets import served_place
 
     for path in (*docs, *([] if data is None else [data])):
-        check_directory("the served path is", path)
+        check_directory("served path", path)
     return served_place(None if data is None else options.in_this_folder(data), docs)
 
 
@@ -277,6 +277,6 @@ def restore(
     from mergewise.server.backup import read_backup
     from mergewise.server.configuration import check_directory
 
-    check_directory("the new directory is", data)
+    check_directory("directory", data)
     read_backup(data, file)
     say(f"restored; start the server: mergewise serve {shlex.quote(str(data))}")

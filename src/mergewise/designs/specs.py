@@ -56,7 +56,7 @@ def with_parameters(defaults: Any, given: Mapping[str, object], name: str, prese
         if key not in known:
             named = f"; presets: {', '.join(presets)}" if presets else ""
             raise UsageError(f"{name} has no parameter {short_repr(key)}", f"it has: {', '.join(known)}{named}")
-    chosen = {key: value_of(f"{name}: {key} cannot be", value, hints[key]) for key, value in given.items()}
+    chosen = {key: value_of(f"{key} of {name}", value, hints[key]) for key, value in given.items()}
     return replace(defaults, **chosen)
 
 

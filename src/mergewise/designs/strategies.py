@@ -57,7 +57,7 @@ def stopping(spec: str, share: float, parameters: Mapping[str, object] | None) -
 
 def resolve(spec: str, parameters: Mapping[str, object] | None = None) -> tuple[Strategy, Any]:
     """Return the strategy of a spec and its checked parameters."""
-    name, arguments = split_spec(text("the strategy is", spec))
+    name, arguments = split_spec(text("strategy", spec))
     if name not in STRATEGIES:
         raise UsageError(f"unknown strategy: {name!r}", f"one of: {', '.join(STRATEGIES)}")
     strategy = STRATEGIES[name]

@@ -44,9 +44,9 @@ def executors_of(workers: int | None, ray: str | None = None, gpus_per_worker: f
     Raises:
         UsageError: if a value is out of range, or GPUs are given without a cluster.
     """
-    count = None if workers is None else whole("the workers are", workers, WORKERS)
-    gpus = number("the GPUs of a worker are", gpus_per_worker, float, GPUS)
-    address = text_or_none("the cluster is", ray)
+    count = None if workers is None else whole("number of workers", workers, WORKERS)
+    gpus = number("GPUs per worker", gpus_per_worker, float, GPUS)
+    address = text_or_none("cluster address", ray)
     if address is not None:
         return partial(on_cluster, address=address, workers=count, gpus_per_worker=gpus)
     if gpus:

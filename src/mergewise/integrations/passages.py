@@ -48,7 +48,7 @@ def with_metadata(context: Context, index: Index, most: int | None = None) -> li
 def _best(passages: Sequence[Passage], most: int | None) -> Sequence[Passage]:
     if most is None:
         return passages
-    most = whole("the most passages are", most, _MOST)
+    most = whole("limit of passages", most, _MOST)
     ranked = sorted(range(len(passages)), key=lambda at: -passages[at].score)
     return [passages[at] for at in sorted(ranked[:most])]
 

@@ -48,15 +48,15 @@ _HINT = "check the endpoint"
 def timeout_of(given: float | None, default: float) -> float:
     """Return the timeout in seconds without a byte: the given one, else MERGEWISE_TIMEOUT, else the default."""
     if given is not None:
-        return number("the time to wait is", given, float, SECONDS)
-    return number("MERGEWISE_TIMEOUT is", os.environ.get("MERGEWISE_TIMEOUT") or default, float, SECONDS)
+        return number("timeout", given, float, SECONDS)
+    return number("MERGEWISE_TIMEOUT", os.environ.get("MERGEWISE_TIMEOUT") or default, float, SECONDS)
 
 
 def retries_of(given: int | None, default: int) -> int:
     """Return the number of retries: the given one, else MERGEWISE_RETRIES, else the default."""
     if given is not None:
-        return whole("the number of retries is", given, RETRYING)
-    return int(number("MERGEWISE_RETRIES is", os.environ.get("MERGEWISE_RETRIES") or default, int, RETRYING))
+        return whole("number of retries", given, RETRYING)
+    return int(number("MERGEWISE_RETRIES", os.environ.get("MERGEWISE_RETRIES") or default, int, RETRYING))
 
 
 class PerLoop(Generic[Client]):

@@ -40,7 +40,7 @@ class OpenAIEmbedder:
         self.spec = f"openai:{model}"
         self._model = model
         self._dimension = dimension
-        self._batch_texts = whole("the number of texts in a request is", batch_texts, Range(1, 100_000))
+        self._batch_texts = whole("batch size", batch_texts, Range(1, 100_000))
         self._endpoint = Endpoint(self.spec, "embeddings", retries, timeout=timeout)
         self.aclose = self._endpoint.aclose
 

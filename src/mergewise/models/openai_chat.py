@@ -92,18 +92,18 @@ class OpenAIChat:
     ) -> None:
         self.spec = f"openai:{model}"
         if window is None:
-            window = int(number("MERGEWISE_WINDOW is", os.environ.get("MERGEWISE_WINDOW") or WINDOW, int, _TOKENS))
-        self.window = whole("the window is", window, _TOKENS)
+            window = int(number("MERGEWISE_WINDOW", os.environ.get("MERGEWISE_WINDOW") or WINDOW, int, _TOKENS))
+        self.window = whole("window", window, _TOKENS)
         self._model = model
         self._endpoint = Endpoint(
             self.spec, "chat completions", retries,
             base_url=base_url, api_key=api_key, timeout=timeout, megabytes=ANSWER_MB,
         )  # fmt: skip
         self.base_url, self.aclose = self._endpoint.base_url, self._endpoint.aclose
-        at_once = whole("the number of requests at once is", concurrency, AT_ONCE)
+        at_once = whole("concurrency", concurrency, AT_ONCE)
         self._slots = PerLoop(lambda: asyncio.Semaphore(at_once))
         self._sampling = {
-            name: number(f"the {name} is", value, kind, limits)
+            name: number(name, value, kind, limits)
             for name, value, kind, limits in (
                 ("temperature", temperature, float, _TEMPERATURE),
                 ("seed", seed, int, _SEED),

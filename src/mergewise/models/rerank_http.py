@@ -82,9 +82,9 @@ class HTTPReranker:
         self._url, _, self._model = (f"http:{url}" if url.startswith("//") else url).partition("#")
         if not self._url.startswith(("http://", "https://")):
             raise UsageError(f"invalid address of a reranker: {url!r}", "write --reranker http:https://host/v1/rerank")
-        self._batch_texts = whole("the number of texts in a request is", batch_texts, _BATCH)
+        self._batch_texts = whole("batch size", batch_texts, _BATCH)
         self._retries = retries_of(retries, RETRIES)
-        self._pause = number("the pause is", pause, float, Range(0, _LONGEST_PAUSE))
+        self._pause = number("pause", pause, float, Range(0, _LONGEST_PAUSE))
         # TEI's shape
         self._texts_shape = False
         self._scale = scale

@@ -82,9 +82,7 @@ class FileChoice:
     def of(cls, include: Iterable[str] = (), exclude: Iterable[str] = ()) -> FileChoice:
         """Raises UsageError for what is no pattern."""
         wanted, unwanted = (
-            tuple(
-                PathPattern.of(text("a pattern is", one)) for one in as_list("the patterns are", given, "give a list")
-            )
+            tuple(PathPattern.of(text("pattern", one)) for one in as_list("patterns", given, "give a list"))
             for given in (include, exclude)
         )
         return cls(wanted, unwanted, frozenset(filter(None, (pattern.suffix for pattern in wanted))))

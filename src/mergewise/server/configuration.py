@@ -350,7 +350,7 @@ def _fields(
         raise UsageError(f"unknown setting: {where}{sorted(unknown)[0]}", f"one of: {', '.join(known)}")
     # environment variables are in upper case
     spelled = {name: name.upper() if where == _ENVIRONMENT else name for name in given}
-    return {name: _value(f"{where}{spelled[name]} is", value, hints[name], base) for name, value in given.items()}
+    return {name: _value(f"{where}{spelled[name]}", value, hints[name], base) for name, value in given.items()}
 
 
 def _value(what: str, given: object, hint: Any, base: Path) -> Any:
@@ -364,11 +364,11 @@ def _value(what: str, given: object, hint: Any, base: Path) -> Any:
         return base / path
     if get_origin(hint) is tuple:
         if not isinstance(given, list | tuple):
-            raise UsageError(f"{what} {short_repr(given)}", "write a list")
+            raise UsageError(f"invalid {what}: {short_repr(given)}", "expected a list")
         return tuple(_value(what, one, get_args(hint)[0], base) for one in given)
     if get_origin(hint) not in (Annotated, Literal) and hint not in (bool, int, float, str):
         if not isinstance(given, Mapping):
-            raise UsageError(f"{what} {short_repr(given)}", "write a table")
+            raise UsageError(f"invalid {what}: {short_repr(given)}", "expected a table")
         return dict(given)
     return value_of(what, given, hint)
 
@@ -377,7 +377,7 @@ def check_directory(what: str, path: str | os.PathLike[str]) -> None:
     """Check that the path is a local one. Raises UsageError for a bucket, which writer, readers and backup cannot use."""
     if is_url(path):
         raise UsageError(
-            f"{what} on a bucket (expected a local directory)",
+            f"{what} is in a bucket (expected a local directory)",
             "copy the index from the bucket to a directory with `mergewise copy`",
         )
 

@@ -41,14 +41,14 @@ def evaluate(index: Index, request: Mapping[str, Any], progress: Progress) -> di
     from mergewise.evaluate.run import evaluated_run
     from mergewise.page import evaluation_page
 
-    questions = as_list("the questions are", request.get("questions"), "a list of {question, answers}")
+    questions = as_list("questions", request.get("questions"), "a list of {question, answers}")
     strategies = [
-        text("a strategy is", one)
-        for one in as_list("the strategies are", request.get("strategies") or [STRATEGY], "a list of names")
+        text("strategy", one)
+        for one in as_list("strategies", request.get("strategies") or [STRATEGY], "a list of names")
     ]
     budgets = [
-        whole("a budget is", one, BUDGET)
-        for one in as_list("the budgets are", request.get("budgets") or BUDGETS, "a list of numbers")
+        whole("budget", one, BUDGET)
+        for one in as_list("budgets", request.get("budgets") or BUDGETS, "a list of numbers")
     ]
     if len(questions) * len(strategies) * len(budgets) > MOST:
         raise UsageError(f"too many contexts (expected up to {MOST:,})", "use fewer questions, strategies or budgets")
@@ -61,7 +61,7 @@ def evaluate(index: Index, request: Mapping[str, Any], progress: Progress) -> di
             # the client does not know the temporary file
             raise UsageError(error.message.replace(str(file), "the list of questions"), error.hint) from None
     run = evaluated_run(
-        Evaluator(index, replace(task, name=text("the name is", request.get("name") or "Questions"))),
+        Evaluator(index, replace(task, name=text("name", request.get("name") or "Questions"))),
         [Method(strategy, strategy) for strategy in strategies],
         budgets,
         task.questions,

@@ -152,7 +152,7 @@ class State:
         rate: float | None = None,
     ) -> tuple[Token, str]:
         """Create a token. Return it with its secret form `mw_ID_SECRET`, which cannot be read again later."""
-        own = frozenset(cast(Scope, choice("a scope is", scope, SCOPES)) for scope in scopes)
+        own = frozenset(cast(Scope, choice("scope", scope, SCOPES)) for scope in scopes)
         if not own:
             raise UsageError("missing scope of the token", f"one of: {', '.join(SCOPES)}")
         among = None if collections is None else frozenset(collections)
@@ -265,7 +265,7 @@ class State:
         `idempotency` is the client's key and a fingerprint of its request. Within 24 hours the same token and key return the same
         job, or raise Conflict for another fingerprint. A `remove` job also withdraws waiting uploads of its documents.
         """
-        choice("the kind of a job is", kind, KINDS)
+        choice("job kind", kind, KINDS)
         asked = dict(request or {})
         now = time.time()
         with self._change() as rows:

@@ -39,7 +39,7 @@ def condition_text(where: Where | None, metadata_kinds: Callable[[], Mapping[str
         UsageError: if a filter, or a condition in a list, is invalid.
     """
     if where is None or isinstance(where, str):
-        return where if where is None else text("the condition is", where)
+        return where if where is None else text("condition", where)
     if not isinstance(where, Mapping | list | tuple):
         raise UsageError(f"invalid condition: {short_repr(where)}", "give a text, or a filter: " + _HINT)
     columns: dict[str, type] = {"id": str, "title": str, **metadata_kinds()}
@@ -54,7 +54,7 @@ def _one_text(one: object, columns: Mapping[str, type]) -> str | None:
         return _Compiler(columns).compile(one)
     if one is None:
         return None
-    condition = text("the condition is", one)
+    condition = text("condition", one)
     # an invalid condition could close the brackets put around it
     parse_condition(condition, columns)
     return condition
@@ -106,7 +106,7 @@ class _Compiler:
         """Write a value as SQL, to compare with the values of the key."""
         if wanted := value_fault(value, self._columns.get(key)):
             raise UsageError(f"invalid value for {key!r}: {short_repr(value)}", f"expected {wanted}")
-        return sql_value(text(f"the value for {key!r} is", value) if isinstance(value, str) else value)
+        return sql_value(text(f"value for {key!r}", value) if isinstance(value, str) else value)
 
 
 def _fields(given: Mapping[str, Any], *names: str) -> list[Any]:

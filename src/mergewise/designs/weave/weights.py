@@ -38,7 +38,7 @@ def weights_of(given: str | os.PathLike[str] | Mapping[str, object] | None) -> M
         raise UsageError(
             f"{origin}: unknown feature of weave: {min(map(str, unknown))}", f"one of: {', '.join(WEIGHTS)}"
         )
-    return {**WEIGHTS, **{name: number(f"{origin}: {name} is", value, float, MOST) for name, value in named.items()}}
+    return {**WEIGHTS, **{name: number(f"{name} of {origin}", value, float, MOST) for name, value in named.items()}}
 
 
 def _table(path: Path) -> Mapping[str, object]:

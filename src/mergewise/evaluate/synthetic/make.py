@@ -45,7 +45,7 @@ def make_questions(
         UsageError: if the documents give no question.
         ModelError: if the chat model fails, or too many of its questions in a row fail the checks.
     """
-    count = whole("the number of questions is", count, Range(1, 100_000))
+    count = whole("number of questions", count, Range(1, 100_000))
     store = index.store.reader()
     reader, draw = SourceReader(store), random.Random(seed)
     doc_ids = sorted(store.ids())

@@ -202,8 +202,8 @@ def tune(
         UsageError: if the metric can judge fewer than `FEWEST` questions, the questions cannot be split, some of them are made
             and `trust_made` is false, or the folder cannot be written.
     """
-    budget = whole("the budget is", budget, BUDGET)
-    number("the time is", seconds, float, Range(1, 1_000_000))
+    budget = whole("budget", budget, BUDGET)
+    number("time limit", seconds, float, Range(1, 1_000_000))
     started = time.monotonic()
     split = split_of(usable_questions(questions, metric, trust_made), seed)
     contexts = ContextMeasure(index, metric, budget)

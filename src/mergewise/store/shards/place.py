@@ -55,7 +55,7 @@ class ShardedFolder(Folder):
 
     def __init__(self, directory: Path, shards: int = 1) -> None:
         super().__init__(directory)
-        self._shards = whole("the shards are", shards, Range(1, MOST_SHARDS))
+        self._shards = whole("number of shards", shards, Range(1, MOST_SHARDS))
         # size of each shard in bytes when old versions were last dropped
         self.swept: dict[int, int] = {}
 
