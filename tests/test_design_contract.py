@@ -118,7 +118,7 @@ def test_settings_and_parameters_are_held_to_their_types(home: Path) -> None:
         run("context", QUESTION, "-s", "lines(m=3)")
     with pytest.raises(mw.UsageError, match="other settings"):
         mw.open("mergewise.index", settings={"line": own_design.LineSettings(least=5)})
-    with pytest.raises(mw.UsageError, match="the settings of the view 'line' are LineSettings"):
+    with pytest.raises(mw.UsageError, match="invalid settings of the view 'line'"):
         mw.open("mergewise.index", settings={"line": mw.SliceSettings()})
 
 

@@ -1,4 +1,4 @@
-"""Presets: what they set stands in the guide, row by row, and what stands there is what they set."""
+"""Presets set what the tables of the paper pages list, row by row."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from mergewise.designs.specs import view_settings, with_parameters
 from mergewise.designs.strategies import resolve
 from mergewise.errors import UsageError
 
-GUIDE = (Path(__file__).parents[1] / "docs/guide.md").read_text(encoding="utf-8")
-SECTION = GUIDE.partition("\n## As the papers have it\n")[2].partition("\n## ")[0]
+DOCS = Path(__file__).parents[1] / "docs"
+PAPERS = "\n".join(path.read_text(encoding="utf-8") for path in sorted((DOCS / "papers").glob("*.md")))
 
 
 class Row(NamedTuple):
-    """A line of the table: of a strategy, or of a view."""
+    """A row of a table: a parameter of a strategy or a view."""
 
     of: str
     parameter: str
@@ -32,10 +32,12 @@ class Row(NamedTuple):
 
 
 def rows() -> Iterator[Row]:
-    for line in re.findall(r"^\| ((?:view )?`.*) \|$", SECTION, re.MULTILINE):
-        of, *cells, why = line.split(" | ")
-        assert why.strip(), line
-        parameter, paper, ours = (cell.strip("`") for cell in cells)
+    cell = "`[^`|]+`"
+    for of, *cells, why in re.findall(
+        rf"^\| ((?:view )?`.*) \| ({cell}) \| ({cell}) \| ({cell}) \| (.*) \|$", PAPERS, re.MULTILINE
+    ):
+        assert why.strip(), of
+        parameter, paper, ours = (one.strip("`") for one in cells)
         is_view = of.startswith("view ")
         for name in re.findall(r"`([^`]+)`", of):
             known_view = is_view or name not in STRATEGIES
@@ -58,19 +60,19 @@ def written(value: object) -> str:
 
 
 @pytest.mark.parametrize("name", presets())
-def test_the_guide_has_a_row_for_all_that_a_preset_changes(name: str) -> None:
+def test_each_parameter_of_a_preset_has_a_row(name: str) -> None:
     preset = presets()[name]
     told = {row.parameter: (row.paper, row.ours) for row in rows() if row.of == name}
     changed = {p: value for p, value in preset.sets.items() if value != getattr(preset.defaults, p)}
     assert told == {p: (written(value), written(getattr(preset.defaults, p))) for p, value in changed.items()}
 
 
-def test_every_row_of_the_guide_is_of_a_preset() -> None:
+def test_each_row_belongs_to_a_preset() -> None:
     assert {row.of for row in rows()} <= presets().keys()
 
 
 @pytest.mark.parametrize("name", presets())
-def test_a_preset_is_taken_whole(name: str) -> None:
+def test_a_preset_sets_all_its_parameters(name: str) -> None:
     defaults, sets = presets()[name]
     own = STRATEGIES[name].presets if name in STRATEGIES else VIEWS[name.removesuffix(" (view)")].presets
     chosen = with_parameters(defaults, {"preset": "paper"}, name, own)
@@ -78,7 +80,7 @@ def test_a_preset_is_taken_whole(name: str) -> None:
         assert getattr(chosen, field.name) == sets.get(field.name, getattr(defaults, field.name)), field.name
 
 
-def test_a_preset_is_named_in_a_spec_and_in_a_setting() -> None:
+def test_specs_and_settings_take_a_preset() -> None:
     _, chosen = resolve("mrag(preset=paper, order=similarity, k=7)")
     assert (chosen.search, chosen.order, chosen.k, chosen.merge) == ("vectors", "similarity", 7, False)
     settings = view_settings(["leaf"], ["marker.preset=paper", "marker.made=rules"], mw.defaults.CHAT)
@@ -89,7 +91,7 @@ def test_a_preset_is_named_in_a_spec_and_in_a_setting() -> None:
     }
 
 
-def test_who_asks_for_an_unknown_parameter_is_told_of_the_presets() -> None:
+def test_the_hint_for_an_unknown_parameter_lists_presets() -> None:
     with pytest.raises(UsageError) as error:
         resolve("mrag(presets=paper)")
     assert error.value.hint.endswith("; presets: paper")
@@ -97,6 +99,6 @@ def test_who_asks_for_an_unknown_parameter_is_told_of_the_presets() -> None:
 
 def test_help_and_reference_name_the_presets() -> None:
     assert "preset=paper" in help_text(ask.__annotations__["strategy"].__metadata__[0].help)
-    page = (Path(__file__).parents[1] / "docs/reference.md").read_text(encoding="utf-8")
-    for name in ("mrag", "marker"):
-        assert re.search(rf"^### `{name}`\n(?:(?!^### ).*\n)*?.*`preset=paper` sets", page, re.MULTILINE), name
+    page = (DOCS / "reference/strategies.md").read_text(encoding="utf-8")
+    for name in ("`mrag`", "View `marker`"):
+        assert re.search(rf"^### {name}\n(?:(?!^### ).*\n)*?.*`preset=paper` sets", page, re.MULTILINE), name

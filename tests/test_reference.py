@@ -1,4 +1,4 @@
-"""docs/reference.md says what the code says, and leaves nothing out."""
+"""The pages of docs/reference match the code and leave nothing out."""
 
 from __future__ import annotations
 
@@ -9,21 +9,33 @@ from typing import Annotated, get_origin, get_type_hints
 
 import pytest
 from scripts import reference
+from scripts.reference import markup
 
 import mergewise
 from mergewise.designs import STRATEGIES
 
-PAGE = reference.PATH.read_text(encoding="utf-8")
+CONFIGURATION = (reference.FOLDER / "configuration.md").read_text(encoding="utf-8")
 
 
-def test_the_page_is_what_the_code_makes_of_it() -> None:
-    assert reference.reference() == PAGE, f"docs/reference.md is out of date: run `{reference.COMMAND}`"
+def test_pages_match_the_code() -> None:
+    written = {path.name: path.read_text(encoding="utf-8") for path in reference.FOLDER.iterdir()}
+    made = reference.pages()
+    assert written.keys() == made.keys()
+    for name, text in made.items():
+        assert written[name] == text, f"docs/reference/{name} is out of date: run `{reference.COMMAND}`"
 
 
-def test_every_environment_variable_that_is_read_is_in_it() -> None:
+def test_every_environment_variable_is_listed() -> None:
     for path in Path(mergewise.__file__).parent.rglob("*.py"):
         for name in read_in(path.read_text(encoding="utf-8")):
-            assert f"| `{name}` |" in PAGE, (name, path)
+            assert f"| `{name}` |" in CONFIGURATION, (name, path)
+
+
+def test_every_public_name_is_listed() -> None:
+    page = (reference.FOLDER / "python.md").read_text(encoding="utf-8")
+    errors = (reference.FOLDER / "errors.md").read_text(encoding="utf-8")
+    for name in mergewise.__all__:
+        assert f"`{name}`" in page + errors or name in ("open", "Index"), name
 
 
 def read_in(source: str) -> set[str]:
@@ -61,6 +73,33 @@ def test_every_parameter_of_a_strategy_says_what_it_means(name: str) -> None:
 
 
 def test_cells_and_code_stay_whole() -> None:
-    assert reference.table(("a",), [["b|c"]]) == "| a |\n| --- |\n| b\\|c |\n"
+    assert markup.table(("a",), [["b|c"]]) == "| a |\n| --- |\n| b\\|c |\n"
     long = "word " * 18 + "`code that stays together`"
-    assert reference.wrapped(long).splitlines() == [("word " * 18).strip(), "`code that stays together`"]
+    assert markup.wrapped(long).splitlines() == [("word " * 18).strip(), "`code that stays together`"]
+
+
+def test_docstring_sections_become_lists() -> None:
+    def function(path: str) -> int:
+        """Count the lines.
+
+        An example:
+
+            function("a")
+
+        Args:
+            path: File to read,
+                in UTF-8.
+
+        Returns:
+            Number of lines.
+
+        Raises:
+            OSError: if the file is missing.
+        """
+        raise OSError(path)
+
+    assert markup.documented(function) == (
+        'Count the lines.\n\nAn example:\n\n```python\nfunction("a")\n```\n\n'
+        "**Arguments**:\n\n- `path`: File to read, in UTF-8.\n\n**Returns**: Number of lines.\n\n"
+        "**Raises**:\n\n- `OSError`: if the file is missing.\n"
+    )

@@ -134,7 +134,9 @@ def test_the_package_has_no_other_names() -> None:
         _ = mw.opened
 
 
-@pytest.mark.parametrize("page", ["README.md", *sorted(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md"))])
+@pytest.mark.parametrize(
+    "page", ["README.md", *sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "docs").rglob("*.md"))]
+)
 def test_what_a_user_imports_is_one_level_deep(page: str) -> None:
     text = (ROOT / page).read_text(encoding="utf-8")
     modules = {name.rstrip(".") for name in re.findall(r"(?:from|import) (mergewise[\w.]*)", text)}

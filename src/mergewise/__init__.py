@@ -83,7 +83,7 @@ if TYPE_CHECKING:
     from mergewise.types import Passage as Passage
     from mergewise.types import Span as Span
 
-__version__ = "0.1.0"
+__version__: str
 
 # The public names, by the module that has them. It is imported when one of them is first used.
 _HOMES = {
@@ -128,6 +128,10 @@ logging.getLogger("mergewise").addHandler(logging.NullHandler())
 
 def __getattr__(name: str) -> object:
     """The public names that are imported when they are first used."""
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("mergewise")
     return import_module(f"{__name__}.{name}") if name in _MODULES else _public_name(name)
 
 

@@ -1,4 +1,4 @@
-"""An index opened: its directory, views, prompts, embedder and models are checked and put together. `estimate` opens none."""
+"""`open` checks a directory, views, prompts and models, and joins them to an `Index`. `estimate` counts costs without opening."""
 
 from __future__ import annotations
 
@@ -64,38 +64,49 @@ def open(
     refresh: str | float = "1s",
     shards: int | None = None,
 ) -> Index:
-    """The index in the directory `path`, or below a prefix of a bucket ("s3://BUCKET/PREFIX"), created if absent.
+    """Open the index at `path`, or create it.
 
-    `embedder` is "minilm" (a new index's default), "none", "st:NAME_OR_PATH" or "openai:MODEL", or an object of the
-    protocol `Embedder`. An index remembers its embedder by its spec and refuses another (`EmbedderMismatch`). An
-    object is to be given each time that the index is opened, since nothing can be loaded by its spec. "st:..." and "openai:..."
-    are to be named once for each index, by each user: an index that somebody else made is not believed. `chat`, `reranker` and
-    `scorer` are the models that answer, order and compare: specs (see the guide), or objects of the protocols. `causal` is
-    one whose next-token probabilities decode several streams; without one it is the chat model, where that shows them
-    (`hf:PATH`). In the directory `cache` the chat model's answers are kept, so that no call is paid for twice. `prompts` are
-    texts of your own for what chat models are told: a folder (`mergewise prompts` writes those that ship), or a dictionary by
-    name; rows that were written by others are not mixed with them. `tokens` counts tokens for budgets, exactly; give the
-    tokenizer of your chat model. `weights` are those of weave's features: a file that `mergewise tune --fit` wrote, or a
-    dictionary. With `create=False` a missing index is a `UsageError`.
+    Args:
+        path: Directory, or the prefix of a bucket: "s3://BUCKET/PREFIX".
+        views: Views that the index gets and keeps. "leaf" is always one of them. Rows for the documents that it has are made
+            now, in batches; after a kill the same call resumes.
+        settings: Settings of views by name, such as `{"slice": SliceSettings(chunk=300)}`. They are fixed once an index has
+            the view.
+        embedder: "minilm" (default of a new index), "none", "st:NAME_OR_PATH", "openai:MODEL", or an object of the protocol
+            `Embedder`. An index remembers the spec of its embedder and refuses others. Pass an object at each call. Name
+            "st:..." and "openai:..." once for each index: an index that somebody else made is not trusted.
+        chat: Chat model that writes answers and rows: a spec or an object.
+        reranker: Reranker that orders search results: a spec or an object.
+        scorer: Scorer that compares chunks (MergeRAG): a spec or an object.
+        causal: Model with next-token probabilities (AED-RAG): a spec or an object. By default the chat model, if it has them.
+        progress: Callback for views that are added to documents of the index.
+        cache: Directory for replies of the chat model, so that no call is paid for twice, and for copies of a bucket's files.
+        prompts: Your own prompts: a folder (see `mergewise prompts`) or a dictionary by name.
+        tokens: Counter of tokens for budgets. Pass the tokenizer of your chat model for exact budgets.
+        search_settings: Settings of the hybrid search.
+        weights: Weights of weave's features: a file of `mergewise tune --fit`, or a dictionary.
+        create: Create a missing index.
+        lock_wait: Seconds that a change waits for another writer.
+        ceilings: Upper limits for parameters of strategies, for questions from strangers.
+        root: Folder that names of files are relative to. By default the folder of the index; for a bucket, the current one.
+        storage: Options of the object store, such as `endpoint`, `region` or `aws_access_key_id`. The environment gives the rest.
+        cache_size: Size of the copies of a bucket's files.
+        refresh: Time after which a change of another process in a bucket is seen.
+        shards: Number of shards of a new index in a directory. It is fixed once the index exists.
 
-    `views` are built and kept: "leaf" always, "slice" for `macrag` and `longrag`. `settings` are those of views, by name:
-    `{"slice": SliceSettings(chunk=300)}`; they are fixed once an index has the view. An index that has documents but not yet
-    the view gets it now, in batches, with `progress`; after a kill the next call goes on.
+    Returns:
+        The index, a context manager.
 
-    `lock_wait` are the seconds for which a change waits for another process that writes. `ceilings` bound the parameters of
-    strategies, where others ask.
-
-    Files are named from `root`: the folder in which the index stands, for a bucket the current one. The rest is about buckets.
-    `storage` are options of the object store, such as `endpoint`, `region` or `aws_access_key_id`; what is not named comes from
-    the environment. Questions are answered from copies below `cache`, or else in the user's own cache, of which
-    they take `cache_size`. Another process's change is seen `refresh` later at the latest, plus the time to read it.
-
-    With `shards`, a new index in a directory is made of so many whole ones, each with the documents whose ids it gets by a hash;
-    an index keeps the number that it has.
-
-    Raises UsageError for a path, a view, settings or a model that cannot be; MissingExtra where a model needs a package that is
-    not installed; ModelError where a model cannot be loaded; NotAnIndex, OlderFormat, NewerFormat or CorruptIndex for what the
-    directory holds; EmbedderMismatch; and IndexBusy where a view is to be added while another process writes for too long.
+    Raises:
+        UsageError: for an invalid path, view, setting or model, or a missing index without `create`.
+        MissingExtra: if a model needs a package that is not installed.
+        ModelError: if a model cannot be loaded.
+        NotAnIndex: if the directory holds something else.
+        OlderFormat: if an older mergewise wrote the index.
+        NewerFormat: if a newer mergewise wrote the index.
+        CorruptIndex: if the index is damaged.
+        EmbedderMismatch: if the index has another embedder.
+        IndexBusy: if a view must be added while another process writes.
     """
     wanted = _wanted_views(views, settings or {})
     place = place_of(_index_path(path), storage, cache, cache_size, refresh)
@@ -109,7 +120,7 @@ def open(
     _check_embeddable(wanted, known.embedder if known is not None else _spec_of(given))
     if known is None:
         if not create:
-            raise UsageError(f"there is no index at {place}", "make one with `mergewise index PATH...`")
+            raise UsageError(f"no index at {place}", "create it: mergewise index PATH...")
         manifest = _new_manifest(given or EMBEDDER, wanted, own_texts)
         if shards is not None:
             store = ShardedStore(ShardedFolder(directory, shards), VIEWS, patience)
@@ -152,11 +163,21 @@ def estimate(
     root: str | os.PathLike[str] | None = None,
     storage: Mapping[str, str] | None = None,
 ) -> Estimate:
-    """What a chat model would be paid for if the index at `path`, which need not exist, got these views and these sources.
+    """Estimate the calls and tokens of a chat model that would write the rows of `views` for these sources.
 
-    Nothing is written and no model is called. Calls whose answers the index keeps already are counted apart. `include` and
-    `exclude` are those of `Index.add`. Raises UsageError as `open` does, and where a view has its rows written and no chat model
-    is named.
+    Nothing is written and no model is called. Replies that the index already keeps are counted apart.
+
+    Args:
+        path: Directory of the index. It need not exist.
+        sources: Files, folders and documents, as `Index.add` takes them.
+        include: Patterns of files to read from folders.
+        exclude: Patterns of files to skip in folders.
+        limits: Limits for reading risky formats.
+
+    The other arguments are those of `open`.
+
+    Raises:
+        UsageError: for arguments that `open` refuses, or if no chat model is named.
     """
     from mergewise.index.forecast import forecast
     from mergewise.inputs import inputs_of
@@ -199,50 +220,46 @@ def store_at(place: Place, lock_wait: float = LOCK_SECONDS) -> LanceStore | Shar
 
 
 def _check_shards(store: LanceStore | ShardedStore, known: Manifest | None, shards: int | None) -> None:
-    """Raises UsageError where so many shards are asked for of an index that stands otherwise, or that is on a bucket."""
+    """Raise UsageError if an existing index has another number of shards, or is in a bucket."""
     if shards is None:
         return
     if store.place.refresh is not None:
-        raise UsageError(f"{store.place} is on a bucket, where an index has no shards", "make it in a directory")
+        raise UsageError(f"shards are not supported in a bucket: {store.place}", "create the index in a directory")
     standing = len(store.manifests) if isinstance(store, ShardedStore) else 0
     if known is not None and standing != shards:
         raise UsageError(
             f"{store.place} has {f'{standing} shards' if standing else 'no shards'}",
-            "an index keeps the number that it was made with: index into another directory",
+            "the number of shards is fixed: index into another directory",
         )
 
 
 def _index_path(path: str | os.PathLike[str]) -> str:
     if "://" in os.fspath(path) and not is_url(path):
-        raise UsageError(
-            f"{masked(os.fspath(path))} is not a directory", "an index lives in a directory, or at s3://BUCKET/PREFIX"
-        )
+        raise UsageError(f"not a directory: {masked(os.fspath(path))}", "give a directory or s3://BUCKET/PREFIX")
     return text("the directory is", os.fspath(path))
 
 
 def _wanted_views(names: Sequence[str], settings: Mapping[str, Any]) -> dict[str, dict[str, Any] | None]:
-    """The views that are asked for, with the settings that are asked for, if any, as a manifest keeps them."""
+    """Return the wanted views with their settings, as a manifest keeps them, or None for default settings."""
     wanted = views_of(VIEWS, [*DEFAULT_VIEWS, *names, *settings])
     for view in wanted:
         if not isinstance(settings.get(view.name, view.settings()), view.settings):
-            raise UsageError(
-                f"the settings of the view {view.name!r} are {view.settings.__name__}", "see docs/guide.md"
-            )
+            raise UsageError(f"invalid settings of the view {view.name!r}", f"give a {view.settings.__name__}")
     return {view.name: view.dump(settings[view.name]) if view.name in settings else None for view in wanted}
 
 
 def _spec_of(given: str | Embedder | None) -> str:
-    """The spec of a new index's embedder."""
+    """Return the spec of a new index's embedder."""
     return EMBEDDER if given is None else given if isinstance(given, str) else given.spec
 
 
 def _check_embeddable(wanted: Mapping[str, object], embedder: str) -> None:
-    """Some views cannot be made without vectors."""
+    """Raise UsageError if a view needs vectors and the index has no embedder."""
     lacking = [name for name in wanted if VIEWS[name].needs_embedder and embedder == "none"]
     if lacking:
         raise UsageError(
             f"the view {lacking[0]!r} needs an embedder, and this index has none",
-            "index into another directory with one",
+            "index into another directory with an embedder",
         )
 
 

@@ -51,7 +51,7 @@ def test_other_directories_are_a_servers_data(here: Path) -> None:
 def test_a_name_of_an_index_is_none_of_a_servers_data(here: Path) -> None:
     (own,) = served_place(Path("birds.index"), [Path("docs")]).collections.values()
     assert own.path == here / "birds.index" and own.folders == (here / "docs",)
-    with pytest.raises(UsageError, match=r"there is no index at birds\.index"):
+    with pytest.raises(UsageError, match=r"no index at birds\.index"):
         served_place(Path("birds.index"))
 
 

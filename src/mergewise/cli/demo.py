@@ -19,6 +19,7 @@ from mergewise.errors import UsageError
 if TYPE_CHECKING:
     from mergewise.engine import Index
 
+MANUAL_FOLDERS = ("tutorials", "how-to")
 QUESTIONS = ("What happens when indexing is killed half way?", "When do leaves become their parent section?")
 
 
@@ -29,12 +30,12 @@ def demo(
     """Index documents into a temporary directory and answer questions with quoted, cited sentences."""
     import mergewise
 
-    source = docs or manual_folder()
+    sources = [docs] if docs else manual_folders()
     with TemporaryDirectory(prefix="mergewise-demo-") as folder:
         index_dir = Path(folder) / "index"
         opened = mergewise.open(index_dir)
         with progress("Indexing", characters) as advance:
-            report = opened.add(source, progress=advance)
+            report = opened.add(*sources, progress=advance)
         say_report(report, len(opened), index_dir)
         if not len(opened):
             raise typer.Exit(1)
@@ -44,13 +45,14 @@ def demo(
             say_answer(opened.ask(text, strategy=STRATEGY, budget=BUDGET), DocumentNames(opened.files))
 
 
-def manual_folder() -> Path:
-    """The folder of the documentation, which an installed package has inside it and a checkout has in `docs`."""
+def manual_folders() -> list[Path]:
+    """Return the folders of the manual that `demo` indexes, from an installed package or a checkout."""
     package = Path(__file__).parents[1]
-    for folder in (package / "manual", package.parents[1] / "docs"):
-        if folder.is_dir():
-            return folder
-    raise UsageError("the manual is not installed", "give a folder: mergewise demo PATH")
+    for manual in (package / "manual", package.parents[1] / "docs"):
+        folders = [manual / name for name in MANUAL_FOLDERS]
+        if all(folder.is_dir() for folder in folders):
+            return folders
+    raise UsageError("the manual is not installed", "Give a folder: mergewise demo PATH")
 
 
 def _some_question(opened: Index) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 
 from fastapi import FastAPI, Request, Response
 from starlette.middleware.cors import CORSMiddleware
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Lifespan
 
 import mergewise as mw
 from mergewise.concurrency import in_thread
@@ -66,6 +66,22 @@ def create_app(config: ServerConfig, state: State) -> ASGIApp:
                 stack.push_async_callback(_stop, asyncio.create_task(task))
             yield
 
+    app = create_api(lifespan)
+    _serve_page(app, page_files())
+    inner: ASGIApp = app
+    if config.allowed_origins:
+        inner = CORSMiddleware(
+            app,
+            allow_origins=config.allowed_origins,
+            allow_methods=["GET", "POST", "PUT", "PATCH", "DELETE"],
+            allow_headers=["Authorization", "Content-Type", "Idempotency-Key", "Last-Event-ID"],
+            expose_headers=["X-Request-Id", "Retry-After"],
+        )
+    return SecurityMiddleware(inner, config, state, metrics, page_files())
+
+
+def create_api(lifespan: Lifespan[FastAPI] | None = None) -> FastAPI:
+    """Create the application with its routes. Without a lifespan, it only describes itself by OpenAPI."""
     app = FastAPI(
         title="mergewise",
         version=mw.__version__,
@@ -80,17 +96,7 @@ def create_app(config: ServerConfig, state: State) -> ASGIApp:
         app.include_router(router, responses=problems.documented_problems())
     for prefix, router in _OPENAI_ROUTERS:
         app.include_router(router, prefix=prefix, responses=problems.documented_problems(openai=True))
-    _serve_page(app, page_files())
-    inner: ASGIApp = app
-    if config.allowed_origins:
-        inner = CORSMiddleware(
-            app,
-            allow_origins=config.allowed_origins,
-            allow_methods=["GET", "POST", "PUT", "PATCH", "DELETE"],
-            allow_headers=["Authorization", "Content-Type", "Idempotency-Key", "Last-Event-ID"],
-            expose_headers=["X-Request-Id", "Retry-After"],
-        )
-    return SecurityMiddleware(inner, config, state, metrics, page_files())
+    return app
 
 
 def uvicorn_options(config: ServerConfig) -> dict[str, Any]:

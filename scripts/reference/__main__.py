@@ -1,0 +1,3 @@
+from scripts.reference import write
+
+write()
