@@ -2,7 +2,7 @@
 
     python -m benchmarks.beside SETS [--names hotpotqa-long,musique-long,2wiki,manuals] [--budgets 128,384,640] [--cache DIR]
 
-SETS is a folder of question sets (docs/evaluation.md); `manuals` are those of benchmarks/manuals. The questions are those of
+SETS is a folder of question sets (archive/evaluation.md); `manuals` are those of benchmarks/manuals. The questions are those of
 the second halves. All get the same documents and the vectors of the same MiniLM, and are scored by the same code. LlamaIndex
 needs the environment of benchmarks/peers.py; where it is not installed, its cells stay empty. It runs as in its documentation:
 `HierarchicalNodeParser` 2048/512/128 and `AutoMergingRetriever` over 24 hits. A document's title is metadata of its nodes, so

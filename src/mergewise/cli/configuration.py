@@ -222,7 +222,9 @@ def read_configuration(path: Path, known: Mapping[str, Mapping[str, bool]], base
     common = _by_parameter({key: value for key, value in settings.items() if key not in tables})
     unknown = (common.keys() - set().union(*known.values())) | (tables.keys() - known.keys())
     if unknown:
-        raise UsageError(f"{path}: unknown options: {', '.join(sorted(unknown))}", "see docs/guide.md")
+        raise UsageError(
+            f"{path}: unknown options: {', '.join(sorted(unknown))}", "list them with `mergewise config COMMAND`"
+        )
     return {
         name: {
             key: str(base / value) if base is not None and parameters[key] and isinstance(value, str) else value

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from mergewise.engine import Index
 
 MANUAL_FOLDERS = ("tutorials", "how-to")
-QUESTIONS = ("What happens when indexing is killed half way?", "When do leaves become their parent section?")
+QUESTIONS = ("What happens if indexing is interrupted?", "Can a context exceed its budget?")
 
 
 def demo(

@@ -67,7 +67,7 @@ def setting_value(name: str, hint: Any, default: Any, configured: Mapping[str, A
     if given is None:
         return default
     kinds = {get_args(hint)[0], *get_args(get_args(hint)[0])}
-    what = name.replace('_', '-')
+    what = name.replace("_", "-")
     if Path in kinds:
         return Path(text(what, given))
     if bool in kinds:

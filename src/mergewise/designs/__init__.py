@@ -88,7 +88,7 @@ def _designs_of_packages() -> dict[str, Design]:
         if not isinstance(design, Design):
             raise UsageError(
                 f"{_origin(point)} is not a mergewise.designs.Design",
-                "see docs/architecture.md, or uninstall the package",
+                "see docs/how-to/write-a-design.md, or uninstall the package",
             )
         designs[_origin(point)] = design
     return designs

@@ -41,10 +41,10 @@ Row = TypeVar("Row")
 Kept = TypeVar("Kept")
 
 
-# Weights of vectors in languages that the embedder does not know: docs/evaluation.md.
+# Weights of vectors in languages that the embedder does not know: archive/evaluation.md.
 WEIGHT_OF_LATIN, WEIGHT_OF_OTHERS = 0.2, 0.1
 
-# Log-odds that a leaf is needed, by the logarithm of its rank: docs/evaluation.md.
+# Log-odds that a leaf is needed, by the logarithm of its rank: archive/evaluation.md.
 FIRST_ODDS, ODDS_BY_RANK = 0.43, -1.91
 HAIR = 1e-6
 
@@ -287,7 +287,7 @@ def _moved(hits: Sequence[Hit], ranks: FloatArray) -> list[Hit]:
 # -- fusion
 
 
-# Maximum weight of a row that only the second of two text searches finds: docs/evaluation.md.
+# Maximum weight of a row that only the second of two text searches finds: archive/evaluation.md.
 SECOND = 0.5
 
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("mergewise")
 
 # Number of unindexed rows from which a text index is updated, or a thousandth of all rows if that is more, because the cost of an
-# update grows with all rows (docs/log.md). And the number of fragments from which they are compacted.
+# update grows with all rows (archive/log.md). And the number of fragments from which they are compacted.
 FEW_ROWS, MANY_FRAGMENTS = 128, 64
 # number of parts from which a vector index is rebuilt: each update adds one
 MANY_PARTS = 16

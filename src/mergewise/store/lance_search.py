@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from lancedb.table import AsyncTable
 
 
-# recall 0.99 of an exact search at 10^5 rows, see docs/evaluation.md
+# recall 0.99 of an exact search at 10^5 rows, see archive/evaluation.md
 NPROBES, REFINE = 20, 2
 # Rows up to which NPROBES partitions are searched. Beyond, the number grows by the cube root of the rows, because a fixed number
-# of partitions of one size finds less and less (docs/scale.md).
+# of partitions of one size finds less and less (archive/scale.md).
 PROBED_ROWS = 100_000
 # maximum number of rows that a filtered search compares exactly, and the maximum as a multiple of an index search's depth
 EXACT_ROWS, EXACT_DEPTH = 12_000, 4
@@ -111,7 +111,7 @@ class LanceSearch(LanceDocuments):
         query = query if refines else query.refine_factor(REFINE)
         query = query if unindexed is None else query.fast_search()
         # The nearest rows of a small filter lie further apart, so more partitions are searched: recall 0.997 of an exact search,
-        # instead of 0.80 (docs/log.md).
+        # instead of 0.80 (archive/log.md).
         probes = int(NPROBES * max(1.0, self._row_count(table) / PROBED_ROWS) ** (1 / 3) / documents.share**0.5)
         if documents.is_cheaper_as_condition(wanted):
             query, documents = query.where(documents.condition), EVERYTHING

@@ -10,7 +10,7 @@ Differences from the paper:
 - The paper searches the web. Our second search queries the same index by keywords, so nothing leaves the machine and the rows of
   a table are comparable. It skips passages of the first search, which are used only if the second search returns nothing.
 - Our evaluator differs (`evaluator`), so the paper's thresholds (0.592 and -0.995 on PopQA) do not apply. Ours are tuned on the
-  first halves of the question sets (docs/evaluation.md).
+  first halves of the question sets (archive/evaluation.md).
 - A last strip of a single sentence is joined to the strip before it. Strips are rendered under their headings, not joined with
   semicolons.
 """

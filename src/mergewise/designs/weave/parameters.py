@@ -12,7 +12,7 @@ MOST_HOPS = 3
 
 @dataclass(frozen=True, slots=True)
 class Weave(CheckedFields):
-    """Parameters of weave. `docs/reference.md` is generated from the help texts."""
+    """Parameters of weave. `docs/reference/strategies.md` is generated from the help texts."""
 
     k: Annotated[int, ROWS, "leaves from the search"] = 60
     hops: Annotated[int, Range(0, MOST_HOPS), "maximum hops from the evidence to further sections"] = 2

@@ -103,7 +103,7 @@ def load_question_set(path: Path, form: str | None = None, is_strict: bool = Fal
         return load(path, SetReader(is_strict))
     except UNREADABLE as error:
         raise UsageError(
-            f"cannot read question set {path}: {error}", "see docs/guide.md, Public question sets"
+            f"cannot read question set {path}: {error}", "see docs/evaluation/method.md, Files of questions"
         ) from None
 
 

@@ -28,7 +28,7 @@ def _has(sample: Sample, *names: str) -> bool:
     return all(sample.names & {f"{name}.jsonl", f"{name}.jsonl.gz"} for name in names)
 
 
-# -- our own form; docs/evaluation.md describes it
+# -- our own form; docs/evaluation/method.md describes it
 
 
 def is_bench(sample: Sample) -> bool:

@@ -305,7 +305,7 @@ def usable_questions(questions: Sequence[Question], metric: Metric, trust_made: 
     if made and not trust_made:
         raise UsageError(
             f"made questions: {made} of {len(judged)}; they may rank strategies differently from real questions",
-            "use questions that people asked, or --trust-made; see docs/evaluation.md",
+            "use questions that people asked, or add --trust-made",
         )
     return judged
 

@@ -28,7 +28,7 @@ _SIZE = Range(1, 1_000_000)
 
 @dataclass(frozen=True, slots=True)
 class TreeSettings(CheckedFields):
-    """Sizes in tokens of the built-in counter. The defaults are measured in docs/evaluation.md.
+    """Sizes in tokens of the built-in counter. The defaults are measured in archive/evaluation.md.
 
     Text in other languages counts as many tokens as English text of the same length (`text.languages.sizes`).
     Leaves have two sizes, because half a sentence is worth little.

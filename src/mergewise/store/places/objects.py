@@ -83,7 +83,7 @@ class Objects:
                 retry_config=_retry_config(storage),
             )
         except (self._error, ValueError, TypeError) as error:
-            raise UsageError(f"{url}: {line(error)}", "see docs/guide.md, object storage") from None
+            raise UsageError(f"{url}: {line(error)}", "see docs/how-to/use-object-storage.md") from None
 
     def __repr__(self) -> str:
         return f"Objects({self.url!r})"
