@@ -27,7 +27,7 @@ PAGE = 2_000_000
 def evaluate(index: Index, request: Mapping[str, Any], progress: Progress) -> dict[str, Any]:
     """Return the rows of all questions, their report, and the page of the report.
 
-    `request` is {questions, strategies, budgets, name}. Questions are objects as in a file of questions (docs/evaluation/method.md).
+    `request` is {questions, strategies, budgets, name}. Questions have the form of docs/evaluation/method.md.
 
     Raises:
         UsageError: if the request is invalid.
