@@ -287,7 +287,7 @@ def _score(index: Index, asked: Sequence[Question], spec: str, budget: int, wher
 def show(said: dict[str, Any]) -> None:
     print(f"{said['documents']} documents, {said['questions']} questions\n")
     print(
-        "| markers by | coverage by attempt | fallback | not taken | unsupported, then left | k tokens | v tokens "
+        "| markers by | coverage by attempt | fallback | rejected | unsupported, then left | k tokens | v tokens "
         "| calls, read, written, s a document |"
     )
     print("| --- | --- | --- | --- | --- | --- | --- | --- |")

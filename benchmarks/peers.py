@@ -66,7 +66,7 @@ ROOT = Path(__file__).parents[1]
 
 
 class Words:
-    """A stand-in for an embedder: texts with common words get similar vectors."""
+    """A fake embedder: texts with common words get similar vectors."""
 
     spec = "words"
     dimension = MiniLM.dimension

@@ -86,7 +86,7 @@ def measure_queries(directory: Path, strategy: str, count: int = 300, warm_up: i
     times = []
     with (
         timed(HybridReader, "_both_searches", "both searches, embedding the question"),
-        timed(HybridReader, "question_vector", "of these: embedding the question"),
+        timed(HybridReader, "question_vector", "embedding the question (part of both)"),
         timed(HybridReader, "_fuse", "fusing"),
         timed(LanceReader, "rows", "rows by id"),
     ):

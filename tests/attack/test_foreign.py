@@ -177,7 +177,7 @@ def test_ways_to_trust_an_embedder(foreign: Path, home: Path) -> None:
 
 
 class Library(ModuleType):
-    """A stand-in for sentence-transformers that records how models are loaded."""
+    """A fake sentence-transformers module that records how models are loaded."""
 
     __version__ = "6.0.0"
 
