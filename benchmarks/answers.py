@@ -42,7 +42,7 @@ RIDGE = 1e-2
 Rows: TypeAlias = tuple[Array, Array, float]
 
 
-def asked_of(name: str, cache: Path, embedder: str, split: str, limit: int) -> tuple[Index, list[Asked]]:
+def load_asked(name: str, cache: Path, embedder: str, split: str, limit: int) -> tuple[Index, list[Asked]]:
     """Open the index of a set and load its questions."""
     if name == "manuals":
         return manuals.opened(cache, embedder), manuals.load("questions", split)
@@ -64,14 +64,14 @@ def rows_of(index: Index, asked: Sequence[Asked], names: Sequence[str]) -> tuple
         for evidence in index.context(text).evidence or ():
             known = extractive.features(evidence, content_terms(text))
             features.append([known[name] for name in names])
-            answers.append(any(_held([evidence.span], gold) >= 0.5 for gold in one.golds))
+            answers.append(any(_share_held([evidence.span], gold) >= 0.5 for gold in one.golds))
     return np.array(features), np.array(answers, float)
 
 
 def fit(cache: Path, limit: int) -> None:
     for embedder, standing in (("minilm", extractive.WITH_VECTORS), ("none", extractive.WITHOUT_VECTORS)):
         names = [name for name in standing if name != "bias"]
-        sets = [asked_of(name, cache, embedder, "dev", limit) for name in SETS]
+        sets = [load_asked(name, cache, embedder, "dev", limit) for name in SETS]
         rows = [(*rows_of(index, asked, names), len(asked)) for index, asked in sets[: len(RANKED)]]
         _print_weights(f"{embedder}, ranking", names, logistic(rows))
         found, sure = fit_confidence([list(judged(index, asked)) for index, asked in sets])
@@ -144,7 +144,7 @@ def is_right(answer: Answer, asked: Asked) -> bool:
     quoted = [citation.span for citation in answer.citations]
     said = normalise(" ".join(citation.text for citation in answer.citations))
     for gold in asked.golds:
-        held = _held(quoted, gold)
+        held = _share_held(quoted, gold)
         if held >= 0.9 or (asked.parts and held > 0 and all(normalise(part) in said for part in asked.parts)):
             return True
         if held > 0 and any(normalise(text) in said for text in asked.question.answers):
@@ -152,7 +152,7 @@ def is_right(answer: Answer, asked: Asked) -> bool:
     return False
 
 
-def _held(spans: Sequence[Span], gold: Sequence[tuple[Span, str]]) -> float:
+def _share_held(spans: Sequence[Span], gold: Sequence[tuple[Span, str]]) -> float:
     """Return the share of the gold's characters in these spans, which must not overlap."""
     shared = sum(
         max(0, min(span.end, piece.end) - max(span.start, piece.start))
@@ -168,7 +168,7 @@ def errors(cache: Path, split: str, limit: int, embedder: str) -> None:
     print("| | right, sure | wrong, sure | right, likely | wrong, likely | nothing (would be right) | ", end="")
     print("first right of sure | first right | right | characters | unanswerable: sure / likely / nothing |")
     for name in SETS:
-        results = list(judged(*asked_of(name, cache, embedder, split, limit)))
+        results = list(judged(*load_asked(name, cache, embedder, split, limit)))
         answerable = [result for result in results if result.asked.answerable]
         absent = Counter(result.level for result in results if not result.asked.answerable)
         counts = Counter((result.level, result.right) for result in answerable)
@@ -188,7 +188,7 @@ def errors(cache: Path, split: str, limit: int, embedder: str) -> None:
 
 
 def show(cache: Path, split: str) -> None:
-    for result in judged(*asked_of("manuals", cache, "minilm", split, 0)):
+    for result in judged(*load_asked("manuals", cache, "minilm", split, 0)):
         verdict = "right" if result.right else "WRONG" if result.asked.answerable else "absent"
         found, sure = result.signals.found(), result.signals.sure()
         print(

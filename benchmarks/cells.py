@@ -19,11 +19,11 @@ More: TypeAlias = Callable[[Question, Context], Cell]
 """Returns further values to average over the questions."""
 
 
-def nothing(question: Question, context: Context) -> Cell:
+def no_values(question: Question, context: Context) -> Cell:
     return {}
 
 
-def judged(index: Index, questions: Sequence[Question], spec: str, budget: int, more: More = nothing) -> Cell:
+def mean_scores(index: Index, questions: Sequence[Question], spec: str, budget: int, more: More = no_values) -> Cell:
     """Return means over the questions: answer, evidence, all and tokens as in `evaluate`, and the values of `more`."""
     rows: list[dict[str, float | None]] = []
     for question in questions:
@@ -31,10 +31,10 @@ def judged(index: Index, questions: Sequence[Question], spec: str, budget: int, 
         score = score_context(question, context.text, context.tokens, count_tokens)
         held = {"answer": score.answer, "evidence": score.evidence, "all": score.all, "tokens": float(context.tokens)}
         rows.append({**held, **more(question, context)})
-    return averaged(rows)
+    return average_rows(rows)
 
 
-def averaged(rows: Sequence[Mapping[str, float | None]]) -> Cell:
+def average_rows(rows: Sequence[Mapping[str, float | None]]) -> Cell:
     """Return the mean of each entry, over the rows with a value for it."""
     names = list(dict.fromkeys(name for row in rows for name in row))
     return {name: mean_of_known([row.get(name) for row in rows]) or 0.0 for name in names}

@@ -116,15 +116,15 @@ def left_out(sets: Sequence[str], cache: Path, limit: int) -> None:
     print(
         "| left out | standing weights | fitted on the others | fitted on all |\n| --- | --- | --- | --- |", flush=True
     )
-    of_all = _fitted(list(first.values()))
+    of_all = _fit_weights(list(first.values()))
     for name in sets:
-        others = _fitted([cases for other, cases in first.items() if other != name])
+        others = _fit_weights([cases for other, cases in first.items() if other != name])
         second = [list(cases_of(*opened(name, cache), limit, "test"))]
         figures = [held(second, weights) for weights in (standing, others, of_all)]
         print(f"| {name} | " + " | ".join(f"{figure:.3f}" for figure in figures) + " |", flush=True)
 
 
-def _fitted(sets: Sequence[Sequence[Case]]) -> Array:
+def _fit_weights(sets: Sequence[Sequence[Case]]) -> Array:
     return climb(sets, logistic([rows_of(cases) for cases in sets]))
 
 

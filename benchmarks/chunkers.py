@@ -113,7 +113,7 @@ def search(options: argparse.Namespace) -> None:
             index = built(directory, chunks, options.vectors, names)
             print(f"\nabout {chunks} chunks of {SMALL} tokens, vectors: {options.vectors}, ", end="")
             print(f"{len(index)} documents, built or opened in {perf_counter() - started:.0f} s", flush=True)
-            times = timed(index, names, options.questions)
+            times = time_searches(index, names, options.questions)
             held = {name: memory_apart(directory, name, options) for name in names}
             print(report(index, directory, names, times, held), flush=True)
             index.close()
@@ -165,7 +165,7 @@ def modes(index: Index, name: str) -> dict[str, Callable[[str], object]]:
     }
 
 
-def timed(index: Index, names: Sequence[str], count: int, warm_up: int = 30) -> dict[str, dict[str, float]]:
+def time_searches(index: Index, names: Sequence[str], count: int, warm_up: int = 30) -> dict[str, dict[str, float]]:
     """Return median milliseconds by table and search. Each question goes to all tables in turn."""
     searches = {name: modes(index, name) for name in names}
     taken: dict[tuple[str, str], list[float]] = {}
@@ -192,10 +192,10 @@ def memory(index: Index, name: str, count: int) -> dict[str, float]:
     asked = questions(count)
     for question in asked:
         searches[""](question)
-    before = resident()
+    before = resident_mb()
     for question in asked:
         searches["both, rows read"](question)
-    after = resident()
+    after = resident_mb()
     return {kind: after[kind] - before[kind] for kind in after}
 
 
@@ -207,7 +207,7 @@ def memory_apart(directory: Path, name: str, options: argparse.Namespace) -> dic
     return measured
 
 
-def resident() -> dict[str, float]:
+def resident_mb() -> dict[str, float]:
     """Return the resident memory of this process in MB: `own`, and mapped `files` (Linux only; zero elsewhere)."""
     status = Path("/proc/self/status")
     lines = status.read_text().splitlines() if status.exists() else []
@@ -215,7 +215,7 @@ def resident() -> dict[str, float]:
     return {"own": found.get("RssAnon", 0.0), "files": found.get("RssFile", 0.0)}
 
 
-def disk(directory: Path, name: str) -> dict[str, float]:
+def disk_mb(directory: Path, name: str) -> dict[str, float]:
     """Return the size in MB of a table's data, search indexes and mapped files."""
     table = directory / f"{name}.lance"
     files = {"data": table.glob("data/**/*"), "indexes": table.glob("_indices/**/*")}
@@ -232,7 +232,7 @@ def report(
 ) -> str:
     """Return a table of times and sizes. In brackets: the figure of the 128-token chunks divided by this figure."""
     counts = index.store.reader().row_counts()
-    sizes = {name: disk(directory, name) for name in names}
+    sizes = {name: disk_mb(directory, name) for name in names}
     parts, kinds = list(next(iter(sizes.values()))), list(next(iter(times.values())))
     head = [
         "searched",

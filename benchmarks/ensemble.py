@@ -76,7 +76,7 @@ def seconds(model: HFCausalModel, asked: Sequence[StreamPrompts], new: int) -> f
     return taken
 
 
-def measured(model: HFCausalModel, asked: Sequence[StreamPrompts], new: int, repeats: int) -> tuple[float, float]:
+def measure(model: HFCausalModel, asked: Sequence[StreamPrompts], new: int, repeats: int) -> tuple[float, float]:
     """Return the seconds until the first tokens, and the seconds of each later step."""
     # Warm up compilation and allocation.
     seconds(model, asked, 2)
@@ -100,7 +100,7 @@ def main() -> None:
         row: dict[str, Any] = {"shape": given.shape, "device": given.device, "questions": questions}
         for name, shares in {"one": (1.0,), "three": UNEVEN}.items():
             asked = prompts(vocabulary, questions, given.tokens, shares)
-            first, step = measured(model, asked, given.new, given.repeats)
+            first, step = measure(model, asked, given.new, given.repeats)
             row[name] = {
                 "tokens_read": sum(len(prompt) for prompt in asked[0].prompts),
                 "first_ms": round(1000 * first, 2),

@@ -83,7 +83,7 @@ def write(store: LanceStore, rows: Iterator[DocumentRows]) -> None:
     store.optimize()
 
 
-def made_index(directory: Path, documents: int) -> LanceStore:
+def make_index(directory: Path, documents: int) -> LanceStore:
     views = {"leaf": ViewState(VIEWS["leaf"].dump(TreeSettings()))}
     store = LanceStore.create(directory, Manifest("made", DIMENSION, views), VIEWS)
     if not store.reader().numbers():
@@ -159,7 +159,7 @@ def main() -> None:
     parser.add_argument("--questions", type=int, default=30)
     parser.add_argument("--keep", type=Path, required=True, help="Folder of the indexes, built if missing")
     options = parser.parse_args()
-    plain = made_index(options.keep / "plain", options.documents)
+    plain = make_index(options.keep / "plain", options.documents)
     copies = with_copies(options.keep / "copies", plain, options.documents)
     conditions = {f"{size:,} documents": f"place < {size}" for size in SIZES if size <= options.documents}
     cases = [("no filter", plain, None), *((name, plain, where) for name, where in conditions.items())]

@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path
 
 import mergewise
-from benchmarks.cells import Cell, Cells, judged, markdown
+from benchmarks.cells import Cell, Cells, markdown, mean_scores
 from benchmarks.corpus import bench_folder
 from mergewise.designs.mergerag.notes import MergeNote
 from mergewise.evaluate.loaders import load_question_set
@@ -62,7 +62,7 @@ def curve(task: QuestionSet, cache: Path, cells: Cells, split: Split, limit: int
         index.search_settings = SearchSettings() if weight is None else SearchSettings(weight=weight)
         row = [label]
         for budget in BUDGETS:
-            cell = cells(f"{asked} {label} {budget}", partial(judged, index, questions, spec, budget))
+            cell = cells(f"{asked} {label} {budget}", partial(mean_scores, index, questions, spec, budget))
             row.append(f"{cell['evidence']:.2f}/{cell['all']:.2f}")
         rows.append(row)
     leaves.close()
@@ -84,7 +84,7 @@ def schedules(task: QuestionSet, cache: Path, cells: Cells, split: Split, limit:
             spec = f"{name}(schedule={schedule})"
             row = [f"`{name}`, {schedule}"]
             for budget in SCHEDULED:
-                cell = cells(f"{asked} {spec} {budget}", partial(judged, index, questions, spec, budget, counted))
+                cell = cells(f"{asked} {spec} {budget}", partial(mean_scores, index, questions, spec, budget, counted))
                 row.append(f"{cell['evidence']:.3f}/{cell['all']:.2f}; " + ", ".join(f"{cell[p]:.1f}" for p in PARTS))
             rows.append(row)
     index.close()

@@ -70,11 +70,11 @@ class Drawing:
         # Frequent words first, so that texts have about as many tokens as English texts of their length.
         vocabulary = json.loads(SHIPPED_TOKENS.read_text())["model"]["vocab"]
         known = [word for word in vocabulary if word.isascii() and word.isalpha() and len(word) > 1]
-        self._words = known + [made_word(rank) for rank in range(len(known), VOCABULARY)]
+        self._words = known + [word_of_rank(rank) for rank in range(len(known), VOCABULARY)]
 
     def title(self, number: int) -> str:
         draw = np.random.default_rng([number, 1])
-        return " ".join(made_word(rank).capitalize() for rank in draw.integers(20_000, VOCABULARY, 2).tolist())
+        return " ".join(word_of_rank(rank).capitalize() for rank in draw.integers(20_000, VOCABULARY, 2).tolist())
 
     def topic_words(self, number: int) -> list[int]:
         """Return the ranks of the words of a document's topic."""
@@ -123,7 +123,7 @@ class Drawing:
 _SYLLABLES = [first + vowel for first in "b d f g k l m n p r s t v z".split() for vowel in "aeiou"]
 
 
-def made_word(rank: int) -> str:
+def word_of_rank(rank: int) -> str:
     """Return a word for a rank. Rare words are longer."""
     syllables = []
     rank += len(_SYLLABLES)
@@ -210,7 +210,7 @@ def index_documents(keep: Path, size: int, count: int, profile: bool) -> dict[st
     if profile:
         profiler.enable()
     began, used = perf_counter(), process_time()
-    with watched_memory() as most:
+    with watch_memory() as most:
         report = index.add(files)
     seconds, cpu = perf_counter() - began, process_time() - used
     if profile:
@@ -250,7 +250,7 @@ def resident_bytes() -> int:
 
 
 @contextmanager
-def watched_memory() -> Iterator[list[int]]:
+def watch_memory() -> Iterator[list[int]]:
     """Sample the memory of this process, without pages of files, every half second."""
     seen, over = [resident_bytes()], Event()
 

@@ -50,7 +50,7 @@ def main() -> None:
 
 
 def rows(name: str, cache: Path, count: int) -> Iterator[dict[str, Any]]:
-    index, questions = opened(name, cache)
+    index, questions = open_index(name, cache)
     for strategy in STRATEGIES:
         for budget in BUDGETS:
             for question in questions[:count]:
@@ -65,9 +65,9 @@ def rows(name: str, cache: Path, count: int) -> Iterator[dict[str, Any]]:
                 }
 
 
-def opened(name: str, cache: Path) -> tuple[mergewise.Index, list[str]]:
+def open_index(name: str, cache: Path) -> tuple[mergewise.Index, list[str]]:
     if name == "manuals":
-        index = manuals.opened(cache)
+        index = manuals.open_index(cache)
         questions = [one.question.text for one in manuals.load("questions", "all")]
     else:
         from mergewise.evaluate.loaders import load_question_set

@@ -34,7 +34,7 @@ def joined(task: QuestionSet, tokens: int) -> QuestionSet:
             start += len(member.text) + len(BETWEEN)
         documents.append(Document(id=name, text=BETWEEN.join(member.text for member in members)))
     texts = {document.id: document.text for document in documents}
-    questions = [replace(question, evidence=_moved(question, places, texts)) for question in task.questions]
+    questions = [replace(question, evidence=_move_evidence(question, places, texts)) for question in task.questions]
     return QuestionSet(f"{task.name}-{tokens}", tuple(documents), tuple(questions))
 
 
@@ -51,7 +51,7 @@ def _batches(documents: Sequence[Document], tokens: int) -> list[list[Document]]
     return batches or [gathered]
 
 
-def _moved(question: Question, places: dict[str, tuple[str, int]], texts: dict[str, str]) -> Evidence | None:
+def _move_evidence(question: Question, places: dict[str, tuple[str, int]], texts: dict[str, str]) -> Evidence | None:
     if question.evidence is None:
         return None
     pieces = []

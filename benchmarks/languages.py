@@ -45,7 +45,7 @@ def held(index: mergewise.Index, question: Question, texts: Mapping[str, str], s
     return {"evidence": float(whole), "characters": float(len(context.text)), "budget": float(context.budget)}
 
 
-def measured(
+def measure(
     index: mergewise.Index, questions: Sequence[Question], texts: Mapping[str, str], spec: str, budget: Budget
 ) -> Cell:
     cells = [held(index, question, texts, spec, budget) for question in questions]
@@ -73,7 +73,7 @@ def main() -> None:
             for budget in BUDGETS:
                 for spec in STRATEGIES:
                     key = f"{language} {options.embedder} {options.questions} {spec} {budget}"
-                    cell = cells(key, partial(measured, index, task.questions[first:end], texts, spec, budget))
+                    cell = cells(key, partial(measure, index, task.questions[first:end], texts, spec, budget))
                     row.append(f"{100 * cell['evidence']:.1f}")
                 row.append(f"{cell['budget']:.0f}, {cell['characters']:.0f} characters")
         rows.append(row)

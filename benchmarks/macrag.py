@@ -21,7 +21,7 @@ from functools import partial
 from pathlib import Path
 
 import mergewise
-from benchmarks.cells import Cell, Cells, averaged, judged, markdown, nothing
+from benchmarks.cells import Cell, Cells, average_rows, markdown, mean_scores, no_values
 from benchmarks.corpus import bench_folder
 from benchmarks.joined import joined
 from mergewise.designs import MODES
@@ -62,7 +62,7 @@ class Asked:
     questions: Sequence[Question]
 
 
-def opened(name: str, cache: Path, embedder: str, split: Split, limit: int) -> Asked:
+def open_set(name: str, cache: Path, embedder: str, split: Split, limit: int) -> Asked:
     """Open a question set. `musique-long-10000` is `musique-long`, joined to documents of at least 10,000 tokens."""
     task = task_of(name)
     folder = cache / (name if embedder == "minilm" else f"{name}-{embedder}")
@@ -90,8 +90,8 @@ def budgets(asked: Asked, cells: Cells) -> str:
     for spec in BUDGETED:
         row = [spec]
         for budget in BUDGETS:
-            more = partial(given_whole, asked.index, spec) if spec.startswith("macrag") else nothing
-            work = partial(judged, asked.index, asked.questions, spec, budget, more)
+            more = partial(given_whole, asked.index, spec) if spec.startswith("macrag") else no_values
+            work = partial(mean_scores, asked.index, asked.questions, spec, budget, more)
             row.append(_cell_text(cells(f"{asked.name} {spec} {budget}", work)))
         rows.append(row)
     return markdown([asked.name, *(f"B = {budget}" for budget in BUDGETS)], rows)
@@ -106,7 +106,8 @@ def alpha(asked: Asked, cells: Cells) -> str:
             *(f"macrag(k2={k2}, alpha={factor})" for factor in ALPHAS),
         ):
             cell = cells(
-                f"{asked.name} {spec} {EVERYTHING}", partial(judged, asked.index, asked.questions, spec, EVERYTHING)
+                f"{asked.name} {spec} {EVERYTHING}",
+                partial(mean_scores, asked.index, asked.questions, spec, EVERYTHING),
             )
             rows.append(
                 [spec, *(f"{cell[part]:.2f}" for part in ("answer", "evidence", "all")), f"{cell['tokens']:,.0f}"]
@@ -149,7 +150,7 @@ def read_tokens(asked: Asked, context: Callable[[Question], Context], mode: str)
         request = Request(context(question), asked.index.store.reader().document, Models(count_tokens, chat=chat))
         usage = answer(mode, request).usage
         rows.append({"tokens": float(usage.input_tokens), "calls": float(usage.calls)})
-    return averaged(rows)
+    return average_rows(rows)
 
 
 def lengths(asked: Asked, cells: Cells) -> str:
@@ -183,7 +184,7 @@ def main() -> None:
     table = {"budgets": budgets, "alpha": alpha, "lengths": lengths}[options.what]
     cells = Cells(options.cache / "macrag.jsonl")
     for name in options.sets.split(","):
-        asked = opened(name, options.cache, options.embedder, options.split, options.limit)
+        asked = open_set(name, options.cache, options.embedder, options.split, options.limit)
         print(table(asked, cells), end="\n\n", flush=True)
         asked.index.close()
 

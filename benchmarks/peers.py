@@ -297,7 +297,7 @@ def measure_apart(system: str, leaves: int, count: int, vectors: str) -> Result:
     return Result(**json.loads(done.stdout.splitlines()[-1]))
 
 
-def installed() -> dict[str, str]:
+def peer_versions() -> dict[str, str]:
     """Return the peers' versions. Exit if a package is missing."""
     versions = {}
     for package, pinned in PINNED.items():
@@ -356,7 +356,7 @@ def main() -> None:
     if options.system:
         print(json.dumps(asdict(measure(options.system, *chosen))))
         return
-    versions = installed()
+    versions = peer_versions()
     results = [measure_apart(system, *chosen) for system in SYSTEMS]
     if options.json:
         print(json.dumps({"versions": versions, "systems": [asdict(result) for result in results]}, indent=2))

@@ -51,7 +51,7 @@ ROWS: dict[str, tuple[str, float | None]] = {
 }
 
 
-def opened(folder: Path, cache: Path) -> tuple[QuestionSet, Index]:
+def open_set(folder: Path, cache: Path) -> tuple[QuestionSet, Index]:
     task = load_question_set(folder)
     index = mergewise.open(cache / "-".join(folder.resolve().parts[-2:]))
     index.add(task.documents)
@@ -80,7 +80,7 @@ def most_possible(questions: Sequence[Question]) -> Array:
 
 def rank(folders: Sequence[Path], cache: Path, split: Split, limit: int | None) -> None:
     for folder in folders:
-        task, index = opened(folder, cache)
+        task, index = open_set(folder, cache)
         questions = chosen_questions(task, split, limit)
         print(f"\n{folder}: {len(questions)} questions, {len(task.documents)} documents\n")
         print("| | " + " | ".join(METRICS) + " |\n| --- |" + " --- |" * len(METRICS))
@@ -143,7 +143,7 @@ def section_rows(
 
 
 def fit(folders: Sequence[Path], cache: Path, limit: int | None) -> None:
-    rows = {folder: section_rows(*opened(folder, cache), limit) for folder in folders}
+    rows = {folder: section_rows(*open_set(folder, cache), limit) for folder in folders}
     print("standing", " ".join(f"{name} {weight:.2f}" for name, weight in SECTION_WEIGHTS.items()))
     for left in (None, *folders):
         weights = logistic([row for folder, row in rows.items() if folder != left])
@@ -154,14 +154,14 @@ def fit(folders: Sequence[Path], cache: Path, limit: int | None) -> None:
 
 def others(folder: Path, fitted: Sequence[Path], cache: Path, limit: int | None) -> None:
     """Fit sentences by logistic regression and hill climbing, and sections by logistic regression."""
-    tasks = [opened(one, cache) for one in fitted]
+    tasks = [open_set(one, cache) for one in fitted]
     cases = [list(cases_of(task, index, limit or MOST_FITTED)) for task, index in tasks]
     sentences = dict(zip(("bias", *FEATURES), climb(cases, logistic([rows_of(one) for one in cases])), strict=True))
     print("sentences", " ".join(f"{name} {weight:.2f}" for name, weight in sentences.items()), flush=True)
     with sentence_weights(sentences):
         sections = logistic([section_rows(task, index, limit or MOST_FITTED, sentences) for task, index in tasks])
         print("sections", " ".join(f"{weight:.2f}" for weight in sections), flush=True)
-        task, index = opened(folder, cache)
+        task, index = open_set(folder, cache)
         questions = chosen_questions(task, "test", limit)
         with section_weights(sections):
             _print_row("weave, fitted on the others", recalls(index, questions, "weave"))

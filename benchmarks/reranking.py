@@ -70,7 +70,7 @@ def _variate(question: str, text: str) -> float:
     return float(np.random.default_rng(seed).standard_normal())
 
 
-def fitted_calibration(task: QuestionSet, index: Index, limit: int) -> Calibration:
+def fit_calibration(task: QuestionSet, index: Index, limit: int) -> Calibration:
     """Fit a calibration on the first questions of the first half."""
     scored = []
     for question in chosen_questions(task, "dev", limit):
@@ -106,7 +106,7 @@ def main() -> None:
         def show(label: str, reranker: Reranker | None, task: QuestionSet = task, name: str = name) -> None:
             index = mergewise.open(options.cache / name, create=False, reranker=reranker or "none")
             if options.calibrate and reranker is not None:
-                fitted = fitted_calibration(task, index, options.calibrate)
+                fitted = fit_calibration(task, index, options.calibrate)
                 index = mergewise.open(options.cache / name, create=False, reranker=Calibrated(reranker, fitted))
                 label = f"{label}, {fitted.slope:.2f} x {fitted.bias:+.2f}"
             print(row(label, index, task, strategies, options.split, options.limit), flush=True)

@@ -27,7 +27,7 @@ from pathlib import Path
 import numpy as np
 
 import mergewise
-from benchmarks.cells import Cell, Cells, averaged, markdown
+from benchmarks.cells import Cell, Cells, average_rows, markdown
 from benchmarks.corpus import bench_folder
 from mergewise.designs import VIEWS
 from mergewise.designs.mergerag.lm import WordModel, corpus_words
@@ -94,7 +94,7 @@ def texts_of(index: Index, question: str, count: int) -> list[str]:
     return [text_of(sentences) for sentences in sentences_of(sources, count_tokens) if sentences][:count]
 
 
-def measured(index: Index, question: str, count: int, scorer: NLLScorer | None) -> Cell:
+def measure_question(index: Index, question: str, count: int, scorer: NLLScorer | None) -> Cell:
     assert index.embedder is not None
     texts = texts_of(index, question, count)
     vectors = np.asarray(index.embedder.embed_documents(texts), float)
@@ -104,7 +104,7 @@ def measured(index: Index, question: str, count: int, scorer: NLLScorer | None) 
     return {name: value for name, value in known.items() if value is not None}
 
 
-def from_gguf(file: Path) -> NLLScorer:
+def load_gguf(file: Path) -> NLLScorer:
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     from mergewise.models.causal import HFCausalModel
@@ -124,9 +124,9 @@ def row(
     rows = []
     for question in chosen_questions(task, split, limit):
         key = f"{name} {label} {count} chunks {question.id}"
-        rows.append(cells(key, partial(measured, index, question.text, count, scorer)))
+        rows.append(cells(key, partial(measure_question, index, question.text, count, scorer)))
     index.close()
-    known = averaged(rows)
+    known = average_rows(rows)
     pairs = len(rows) * count * (count - 1)
     return [f"{name}, {label}", f"{len(rows)} x {count}, {pairs:,} pairs", *(f"{known[part]:.2f}" for part in MEASURES)]
 
@@ -147,7 +147,7 @@ def main() -> None:
     parser.add_argument("--gguf", type=Path)
     parser.add_argument("--cache", type=Path, default=Path("similarity.cache"))
     options = parser.parse_args()
-    scorer = from_gguf(options.gguf) if options.gguf else load_scorer(options.scorer)
+    scorer = load_gguf(options.gguf) if options.gguf else load_scorer(options.scorer)
     label = f"`hf:{options.gguf.stem}`" if options.gguf else f"`{options.scorer}`"
     cells = Cells(options.cache / "similarity.jsonl")
     rows = [

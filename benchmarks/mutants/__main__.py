@@ -34,7 +34,7 @@ def main() -> int:
         collect_map(slots, options, until)
     plans = planner(slots[0].tree, options)
     kept = options.work / f"seed-{options.seed}{'-guessed' if options.guess else ''}.jsonl"
-    judge(slots, due(sample, kept, options), plans, kept, until)
+    judge(slots, unjudged(sample, kept, options), plans, kept, until)
     false = control(slots[0], sample, plans, options.controls)
     return print_report(sample, every, kept, false)
 
@@ -76,7 +76,7 @@ def collect_map(slots: list[Slot], options: argparse.Namespace, until: float) ->
         time.sleep(0.05)
 
 
-def due(sample: list[Mutant], kept: Path, options: argparse.Namespace) -> list[Mutant]:
+def unjudged(sample: list[Mutant], kept: Path, options: argparse.Namespace) -> list[Mutant]:
     """Return the mutants of the sample without a verdict, or with `--again` the survivors without a reason."""
     done = report.results(kept)
     judged = report.reasons()
@@ -110,7 +110,7 @@ def judge(slots: list[Slot], waiting: list[Mutant], plans: Plans, kept: Path, un
     for mutant in alone:
         if time.monotonic() < until:
             slots[0].start(mutant, plans(mutant), PATIENCE)
-            record(kept, mutant, waited(slots[0]))
+            record(kept, mutant, wait_for_verdict(slots[0]))
 
 
 def start(slot: Slot, mutant: Mutant, plans: Plans, kept: Path) -> None:
@@ -136,7 +136,7 @@ def planner(tree: Path, options: argparse.Namespace) -> Plans:
     return lambda mutant: planned(known.concerned(mutant.path, mutant.change.function), options.allowance)
 
 
-def waited(slot: Slot) -> Verdict:
+def wait_for_verdict(slot: Slot) -> Verdict:
     while (verdict := slot.verdict()) is None:
         time.sleep(0.05)
     return verdict
@@ -154,7 +154,7 @@ def control(slot: Slot, sample: list[Mutant], plans: Plans, runs: int) -> list[s
     for mutant in sample[:: max(1, len(sample) // max(1, runs))][:runs]:
         if (plan := plans(mutant)).batches:
             slot.start(mutant, plan, changed=False)
-            if (verdict := waited(slot)).verdict == "caught":
+            if (verdict := wait_for_verdict(slot)).verdict == "caught":
                 false.append(f"{verdict.by} fails without a change")
     return false
 

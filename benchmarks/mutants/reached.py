@@ -107,10 +107,10 @@ def test_files(tree: Path, wanted: Iterable[str] = ()) -> list[str]:
 
 def stale(tree: Path, folder: Path, files: Iterable[str]) -> list[str]:
     """Return the test files with a missing or outdated part of the map."""
-    return [file for file in files if _kept(_piece(folder, file)) != _digest(tree / file)]
+    return [file for file in files if _stored_digest(_piece(folder, file)) != _digest(tree / file)]
 
 
-def _kept(piece: Path) -> str | None:
+def _stored_digest(piece: Path) -> str | None:
     return json.loads(piece.read_text(encoding="utf-8"))["digest"] if piece.exists() else None
 
 

@@ -103,7 +103,7 @@ class Chosen:
 
     def pytest_collection_modifyitems(self, items: list[Any]) -> None:
         chosen = [item for item in items if not self.plan.names or item.nodeid in self.plan.names]
-        items[:] = chosen if self.plan.names else sorted(chosen, key=_searches)
+        items[:] = chosen if self.plan.names else sorted(chosen, key=_is_generated)
 
     def pytest_runtest_protocol(self, item: Any) -> None:
         if math.isinf(self.until):
@@ -123,7 +123,7 @@ class Chosen:
             self.given_up.append(report.nodeid)
 
 
-def _searches(item: Any) -> bool:
+def _is_generated(item: Any) -> bool:
     """Check that Hypothesis generates the test's examples, which takes longer than fixed examples."""
     return hasattr(getattr(item, "obj", None), "hypothesis")
 
@@ -142,7 +142,7 @@ class Slot:
         self.file = self.tree / SOURCE / mutant.path
         self.source = self.file.read_bytes()
         if changed:
-            self._put(mutant.change.applied(self.source.decode()).encode())
+            self._write_source(mutant.change.applied(self.source.decode()).encode())
         limits = {"cpu": CPU[0] + CPU[1] * plan.cpu, "wall": (WALL[0] + WALL[1] * plan.wall) * patience}
         self.run = forks.fork(self.tree, self._work, **limits)
 
@@ -150,7 +150,7 @@ class Slot:
         """Return the verdict if the run has ended, and restore the source."""
         if not self.run.ended():
             return None
-        self._put(self.source)
+        self._write_source(self.source)
         self.mutant = None
         if self.run.out_of_time:
             return Verdict("unclear", "wall-clock time", len(self.plan.names), self.run.cpu)
@@ -166,7 +166,7 @@ class Slot:
     def _outcome(self) -> Path:
         return self.tree.parent / "outcome.json"
 
-    def _put(self, source: bytes) -> None:
+    def _write_source(self, source: bytes) -> None:
         """Write the source and delete its compiled file: two versions may have the same size and time."""
         self.file.write_bytes(source)
         for compiled in (self.file.parent / "__pycache__").glob(f"{self.file.stem}.*.pyc"):

@@ -187,7 +187,7 @@ class Campaign:
         with ChatServer(self.answer) as endpoint:
             self.start(endpoint.base_url)
             clients = [
-                threading.Thread(target=_keep, args=(failures, self.client, range(start, 24, 2), pause))
+                threading.Thread(target=_collect_failure, args=(failures, self.client, range(start, 24, 2), pause))
                 for start in (0, 1)
             ]
             for client in clients:
@@ -280,7 +280,7 @@ def _is_spawned(pid: int) -> bool:
     return b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes()
 
 
-def _keep(failures: list[BaseException], function: Callable[..., None], *values: object) -> None:
+def _collect_failure(failures: list[BaseException], function: Callable[..., None], *values: object) -> None:
     try:
         function(*values)
     except BaseException as failure:

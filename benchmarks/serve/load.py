@@ -261,7 +261,7 @@ def make_index(directory: Path, documents: int) -> None:
         index.add([mw.Document(f"made/{number}", text(number)) for number in range(documents)])
 
 
-def _move_to(cores: Sequence[int]) -> None:
+def _pin_to(cores: Sequence[int]) -> None:
     """Move this process and all its threads to `cores`, but not the processes it started."""
     for thread in Path("/proc/self/task").iterdir():
         os.sched_setaffinity(int(thread.name), cores)
@@ -291,7 +291,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         own, others = (cores[: asked.workers], cores[asked.workers :]) if asked.apart else (cores, cores)
         os.sched_setaffinity(0, own)  # child processes inherit the affinity
         with running_server(data, [SLOW], workers=asked.workers, collections=[COLLECTION]) as server:
-            _move_to(others)
+            _pin_to(others)
             load = Load(server, asked.seed)
             cpu = load.cpu(asked.questions)
             parts: dict[str, Callable[[], dict[str, Any]]] = {

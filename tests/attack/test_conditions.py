@@ -153,7 +153,7 @@ def test_unwritable_file_for_rows_is_reported_at_once(tmp_path: Path) -> None:
 QUESTION = [Message("user", "What do owls eat?")]
 
 
-def poisoned(folder: Path, *statements: tuple[str, tuple[Any, ...]]) -> CachedChat:
+def poison_cache(folder: Path, *statements: tuple[str, tuple[Any, ...]]) -> CachedChat:
     """Cache the answer to QUESTION, then run these statements on the cache file."""
     chat = CachedChat(ScriptedChat(["mice", "moths"]), folder)
     assert run(chat.complete(QUESTION)).text == "mice"
@@ -166,7 +166,7 @@ def poisoned(folder: Path, *statements: tuple[str, tuple[Any, ...]]) -> CachedCh
 @pytest.mark.parametrize("text", [b"\xff\xfe", 5, 1.5, "", "  \n", b""])
 def test_invalid_cached_answer_is_requested_again(text: Any, tmp_path: Path) -> None:
     value = "CAST(? AS BLOB)" if isinstance(text, bytes) else "?"
-    chat = poisoned(tmp_path, (f"UPDATE replies SET text = {value}", (text,)))
+    chat = poison_cache(tmp_path, (f"UPDATE replies SET text = {value}", (text,)))
     asked = run(chat.complete(QUESTION)).text
     # SQLite turns numbers into texts, which are valid answers.
     assert asked in ("moths", str(text))
@@ -174,7 +174,7 @@ def test_invalid_cached_answer_is_requested_again(text: Any, tmp_path: Path) -> 
 
 
 def test_invalid_state_in_the_cache(tmp_path: Path) -> None:
-    chat = poisoned(tmp_path, ("UPDATE replies SET complete = ?", ("maybe",)))
+    chat = poison_cache(tmp_path, ("UPDATE replies SET complete = ?", ("maybe",)))
     assert run(chat.complete(QUESTION)).text == "moths"
 
 
@@ -194,7 +194,7 @@ def test_invalid_state_in_the_cache(tmp_path: Path) -> None:
     ids=["huge", "view", "trigger", "column", "table"],
 )
 def test_cache_with_a_foreign_schema_is_refused(statements: list[str], tmp_path: Path) -> None:
-    chat = poisoned(tmp_path, *((statement, ()) for statement in statements))
+    chat = poison_cache(tmp_path, *((statement, ()) for statement in statements))
     with pytest.raises(UsageError, match="cache") as caught:
         run(chat.complete(QUESTION))
     assert "delete it" in caught.value.hint

@@ -98,7 +98,7 @@ def complete(url: str, retries: int | None = 0) -> Any:
     return run(chat.complete(QUESTION))
 
 
-def collected(url: str, retries: int | None = 0, timeout: float | None = 30) -> list[Any]:
+def collect_stream(url: str, retries: int | None = 0, timeout: float | None = 30) -> list[Any]:
     async def collect() -> list[Any]:
         chat = OpenAIChat("m", base_url=url, retries=retries, timeout=timeout)
         return [piece async for piece in chat.stream(QUESTION)]
@@ -107,7 +107,7 @@ def collected(url: str, retries: int | None = 0, timeout: float | None = 30) -> 
 
 
 def stream(url: str, retries: int | None = 0) -> object:
-    return collected(url, retries, timeout_of(retries))
+    return collect_stream(url, retries, timeout_of(retries))
 
 
 def embed(url: str, retries: int | None = 0) -> object:
@@ -146,10 +146,10 @@ def fails(name: str, endpoint: Endpoint, retries: int = 0) -> ModelError:
 
 @every_call
 def test_an_endpoint_that_hangs(name: str, serve: Callable[[Sends], Endpoint]) -> None:
-    fails(name, serve(lambda connection, over: void(over.wait())))
+    fails(name, serve(lambda connection, over: ignore(over.wait())))
 
 
-def void(_: object) -> None:
+def ignore(_: object) -> None:
     """Ignore the argument."""
 
 
@@ -345,7 +345,9 @@ def test_compressed_answer_is_read(serve: Callable[[Sends], Endpoint]) -> None:
     ],
 )
 def test_thoughts_are_removed_from_pieces(text: str, shown: str, size: int, serve: Callable[[Sends], Endpoint]) -> None:
-    *given, reply = collected(serve(answers("200 OK", events_of(text, size), "Content-Type: text/event-stream")).url)
+    *given, reply = collect_stream(
+        serve(answers("200 OK", events_of(text, size), "Content-Type: text/event-stream")).url
+    )
     assert "".join(given) == reply.text == shown
 
 
@@ -357,7 +359,7 @@ def chat_answer(text: object = "Cats eat fish.", reason: object = "stop", **rest
     return json.dumps({"choices": [choice], **rest}).encode()
 
 
-def billed(usage: str) -> bytes:
+def answer_with_usage(usage: str) -> bytes:
     """Build a chat completion with this usage as raw JSON, so that numbers can have any length."""
     return chat_answer()[:-1] + b', "usage": ' + usage.encode() + b"}"
 
@@ -387,9 +389,9 @@ def test_usage_is_whole_numbers_or_an_estimate(
         event = json.loads(chat_answer())
         event["choices"][0]["delta"] = event["choices"][0].pop("message")
         body = b"data: " + json.dumps(event).encode()[:-1] + b', "usage": ' + bill.encode() + b"}\n\ndata: [DONE]\n\n"
-        reply = collected(serve(answers("200 OK", body, "Content-Type: text/event-stream")).url)[-1]
+        reply = collect_stream(serve(answers("200 OK", body, "Content-Type: text/event-stream")).url)[-1]
     else:
-        reply = complete(serve(answers("200 OK", billed(bill), JSON_TYPE)).url)
+        reply = complete(serve(answers("200 OK", answer_with_usage(bill), JSON_TYPE)).url)
     usage = reply.usage
     assert (usage.calls, usage.input_tokens, usage.output_tokens, usage.estimated) == (1, *counts)
     assert 0 <= usage.cost(3.0, 15.0) < float("inf")
@@ -398,7 +400,7 @@ def test_usage_is_whole_numbers_or_an_estimate(
 def test_impossible_usage_is_reported_once(
     serve: Callable[[Sends], Endpoint], caplog: pytest.LogCaptureFixture
 ) -> None:
-    endpoint = serve(answers("200 OK", billed('{"prompt_tokens": -1, "completion_tokens": 2}'), JSON_TYPE))
+    endpoint = serve(answers("200 OK", answer_with_usage('{"prompt_tokens": -1, "completion_tokens": 2}'), JSON_TYPE))
     chat = OpenAIChat("m", base_url=endpoint.url, retries=0)
     for _ in range(3):
         run(chat.complete(QUESTION))
@@ -455,7 +457,9 @@ def test_a_password_in_an_address_is_masked(monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.mark.parametrize("form", range(len(ECHOES)))
 def test_key_in_an_answer_is_masked_in_pieces_too(form: int, size: int, serve: Callable[[Sends], Endpoint]) -> None:
     text = f"Your key is {ECHOES[form]}, and it begins with {KEY[:7]}."
-    *given, reply = collected(serve(answers("200 OK", events_of(text, size), "Content-Type: text/event-stream")).url)
+    *given, reply = collect_stream(
+        serve(answers("200 OK", events_of(text, size), "Content-Type: text/event-stream")).url
+    )
     assert "".join(given) == reply.text == f"Your key is ***, and it begins with {KEY[:7]}."
     assert complete(serve(answers("200 OK", chat_answer(text), JSON_TYPE)).url).text == reply.text
 
@@ -498,7 +502,7 @@ def test_characters_may_arrive_in_pieces(size: int, serve: Callable[[Sends], End
     text = "Füchse fressen 🐟 und 漢字 \u2028 e\u0301."
     choices = [{"index": 0, "delta": {"content": text}, "finish_reason": "stop"}]
     event = json.dumps({"choices": choices}, ensure_ascii=False).replace("\u2028", "\\u2028")
-    *given, reply = collected(serve(in_pieces(f"data: {event}\r\n\r\n".encode(), size)).url)
+    *given, reply = collect_stream(serve(in_pieces(f"data: {event}\r\n\r\n".encode(), size)).url)
     assert "".join(given) == reply.text == text
 
 
@@ -533,7 +537,7 @@ CUT = ("two ends", "two ends the other way", "filtered")
 @pytest.mark.parametrize("name", STREAMS)
 def test_forms_of_streams(name: str, serve: Callable[[Sends], Endpoint]) -> None:
     events = STREAMS[name]
-    *given, reply = collected(serve(in_pieces(b"".join(events), 1000)).url)
+    *given, reply = collect_stream(serve(in_pieces(b"".join(events), 1000)).url)
     assert "".join(given) == reply.text == "Cats eat fish."
     assert reply.complete is (name not in CUT)
     if any(b"usage" in event for event in events):
@@ -583,7 +587,7 @@ def test_timeout_and_retries_come_from_the_environment(
     monkeypatch.setattr("mergewise.models.clients.LONGEST", 60.0)
     monkeypatch.setenv("MERGEWISE_TIMEOUT", "0.4")
     monkeypatch.setenv("MERGEWISE_RETRIES", "1")
-    endpoint = serve(lambda connection, over: void(over.wait()))
+    endpoint = serve(lambda connection, over: ignore(over.wait()))
     with pytest.raises(ModelError):
         CALLS[name](endpoint.url, None)
     # On a busy machine the endpoint may count the request after the client's timeout.
@@ -604,6 +608,6 @@ def test_silent_endpoint_is_reported(
     monkeypatch.setattr("mergewise.models.clients._last_notice", -1.0)
     monkeypatch.setattr("mergewise.models.clients.LONGEST", 0.35)
     with caplog.at_level(logging.INFO, "mergewise.waiting"):
-        fails(name, serve(lambda connection, over: void(over.wait())))
+        fails(name, serve(lambda connection, over: ignore(over.wait())))
     told = [record.getMessage() for record in caplog.records if record.name == "mergewise.waiting"]
     assert 1 <= len(told) <= 2 and all("has been silent for" in line for line in told)

@@ -430,7 +430,7 @@ def places(value: object, path: tuple[object, ...] = ()) -> Iterator[tuple[objec
 LIE = st.tuples(st.floats(0, 1, exclude_max=True), VALUES)
 
 
-def lie(manifest: dict[str, Any], share: float, value: object) -> str:
+def with_false_value(manifest: dict[str, Any], share: float, value: object) -> str:
     ways = list(places(manifest))
     whole: Any = {"manifest": manifest}
     *outer, last = ("manifest", *ways[int(share * len(ways))])
@@ -452,7 +452,7 @@ def test_manifest_with_a_random_value(
         (folder / f"precious.lance/_versions/{version}.manifest").write_text("mine")
     index = Path(shutil.copytree(made / "mergewise.index", folder / "index"))
     manifest = json.loads((index / NAME).read_text())
-    (index / NAME).write_text(lie(manifest, *what))
+    (index / NAME).write_text(with_false_value(manifest, *what))
     use_all(index)
     assert {path.name for path in folder.iterdir()} == {"precious.lance", "index"}
     assert set(snapshot(folder / "precious.lance").values()) == {b"mine"}
@@ -535,7 +535,7 @@ def segments(index: Path) -> list[Path]:
     return sorted((index / "mapped").glob("*-rows-*.arrow"))
 
 
-def rewritten(path: Path, change: Callable[[pa.Table], pa.Table]) -> None:
+def rewrite_table(path: Path, change: Callable[[pa.Table], pa.Table]) -> None:
     """Replace the table of a file."""
     table = change(pa.ipc.open_file(path.read_bytes()).read_all())
     with pa.OSFile(str(path), "wb") as out, pa.ipc.new_file(out, table.schema) as writer:
@@ -577,7 +577,7 @@ FILES: dict[str, Callable[[pa.Table], pa.Table]] = {
 def test_false_values_in_mapped_files(clone: Path, home: Path, name: str) -> None:
     index = clone / "mergewise.index"
     for path in segments(index):
-        rewritten(path, FILES[name])
+        rewrite_table(path, FILES[name])
     for words in (["ask", QUESTION], ["check"]):
         assert command(clone, *words).code in (0, 1)
     if LONG or name == "dictionary":

@@ -62,7 +62,7 @@ FIXED_SHAPES = (
 
 
 @pytest.fixture(scope="module")
-def timed() -> Iterator[SandboxedReader]:
+def timed_reader() -> Iterator[SandboxedReader]:
     reader = SandboxedReader(Limits(seconds=120), "tests.attack.timing:read_timed")
     yield reader
     reader.close()
@@ -82,19 +82,19 @@ def test_every_format_has_shapes() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(SHAPES.keys() - AMPLIFIED) if LONG else FIXED_SHAPES)
-def test_time_is_not_quadratic_in_size(name: str, timed: SandboxedReader, tmp_path: Path) -> None:
+def test_time_is_not_quadratic_in_size(name: str, timed_reader: SandboxedReader, tmp_path: Path) -> None:
     size = LARGER.get(name, SMALL)
-    small = seconds(name, size, timed, tmp_path)
-    large = seconds(name, size * TIMES, timed, tmp_path)
+    small = seconds(name, size, timed_reader, tmp_path)
+    large = seconds(name, size * TIMES, timed_reader, tmp_path)
     if large >= GROWTH * small + ALWAYS:
         # The first text of this length may have loaded tables.
-        large = seconds(name, size * TIMES, timed, tmp_path)
+        large = seconds(name, size * TIMES, timed_reader, tmp_path)
     assert large < GROWTH * small + ALWAYS, f"{small:.3f} s, then {large:.3f} s"
 
 
 @pytest.mark.parametrize("name", sorted(AMPLIFIED))
-def test_amplification_is_bounded(name: str, timed: SandboxedReader, tmp_path: Path) -> None:
-    assert seconds(name, 200_000 if LONG else 5_000, timed, tmp_path) < 120
+def test_amplification_is_bounded(name: str, timed_reader: SandboxedReader, tmp_path: Path) -> None:
+    assert seconds(name, 200_000 if LONG else 5_000, timed_reader, tmp_path) < 120
 
 
 def test_large_files_of_all_formats_are_read_within_limits(tmp_path: Path) -> None:

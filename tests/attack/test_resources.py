@@ -316,7 +316,7 @@ def test_a_fork_works_or_is_refused(how: str, code: int, tmp_path: Path) -> None
     assert done.code == code, done
 
 
-def asked_afresh(path: Path) -> str:
+def ask_in_process(path: Path) -> str:
     return mw.open(path, create=False).ask("How many mice did owl 3 eat?").text
 
 
@@ -324,7 +324,7 @@ def test_spawned_processes_can_ask(tmp_path: Path) -> None:
     index = made(tmp_path)
     here = index.ask("How many mice did owl 3 eat?").text
     with multiprocessing.get_context("spawn").Pool(1) as pool:
-        assert pool.apply_async(asked_afresh, (tmp_path / "index",)).get(SECONDS) == here
+        assert pool.apply_async(ask_in_process, (tmp_path / "index",)).get(SECONDS) == here
 
 
 @linux_only

@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from benchmarks.cells import Cells, averaged, judged, markdown
+from benchmarks.cells import Cells, average_rows, markdown, mean_scores
 
 import mergewise
 from mergewise.evaluate.question_sets import Question, QuestionSet
@@ -36,7 +36,7 @@ def test_cell_matches_evaluate(tmp_path: Path, spec: str, budget: int) -> None:
     with mergewise.open(tmp_path / "index", embedder="none") as index:
         index.add(known.documents)
         row = next(evaluate(index, known, [spec], [budget]))
-        cell = judged(index, known.questions, spec, budget)
+        cell = mean_scores(index, known.questions, spec, budget)
     assert cell == {name: row.scores[name] for name in ("answer", "evidence", "all", "tokens")}
 
 
@@ -47,11 +47,11 @@ def test_additional_values_are_averaged(tmp_path: Path) -> None:
     known = task()
     with mergewise.open(tmp_path / "index", embedder="none") as index:
         index.add(known.documents)
-        assert judged(index, known.questions, "topk", 20, words)["words"] == pytest.approx(11 / 3)
+        assert mean_scores(index, known.questions, "topk", 20, words)["words"] == pytest.approx(11 / 3)
 
 
 def test_mean_skips_rows_without_the_entry() -> None:
-    assert averaged([{"a": 1.0, "b": None}, {"a": 0.0, "b": 0.5, "c": 2.0}]) == {"a": 0.5, "b": 0.5, "c": 2.0}
+    assert average_rows([{"a": 1.0, "b": None}, {"a": 0.0, "b": 0.5, "c": 2.0}]) == {"a": 0.5, "b": 0.5, "c": 2.0}
 
 
 def test_cell_is_computed_once(tmp_path: Path) -> None:

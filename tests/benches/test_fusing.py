@@ -85,5 +85,5 @@ def test_tables_resume_from_the_cache(table: str, tmp_path: Path, monkeypatch: p
     def fail(*given: object) -> None:
         raise AssertionError("computed again")
 
-    monkeypatch.setattr(fusing, "judged", fail)
+    monkeypatch.setattr(fusing, "mean_scores", fail)
     assert make(task, cache, Cells(file), "test", 2) == shown

@@ -94,7 +94,7 @@ def test_tables_resume_from_the_cache(asked: Asked, tmp_path: Path, monkeypatch:
     def fail(*given: object) -> None:
         raise AssertionError("computed again")
 
-    monkeypatch.setattr(macrag, "judged", fail)
+    monkeypatch.setattr(macrag, "mean_scores", fail)
     monkeypatch.setattr(macrag, "read_tokens", fail)
     known = Cells(tmp_path / "cells.jsonl")
     assert [table(asked, known) for table in (macrag.budgets, macrag.alpha, macrag.lengths)] == tables
