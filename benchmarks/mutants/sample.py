@@ -12,7 +12,7 @@ from pathlib import Path
 from benchmarks.mutants.operators import Change, changes
 
 SOURCE = Path("src/mergewise")
-LEAST = 4  # mutants per room
+LEAST = 4  # minimum number of mutants per room
 LONGEST = 60  # characters of a change in its name
 
 # Files with tests that need a package.
